@@ -1,0 +1,73 @@
+"""Number formats: the codes of the safetensors format, their sizes, and torch's names for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from smelt.errors import RecipeError, unknown
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["FLOATS", "FP8", "WRITABLE", "code_of", "item_size", "known", "parse_dtype", "torch_dtype"]
+
+_TORCH = {
+    "F64": "float64",
+    "F32": "float32",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "I64": "int64",
+    "I32": "int32",
+    "I16": "int16",
+    "I8": "int8",
+    "U64": "uint64",
+    "U32": "uint32",
+    "U16": "uint16",
+    "U8": "uint8",
+    "BOOL": "bool",
+    "C64": "complex64",
+}
+_SIZE = {
+    "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "I64": 8, "I32": 4, "I16": 2, "I8": 1,
+    "U64": 8, "U32": 4, "U16": 2, "U8": 1, "BOOL": 1, "C64": 8,
+}  # fmt: skip
+_SHORT = {"fp64": "F64", "fp32": "F32", "fp16": "F16", "half": "F16", "bf16": "BF16", "float": "F32", "double": "F64"}
+
+FP8 = frozenset({"F8_E4M3", "F8_E5M2"})
+FLOATS = frozenset({"F64", "F32", "F16", "BF16"}) | FP8
+WRITABLE = FLOATS - FP8
+"""What a merge may write: 8-bit floats are read, but rounding a merge to them needs scales that we do not have."""
+
+
+def torch_dtype(code: str) -> torch.dtype:
+    import torch
+
+    dtype: torch.dtype = getattr(torch, _TORCH[code])
+    return dtype
+
+
+def code_of(dtype: torch.dtype) -> str:
+    name = str(dtype).removeprefix("torch.")
+    for code, known in _TORCH.items():
+        if known == name:
+            return code
+    raise RecipeError(f"tensors of type {name} cannot be merged or stored as safetensors")
+
+
+def item_size(code: str) -> int:
+    return _SIZE[code]
+
+
+def known(code: str) -> bool:
+    return code in _SIZE
+
+
+def parse_dtype(name: str) -> str:
+    """`bfloat16`, `bf16`, `torch.bfloat16` or `BF16` -> `BF16`; only what a merge may write."""
+    plain = str(name).removeprefix("torch.").lower()
+    options = {_TORCH[code]: code for code in WRITABLE} | _SHORT | {code.lower(): code for code in WRITABLE}
+    if plain not in options:
+        raise RecipeError(unknown("output dtype", plain, sorted(_TORCH[code] for code in WRITABLE)))
+    return options[plain]

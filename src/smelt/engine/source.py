@@ -1,0 +1,124 @@
+"""Sources: where tensors come from. Header first, then any run of elements, converted into a given buffer.
+
+Alignment is a Source too: an adapter over its base, another vocabulary or a dequantised file are wrappers
+with the same three members, so that nothing downstream knows the difference.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from smelt.engine import dtype as dtypes
+from smelt.engine.header import TensorInfo, read_header
+from smelt.errors import CorruptFile
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["FileSource", "MemorySource", "Source"]
+
+
+class Source(ABC):
+    """A set of named tensors that can be read piece by piece, from several threads at once."""
+
+    label: str
+    """How messages call it: a path, or `state dict`."""
+    tensors: Mapping[str, TensorInfo]
+    files: Sequence[Path] = ()
+    """The files its numbers come from; their hashes go into the output's manifest."""
+    folder: Path | None = None
+    """The Hugging Face folder around it, with config and tokenizer, if there is one."""
+    tied: Mapping[str, str] = {}
+    """Names that are another name's tensor: {lm_head.weight: model.embed_tokens.weight}."""
+
+    @abstractmethod
+    def read(self, key: str, start: int, out: Tensor) -> None:
+        """Fill the flat `out` with the elements of `key` from `start` on, converted to its dtype."""
+
+    def close(self) -> None:
+        """Let go of open files."""
+
+
+class FileSource(Source):
+    """One or several safetensors files. Reads go through `pread` into a buffer that each thread re-uses.
+
+    Not a memory map: a page that is mapped for the first time costs more than copying it, and a file that
+    shrinks under a map kills the process instead of raising an error.
+    """
+
+    def __init__(self, label: str, files: Sequence[Path], folder: Path | None = None):
+        self.label, self.files, self.folder = label, tuple(files), folder
+        self._descriptors: list[int] = []
+        self._where: dict[str, tuple[int, int]] = {}
+        tensors: dict[str, TensorInfo] = {}
+        self._buffers = threading.local()
+        for number, path in enumerate(self.files):
+            header = read_header(path)
+            twice = tensors.keys() & header.tensors.keys()
+            if twice:
+                raise CorruptFile(f"{path}: {sorted(twice)[0]!r} stands in another file of this model too")
+            self._descriptors.append(os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)))
+            tensors.update(header.tensors)
+            self._where.update({name: (number, offset) for name, offset in header.offsets.items()})
+        self.tensors = tensors
+
+    def read(self, key: str, start: int, out: Tensor) -> None:
+        import torch
+
+        info = self.tensors[key]
+        size = dtypes.item_size(info.dtype)
+        number, offset = self._where[key]
+        dtype = dtypes.torch_dtype(info.dtype)
+        nbytes = out.numel() * size
+        direct = out.dtype == dtype and out.is_contiguous() and out.device.type == "cpu"
+        raw = out.view(torch.uint8) if direct else self._buffer(nbytes)[:nbytes]
+        view = memoryview(raw.numpy())
+        position, done = offset + start * size, 0
+        while done < nbytes:
+            got = os.preadv(self._descriptors[number], [view[done:]], position + done)
+            if got == 0:
+                raise CorruptFile(f"{self.files[number]}: ended while {key!r} was being read; the file has changed")
+            done += got
+        if not direct:
+            out.copy_(raw.view(dtype))
+
+    def _buffer(self, nbytes: int) -> Tensor:
+        import torch
+
+        buffer: Tensor | None = getattr(self._buffers, "bytes", None)
+        if buffer is None or buffer.numel() < nbytes:
+            buffer = torch.empty(max(nbytes, 1 << 18), dtype=torch.uint8)
+            self._buffers.bytes = buffer
+        return buffer
+
+    def close(self) -> None:
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+
+
+class MemorySource(Source):
+    """A state dict, or the state dict of a module. Names that share one tensor are tied."""
+
+    def __init__(self, label: str, state: Mapping[str, Tensor]):
+        self.label = label
+        self._state: dict[str, Tensor] = {}
+        seen: dict[tuple[int, int, tuple[int, ...], tuple[int, ...]], str] = {}
+        tied: dict[str, str] = {}
+        for name, tensor in state.items():
+            tensor = tensor.detach()
+            identity = (tensor.data_ptr(), tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride()))
+            if tensor.numel() and identity in seen:
+                tied[name] = seen[identity]
+                continue
+            seen[identity] = name
+            self._state[name] = tensor.contiguous()
+        self.tied = tied
+        self.tensors = {n: TensorInfo(dtypes.code_of(t.dtype), tuple(t.shape)) for n, t in self._state.items()}
+
+    def read(self, key: str, start: int, out: Tensor) -> None:
+        out.copy_(self._state[key].view(-1)[start : start + out.numel()])

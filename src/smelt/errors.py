@@ -1,0 +1,73 @@
+"""The tree of errors a user can meet, and the did-you-mean that goes with a wrong name.
+
+Every message says what is wrong, where, what was given and what to do. `exit_code` is the contract of
+the command line: 2 for a request that cannot be served (recipe, models, parameters), 1 for the rest.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "CorruptFile",
+    "IncompatibleModels",
+    "MissingExtra",
+    "NumericalError",
+    "OutputError",
+    "RecipeError",
+    "SmeltError",
+    "unknown",
+]
+
+
+class SmeltError(Exception):
+    """Anything Smelt refuses or fails at, with a message written for the person who asked."""
+
+    exit_code = 1
+
+
+class RecipeError(SmeltError):
+    """The request itself is wrong: an unknown name, a bad value, a missing part."""
+
+    exit_code = 2
+
+
+class IncompatibleModels(SmeltError):
+    """The models do not fit each other. `faults` holds every reason, not only the first."""
+
+    exit_code = 2
+
+    def __init__(self, faults: Iterable[str]):
+        self.faults = tuple(faults)
+        head = "the models cannot be merged:" if len(self.faults) > 1 else "the models cannot be merged: "
+        body = "".join(f"\n  - {fault}" for fault in self.faults) if len(self.faults) > 1 else self.faults[0]
+        super().__init__(head + body)
+
+
+class CorruptFile(SmeltError):
+    """A file is truncated, lies about its content, or is of a kind that is not read."""
+
+    exit_code = 2
+
+
+class NumericalError(SmeltError):
+    """NaN or infinity in an input or in the result, or weights that cancel out."""
+
+
+class OutputError(SmeltError):
+    """The result cannot be written where it was asked for."""
+
+
+class MissingExtra(SmeltError):
+    """An optional library is needed; the message names the extra that brings it."""
+
+    exit_code = 2
+
+
+def unknown(what: str, name: str, options: Iterable[str]) -> str:
+    """`no merge method named 'tise' (did you mean 'ties'?)`; lists the options where none is near."""
+    options = sorted(options)
+    near = difflib.get_close_matches(name, options, n=1, cutoff=0.6)
+    hint = f"did you mean {near[0]!r}?" if near else f"there is: {', '.join(options) or 'nothing'}"
+    return f"no {what} named {name!r} ({hint})"

@@ -1,0 +1,236 @@
+"""What a merge method is: a pure function from a stack of tensors to one tensor, with a record of its needs.
+
+A recipe is a pipeline of stages, each registered here by a decorator that returns the function unchanged:
+
+    step      Stack -> Stack      before a method, on the models' deltas     dare, della, breadcrumbs
+    method    Stack -> Tensor     the merge itself                           average, ties, tsv, ...
+    wrapper   Tensor, Stack -> Tensor   after a method, on the merged delta  svc, lines
+    basis     Stack -> Stack and back   the steps between run in another basis   knots, core_space
+
+A stage never opens a file, picks a device, casts, logs or knows a tensor's neighbours. It asks for more by
+naming it among its positional arguments: `base` (the base's tensor), `depth` (0..1), `rng` (randomness that
+belongs to the place), `models` (the names in the stack); any other name receives what its `prepare` fold found.
+Parameters are keyword-only and their types validate them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar, get_args, get_type_hints
+
+from pydantic import Field, TypeAdapter
+from torch import Tensor
+
+from smelt.errors import SmeltError
+from smelt.ops.block import Stack
+
+__all__ = [
+    "Fraction",
+    "Kind",
+    "Parameter",
+    "PerModel",
+    "Positive",
+    "Space",
+    "Stack",
+    "Stage",
+    "Unit",
+    "merge_basis",
+    "merge_method",
+    "merge_step",
+    "merge_wrapper",
+    "stages",
+]
+
+Kind: TypeAlias = Literal["step", "method", "wrapper", "basis"]
+Space: TypeAlias = Literal["weight", "delta"]
+Unit: TypeAlias = Literal["element", "row", "matrix"]
+"""The smallest piece a stage may be given: any run of elements, whole rows, or the whole matrix."""
+
+Fraction: TypeAlias = Annotated[float, Field(gt=0, le=1)]
+Positive: TypeAlias = Annotated[float, Field(gt=0)]
+
+_PER_MODEL = object()
+T = TypeVar("T")
+if TYPE_CHECKING:
+
+    class PerModel(Tensor, Generic[T]):
+        """One value per model. A recipe may give one for all; the stage receives a column that broadcasts."""
+else:
+    PerModel = Annotated[T, _PER_MODEL]
+
+_GIVEN_BY_ENGINE = frozenset({"base", "depth", "rng", "models"})
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One keyword of a stage: its type (for validation), default, and whether each model has its own."""
+
+    name: str
+    annotation: Any
+    default: Any
+    per_model: bool
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[Any]:
+        return TypeAdapter(self.annotation)
+
+    @property
+    def required(self) -> bool:
+        return self.default is inspect.Parameter.empty
+
+    @property
+    def type_name(self) -> str:
+        """The type as a user would write it: `float`, `0 < float <= 1`, `mean | sum | max`."""
+        return _type_name(self.annotation)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The record of one registered stage; `laws` names the laws it is exempt from and why."""
+
+    name: str
+    kind: Kind
+    function: Callable[..., Any]
+    space: Space = "delta"
+    unit: Unit | Callable[..., Unit] = "element"
+    prepare: Callable[..., Any] | None = None
+    back: Callable[..., Tensor] | None = None
+    paper: str | None = None
+    models: tuple[int, int | None] = (1, None)
+    exempt: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def parameters(self) -> dict[str, Parameter]:
+        hints = get_type_hints(self.function, include_extras=True)
+        return {
+            name: _parameter(name, hints[name], p.default)
+            for name, p in inspect.signature(self.function).parameters.items()
+            if p.kind is p.KEYWORD_ONLY
+        }
+
+    @cached_property
+    def asks(self) -> tuple[str, ...]:
+        """The positional arguments beyond those every stage of its kind receives."""
+        names = [
+            n for n, p in inspect.signature(self.function).parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD
+        ]
+        return tuple(names[2 if self.kind == "wrapper" else 1 :])
+
+    @cached_property
+    def asks_fold(self) -> bool:
+        return any(name not in _GIVEN_BY_ENGINE for name in self.asks)
+
+    @property
+    def doc(self) -> str:
+        module = inspect.getmodule(self.function)
+        return inspect.getdoc(self.function) or (inspect.getdoc(module) if module else None) or ""
+
+    @property
+    def summary(self) -> str:
+        return self.doc.split("\n", 1)[0]
+
+    def unit_for(self, parameters: Mapping[str, Any]) -> Unit:
+        return self.unit(**_accepted(self.unit, parameters)) if callable(self.unit) else self.unit
+
+    def fold_for(self, parameters: Mapping[str, Any]) -> Any:
+        """The fold that this stage needs with these parameters, or None."""
+        return self.prepare(**_accepted(self.prepare, parameters)) if self.prepare else None
+
+
+stages: dict[str, Stage] = {}
+"""Every registered stage by name. Filled by the decorators as `smelt.merge` loads its modules."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _register(kind: Kind, name: str, **record: Any) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        known = stages.get(name)
+        if known is not None and known.function.__qualname__ != function.__qualname__:
+            raise SmeltError(f"two stages are named {name!r}: {known.function.__module__} and {function.__module__}")
+        stages[name] = Stage(name, kind, function, **record)
+        return function
+
+    return decorate
+
+
+def merge_method(
+    name: str,
+    *,
+    space: Space = "delta",
+    unit: Unit | Callable[..., Unit] = "element",
+    prepare: Callable[..., Any] | None = None,
+    paper: str | None = None,
+    models: tuple[int, int | None] = (1, None),
+    exempt: Mapping[str, str] | None = None,
+) -> Callable[[F], F]:
+    """Register `function(stack, ...) -> Tensor` under a name.
+
+    `space` says whether the stack holds weights or deltas from the base (the engine adds the base back).
+    A method whose `unit` is `matrix` sees linear layers whole; other tensors get the mean of the deltas.
+    """
+    return _register(
+        "method", name, space=space, unit=unit, prepare=prepare, paper=paper, models=models, exempt=exempt or {}
+    )
+
+
+def merge_step(
+    name: str,
+    *,
+    unit: Unit | Callable[..., Unit] = "element",
+    prepare: Callable[..., Any] | None = None,
+    paper: str | None = None,
+    exempt: Mapping[str, str] | None = None,
+) -> Callable[[F], F]:
+    """Register `function(deltas, ...) -> deltas`, which may stand before any method."""
+    return _register("step", name, unit=unit, prepare=prepare, paper=paper, exempt=exempt or {})
+
+
+def merge_wrapper(
+    name: str, *, unit: Unit = "element", paper: str | None = None, exempt: Mapping[str, str] | None = None
+) -> Callable[[F], F]:
+    """Register `function(merged, deltas, ...) -> merged`, which may stand after any method."""
+    return _register("wrapper", name, unit=unit, paper=paper, exempt=exempt or {})
+
+
+def merge_basis(
+    name: str,
+    *,
+    back: Callable[..., Tensor],
+    unit: Unit = "matrix",
+    paper: str | None = None,
+    exempt: Mapping[str, str] | None = None,
+) -> Callable[[F], F]:
+    """Register `function(deltas, ...) -> (coordinates, basis)`; `back(merged, basis)` undoes it after the method."""
+    return _register("basis", name, unit=unit, back=back, paper=paper, exempt=exempt or {})
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> Parameter:
+    args = get_args(annotation)
+    per_model = _PER_MODEL in args[1:]
+    if per_model:
+        rest = tuple(a for a in args[1:] if a is not _PER_MODEL)
+        annotation = Annotated[(args[0], *rest)] if rest else args[0]
+    return Parameter(name, annotation, default, per_model)
+
+
+def _accepted(function: Callable[..., Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    wanted = inspect.signature(function).parameters
+    return {name: value for name, value in parameters.items() if name in wanted}
+
+
+def _type_name(annotation: Any) -> str:
+    origin_args = get_args(annotation)
+    if annotation is Fraction:
+        return "0 < float <= 1"
+    if annotation is Positive:
+        return "float > 0"
+    if getattr(annotation, "__origin__", None) is Literal:
+        return " | ".join(map(str, origin_args))
+    if origin_args and not isinstance(annotation, type):
+        inner = [a for a in origin_args if isinstance(a, type) or get_args(a)]
+        return " | ".join("none" if a is type(None) else _type_name(a) for a in inner)
+    return getattr(annotation, "__name__", str(annotation))

@@ -1,0 +1,28 @@
+"""Task arithmetic: add the scaled sum of the models' changes to the base.
+
+    out = base + scale * sum_i w_i d_i         (normalize=true: divided by sum_i w_i)
+
+Ilharco et al. 2023, arXiv:2212.04089.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from smelt.errors import NumericalError
+from smelt.merge.method import PerModel, Stack, merge_method
+from smelt.ops.geometry import weighted_sum
+
+
+@merge_method(
+    "task_arithmetic",
+    paper="2212.04089",
+    exempt={"copies": "a sum of n equal changes is n changes, by definition"},
+)
+def task_arithmetic(
+    deltas: Stack, *, scale: float = 0.3, weights: PerModel[float] = 1.0, normalize: bool = False
+) -> Tensor:
+    total = float(weights.sum()) if normalize else 1.0
+    if abs(total) < 1e-12:
+        raise NumericalError("the weights sum to zero, so their mean does not exist; set normalize: false for the sum")
+    return weighted_sum(deltas, weights * (scale / total))

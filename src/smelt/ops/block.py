@@ -1,0 +1,41 @@
+"""A block: the piece of one tensor that a stage sees, and the place it was cut from.
+
+Blocks are what flows through `merge` and `ops`. They carry numbers and a place, never a file or a device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from torch import Tensor
+
+__all__ = ["Block", "Place", "Stack"]
+
+Stack: TypeAlias = Tensor
+"""One row per model: `(models, elements)`, `(models, rows, columns)` or `(models, *shape)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a block lies: elements `start` to `stop` of the flattened tensor `key`."""
+
+    key: str
+    order: int
+    """Position of the tensor in the output, so that places sort."""
+    shape: tuple[int, ...]
+    start: int
+    stop: int
+    depth: float
+    """0 at the first block of the network, 1 at the last."""
+    models: tuple[str, ...]
+    """The names of the models in the stack, in its order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What the models (and the base, where there is one) hold at a place, in float32."""
+
+    stack: Stack
+    base: Tensor | None
+    place: Place

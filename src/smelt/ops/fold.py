@@ -1,0 +1,77 @@
+"""Folds: numbers about a whole tensor or a whole model, gathered block by block.
+
+A stage that needs such a number declares `prepare=`, a function of its parameters that returns a Fold.
+The engine then streams the blocks past `look` (in any thread), joins the parts in the order of their
+places, hands the total to `absorb`, and repeats while the fold wants another pass. Afterwards
+`at(place)` gives what the stage receives for a block. No fold ever holds a tensor of the model's size.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from smelt.ops.block import Block, Place
+
+__all__ = ["Fold", "Scope", "Sum"]
+
+Scope: TypeAlias = Literal["tensor", "model"]
+
+
+class Fold(ABC):
+    """One streamed reduction. Parts must join associatively, so that threads cannot change the result."""
+
+    scope: Scope = "tensor"
+
+    @property
+    @abstractmethod
+    def wants_pass(self) -> bool:
+        """Whether the blocks must stream past once more."""
+
+    @abstractmethod
+    def look(self, block: Block) -> Any:
+        """The part that this block contributes. Must not change the fold."""
+
+    @abstractmethod
+    def join(self, left: Any, right: Any) -> Any:
+        """Two parts into one; `left` comes from earlier places."""
+
+    @abstractmethod
+    def absorb(self, total: Any) -> None:
+        """Take in the joined parts of one complete pass."""
+
+    @abstractmethod
+    def at(self, place: Place) -> Any:
+        """What the stage receives for the block at this place."""
+
+
+class Sum(Fold):
+    """Sums of a small tensor over all blocks, in float64, turned into the stage's number at the end.
+
+    `of` maps a block to the tensor to add up; `then` maps the total to what the stage receives.
+    """
+
+    def __init__(self, of: Callable[[Block], Tensor], then: Callable[[Tensor], Any], scope: Scope = "tensor"):
+        self._of, self._then, self.scope = of, then, scope
+        self._result: Any = None
+        self._done = False
+
+    @property
+    def wants_pass(self) -> bool:
+        return not self._done
+
+    def look(self, block: Block) -> Tensor:
+        return self._of(block).to("cpu", torch.float64)
+
+    def join(self, left: Tensor, right: Tensor) -> Tensor:
+        return left + right
+
+    def absorb(self, total: Tensor) -> None:
+        self._result, self._done = self._then(total), True
+
+    def at(self, place: Place) -> Any:
+        return self._result

@@ -1,0 +1,163 @@
+"""Exact order statistics of a whole tensor or model, without sorting and without holding it.
+
+Non-negative float32 numbers sort like their bit patterns, so the k-th largest is found by two
+histograms: one pass over the upper 16 bits picks a bin, a second over the lower 15 bits inside that bin
+gives the value. Where several entries equal the value and not all of them may stay, a third pass counts
+them block by block, and the first in the order of places win. So *exactly* the asked number survives,
+whatever the ties (half-precision models are full of them), threads or block size.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smelt.ops.block import Block, Place
+from smelt.ops.fold import Fold, Scope
+
+__all__ = ["Cut", "Largest", "kth_largest_of", "share"]
+
+_COARSE_BITS, _FINE_BITS = 16, 15
+
+
+def share(count: int, fraction: float) -> int:
+    """floor(count * fraction) as written in decimal: 0.29 of 100 is 29, although 0.29 * 100 < 29 in binary."""
+    return min(count, math.floor(round(count * fraction, 6)))
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Keep the entries above `value` and the first `ties` of those equal to it (all if None)."""
+
+    value: float
+    below: float
+    """The float32 next below `value`: `x > below` is `x >= value`."""
+    ties: int | None
+
+
+@dataclass(slots=True)
+class _Target:
+    """One wanted rank of one row, and how far its search has come."""
+
+    row: int
+    rank: int
+    low: int = 0
+    value: int = -1
+    spare: int = 0
+    """How many of the entries equal to the value may stay."""
+    equal: int = 0
+    before: dict[tuple[int, int], int] = field(default_factory=dict)
+    """For each place: how many entries equal to the value lie in earlier places."""
+
+    @property
+    def partial(self) -> bool:
+        return 0 < self.spare < self.equal
+
+
+class Largest(Fold):
+    """For every row of `values(block)` the cuts that keep exactly `ranks(row, count)` largest entries.
+
+    `values` maps a block to non-negative rows (by default the absolute values of the stack). A stage
+    receives a list per row of one `Cut` per rank.
+    """
+
+    def __init__(
+        self,
+        ranks: Callable[[int, int], Sequence[int]],
+        values: Callable[[Block], Tensor] | None = None,
+        scope: Scope = "tensor",
+    ):
+        self.scope = scope
+        self._values = values or (lambda block: block.stack.abs())
+        self._ranks = ranks
+        self._step = "coarse"
+        self._targets: list[list[_Target]] = []
+
+    @property
+    def wants_pass(self) -> bool:
+        return self._step != "done"
+
+    def look(self, block: Block) -> Any:
+        rows = self._values(block).flatten(1).contiguous().view(torch.int32)
+        if self._step == "coarse":
+            coarse = rows >> _FINE_BITS
+            return [torch.bincount(row, minlength=1 << _COARSE_BITS) for row in coarse]
+        if self._step == "fine":
+            return [_fine_histogram(rows[t.row], t.low) for targets in self._targets for t in targets]
+        where = (block.place.order, block.place.start)
+        return [
+            [(where, int((rows[t.row] == t.value).sum())) if t.partial else (where, 0)]
+            for targets in self._targets
+            for t in targets
+        ]
+
+    def join(self, left: Any, right: Any) -> Any:
+        return [a + b for a, b in zip(left, right, strict=True)]
+
+    def absorb(self, total: Any) -> None:
+        if self._step == "coarse":
+            for row, histogram in enumerate(total):
+                self._targets.append([
+                    self._coarse(row, rank, histogram) for rank in self._ranks(row, int(histogram.sum()))
+                ])
+            self._step = "fine"
+            return
+        targets = [t for per_row in self._targets for t in per_row]
+        if self._step == "fine":
+            for t, histogram in zip(targets, total, strict=True):
+                bin_, above = _bin_of_rank(histogram, t.rank)
+                t.value, t.spare, t.equal = t.low + bin_, t.rank - above, int(histogram[bin_])
+            self._step = "ties" if any(t.partial for t in targets) else "done"
+            return
+        for t, counts in zip(targets, total, strict=True):
+            seen = 0
+            for where, count in sorted(counts):
+                t.before[where] = seen
+                seen += count
+        self._step = "done"
+
+    def at(self, place: Place) -> list[list[Cut]]:
+        return [[_cut(t, place) for t in targets] for targets in self._targets]
+
+    @staticmethod
+    def _coarse(row: int, rank: int, histogram: Tensor) -> _Target:
+        bin_, above = _bin_of_rank(histogram, rank)
+        return _Target(row, rank - above, low=bin_ << _FINE_BITS)
+
+
+def kth_largest_of(values: Tensor, rank: int) -> float:
+    """The `rank`-th largest entry (1 = the largest) of a tensor that fits in memory."""
+    return float(values.flatten().kthvalue(values.numel() - rank + 1).values)
+
+
+def _fine_histogram(row: Tensor, low: int) -> Tensor:
+    inside = row[(row >> _FINE_BITS) == (low >> _FINE_BITS)]
+    return torch.bincount(inside - low, minlength=1 << _FINE_BITS)
+
+
+def _bin_of_rank(histogram: Tensor, rank: int) -> tuple[int, int]:
+    """The bin that holds the rank-th largest entry, and how many entries lie in bins above it."""
+    from_top = histogram.flip(0).cumsum(0)
+    index = int(torch.searchsorted(from_top, max(rank, 1)))
+    index = min(index, len(histogram) - 1)
+    above = int(from_top[index - 1]) if index else 0
+    return len(histogram) - 1 - index, above
+
+
+def _cut(target: _Target, place: Place) -> Cut:
+    if target.rank <= 0:
+        return Cut(math.inf, math.inf, 0)
+    value, below = _from_bits(target.value), _from_bits(max(0, target.value - 1))
+    if not target.partial:
+        return Cut(value, below, None if target.spare else 0)
+    return Cut(value, below, max(0, target.spare - target.before.get((place.order, place.start), 0)))
+
+
+def _from_bits(bits: int) -> float:
+    return float(struct.unpack("<f", struct.pack("<i", bits))[0])

@@ -1,0 +1,73 @@
+"""Randomness that belongs to a place, not to a moment.
+
+Every element has its own number, a hash of (seed, stage, tensor, model, index). So the same bytes come out
+whatever the threads, blocks, shards or resume point, and the order of the models does not matter. The hash
+is a 32-bit multiply-xorshift mix over a counter, with one half of a 64-bit key added before the first round
+and the other half mixed in between the rounds; it is a handful of vectorised integer operations.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from smelt.ops.block import Place
+
+__all__ = ["PlaceRandom"]
+
+_MULTIPLIERS = (0x7FEB352D, 0x846CA68B - (1 << 32))
+_COUNTERS: dict[tuple[str, int], Tensor] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceRandom:
+    """The random numbers of one stage at one place."""
+
+    seed: int
+    stage: int
+    place: Place
+
+    def keep(self, probability: Tensor, stack: Tensor) -> Tensor:
+        """1.0 where an element of the stack is kept, 0.0 where it is dropped; each by its own chance."""
+        return self.uniform(stack).neg_().add_(probability).sign_().clamp_min_(0.0)
+
+    def uniform(self, stack: Tensor) -> Tensor:
+        """Numbers in [0, 1) in steps of 2**-24, one for every element of the stack."""
+        out = torch.empty_like(stack)
+        for row, model in zip(out, self.place.models, strict=True):
+            bits = self._bits(model, row.numel(), row.device)
+            row.copy_((bits >> 8).view(row.shape))
+        return out.mul_(2.0**-24).add_(0.5)
+
+    def _bits(self, model: str, count: int, device: torch.device) -> Tensor:
+        high, low = divmod(self.place.start, 1 << 32)
+        name = f"{self.seed}\0{self.stage}\0{self.place.key}\0{model}\0{high}".encode()
+        key = hashlib.blake2b(name, digest_size=8).digest()
+        before = _signed(int.from_bytes(key[:4], "little") + low)
+        between = int.from_bytes(key[4:], "little", signed=True)
+        x = _counter(count, device) + before
+        x ^= (x >> 16) & 0xFFFF
+        x *= _MULTIPLIERS[0]
+        x ^= between
+        x ^= (x >> 15) & 0x1FFFF
+        x *= _MULTIPLIERS[1]
+        x ^= (x >> 16) & 0xFFFF
+        return x
+
+
+def _counter(count: int, device: torch.device) -> Tensor:
+    """0, 1, 2, ... as int32, shared by all blocks: the longest one asked for so far is kept."""
+    kind = (device.type, device.index or 0)
+    known = _COUNTERS.get(kind)
+    if known is None or known.numel() < count:
+        known = torch.arange(max(count, 1 << 16), dtype=torch.int32, device=device)
+        _COUNTERS[kind] = known
+    return known[:count]
+
+
+def _signed(value: int) -> int:
+    value &= 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value

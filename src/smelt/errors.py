@@ -52,7 +52,9 @@ class CorruptFile(SmeltError):
 
 
 class NumericalError(SmeltError):
-    """NaN or infinity in an input or in the result, or weights that cancel out."""
+    """NaN or infinity in an input or in the result."""
+
+    exit_code = 2
 
 
 class OutputError(SmeltError):

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import sys
 from importlib.metadata import entry_points
+from types import ModuleType
+from typing import Any
 
 from smelt.merge.method import (
     Fraction,
@@ -39,3 +42,15 @@ for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
 for _plugin in entry_points(group="smelt.methods"):
     _plugin.load()
+
+
+class _Room(ModuleType):
+    """`smelt.merge` is this room and also the function: `smelt.merge(models, ...)` works whichever was loaded first."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        from smelt.api import merge
+
+        return merge(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _Room

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from smelt.errors import NumericalError
+from smelt.errors import RecipeError
 from smelt.merge.method import PerModel, Stack, merge_method
 from smelt.ops.geometry import weighted_sum
 
@@ -18,5 +18,5 @@ from smelt.ops.geometry import weighted_sum
 def average(weights_of_models: Stack, *, weights: PerModel[float] = 1.0, normalize: bool = True) -> Tensor:
     total = float(weights.sum()) if normalize else 1.0
     if abs(total) < 1e-12:
-        raise NumericalError("the weights sum to zero, so their mean does not exist; set normalize: false for the sum")
+        raise RecipeError("the weights sum to zero, so their mean does not exist; set normalize: false for the sum")
     return weighted_sum(weights_of_models, weights / total)

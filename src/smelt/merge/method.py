@@ -46,8 +46,9 @@ __all__ = [
 
 Kind: TypeAlias = Literal["step", "method", "wrapper", "basis"]
 Space: TypeAlias = Literal["weight", "delta"]
-Unit: TypeAlias = Literal["element", "row", "matrix"]
-"""The smallest piece a stage may be given: any run of elements, whole rows, or the whole matrix."""
+Unit: TypeAlias = Literal["element", "row", "tensor", "matrix"]
+"""The smallest piece a stage may be given: any run of elements, whole rows, the whole tensor, or the whole tensor
+where it is a linear layer's matrix."""
 
 Fraction: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 Positive: TypeAlias = Annotated[float, Field(gt=0)]
@@ -94,7 +95,7 @@ class Stage:
     name: str
     kind: Kind
     function: Callable[..., Any]
-    space: Space = "delta"
+    space: Space | Callable[..., Space] = "delta"
     unit: Unit | Callable[..., Unit] = "element"
     prepare: Callable[..., Any] | None = None
     back: Callable[..., Tensor] | None = None
@@ -135,6 +136,12 @@ class Stage:
     def unit_for(self, parameters: Mapping[str, Any]) -> Unit:
         return self.unit(**_accepted(self.unit, parameters)) if callable(self.unit) else self.unit
 
+    def space_for(self, parameters: Mapping[str, Any]) -> Space:
+        return self.space(**_accepted(self.space, parameters)) if callable(self.space) else self.space
+
+    def needs_base(self, parameters: Mapping[str, Any]) -> bool:
+        return self.space_for(parameters) == "delta" or "base" in self.asks
+
     def fold_for(self, parameters: Mapping[str, Any]) -> Any:
         """The fold that this stage needs with these parameters, or None."""
         return self.prepare(**_accepted(self.prepare, parameters)) if self.prepare else None
@@ -160,7 +167,7 @@ def _register(kind: Kind, name: str, **record: Any) -> Callable[[F], F]:
 def merge_method(
     name: str,
     *,
-    space: Space = "delta",
+    space: Space | Callable[..., Space] = "delta",
     unit: Unit | Callable[..., Unit] = "element",
     prepare: Callable[..., Any] | None = None,
     paper: str | None = None,
@@ -169,7 +176,8 @@ def merge_method(
 ) -> Callable[[F], F]:
     """Register `function(stack, ...) -> Tensor` under a name.
 
-    `space` says whether the stack holds weights or deltas from the base (the engine adds the base back).
+    `space` says whether the stack holds weights or deltas from the base (the engine adds the base back). Like `unit`
+    it may be a function of the parameters.
     A method whose `unit` is `matrix` sees linear layers whole; other tensors get the mean of the deltas.
     """
     return _register(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from smelt.errors import NumericalError
+from smelt.errors import RecipeError
 from smelt.merge.method import PerModel, Stack, merge_method
 from smelt.ops.geometry import weighted_sum
 
@@ -24,5 +24,5 @@ def task_arithmetic(
 ) -> Tensor:
     total = float(weights.sum()) if normalize else 1.0
     if abs(total) < 1e-12:
-        raise NumericalError("the weights sum to zero, so their mean does not exist; set normalize: false for the sum")
+        raise RecipeError("the weights sum to zero, so their mean does not exist; set normalize: false for the sum")
     return weighted_sum(deltas, weights * (scale / total))

@@ -6,9 +6,12 @@ Blocks are what flows through `merge` and `ops`. They carry numbers and a place,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from smelt.ops.random import PlaceRandom
 
 __all__ = ["Block", "Place", "Stack"]
 
@@ -39,3 +42,5 @@ class Block:
     stack: Stack
     base: Tensor | None
     place: Place
+    rng: PlaceRandom | None = None
+    """The randomness of the stage that looks at the block."""

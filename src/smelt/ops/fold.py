@@ -17,7 +17,7 @@ from torch import Tensor
 
 from smelt.ops.block import Block, Place
 
-__all__ = ["Fold", "Scope", "Sum"]
+__all__ = ["Chain", "Fold", "Scope", "Sum"]
 
 Scope: TypeAlias = Literal["tensor", "model"]
 
@@ -26,6 +26,8 @@ class Fold(ABC):
     """One streamed reduction. Parts must join associatively, so that threads cannot change the result."""
 
     scope: Scope = "tensor"
+    passes: int = 1
+    """How many passes it takes at most."""
 
     @property
     @abstractmethod
@@ -75,3 +77,36 @@ class Sum(Fold):
 
     def at(self, place: Place) -> Any:
         return self._result
+
+
+class Chain(Fold):
+    """A fold that needs another's result: `second(place -> first's)` starts when the first is done.
+
+    A stage receives the pair of both results.
+    """
+
+    def __init__(self, first: Fold, second: Callable[[Callable[[Place], Any]], Fold]):
+        self.scope = first.scope
+        self._first = first
+        self._second = second(first.at)
+        self.passes = first.passes + self._second.passes
+
+    @property
+    def _current(self) -> Fold:
+        return self._first if self._first.wants_pass else self._second
+
+    @property
+    def wants_pass(self) -> bool:
+        return self._current.wants_pass
+
+    def look(self, block: Block) -> Any:
+        return self._current.look(block)
+
+    def join(self, left: Any, right: Any) -> Any:
+        return self._current.join(left, right)
+
+    def absorb(self, total: Any) -> None:
+        self._current.absorb(total)
+
+    def at(self, place: Place) -> tuple[Any, Any]:
+        return self._first.at(place), self._second.at(place)

@@ -21,7 +21,7 @@ from torch import Tensor
 from smelt.ops.block import Block, Place
 from smelt.ops.fold import Fold, Scope
 
-__all__ = ["Cut", "Largest", "kth_largest_of", "share"]
+__all__ = ["Cut", "Largest", "keep_shares", "share"]
 
 _COARSE_BITS, _FINE_BITS = 16, 15
 
@@ -60,20 +60,31 @@ class _Target:
         return 0 < self.spare < self.equal
 
 
+def keep_shares(densities: Sequence[float], scope: Scope) -> Largest | None:
+    """The fold that keeps, in each model, its share of the largest changes; None where all keep everything."""
+    if all(density >= 1 for density in densities):
+        return None
+    return Largest(lambda row, count: [share(count, densities[row])], scope=scope)
+
+
 class Largest(Fold):
     """For every row of `values(block)` the cuts that keep exactly `ranks(row, count)` largest entries.
 
     `values` maps a block to non-negative rows (by default the absolute values of the stack). A stage
-    receives a list per row of one `Cut` per rank.
+    receives a list per row of one `Cut` per rank. Where only the values matter and not how many entries pass,
+    `exact=False` saves the pass that counts ties.
     """
+
+    passes = 3
 
     def __init__(
         self,
         ranks: Callable[[int, int], Sequence[int]],
         values: Callable[[Block], Tensor] | None = None,
         scope: Scope = "tensor",
+        exact: bool = True,
     ):
-        self.scope = scope
+        self.scope, self._exact = scope, exact
         self._values = values or (lambda block: block.stack.abs())
         self._ranks = ranks
         self._step = "coarse"
@@ -113,7 +124,7 @@ class Largest(Fold):
             for t, histogram in zip(targets, total, strict=True):
                 bin_, above = _bin_of_rank(histogram, t.rank)
                 t.value, t.spare, t.equal = t.low + bin_, t.rank - above, int(histogram[bin_])
-            self._step = "ties" if any(t.partial for t in targets) else "done"
+            self._step = "ties" if self._exact and any(t.partial for t in targets) else "done"
             return
         for t, counts in zip(targets, total, strict=True):
             seen = 0
@@ -129,11 +140,6 @@ class Largest(Fold):
     def _coarse(row: int, rank: int, histogram: Tensor) -> _Target:
         bin_, above = _bin_of_rank(histogram, rank)
         return _Target(row, rank - above, low=bin_ << _FINE_BITS)
-
-
-def kth_largest_of(values: Tensor, rank: int) -> float:
-    """The `rank`-th largest entry (1 = the largest) of a tensor that fits in memory."""
-    return float(values.flatten().kthvalue(values.numel() - rank + 1).values)
 
 
 def _fine_histogram(row: Tensor, low: int) -> Tensor:

@@ -1,0 +1,248 @@
+"""Execution: stream every tensor of a plan through its pipeline into a sink, block by block, on several threads.
+
+Arithmetic is float32 whatever the storage. Nothing of the model's size is ever held: a thread has one block of
+every model, and a whole-matrix method one matrix of every model.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial, reduce
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from smelt.engine import dtype as dtypes
+from smelt.engine.blocks import Blocking, Span, stack_shape
+from smelt.engine.pipeline import Pipeline
+from smelt.engine.plan import Item, Plan, Tap
+from smelt.engine.schedule import Program, run_programs
+from smelt.errors import NumericalError
+from smelt.ops.block import Block, Place
+from smelt.ops.fold import Fold
+
+__all__ = ["Executor", "Sink", "Watcher", "default_threads", "work_memory"]
+
+
+class Sink(Protocol):
+    """Where merged numbers go."""
+
+    def write(self, item: Item, start: int, values: Tensor) -> None:
+        """Take the elements of a tensor from `start` on, in its output dtype. Called from any thread."""
+
+    def done(self, item: Item) -> None:
+        """All of the tensor is written. Called from one thread."""
+
+
+class Watcher(Protocol):
+    """Who wants to know how far a run has come."""
+
+    def begin(self, what: str, total: int) -> None: ...
+
+    def advance(self, nbytes: int) -> None: ...
+
+
+def default_threads() -> int:
+    """As many as the cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Executor:
+    """One run of one plan."""
+
+    def __init__(self, plan: Plan, sink: Sink, watcher: Watcher, *, threads: int, memory: int, device: str = "cpu"):
+        self._plan, self._sink, self._watcher = plan, sink, watcher
+        self._threads, self._memory = threads, memory
+        self._device = torch.device(device)
+        self._blocking = Blocking.for_device(self._device.type)
+        self._pipeline = Pipeline(plan.recipe.seed, self._device)
+        self._model_folds: dict[tuple[int, int], Fold] = {}
+        self._checked: set[int] = set()
+        self._local = threading.local()
+
+    def run(self, skip: Collection[str] = ()) -> None:
+        """Do everything but the tensors in `skip`, which an earlier run has finished."""
+        before = torch.get_num_threads()
+        pool = ThreadPoolExecutor(self._threads, thread_name_prefix="smelt", initializer=torch.set_num_threads, initargs=(1,))
+        try:
+            self._fold_models(pool)
+            todo = [item for item in self._plan.items if item.key not in skip]
+            self._watcher.begin("merging", sum(_bytes_in(item) for item in todo))
+            self._drive(pool, todo, self._merge_item, lambda number, _: self._sink.done(todo[number]))
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+            torch.set_num_threads(before)
+
+    def _drive(
+        self,
+        pool: ThreadPoolExecutor,
+        items: list[Item],
+        program: Callable[[Item], Program],
+        finished: Callable[[int, Any], None],
+    ) -> None:
+        run_programs(
+            ((program(item), work_memory(item, self._blocking)) for item in items),
+            pool,
+            budget=self._memory,
+            window=4 * self._threads,
+            finished=finished,
+        )
+
+    def _fold_models(self, pool: ThreadPoolExecutor) -> None:
+        """The folds that need the whole model, stage after stage, since each sees what the stages before it made."""
+        depth = max((len(item.stages) for item in self._plan.items), default=0)
+        for position in range(depth):
+            groups: dict[int, list[Item]] = {}
+            for item in self._plan.items:
+                if position < len(item.stages):
+                    groups.setdefault(item.stages[position].pipeline, []).append(item)
+            for pipeline, items in groups.items():
+                run = items[0].stages[position]
+                fold = run.stage.fold_for(run.parameters)
+                if fold is not None and fold.scope == "model":
+                    self._fold_model(pool, items, position, fold)
+                    self._model_folds[pipeline, run.position] = fold
+
+    def _fold_model(self, pool: ThreadPoolExecutor, items: list[Item], position: int, fold: Fold) -> None:
+        while fold.wants_pass:
+            self._watcher.begin(f"measuring for {items[0].stages[position].stage.name}", sum(map(_bytes_in, items)))
+            joined = _OrderedJoin(fold)
+            self._drive(pool, items, partial(self._measure_item, position=position, fold=fold), joined.add)
+            fold.absorb(joined.total)
+
+    def _measure_item(self, item: Item, position: int, fold: Fold) -> Program:
+        folds = yield from self._tensor_folds(item, position)
+        parts = yield [partial(self._look, item, position, fold, folds, span) for span in self._blocking.spans(item)]
+        return reduce(fold.join, parts)
+
+    def _merge_item(self, item: Item) -> Program:
+        spans = self._blocking.spans(item)
+        if item.copied:
+            yield [partial(self._copy, item, span) for span in spans]
+            return
+        folds = yield from self._tensor_folds(item, len(item.stages))
+        yield [partial(self._merge, item, folds, span) for span in spans]
+
+    def _tensor_folds(self, item: Item, upto: int) -> Program:
+        """The folds of the stages before `upto`: those of the model as they stand, those of this tensor worked out."""
+        folds: dict[int, Fold] = {}
+        for index, run in enumerate(item.stages[:upto]):
+            known = self._model_folds.get((run.pipeline, run.position))
+            fold = known or run.stage.fold_for(run.parameters)
+            if fold is None:
+                continue
+            while fold.wants_pass:
+                spans = self._blocking.spans(item)
+                parts = yield [partial(self._look, item, index, fold, dict(folds), span) for span in spans]
+                fold.absorb(reduce(fold.join, parts))
+            folds[run.position] = fold
+        return folds
+
+    def _look(self, item: Item, index: int, fold: Fold, folds: dict[int, Fold], span: Span) -> Any:
+        total: Any = None
+        for start, stop in span.blocks():
+            block = self._load(item, start, stop)
+            part = fold.look(self._pipeline.before(item, index, block, folds))
+            total = part if total is None else fold.join(total, part)
+        self._watcher.advance(0)
+        return total
+
+    def _merge(self, item: Item, folds: dict[int, Fold], span: Span) -> None:
+        for start, stop in span.blocks():
+            block = self._load(item, start, stop)
+            merged = self._pipeline.merge(item, block, folds).reshape(-1)
+            out = self._buffer("out", stop - start, dtypes.torch_dtype(item.info.dtype))
+            out.copy_(merged)
+            if not math.isfinite(float(out.sum(dtype=torch.float32))):
+                self._refuse_result(item, block, out)
+            self._sink.write(item, start, out)
+            self._watcher.advance(_bytes_in(item) * (stop - start) // item.info.count)
+
+    def _copy(self, item: Item, span: Span) -> None:
+        assert item.base is not None
+        for start, stop in span.blocks():
+            out = self._buffer("copy", stop - start, dtypes.torch_dtype(item.info.dtype))
+            item.base.source.read(item.base.key, start, out)
+            self._sink.write(item, start, out)
+            self._watcher.advance(_bytes_in(item) * (stop - start) // item.info.count)
+
+    def _load(self, item: Item, start: int, stop: int) -> Block:
+        count, rows = stop - start, len(item.taps) + (item.base is not None)
+        buffer = self._buffer("in", rows * count, torch.float32).view(rows, count)
+        for row, tap in zip(buffer, self._all_taps(item), strict=True):
+            tap.source.read(tap.key, start, row)
+        if not math.isfinite(float(buffer.sum())):
+            self._refuse_input(item, buffer, start)
+        values = buffer.to(self._device, non_blocking=True)
+        names = tuple(tap.model for tap in item.taps)
+        place = Place(item.key, item.order, item.info.shape, start, stop, item.depth, names)
+        shape = stack_shape(item, place)
+        base = values[-1].view(shape) if item.base is not None else None
+        return Block(values[: len(item.taps)].view(-1, *shape), base, place)
+
+    @staticmethod
+    def _all_taps(item: Item) -> tuple[Tap, ...]:
+        return (*item.taps, item.base) if item.base is not None else item.taps
+
+    def _buffer(self, name: str, count: int, dtype: torch.dtype) -> Tensor:
+        """A thread's own buffer, re-used from block to block: a fresh page costs more than the arithmetic on it."""
+        name = f"{name} {dtype}"
+        buffer: Tensor | None = getattr(self._local, name, None)
+        if buffer is None or buffer.numel() < count:
+            pinned = self._device.type == "cuda" and name.startswith("in")
+            buffer = torch.empty(count, dtype=dtype, pin_memory=pinned)
+            setattr(self._local, name, buffer)
+        return buffer[:count]
+
+    def _refuse_input(self, item: Item, buffer: Tensor, start: int) -> None:
+        for row, tap in zip(buffer, self._all_taps(item), strict=True):
+            bad = (~torch.isfinite(row)).nonzero()
+            if len(bad):
+                index, value = start + int(bad[0]), float(row[int(bad[0])])
+                raise NumericalError(
+                    f"{tap.model} ({tap.source.label}) holds {value} in {tap.key!r} at element {index:,}; "
+                    f"leave the tensor out with `skip: {item.key}`, or mend the model"
+                )
+
+    def _refuse_result(self, item: Item, block: Block, merged: Tensor) -> None:
+        bad = (~torch.isfinite(merged)).nonzero()
+        if len(bad):
+            index = block.place.start + int(bad[0])
+            raise NumericalError(
+                f"the merge gave {float(merged[int(bad[0])])} in {item.key!r} at element {index:,} although all inputs "
+                f"are finite; check the weights and scales of the recipe, and whether {item.info.dtype} can hold the result"
+            )
+
+
+class _OrderedJoin:
+    """Joins the parts of items in the items' order, as they come in, holding only those that are early."""
+
+    def __init__(self, fold: Fold):
+        self._fold, self._next = fold, 0
+        self._early: dict[int, Any] = {}
+        self.total: Any = None
+
+    def add(self, number: int, part: Any) -> None:
+        self._early[number] = part
+        while self._next in self._early:
+            part = self._early.pop(self._next)
+            self.total = part if self.total is None else self._fold.join(self.total, part)
+            self._next += 1
+
+
+def work_memory(item: Item, blocking: Blocking) -> int:
+    """Bytes that working on this item takes: inputs, float32 stack, and a few temporaries of the stack's size."""
+    rows = len(item.taps) + 2
+    if item.unit in ("tensor", "matrix"):
+        return 4 * item.info.count * rows * 3
+    return 4 * min(blocking.block, item.info.count) * rows * 3
+
+
+def _bytes_in(item: Item) -> int:
+    taps = (*item.taps, item.base) if item.base is not None else item.taps
+    return sum(tap.source.tensors[tap.key].nbytes for tap in taps)

@@ -1,0 +1,128 @@
+"""Opening what lies at a path: a model folder, one weights file, an adapter. Pickles are refused by default."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from smelt.engine.source import FileSource, MemorySource, Source
+from smelt.errors import CorruptFile, RecipeError
+
+__all__ = ["is_adapter", "open_path", "read_json"]
+
+_INDEX = "model.safetensors.index.json"
+_SINGLE = "model.safetensors"
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_SHARD = re.compile(r"^(?P<stem>.+)-(?P<number>\d{5})-of-(?P<total>\d{5})\.safetensors$")
+
+
+def open_path(path: Path, *, allow_pickle: bool = False) -> Source:
+    """The model at a path: a Hugging Face folder (sharded or not, with or without index) or a weights file."""
+    if path.is_dir():
+        return _open_folder(path, allow_pickle)
+    if path.suffix == ".safetensors":
+        folder = path.parent if (path.parent / "config.json").exists() else None
+        return FileSource(str(path), [path], folder)
+    if path.suffix == ".gguf":
+        from smelt.engine.gguf import GGUFSource
+
+        return GGUFSource(path)
+    if path.suffix in _PICKLES:
+        return _open_pickles([path], path, None, allow_pickle)
+    raise RecipeError(f"{path}: not a model (a folder, or a .safetensors or .gguf file)")
+
+
+def is_adapter(path: Path) -> bool:
+    return (path / "adapter_config.json").exists()
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file, or an error that names it."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, UnicodeDecodeError) as error:
+        raise CorruptFile(f"{path}: not readable as JSON ({error})") from None
+
+
+def _open_folder(path: Path, allow_pickle: bool) -> Source:
+    has_index, has_single = (path / _INDEX).exists(), (path / _SINGLE).exists()
+    if has_index and has_single:
+        raise CorruptFile(
+            f"{path}: holds both {_SINGLE} and {_INDEX}, so it is unclear which weights are meant; remove the stale one"
+        )
+    if has_index:
+        return _open_indexed(path)
+    if has_single:
+        return FileSource(str(path), [path / _SINGLE], path)
+    files = sorted(path.glob("*.safetensors"))
+    if files:
+        return FileSource(str(path), _complete(path, files), path)
+    gguf = sorted(path.glob("*.gguf"))
+    if len(gguf) == 1:
+        return open_path(gguf[0])
+    pickles = sorted(p for p in path.iterdir() if p.suffix in _PICKLES and p.name != "training_args.bin")
+    if pickles:
+        return _open_pickles(pickles, path, path, allow_pickle)
+    raise CorruptFile(f"{path}: no model weights (*.safetensors) in this folder")
+
+
+def _open_indexed(path: Path) -> Source:
+    index = read_json(path / _INDEX)
+    places = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(places, dict) or not places:
+        raise CorruptFile(f"{path / _INDEX}: has no weight_map")
+    names = sorted(set(places.values()))
+    missing = [name for name in names if not (path / name).exists()]
+    if missing:
+        raise CorruptFile(f"{path}: the index names shards that are not there: {', '.join(missing)}")
+    source = FileSource(str(path), [path / name for name in names], path)
+    absent, unlisted = sorted(places.keys() - source.tensors.keys()), sorted(source.tensors.keys() - places.keys())
+    if absent or unlisted:
+        source.close()
+        what = f"lists {absent[0]!r}, which no shard holds" if absent else f"does not list {unlisted[0]!r}"
+        raise CorruptFile(f"{path / _INDEX}: {what} ({len(absent) + len(unlisted)} such tensors)")
+    return source
+
+
+def _complete(path: Path, files: list[Path]) -> list[Path]:
+    """Shards without an index: none may be missing, and there may be only one set of them."""
+    matches = [_SHARD.match(f.name) for f in files]
+    sets = {(m["stem"], m["total"]) for m in matches if m}
+    if not sets:
+        return files
+    if len(sets) > 1 or not all(matches):
+        raise CorruptFile(f"{path}: holds several sets of weights ({', '.join(f.name for f in files[:6])} ...)")
+    total = int(next(iter(sets))[1])
+    present = {int(m["number"]) for m in matches if m}
+    missing = [str(n) for n in range(1, total + 1) if n not in present]
+    if missing:
+        raise CorruptFile(f"{path}: shards {', '.join(missing)} of {total} are missing")
+    return files
+
+
+def _open_pickles(files: list[Path], path: Path, folder: Path | None, allow_pickle: bool) -> Source:
+    if not allow_pickle:
+        raise CorruptFile(
+            f"{path}: its weights are pickles ({files[0].name}), which can run code when opened. Convert them to "
+            "safetensors, or write `allow_pickle: true` (then they are read with weights_only)"
+        )
+    import pickle
+
+    import torch
+
+    state: dict[str, Any] = {}
+    for file in files:
+        try:
+            content = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+        except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError) as error:
+            raise CorruptFile(f"{file}: cannot be read with weights_only ({str(error).splitlines()[0]})") from None
+        if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
+            content = content["state_dict"]
+        if not isinstance(content, dict) or not all(isinstance(t, torch.Tensor) for t in content.values()):
+            raise CorruptFile(f"{file}: does not hold a plain table of tensors")
+        state.update(content)
+    source = MemorySource(str(path), state)
+    source.files, source.folder = tuple(files), folder
+    return source

@@ -1,0 +1,116 @@
+"""The GGUF header: metadata and where each tensor lies, read with every check that a lying file can fail.
+
+The gguf package has a reader too, but it maps the whole file into memory, takes seconds for a large vocabulary and
+does not end on a list that claims to be longer than the file. Format: magic, version, the two counts, metadata
+(name, type, value), tensors (name, dimensions, type, offset), then the data at an aligned position.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from smelt.errors import CorruptFile
+
+__all__ = ["GGUFHeader", "GGUFTensor", "read_gguf_header"]
+
+_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_STRING, _ARRAY = 8, 9
+_LONGEST = 1 << 16
+"""Longer lists (vocabularies, merges) are passed over: nothing about tensors stands in them."""
+
+
+@dataclass(frozen=True, slots=True)
+class GGUFTensor:
+    shape: tuple[int, ...]
+    """Row-major, as torch has it; GGUF writes the fastest dimension first."""
+    type: int
+    offset: int
+    """Of its first byte in the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class GGUFHeader:
+    metadata: Mapping[str, Any]
+    tensors: Mapping[str, GGUFTensor]
+
+
+def read_gguf_header(path: Path) -> GGUFHeader:
+    with open(path, "rb") as file:
+        return _Parser(path, file, os.path.getsize(path)).parse()
+
+
+class _Parser:
+    def __init__(self, path: Path, file: BinaryIO, size: int):
+        self.path, self.file, self.size = path, file, size
+
+    def parse(self) -> GGUFHeader:
+        if self.file.read(4) != b"GGUF":
+            raise CorruptFile(f"{self.path}: not a GGUF file (it does not begin with GGUF)")
+        version = self._number("I")
+        if version not in (2, 3):
+            odd = "big-endian" if version and version % 65536 == 0 else f"version {version}"
+            raise CorruptFile(
+                f"{self.path}: {odd} GGUF is not read, only little-endian versions 2 and 3; convert it again"
+            )
+        tensor_count, field_count = self._number("Q"), self._number("Q")
+        # The smallest metadata entry takes 13 bytes and the smallest tensor entry 24.
+        if 13 * field_count + 24 * tensor_count > self.size:
+            raise CorruptFile(
+                f"{self.path}: {field_count:,} fields and {tensor_count:,} tensors do not fit into {self.size:,} bytes"
+            )
+        metadata: dict[str, Any] = {}
+        for _ in range(field_count):
+            name = self._string()
+            if name in metadata:
+                raise CorruptFile(f"{self.path}: the field {name!r} stands twice")
+            metadata[name] = self._value(self._number("I"))
+        entries: dict[str, GGUFTensor] = {}
+        for _ in range(tensor_count):
+            name, dimensions = self._string(), self._number("I")
+            if name in entries:
+                raise CorruptFile(f"{self.path}: the tensor {name!r} stands twice")
+            if dimensions > 8:
+                raise CorruptFile(f"{self.path}: {name!r} has {dimensions} dimensions; the header is damaged")
+            shape = tuple(self._number("Q") for _ in range(dimensions))[::-1]
+            entries[name] = GGUFTensor(shape, self._number("I"), self._number("Q"))
+        alignment = metadata.get("general.alignment", 32)
+        if type(alignment) is not int or alignment <= 0 or alignment & (alignment - 1):
+            raise CorruptFile(f"{self.path}: the alignment {alignment!r} is not a power of two")
+        start = -(-self.file.tell() // alignment) * alignment
+        tensors = {name: GGUFTensor(entry.shape, entry.type, start + entry.offset) for name, entry in entries.items()}
+        return GGUFHeader(metadata, tensors)
+
+    def _take(self, count: int) -> bytes:
+        if count > self.size - self.file.tell():
+            raise CorruptFile(f"{self.path}: the header goes on past the end of the file; it is cut off or damaged")
+        return self.file.read(count)
+
+    def _number(self, code: str) -> Any:
+        return struct.unpack(f"<{code}", self._take(struct.calcsize(code)))[0]
+
+    def _string(self) -> str:
+        try:
+            return self._take(self._number("Q")).decode()
+        except UnicodeDecodeError:
+            raise CorruptFile(f"{self.path}: a name in the header is not UTF-8; the file is damaged") from None
+
+    def _value(self, kind: int, depth: int = 0) -> Any:
+        if kind in _SCALARS:
+            return self._number(_SCALARS[kind])
+        if kind == _STRING:
+            return self._string()
+        if kind != _ARRAY or depth > 4:
+            raise CorruptFile(f"{self.path}: a field has the unknown type {kind}; the header is damaged")
+        item, length = self._number("I"), self._number("Q")
+        if item in _SCALARS:
+            raw = self._take(length * struct.calcsize(_SCALARS[item]))
+            return list(struct.unpack(f"<{length}{_SCALARS[item]}", raw)) if length <= _LONGEST else None
+        if 8 * length > self.size:
+            raise CorruptFile(f"{self.path}: a list of {length:,} items does not fit into {self.size:,} bytes")
+        kept = [self._value(item, depth + 1) for _ in range(length)]
+        return kept if length <= _LONGEST else None

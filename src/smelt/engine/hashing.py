@@ -1,0 +1,95 @@
+"""SHA-256 of files, in the background while other work goes on, and remembered for files that did not change."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+
+__all__ = ["ParentHashes", "hash_file"]
+
+_CHUNK = 1 << 20
+_BLOB = re.compile(r"^[0-9a-f]{64}$")
+
+
+def hash_file(path: Path, stop: Event | None = None) -> str:
+    """The SHA-256 of a file's bytes, as `sha256sum` prints it."""
+    digest = hashlib.sha256()
+    buffer = bytearray(_CHUNK)
+    view = memoryview(buffer)
+    with open(path, "rb", buffering=0) as file:
+        while (count := file.readinto(buffer)) and not (stop and stop.is_set()):
+            digest.update(view[:count])
+    return digest.hexdigest()
+
+
+class ParentHashes:
+    """Hashes of the input files, computed by a thread of its own from the moment it is made.
+
+    A hash is remembered under the file's path, size and time of change, so that a second merge of the same
+    models does not read them once more. Files of the Hugging Face cache carry their hash as their name.
+    """
+
+    def __init__(self, files: Iterable[Path]):
+        self._files = list(dict.fromkeys(Path(f) for f in files))
+        self._stop = Event()
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="smelt-hash")
+        self._future: Future[dict[Path, str]] = self._pool.submit(self._run)
+
+    def result(self) -> Mapping[Path, str]:
+        return self._future.result()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._pool.shutdown(wait=True)
+
+    def _run(self) -> dict[Path, str]:
+        memory = _Memory()
+        hashes = {path: memory.get(path) or hash_file(path, self._stop) for path in self._files}
+        if not self._stop.is_set():
+            memory.keep(hashes)
+        return hashes
+
+
+class _Memory:
+    """The remembered hashes: a small JSON file in the user's cache folder. Losing it costs time only."""
+
+    def __init__(self) -> None:
+        root = os.environ.get("SMELT_CACHE") or os.path.join(
+            os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "smelt"
+        )
+        self._path = Path(root) / "hashes.json"
+        try:
+            known = json.loads(self._path.read_text())
+            self._known: dict[str, str] = known if isinstance(known, dict) else {}
+        except (OSError, ValueError):
+            self._known = {}
+
+    def get(self, path: Path) -> str | None:
+        real = path.resolve()
+        if _BLOB.match(real.name) and real.parent.name == "blobs":
+            return real.name
+        return self._known.get(_identity(path))
+
+    def keep(self, hashes: Mapping[Path, str]) -> None:
+        new = {_identity(path): value for path, value in hashes.items()}
+        if new.items() <= self._known.items():
+            return
+        self._known = dict(list((self._known | new).items())[-10_000:])
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = self._path.with_suffix(f".{os.getpid()}")
+            temporary.write_text(json.dumps(self._known))
+            temporary.replace(self._path)
+        except OSError:
+            return
+
+
+def _identity(path: Path) -> str:
+    status = path.stat()
+    return f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}|{status.st_ino}"

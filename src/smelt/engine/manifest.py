@@ -1,0 +1,84 @@
+"""The manifest: what an output folder is made of and from, with a SHA-256 for every file. Written last.
+
+It holds no time and no path of the machine, so the same merge gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from smelt import __version__
+from smelt.engine.folder import read_json
+from smelt.engine.hashing import hash_file
+from smelt.errors import CorruptFile, RecipeError
+
+__all__ = ["MANIFEST", "Verification", "encode_manifest", "verify_folder"]
+
+MANIFEST = "manifest.json"
+_SEAL = "manifest_sha256"
+
+
+def encode_manifest(content: Mapping[str, Any], files: Mapping[str, tuple[str, int]]) -> bytes:
+    """The manifest's bytes; `files` gives name -> (sha256, bytes)."""
+    body = {
+        "smelt": __version__,
+        **content,
+        "files": {name: {"sha256": digest, "bytes": size} for name, (digest, size) in sorted(files.items())},
+    }
+    return json.dumps({**body, _SEAL: _seal(body)}, indent=2, ensure_ascii=False).encode() + b"\n"
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What `smelt verify` found: the files that were checked, and a sentence for everything that is wrong."""
+
+    folder: str
+    checked: int
+    faults: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.faults
+
+
+def verify_folder(folder: Path) -> Verification:
+    """Recompute every hash of a merged model's folder."""
+    path = folder / MANIFEST
+    if not folder.is_dir():
+        raise RecipeError(f"{folder}: no such folder")
+    if not path.exists():
+        raise RecipeError(f"{folder}: has no {MANIFEST}, so it was not made by Smelt or its run did not finish")
+    faults: list[str] = []
+    try:
+        manifest = read_json(path)
+        body = {key: value for key, value in manifest.items() if key != _SEAL}
+        files = dict(manifest["files"])
+        if manifest.get(_SEAL) != _seal(body):
+            faults.append(f"{MANIFEST}: has been changed since it was written")
+    except (CorruptFile, AttributeError, KeyError, TypeError, ValueError):
+        return Verification(str(folder), 0, (f"{MANIFEST}: is damaged and cannot be read",))
+    for name, entry in files.items():
+        faults += _file_faults(folder / name, name, entry)
+    known = {*files, MANIFEST}
+    stray = sorted(p.name for p in folder.iterdir() if p.name not in known and p.suffix in (".safetensors", ".bin"))
+    faults += [f"{name}: weights that the manifest does not know" for name in stray]
+    return Verification(str(folder), len(files), tuple(faults))
+
+
+def _file_faults(path: Path, name: str, entry: Mapping[str, Any]) -> list[str]:
+    if not path.exists():
+        return [f"{name}: is missing"]
+    if path.stat().st_size != entry.get("bytes"):
+        return [f"{name}: has {path.stat().st_size:,} bytes instead of {entry.get('bytes'):,}"]
+    if hash_file(path) != entry.get("sha256"):
+        return [f"{name}: its content has changed (SHA-256 differs from the manifest)"]
+    return []
+
+
+def _seal(body: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -1,0 +1,134 @@
+"""Running a pipeline on one block: the only place that knows how stages are called.
+
+The definition of a method stays apart from how it is run: this is the plain way, in eager torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from smelt.ops.block import Block
+from smelt.ops.fold import Fold
+from smelt.ops.random import PlaceRandom
+
+if TYPE_CHECKING:
+    from smelt.engine.plan import Item, RunStage
+    from smelt.merge.method import Space
+
+__all__ = ["Pipeline"]
+
+
+class Pipeline:
+    """Runs the stages of items on blocks. Shared by all threads; holds only what is the same for every block."""
+
+    def __init__(self, seed: int, device: torch.device):
+        self._seed, self._device = seed, device
+        self._arguments: dict[tuple[int, int], dict[str, Any]] = {}
+
+    def merge(self, item: Item, block: Block, folds: Mapping[int, Fold]) -> Tensor:
+        """The merged weights of a block."""
+        state = _State(block)
+        for run in item.stages:
+            state = self._apply(run, state, folds)
+        if state.merged is None:
+            raise AssertionError("a pipeline without a method passed the plan")
+        return _to_space(state.merged, state.merged_space, "weight", block.base)
+
+    def before(self, item: Item, position: int, block: Block, folds: Mapping[int, Fold]) -> Block:
+        """The block as the stage at `position` will see it: what its fold looks at."""
+        state = _State(block)
+        for run in item.stages[:position]:
+            state = self._apply(run, state, folds)
+        run = item.stages[position]
+        stack = _to_space(state.stack, state.space, _wanted(run), block.base)
+        return replace(block, stack=stack, rng=self._random(run, block))
+
+    def _apply(self, run: RunStage, state: _State, folds: Mapping[int, Fold]) -> _State:
+        stage, block = run.stage, state.block
+        space = _wanted(run)
+        if stage.kind == "wrapper":
+            assert state.merged is not None
+            deltas = _to_space(state.stack, state.space, "delta", block.base)
+            merged = _to_space(state.merged, state.merged_space, "delta", block.base)
+            args = self._asked(run, block, folds)
+            merged = stage.function(merged, deltas, *args, **self._keywords(run, deltas))
+            return replace_state(state, stack=deltas, space="delta", merged=merged, merged_space="delta")
+        stack = _to_space(state.stack, state.space, space, block.base)
+        result = stage.function(stack, *self._asked(run, block, folds), **self._keywords(run, stack))
+        if stage.kind == "method":
+            if state.back is not None:
+                function, basis, stack = state.back
+                return replace_state(state, stack=stack, space="delta", merged=function(result, basis), merged_space="delta")
+            return replace_state(state, stack=stack, space=space, merged=result, merged_space=space)
+        if stage.kind == "basis":
+            coordinates, basis = result
+            return replace_state(state, stack=coordinates, space="delta", back=(stage.back, basis, stack))
+        return replace_state(state, stack=result, space="delta")
+
+    def _random(self, run: RunStage, block: Block) -> PlaceRandom:
+        return PlaceRandom(self._seed, run.position, block.place)
+
+    def _asked(self, run: RunStage, block: Block, folds: Mapping[int, Fold]) -> list[Any]:
+        given: dict[str, Any] = {}
+        for name in run.stage.asks:
+            if name == "base":
+                given[name] = block.base
+            elif name == "depth":
+                given[name] = block.place.depth
+            elif name == "models":
+                given[name] = block.place.models
+            elif name == "rng":
+                given[name] = self._random(run, block)
+            else:
+                fold = folds.get(run.position)
+                given[name] = fold.at(block.place) if fold is not None else None
+        return list(given.values())
+
+    def _keywords(self, run: RunStage, stack: Tensor) -> dict[str, Any]:
+        """The stage's parameters; those per model as columns that broadcast against the stack."""
+        place = (id(run), stack.ndim)
+        if place not in self._arguments:
+            values = dict(run.parameters)
+            for name, parameter in run.stage.parameters.items():
+                if parameter.per_model:
+                    column = torch.tensor(values[name], dtype=torch.float32, device=self._device)
+                    values[name] = column.view(-1, *[1] * (stack.ndim - 1))
+            self._arguments[place] = values
+        return self._arguments[place]
+
+
+class _State:
+    """What flows from stage to stage: the stack and, after the method, the merged tensor; each in a space."""
+
+    __slots__ = ("back", "block", "merged", "merged_space", "space", "stack")
+
+    def __init__(self, block: Block):
+        self.block = block
+        self.stack: Tensor = block.stack
+        self.space: Space = "weight"
+        self.merged: Tensor | None = None
+        self.merged_space: Space = "weight"
+        self.back: tuple[Any, Any, Tensor] | None = None
+
+
+def replace_state(state: _State, **changes: Any) -> _State:
+    for name, value in changes.items():
+        setattr(state, name, value)
+    return state
+
+
+def _wanted(run: RunStage) -> Space:
+    return run.stage.space_for(run.parameters)
+
+
+def _to_space(values: Tensor, have: Space, want: Space, base: Tensor | None) -> Tensor:
+    if have == want:
+        return values
+    assert base is not None, "the plan gives a base to every pipeline that needs one"
+    return values - base if want == "delta" else values + base
+

@@ -1,0 +1,258 @@
+"""The plan: from headers alone, every tensor of the output, how it is made, what it costs; or every fault at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from smelt.engine import dtype as dtypes
+from smelt.engine.compat import left_out, tensor_faults
+from smelt.engine.drafts import Draft, Drafts, draft
+from smelt.engine.header import TensorInfo
+from smelt.engine.source import Source
+from smelt.errors import IncompatibleModels, RecipeError
+from smelt.merge import Stage, stages
+from smelt.merge.method import Unit
+from smelt.pool.layout import Layout
+from smelt.pool.modelpool import BASE, ModelPool
+from smelt.recipe.pipeline import BoundStage, bind
+from smelt.recipe.schema import Recipe
+from smelt.recipe.values import constant, matches, patterns_in, resolve
+
+__all__ = ["Item", "Plan", "RunStage", "Tap", "make_plan"]
+
+_COARSENESS: dict[Unit, int] = {"element": 0, "row": 1, "tensor": 2, "matrix": 3}
+
+
+@dataclass(frozen=True)
+class Tap:
+    """One model's tensor behind an output tensor; `source` None stands for a zero change from the base."""
+
+    model: str
+    source: Source
+    key: str
+
+
+@dataclass(frozen=True)
+class RunStage:
+    """A stage with its parameters for one tensor. Equal ones are one object, so that columns are built once."""
+
+    stage: Stage
+    pipeline: int
+    position: int
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Item:
+    """One output tensor: merged by `stages` from `taps`, or copied from `base` where there are no stages."""
+
+    key: str
+    order: int
+    info: TensorInfo
+    depth: float
+    base: Tap | None
+    taps: tuple[Tap, ...] = ()
+    stages: tuple[RunStage, ...] = ()
+    unit: Unit = "element"
+
+    @property
+    def copied(self) -> bool:
+        return not self.stages
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that is known before the first weight is read."""
+
+    recipe: Recipe
+    items: tuple[Item, ...]
+    notes: tuple[str, ...]
+    tied: Mapping[str, str]
+    layers: Mapping[str, list[int]]
+    stage_names: tuple[str, ...]
+    parents: Mapping[str, Source] = field(default_factory=dict)
+
+    @property
+    def bytes_out(self) -> int:
+        return sum(item.info.nbytes for item in self.items)
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes that one pass over the inputs reads."""
+        return sum(
+            tap.source.tensors[tap.key].nbytes
+            for item in self.items
+            for tap in ((item.base, *item.taps) if item.base else item.taps)
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever a resumed run could not continue an earlier one: recipe, tensors, input files."""
+        files = [
+            (str(path), path.stat().st_size, path.stat().st_mtime_ns)
+            for source in self.parents.values()
+            for path in source.files
+        ]
+        tensors = [(item.key, item.info.dtype, item.info.shape) for item in self.items]
+        return hashlib.sha256(json.dumps([self.recipe.hash, tensors, files]).encode()).hexdigest()
+
+
+def make_plan(recipe: Recipe, pool: ModelPool) -> Plan:
+    """Plan a merge. Raises RecipeError or IncompatibleModels with all that is wrong."""
+    drafts = draft(recipe, pool)
+    bound, notes = _bind_all(recipe, pool, drafts)
+    faults = _pool_faults(pool, bound) + _filter_faults(drafts, bound)
+    if faults:
+        raise RecipeError("\n".join(faults))
+    faults = tensor_faults(recipe, pool, drafts)
+    if faults:
+        raise IncompatibleModels(faults)
+    builder = _Builder(recipe, pool, bound)
+    items = tuple(builder.item(number, one) for number, one in enumerate(drafts.items))
+    if builder.faults:
+        raise IncompatibleModels(builder.faults)
+    if not any(item.stages for item in items):
+        raise RecipeError("nothing is left to merge: include, skip and the tensors' types leave only copies")
+    names = tuple(dict.fromkeys(b.stage.name for stages_ in bound for b in stages_))
+    return Plan(recipe, items, (*notes, *builder.notes()), pool.reference.tied, drafts.layers, names, pool.all)
+
+
+def _bind_all(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> tuple[list[list[BoundStage]], list[str]]:
+    bound, notes = [], []
+    for calls in drafts.pipelines:
+        stages_, said = bind(calls, list(pool.models))
+        bound.append(stages_)
+        notes += said
+    return bound, list(dict.fromkeys(notes))
+
+
+def _pool_faults(pool: ModelPool, bound: Sequence[Sequence[BoundStage]]) -> list[str]:
+    faults = []
+    for stages_ in bound:
+        for b in stages_:
+            if pool.base is None and b.stage.needs_base(b.values):
+                faults.append(f"{b.stage.name} works on changes from a base, and none is given; add `base` to the pool")
+    return list(dict.fromkeys(faults))
+
+
+def _filter_faults(drafts: Drafts, bound: Sequence[Sequence[BoundStage]]) -> list[str]:
+    names = [d.spot.name for d in drafts.items]
+    return [
+        f"{b.stage.name}.{parameter}: the filter {pattern!r} matches no tensor (names look like {names[0]!r})"
+        for stages_ in bound
+        for b in stages_
+        for parameter, value in b.values.items()
+        for pattern in patterns_in(value)
+        if not any(matches(pattern, name) for name in names)
+    ]
+
+
+class _Builder:
+    """Turns drafts into items; gathers faults and notes on the way."""
+
+    def __init__(self, recipe: Recipe, pool: ModelPool, bound: Sequence[Sequence[BoundStage]]):
+        self._recipe, self._pool, self._bound = recipe, pool, bound
+        self._dtype = dtypes.parse_dtype(recipe.dtype) if recipe.dtype else None
+        self._cache: dict[tuple[Any, ...], tuple[RunStage, ...]] = {}
+        self._copied: dict[str, list[str]] = {}
+        self.faults: list[str] = []
+
+    def item(self, order: int, one: Draft) -> Item:
+        reference = self._pool.reference
+        base = Tap(BASE, self._pool.base, one.base_key) if self._pool.base else None
+        taps = tuple(
+            Tap(name, self._pool.models[name], key)
+            for name, key in one.taps.items()
+            if key in self._pool.models[name].tensors
+        )
+        first = base if base and one.base_key in base.source.tensors else taps[0] if taps else None
+        if first is None:
+            first = Tap(self._pool.reference_name, reference, one.key)
+        info = first.source.tensors[first.key]
+        why = self._why_copied(one, info)
+        if why is not None:
+            self._copied.setdefault(why, []).append(one.key)
+            code = self._dtype if self._dtype and info.dtype in dtypes.FLOATS else info.dtype
+            return Item(one.key, order, TensorInfo(code, info.shape), one.depth, first)
+        code = self._dtype or info.dtype
+        if code not in dtypes.WRITABLE:
+            self.faults.append(f"{one.key!r} is stored in 8 bits, which is read but not written; set `dtype: bfloat16`")
+        missing = [name for name, key in one.taps.items() if key not in self._pool.models[name].tensors]
+        if missing and base is not None:
+            taps += tuple(Tap(name, base.source, one.base_key) for name in missing)
+            taps = tuple(sorted(taps, key=lambda tap: list(one.taps).index(tap.model)))
+        run, unit = self._stages(one, info, tuple(one.taps))
+        return Item(one.key, order, TensorInfo(code, info.shape), one.depth, base if _uses_base(run) else None, taps, run, unit)
+
+    def notes(self) -> list[str]:
+        return [
+            f"{len(keys)} tensors are copied from {self._pool.reference_name}, not merged ({why}): {', '.join(keys[:3])}"
+            + (" ..." if len(keys) > 3 else "")
+            for why, keys in self._copied.items()
+        ]
+
+    def _why_copied(self, one: Draft, info: TensorInfo) -> str | None:
+        if left_out(self._recipe, one.key):
+            return "left out by the recipe"
+        if info.dtype not in dtypes.FLOATS:
+            return "integers and flags"
+        if info.count == 0:
+            return "empty"
+        return None
+
+    def _stages(self, one: Draft, info: TensorInfo, models: tuple[str, ...]) -> tuple[tuple[RunStage, ...], Unit]:
+        matrix = Layout.is_matrix(one.key, info.shape)
+        bound = self._bound[one.pipeline]
+        fixed = all(constant(value) for b in bound for value in b.values.values())
+        place = (one.pipeline, models, matrix) if fixed else (one.pipeline, models, matrix, one.key)
+        if place not in self._cache:
+            self._cache[place] = self._resolve(one, bound, models, matrix)
+        run = self._cache[place]
+        unit = max((r.stage.unit_for(r.parameters) for r in run), key=_COARSENESS.__getitem__)
+        return run, unit
+
+    def _resolve(
+        self, one: Draft, bound: Sequence[BoundStage], models: tuple[str, ...], matrix: bool
+    ) -> tuple[RunStage, ...]:
+        run = []
+        for position, b in enumerate(bound):
+            values = {
+                name: resolve(parameter, b.values[name], one.spot, models)
+                for name, parameter in b.stage.parameters.items()
+            }
+            stage = b.stage
+            low, high = stage.models
+            if stage.kind == "method" and not low <= len(models) <= (high or len(models)):
+                wanted = f"exactly {low}" if low == high else f"at least {low}"
+                self.faults.append(f"{stage.name} merges {wanted} models, got {len(models)} for {one.key!r}")
+            if not matrix and stage.unit_for(values) == "matrix":
+                if stage.kind != "method":
+                    continue
+                stage, values = _mean_of_deltas(stage, values, len(models))
+            run.append(RunStage(stage, one.pipeline, position, values))
+            self._check_fold(b, values)
+        return tuple(run)
+
+    def _check_fold(self, b: BoundStage, values: Mapping[str, Any]) -> None:
+        if all(constant(value) for value in b.values.values()):
+            return
+        fold = b.stage.fold_for(values)
+        if fold is not None and fold.scope == "model":
+            varying = [name for name, value in b.values.items() if not constant(value)]
+            fault = f"{b.stage.name} ranks over the whole model, so {', '.join(varying)} cannot vary from tensor to tensor"
+            if fault not in self.faults:
+                self.faults.append(fault)
+
+
+def _mean_of_deltas(stage: Stage, values: Mapping[str, Any], models: int) -> tuple[Stage, dict[str, Any]]:
+    """What a whole-matrix method does to norms, biases and embeddings: the mean change, under its own scale."""
+    scale = values.get("scale", 1.0)
+    return stages["task_arithmetic"], {"scale": scale, "weights": [1.0] * models, "normalize": True}
+
+
+def _uses_base(run: Sequence[RunStage]) -> bool:
+    return any(r.stage.needs_base(r.parameters) for r in run)

@@ -1,0 +1,85 @@
+"""A merge that is ready to run: the pool aligned (vocabulary, tied weights), planned, and its small files known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from smelt.engine import dtype as dtypes
+from smelt.engine.align import Alignment, align
+from smelt.engine.card import model_card
+from smelt.engine.carry import carried_files
+from smelt.engine.manifest import encode_manifest
+from smelt.engine.plan import Plan, make_plan
+from smelt.errors import IncompatibleModels, RecipeError, unknown
+from smelt.pool.config import config_differences, read_config
+from smelt.pool.modelpool import ModelPool
+from smelt.recipe.schema import Recipe
+
+__all__ = ["Ready", "make_ready"]
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A plan, and what its output folder holds beside the weights."""
+
+    plan: Plan
+    pool: ModelPool
+    alignment: Alignment
+    config_from: str
+
+    def files(self, name: str) -> dict[str, bytes | Path]:
+        """Config, tokenizer, processor, templates and model card of the output."""
+        recipe = self.plan.recipe
+        dtype = str(dtypes.torch_dtype(dtypes.parse_dtype(recipe.dtype))).removeprefix("torch.") if recipe.dtype else None
+        files = carried_files(self.plan, self.pool.all[self.config_from].folder, dtype)
+        files = self.alignment.change_files(files, recipe, self.pool, self.config_from)
+        files["README.md"] = model_card(name, recipe, self.plan.stage_names, recipe.pool.refs, self.plan.notes)
+        return files
+
+    def manifest(self, files: Mapping[str, tuple[str, int]], hashes: Mapping[Path, str]) -> bytes:
+        recipe = self.plan.recipe
+        refs = recipe.pool.refs
+        parents: dict[str, Any] = {
+            name: {"ref": refs[name], "files": {path.name: hashes[path] for path in source.files}}
+            for name, source in self.plan.parents.items()
+        }
+        return encode_manifest(
+            {
+                "torch": torch.__version__,
+                "stages": list(self.plan.stage_names),
+                "recipe": recipe.dump(),
+                "recipe_hash": recipe.hash,
+                "parents": parents,
+                "notes": list(self.plan.notes),
+            },
+            files,
+        )
+
+
+def make_ready(recipe: Recipe, pool: ModelPool) -> Ready:
+    """Check, align and plan; raises with every fault that headers and configs show."""
+    config_from = recipe.config or pool.reference_name
+    if config_from not in pool.all:
+        raise RecipeError(f"config: {unknown('model', config_from, pool.all)}")
+    alignment = align(recipe, pool)
+    plan = make_plan(recipe, alignment.pool)
+    faults = [] if recipe.config else _config_faults(recipe, pool)
+    if faults:
+        raise IncompatibleModels(faults)
+    plan = replace(plan, notes=(*plan.notes, *alignment.notes))
+    return Ready(plan, alignment.pool, alignment, config_from)
+
+
+def _config_faults(recipe: Recipe, pool: ModelPool) -> list[str]:
+    configs = {name: read_config(source.folder) for name, source in pool.all.items()}
+    sliced = bool(recipe.slices) or any(part.slices for part in recipe.parts)
+    return [
+        f"config.json differs: {difference}; write `config: NAME` to choose whose the output gets"
+        for difference in config_differences(configs, ignore_layers=sliced)
+    ]
+

@@ -1,0 +1,171 @@
+"""One merge from start to end: open, align, plan, execute, complete. What `smelt.merge` and `smelt merge` call."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smelt import __version__
+from smelt.engine.hashing import ParentHashes
+from smelt.engine.progress import Progress
+from smelt.errors import OutputError, RecipeError
+from smelt.pool.modelpool import ModelPool, opened
+from smelt.recipe.schema import Recipe, parse_size
+
+if TYPE_CHECKING:
+    import torch
+
+    from smelt.engine.plan import Plan
+    from smelt.engine.ready import Ready
+
+__all__ = ["Options", "Summary", "merge_to_folder", "merge_to_memory", "planned"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run, as opposed to what to make: nothing here changes a byte of the result."""
+
+    threads: int | None = None
+    memory: int | str | None = None
+    device: str = "cpu"
+    resume: bool = False
+    force: bool = False
+    quiet: bool = True
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a finished merge reports."""
+
+    out: str
+    tensors: int
+    bytes: int
+    seconds: float
+    resumed: int
+    stages: tuple[str, ...]
+    notes: tuple[str, ...]
+    recipe_hash: str
+
+
+@contextmanager
+def planned(recipe: Recipe, *, relative_to: Path | None = None, pool: ModelPool | None = None) -> Iterator[Ready]:
+    """The pool opened, aligned and planned; closed again at the end."""
+    if pool is not None:
+        from smelt.engine.ready import make_ready
+
+        yield make_ready(recipe, pool)
+        return
+    with opened(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle) as fresh:
+        from smelt.engine.ready import make_ready
+
+        yield make_ready(recipe, fresh)
+
+
+def merge_to_memory(ready: Ready, options: Options) -> dict[str, torch.Tensor]:
+    """The merged model as a state dict; tied names share one tensor, as in the inputs."""
+    from smelt.engine.sink import MemorySink
+
+    sink = MemorySink(ready.plan)
+    _execute(ready.plan, sink, options)
+    state = sink.state
+    for name, twin in ready.plan.tied.items():
+        state[name] = state[twin]
+    return state
+
+
+def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to: Path | None = None) -> Summary:
+    """Merge into a folder that appears when it is complete."""
+    began = time.monotonic()
+    with opened(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle) as pool:
+        hashes = ParentHashes(file for source in pool.all.values() for file in source.files)
+        try:
+            from smelt.engine.ready import make_ready
+
+            ready = make_ready(recipe, pool)
+            done = _write(ready, out, options, hashes)
+        finally:
+            hashes.close()
+    plan = ready.plan
+    return Summary(
+        str(out), len(plan.items), plan.bytes_out, time.monotonic() - began, done, plan.stage_names, plan.notes, recipe.hash
+    )
+
+
+def _write(ready: Ready, out: Path, options: Options, hashes: ParentHashes) -> int:
+    from smelt.engine.sink import FolderSink, check_output, disk_full
+
+    plan, recipe = ready.plan, ready.plan.recipe
+    inputs = [path for source in plan.parents.values() for path in (*source.files, *([source.folder] if source.folder else []))]
+    check_output(out, inputs, force=options.force, needed=plan.bytes_out)
+    metadata = {
+        "format": "pt",
+        "smelt": __version__,
+        "recipe": json.dumps(recipe.dump(), sort_keys=True, separators=(",", ":")),
+        "recipe_hash": recipe.hash,
+    }
+    sink = FolderSink(out, plan, metadata, resume=options.resume, force=options.force)
+    try:
+        _execute(plan, sink, options, skip=sink.finished)
+        sink.complete(ready.files(out.name), lambda files: ready.manifest(files, hashes.result()))
+    except OSError as error:
+        sink.close()
+        if disk_full(error):
+            raise OutputError(
+                f"the disk is full; what is finished is kept in {sink.folder}. Free some space and run again with "
+                "--resume, or delete that folder"
+            ) from None
+        raise
+    except KeyboardInterrupt:
+        sink.close()
+        raise OutputError(f"interrupted; what is finished is kept in {sink.folder}. Continue with --resume") from None
+    except BaseException:
+        sink.close()
+        raise
+    return len(sink.finished)
+
+
+def _execute(plan: Plan, sink: Any, options: Options, skip: Any = ()) -> None:
+    from smelt.engine.execute import Executor, default_threads
+
+    threads = options.threads or default_threads()
+    memory = _budget(plan, options, threads)
+    with Progress(options.quiet) as progress:
+        Executor(plan, sink, progress, threads=threads, memory=memory, device=_device(options.device)).run(skip)
+
+
+def _budget(plan: Plan, options: Options, threads: int) -> int:
+    """The bytes that work may take at once. Too small a limit for the largest tensor is refused."""
+    from smelt.engine.blocks import Blocking
+    from smelt.engine.execute import work_memory
+
+    blocking = Blocking.for_device(options.device.split(":")[0])
+    largest = max(plan.items, key=lambda item: work_memory(item, blocking))
+    needed = work_memory(largest, blocking)
+    if options.memory is None:
+        return max(2 * needed, 256 << 20)
+    limit = parse_size(options.memory)
+    if needed > limit:
+        raise RecipeError(
+            f"{largest.key!r} alone needs {needed / 1e6:.0f} MB of work memory, more than the limit of {limit / 1e6:.0f} MB"
+        )
+    return limit
+
+
+def _device(name: str) -> str:
+    import torch
+
+    try:
+        kind = torch.device(name).type
+    except RuntimeError:
+        raise RecipeError(f"no device named {name!r}; write cpu, cuda or cuda:1") from None
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise RecipeError("--device cuda: this torch sees no CUDA device; use cpu, or install a CUDA build of torch")
+    if kind not in ("cpu", "cuda"):
+        raise RecipeError(f"device {name!r} is not supported; write cpu or cuda")
+    return name
+

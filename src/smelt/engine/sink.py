@@ -1,0 +1,179 @@
+"""Sinks: memory, or a folder that appears only when it is complete.
+
+A disk run works in a hidden folder beside the output. Its shards are sized from the plan, blocks land at their
+offsets, a journal notes finished tensors; when all is written and synced, one rename makes it the output.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from smelt.engine import dtype as dtypes
+from smelt.engine.hashing import hash_file
+from smelt.engine.journal import Journal
+from smelt.engine.manifest import MANIFEST
+from smelt.engine.plan import Item, Plan
+from smelt.engine.shards import INDEX_NAME, Shard, index_file, lay_out
+from smelt.errors import OutputError
+from smelt.recipe.schema import parse_size
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+__all__ = ["FolderSink", "MemorySink", "check_output"]
+
+
+class MemorySink:
+    """A state dict, filled block by block."""
+
+    def __init__(self, plan: Plan):
+        import torch
+
+        self.state: dict[str, torch.Tensor] = {
+            item.key: torch.empty(item.info.shape, dtype=dtypes.torch_dtype(item.info.dtype)) for item in plan.items
+        }
+
+    def write(self, item: Item, start: int, values: Tensor) -> None:
+        self.state[item.key].view(-1)[start : start + values.numel()].copy_(values)
+
+    def done(self, item: Item) -> None:
+        """Nothing to do: memory needs no journal."""
+
+
+class FolderSink:
+    """A model folder in the making."""
+
+    def __init__(self, out: Path, plan: Plan, metadata: Mapping[str, str], *, resume: bool, force: bool):
+        self._out, self._force = out, force
+        self._partial, self._old = _partial(out), _old(out)
+        _recover(out)
+        self._journal = Journal(self._partial, plan.fingerprint)
+        self._shards = lay_out(plan.items, parse_size(plan.recipe.shard_size))
+        self._descriptors: dict[str, int] = {}
+        self._where: dict[str, tuple[int, int]] = {}
+        self.finished: set[str] = (self._journal.finished() if resume else None) or set()
+        if not self.finished:
+            _empty(self._partial, keep=Journal.NAME)
+            self._journal.start()
+        for shard in self._shards:
+            self._open(shard, metadata)
+
+    @property
+    def shards(self) -> Sequence[Shard]:
+        return self._shards
+
+    @property
+    def folder(self) -> Path:
+        return self._partial
+
+    def write(self, item: Item, start: int, values: Tensor) -> None:
+        import torch
+
+        descriptor, offset = self._where[item.key]
+        view = memoryview(values.view(torch.uint8).numpy())
+        position = offset + start * values.element_size()
+        while len(view):
+            written = os.pwrite(descriptor, view, position)
+            view, position = view[written:], position + written
+
+    def done(self, item: Item) -> None:
+        self._journal.done(item.key)
+
+    def complete(self, files: Mapping[str, bytes | Path], manifest: Callable[[Mapping[str, tuple[str, int]]], bytes]) -> None:
+        """Add the small files, sync, write the manifest over everything, and put the folder in its place."""
+        for name, content in files.items():
+            self._put(name, content.read_bytes() if isinstance(content, Path) else content)
+        if len(self._shards) > 1:
+            self._put(INDEX_NAME, index_file(self._shards))
+        for descriptor in self._descriptors.values():
+            os.fsync(descriptor)
+        names = sorted(p.name for p in self._partial.iterdir() if p.name not in (Journal.NAME, MANIFEST))
+        hashes = {name: (hash_file(self._partial / name), (self._partial / name).stat().st_size) for name in names}
+        self._put(MANIFEST, manifest(hashes))
+        self.close()
+        self._publish()
+
+    def close(self) -> None:
+        for descriptor in self._descriptors.values():
+            os.close(descriptor)
+        self._descriptors.clear()
+        self._journal.close()
+
+    def _open(self, shard: Shard, metadata: Mapping[str, str]) -> None:
+        head, offsets = shard.header(metadata)
+        path = self._partial / shard.name
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        self._descriptors[shard.name] = descriptor
+        os.pwrite(descriptor, head, 0)
+        os.ftruncate(descriptor, len(head) + sum(info.nbytes for info in shard.tensors.values()))
+        self._where.update({key: (descriptor, offset) for key, offset in offsets.items()})
+
+    def _put(self, name: str, content: bytes) -> None:
+        with open(self._partial / name, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _publish(self) -> None:
+        if self._out.exists():
+            if not self._force and any(self._out.iterdir()):
+                raise OutputError(f"{self._out} appeared while the merge ran; it is kept, and the result is in {self._partial}")
+            os.rename(self._out, self._old)
+        os.rename(self._partial, self._out)
+        os.unlink(self._out / Journal.NAME)
+        shutil.rmtree(self._old, ignore_errors=True)
+
+
+def check_output(out: Path, inputs: Sequence[Path], *, force: bool, needed: int) -> None:
+    """Refuse an output that would destroy something or cannot fit, before any work is done."""
+    resolved = out.resolve()
+    for path in inputs:
+        real = path.resolve()
+        if real == resolved or resolved in real.parents:
+            raise OutputError(f"the output {out} holds an input ({path}); choose another folder")
+    if out.exists() and not out.is_dir():
+        raise OutputError(f"{out} is a file; the output is a folder")
+    if out.exists() and any(out.iterdir()) and not force:
+        raise OutputError(f"{out} already exists; it is kept. Choose another folder, or write --force to replace it")
+    parent = next(p for p in resolved.parents if p.exists())
+    if not os.access(parent, os.W_OK):
+        raise OutputError(f"{parent} cannot be written to")
+    partial = _partial(resolved)
+    held = sum(f.stat().st_blocks * 512 for f in partial.iterdir()) if partial.exists() else 0
+    free = shutil.disk_usage(parent).free + held
+    if free < needed:
+        raise OutputError(f"the output needs {needed / 1e9:.2f} GB and {parent} has only {free / 1e9:.2f} GB free")
+
+
+def disk_full(error: OSError) -> bool:
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _partial(out: Path) -> Path:
+    return out.parent / f".{out.name}.smelt-partial"
+
+
+def _old(out: Path) -> Path:
+    return out.parent / f".{out.name}.smelt-old"
+
+
+def _recover(out: Path) -> None:
+    """Undo a replacement that was killed between its two renames."""
+    old = _old(out)
+    if old.exists():
+        if out.exists():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            os.rename(old, out)
+
+
+def _empty(folder: Path, keep: str) -> None:
+    for path in folder.iterdir():
+        if path.name != keep:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()

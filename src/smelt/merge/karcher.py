@@ -1,0 +1,38 @@
+"""Karcher mean: the point on the sphere with the least squared angles to all models, times their mean norm.
+
+    repeat: v = sum_i w_i log_m(u_i);  m = exp_m(v)       out = m * sum_i w_i |x_i|
+
+Karcher 1977; for models arXiv:2603.04972. The iteration runs on the models' Gram matrix, so it costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+from torch import Tensor
+
+from smelt.errors import RecipeError
+from smelt.merge.method import PerModel, Positive, Stack, merge_method
+from smelt.ops.fold import Sum
+from smelt.ops.geometry import gram, karcher_weights, weighted_sum
+
+
+def _mean(weights: list[float], iterations: int, tolerance: float) -> Sum:
+    total = sum(weights)
+    if min(weights) < 0 or total <= 0:
+        raise RecipeError("karcher: weights must be positive")
+    shares = [w / total for w in weights]
+    return Sum(gram, lambda products: karcher_weights(products, shares, iterations, tolerance))
+
+
+@merge_method("karcher", space="weight", paper="2603.04972", prepare=_mean)
+def karcher(
+    models: Stack,
+    coefficients: Tensor,
+    *,
+    weights: PerModel[float] = 1.0,
+    iterations: Annotated[int, Field(ge=1)] = 10,
+    tolerance: Positive = 1e-5,
+) -> Tensor:
+    return weighted_sum(models, coefficients)

@@ -1,0 +1,17 @@
+"""NearSwap: move the base towards a model, but no entry further than `t`.
+
+    w = min(1, t / |d|)      out = base + w d        which is base + d clamped to [-t, t]
+
+alchemonaut 2024 (huggingface.co/alchemonaut/QuartetAnemoi-70B-t0.0001).
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from smelt.merge.method import Positive, Stack, merge_method
+
+
+@merge_method("nearswap", models=(1, 1), exempt={"copies": "changes beyond t are cut off, by definition"})
+def nearswap(deltas: Stack, *, t: Positive) -> Tensor:
+    return deltas[0].clamp(-t, t)

@@ -1,0 +1,12 @@
+"""Passthrough: one model as it is, times `scale`. With layer slices it stacks layers of several models."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from smelt.merge.method import PerModel, Stack, merge_method
+
+
+@merge_method("passthrough", space="weight", models=(1, 1))
+def passthrough(model: Stack, *, scale: PerModel[float] = 1.0) -> Tensor:
+    return (model * scale)[0]

@@ -1,0 +1,84 @@
+"""SCE: select by variance, calculate weights from squared magnitude, erase what disagrees in sign.
+
+    keep the `density` share of positions with the largest variance of d across models (per tensor)
+    w_i = mean(d_i^2) / sum_j mean(d_j^2)       s = sign(sum_i d_i)
+    out = base + sum_i w_i d_i [sign d_i = s] / sum_i w_i [sign d_i = s]
+
+FuseChat, Wan et al. 2024, arXiv:2408.07990. mergekit falls back to equal weights where all mean(d^2) are below 1e-6,
+which is every usual fine-tune; here the weights are always the squared magnitudes (`equal_below` restores it).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from smelt.merge.method import Fraction, Stack, merge_method
+from smelt.ops.block import Block
+from smelt.ops.fold import Chain, Fold, Sum
+from smelt.ops.geometry import weighted_sum
+from smelt.ops.order import Cut, Largest, share
+from smelt.ops.prune import keep_above
+from smelt.ops.signs import Tie, agreeing, elected_sign
+
+
+def _variance(block: Block) -> Tensor:
+    return block.stack.var(0, correction=0)[None]
+
+
+def _select(deltas: Stack, cuts: list[list[Cut]] | None) -> Stack:
+    if cuts is None:
+        return deltas
+    mark = keep_above(torch.ones_like(deltas[0]), deltas.var(0, correction=0), cuts[0][0])
+    return deltas * mark
+
+
+def _prepare(density: float, equal_below: float) -> Fold:
+    def shares(total: Tensor) -> Tensor:
+        squares, count = total[:-1], total[-1]
+        if float(squares.sum()) <= equal_below * float(count):
+            return torch.full_like(squares, 1 / len(squares))
+        return squares / squares.sum()
+
+    def squares(selected: Stack) -> Tensor:
+        sums = selected.flatten(1).to(torch.float64).square().sum(1)
+        return torch.cat([sums, sums.new_tensor([selected[0].numel()])])
+
+    if density >= 1:
+        return Chain(_Everything(), lambda at: Sum(lambda block: squares(block.stack), shares))
+    positions = Largest(lambda row, count: [share(count, density)], values=_variance)
+    return Chain(positions, lambda at: Sum(lambda block: squares(_select(block.stack, at(block.place))), shares))
+
+
+class _Everything(Sum):
+    """The selection of all positions, which needs no pass."""
+
+    passes = 0
+
+    def __init__(self) -> None:
+        super().__init__(lambda block: block.stack, lambda total: None)
+
+    @property
+    def wants_pass(self) -> bool:
+        return False
+
+
+@merge_method("sce", paper="2408.07990", prepare=_prepare)
+def sce(
+    deltas: Stack,
+    found: tuple[list[list[Cut]] | None, Tensor],
+    *,
+    density: Fraction = 1.0,
+    tie: Tie = "base",
+    equal_below: Annotated[float, Field(ge=0)] = 0.0,
+) -> Tensor:
+    cuts, weights = found
+    selected = _select(deltas, cuts)
+    sign = elected_sign(selected, "mass", tie)
+    agreed = agreeing(selected, sign)
+    total = weighted_sum(agreed, weights)
+    share_of_agreeing = weighted_sum(agreed.sign_(), weights).clamp_min_(1e-30)
+    return total.div_(share_of_agreeing).mul_(sign)

@@ -1,0 +1,29 @@
+"""Sign election: which direction the models agree on, entry by entry, and what the agreeing ones say."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from torch import Tensor
+
+from smelt.ops.block import Stack
+
+__all__ = ["Elect", "Tie", "agreeing", "elected_sign"]
+
+Elect: TypeAlias = Literal["mass", "count"]
+Tie: TypeAlias = Literal["base", "positive"]
+
+
+def elected_sign(stack: Stack, by: Elect, tie: Tie) -> Tensor:
+    """+1 or -1 for every entry: the sign of the summed changes (`mass`) or of most models (`count`).
+
+    An exact tie is 0, so that nobody agrees and the base stays (`base`), or +1 (`positive`, as mergekit counts).
+    """
+    total = stack.sum(0) if by == "mass" else stack.sign().sum(0)
+    sign = total.sign_()
+    return sign if tie == "base" else sign.add_(0.5).sign_()
+
+
+def agreeing(stack: Stack, sign: Tensor) -> Stack:
+    """|x_i| where model i has the elected sign, 0 elsewhere."""
+    return (stack * sign).clamp_min_(0.0)

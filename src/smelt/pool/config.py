@@ -1,0 +1,96 @@
+"""config.json: what must agree between models, and what changes in the output's."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from smelt.engine.folder import read_json
+
+__all__ = ["config_differences", "read_config", "updated_config"]
+
+# Keys that may differ without changing what the merged weights compute: names, versions, ids, training settings.
+_HARMLESS = frozenset(
+    "_name_or_path _attn_implementation_autoset architectures auto_map bos_token_id decoder_start_token_id dtype"
+    " eos_token_id finetuning_task forced_bos_token_id forced_eos_token_id id2label initializer_range label2id"
+    " max_position_embeddings model_max_length num_labels pad_token_id pretraining_tp problem_type torch_dtype"
+    " transformers_version unk_token_id use_cache vocab_size attention_dropout attention_probs_dropout_prob dropout"
+    " hidden_dropout hidden_dropout_prob embd_pdrop resid_pdrop attn_pdrop classifier_dropout output_attentions"
+    " output_hidden_states return_dict task_specific_params tokenizer_class unsloth_version unsloth_fixed"
+    " quantization_config _commit_hash license sep_token_id cls_token_id".split()
+)
+_LAYER_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+
+
+def read_config(folder: Path | None) -> dict[str, Any] | None:
+    """A folder's config.json, None where there is none."""
+    path = folder / "config.json" if folder else None
+    if path is None or not path.exists():
+        return None
+    config = read_json(path)
+    return config if isinstance(config, dict) else None
+
+
+def config_differences(configs: Mapping[str, Mapping[str, Any] | None], ignore_layers: bool) -> list[str]:
+    """`rope_theta is 10000.0 in a but 500000.0 in b`, for every key that changes what a model computes."""
+    present = {name: _flat(config) for name, config in configs.items() if config}
+    if len(present) < 2:
+        return []
+    (first, reference), *others = present.items()
+    ignored = _HARMLESS | (set(_LAYER_COUNTS) | {"layer_types", "max_window_layers"} if ignore_layers else set())
+    found = []
+    for name, config in others:
+        for key in sorted(reference.keys() & config.keys()):
+            if key.rsplit(".", 1)[-1] not in ignored and reference[key] != config[key]:
+                found.append(f"{key} is {reference[key]!r} in {first} but {config[key]!r} in {name}")
+    return found
+
+
+def updated_config(
+    config: Mapping[str, Any], *, dtype: str | None, layers: Sequence[int] | None, vocab_size: int | None = None
+) -> dict[str, Any]:
+    """The output's config: its dtype, its number of layers after slicing, its vocabulary."""
+    new: dict[str, Any] = copy.deepcopy(dict(config))
+    for section in _sections(new):
+        if dtype:
+            present = [key for key in ("dtype", "torch_dtype") if key in section]
+            for key in present or (["dtype"] if section is new else []):
+                section[key] = dtype
+        if vocab_size is not None and "vocab_size" in section:
+            section["vocab_size"] = vocab_size
+    if layers is not None:
+        _set_layers(new, layers)
+    return new
+
+
+def _set_layers(config: dict[str, Any], layers: Sequence[int]) -> None:
+    """The language model's section counts the sliced layers; a list with an entry per layer is cut along."""
+    for section in _sections(config):
+        count = next((section[key] for key in _LAYER_COUNTS if isinstance(section.get(key), int)), None)
+        if count is None or max(layers) >= count:
+            continue
+        for key in _LAYER_COUNTS:
+            if key in section:
+                section[key] = len(layers)
+        for key, value in section.items():
+            if isinstance(value, list) and len(value) == count and key.startswith("layer"):
+                section[key] = [value[i] for i in layers]
+        return
+
+
+def _sections(config: dict[str, Any]) -> list[dict[str, Any]]:
+    """The config itself and the nested ones of its text and vision parts."""
+    inner = [value for key, value in config.items() if key.endswith("_config") and isinstance(value, dict)]
+    return [config, *(section for part in inner for section in _sections(part))]
+
+
+def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        if isinstance(value, Mapping) and key not in _HARMLESS:
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat

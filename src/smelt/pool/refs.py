@@ -1,0 +1,93 @@
+"""References: how a recipe names a model.
+
+path/to/folder      dir:path/to/folder       a folder or file that exists
+hf:org/name@rev                              a model on the Hugging Face hub, downloaded once
+REF+REF                                      the second, a LoRA adapter, over the first
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from smelt.engine.folder import is_adapter, open_path, read_json
+from smelt.engine.source import Source
+from smelt.errors import RecipeError
+
+__all__ = ["open_ref", "ref_name"]
+
+_WEIGHTS = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken"]
+
+
+def open_ref(ref: str, *, relative_to: Path | None = None, allow_pickle: bool = False) -> Source:
+    """The Source that a reference means. A path may be relative to the recipe that names it."""
+    path = _local(ref, relative_to)
+    if path is None and "+" in ref:
+        base, adapter = _split_adapter(ref, relative_to)
+        return _adapt(open_ref(base, relative_to=relative_to, allow_pickle=allow_pickle), _fetch(adapter, relative_to))
+    path = path or _fetch(ref, relative_to)
+    if path.is_dir() and is_adapter(path):
+        base = read_json(path / "adapter_config.json").get("base_model_name_or_path")
+        if not base:
+            raise RecipeError(f"{ref}: an adapter that does not name its base; write BASE+{ref}")
+        return _adapt(open_ref(base, relative_to=relative_to, allow_pickle=allow_pickle), path)
+    return open_path(path, allow_pickle=allow_pickle)
+
+
+def ref_name(ref: str) -> str:
+    """The name a model gets when the recipe gives none: the last part of its path, `+` its adapter's."""
+    parts = [
+        part.split("@")[0].rstrip("/").rsplit("/", 1)[-1].removeprefix("dir:").removeprefix("hf:")
+        for part in ref.split("+")
+    ]
+    return "+".join(part.removesuffix(".safetensors").removesuffix(".gguf") for part in parts if part)
+
+
+def _adapt(base: Source, folder: Path) -> Source:
+    from smelt.engine.lora import LoraSource
+
+    return LoraSource(base, folder)
+
+
+def _split_adapter(ref: str, relative_to: Path | None) -> tuple[str, str]:
+    """`A+B` at the plus that separates two references (a path may hold a plus of its own)."""
+    cuts = [i for i, letter in enumerate(ref) if letter == "+"]
+    for cut in reversed(cuts):
+        if _local(ref[:cut], relative_to) is not None or _local(ref[cut + 1 :], relative_to) is not None:
+            return ref[:cut], ref[cut + 1 :]
+    return ref[: cuts[-1]], ref[cuts[-1] + 1 :]
+
+
+def _local(ref: str, relative_to: Path | None) -> Path | None:
+    if ref.startswith("hf:"):
+        return None
+    path = Path(ref.removeprefix("dir:")).expanduser()
+    for candidate in (path, relative_to / path if relative_to and not path.is_absolute() else None):
+        if candidate is not None and candidate.exists():
+            return candidate.resolve()
+    return None
+
+
+def _fetch(ref: str, relative_to: Path | None) -> Path:
+    if (path := _local(ref, relative_to)) is not None:
+        return path
+    if ref.startswith("hf:"):
+        return _download(ref.removeprefix("hf:"))
+    raise RecipeError(
+        f"there is no model at {ref.removeprefix('dir:')!r} (a folder or file; for the Hugging Face hub write hf:{ref})"
+    )
+
+
+def _download(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
+
+    repo, _, revision = name.partition("@")
+    try:
+        return Path(snapshot_download(repo, revision=revision or None, allow_patterns=_WEIGHTS))
+    except RepositoryNotFoundError:
+        raise RecipeError(f"the Hugging Face hub has no model {repo!r} (or it needs a login)") from None
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+        raise RecipeError(
+            f"hf:{name} is not in the local cache and could not be downloaded ({type(error).__name__}); "
+            "check the name and the network, or give a folder"
+        ) from None

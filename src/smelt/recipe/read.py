@@ -1,0 +1,67 @@
+"""Reading recipes: native or mergekit YAML, from a file, a table or a Recipe, with changes on top."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from smelt.errors import RecipeError
+from smelt.recipe.schema import Recipe
+
+__all__ = ["read_recipe"]
+
+
+def read_recipe(source: Recipe | str | Path | Mapping[str, Any], changes: Mapping[str, Any] | None = None) -> tuple[Recipe, Path | None, None]:
+    """The recipe and the folder that its relative paths start from."""
+    relative_to = None
+    if isinstance(source, Recipe):
+        data: Any = source.dump()
+    elif isinstance(source, Mapping):
+        data = dict(source)
+    else:
+        path = Path(source)
+        relative_to = path.resolve().parent
+        data = _load(path)
+    if isinstance(data, Mapping) and "merge_method" in data:
+        from smelt.recipe.mergekit import from_mergekit
+
+        data = from_mergekit(data)
+    if changes:
+        data = {**data, **changes}
+    return Recipe.parse(data), relative_to, None
+
+
+def _load(path: Path) -> Any:
+    import yaml
+
+    if not path.exists():
+        raise RecipeError(f"no recipe at {path}")
+    if path.is_dir():
+        raise RecipeError(f"{path} is a folder; a recipe is a YAML file")
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{path}: not readable as YAML ({' '.join(str(error).split())})") from None
+
+
+def _unique_keys() -> Any:
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """YAML whose repeated keys are an error, not a silent overwrite."""
+
+    def construct(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+        table: dict[Any, Any] = {}
+        for key_node, value_node in node.value:
+            key = loader.construct_object(key_node, deep=True)
+            if key in table:
+                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} stands twice", key_node.start_mark)
+            table[key] = loader.construct_object(value_node, deep=True)
+        return table
+
+    Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, construct)
+    return Loader
+
+
+_UniqueKeys = _unique_keys()

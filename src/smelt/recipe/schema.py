@@ -1,0 +1,199 @@
+"""The recipe: what to merge and how, in the words that YAML, the command line and Python share.
+
+A config is a call: its keys are the parameters, unknown keys are refused, and `Recipe.load(r.dump()) == r`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
+
+from smelt.errors import RecipeError, unknown
+
+__all__ = ["Part", "Pipeline", "Pool", "Recipe", "Slice", "StageCall", "parse_size"]
+
+_SIZES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StageCall(_Strict):
+    """One stage of a pipeline with its parameters: {ties: {density: 0.2}}."""
+
+    name: str
+    parameters: dict[str, Any] = {}
+
+
+def _read_pipeline(value: Any) -> Any:
+    """`ties`, `{ties: {density: 0.2}}`, `[{dare: {...}}, ties]` or (name, parameters) pairs -> stage calls."""
+    items = value if isinstance(value, list | tuple) and not _is_pair(value) else [value]
+    return [_read_stage(item) for item in items]
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], Mapping)
+
+
+def _read_stage(item: Any) -> Any:
+    if isinstance(item, StageCall):
+        return item
+    if isinstance(item, str):
+        return {"name": item}
+    if _is_pair(item):
+        return {"name": item[0], "parameters": dict(item[1])}
+    if isinstance(item, Mapping) and len(item) == 1:
+        ((name, parameters),) = item.items()
+        if parameters is None or isinstance(parameters, Mapping):
+            return {"name": name, "parameters": dict(parameters or {})}
+    raise ValueError(f"expected a method's name or {{name: {{parameters}}}}, got {item!r}")
+
+
+def _write_pipeline(calls: list[StageCall]) -> Any:
+    return [{call.name: dict(call.parameters)} if call.parameters else call.name for call in calls]
+
+
+Pipeline: TypeAlias = Annotated[
+    list[StageCall], Field(min_length=1), BeforeValidator(_read_pipeline), PlainSerializer(_write_pipeline)
+]
+
+
+def _read_patterns(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Patterns: TypeAlias = Annotated[list[str], BeforeValidator(_read_patterns)]
+
+
+def _read_models(value: Any) -> Any:
+    """A list of references becomes a table, with names from the last part of each path."""
+    if isinstance(value, list | tuple):
+        from smelt.pool.refs import ref_name
+
+        named: dict[str, str] = {}
+        for ref in value:
+            if not isinstance(ref, str):
+                raise ValueError(f"a model is given by a reference, got {ref!r}")
+            name, stem, number = ref_name(ref), ref_name(ref), 2
+            while name in named:
+                name, number = f"{stem}-{number}", number + 1
+            named[name] = ref
+        return named
+    return value
+
+
+class Pool(_Strict):
+    """The models to merge, named and in order, and the base they were fine-tuned from."""
+
+    base: str | None = None
+    models: Annotated[dict[str, str], Field(min_length=1), BeforeValidator(_read_models)]
+
+    @property
+    def refs(self) -> dict[str, str]:
+        """Every reference by name, the base first."""
+        return ({"base": self.base} if self.base else {}) | self.models
+
+
+class Slice(_Strict):
+    """A run of layers of the output, and the layers of each model that it is made from (first, one past last)."""
+
+    models: Annotated[dict[str, tuple[int, int]], Field(min_length=1)]
+    base: tuple[int, int] | None = None
+    merge: Pipeline | None = None
+
+
+class Part(_Strict):
+    """Tensors by name pattern that are merged in a way of their own."""
+
+    keys: Patterns
+    merge: Pipeline | None = None
+    models: list[str] | None = None
+    slices: list[Slice] | None = None
+
+
+class TokenRule(_Strict):
+    """Where one token's embedding comes from: {source: model | {model_token: ...} | zero, force: bool}."""
+
+    source: Any
+    force: bool = False
+
+
+class Recipe(_Strict):
+    """Everything a merge needs to know. See docs/recipes.md for a tour."""
+
+    pool: Pool
+    merge: Pipeline
+    parts: list[Part] = []
+    slices: list[Slice] | None = None
+    dtype: str | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    include: Patterns = []
+    skip: Patterns = []
+    missing: Literal["refuse", "base"] = "refuse"
+    vocab: str = "refuse"
+    tokens: dict[str, TokenRule] = {}
+    pad_vocab_to: Annotated[int, Field(gt=0)] | None = None
+    config: str | None = None
+    chat_template: str | None = None
+    shard_size: str = "5GB"
+    allow_pickle: bool = False
+
+    @classmethod
+    def parse(cls, data: Any) -> Recipe:
+        """A checked recipe from plain data, or a RecipeError that lists every fault."""
+        if not isinstance(data, Mapping):
+            raise RecipeError(f"a recipe is a table with `pool` and `merge`, got {type(data).__name__}")
+        try:
+            recipe = cls.model_validate(dict(data))
+        except ValidationError as error:
+            raise RecipeError(_explain(error)) from None
+        parse_size(recipe.shard_size)
+        return recipe
+
+    def dump(self) -> dict[str, Any]:
+        """Plain data without defaults; `Recipe.parse(r.dump()) == r`."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
+    @property
+    def hash(self) -> str:
+        text = json.dumps(self.dump(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def parse_size(text: str | int) -> int:
+    """`5GB`, `200MB`, `1GiB` or a number of bytes."""
+    match = re.fullmatch(r"\s*([\d.]+)\s*([A-Za-z]*)\s*", str(text))
+    unit = match[2].upper() if match else ""
+    if match is None or unit not in _SIZES or float(match[1]) <= 0:
+        raise RecipeError(f"not a size: {text!r} (write 5GB, 200MB or a number of bytes)")
+    return int(float(match[1]) * _SIZES[unit])
+
+
+def _explain(error: ValidationError) -> str:
+    lines = []
+    for fault in error.errors():
+        *path, last = (str(part) for part in fault["loc"])
+        where = ".".join(path)
+        if fault["type"] == "extra_forbidden":
+            known = _fields_at(path)
+            lines.append(unknown(f"key under {where!r}" if where else "recipe key", last, known))
+        elif fault["type"] == "missing":
+            lines.append(f"{'.'.join([*path, last])} is missing")
+        else:
+            lines.append(f"{'.'.join([*path, last])}: {fault['msg'].removeprefix('Value error, ')}")
+    return lines[0] if len(lines) == 1 else "the recipe has faults:" + "".join(f"\n  - {line}" for line in lines)
+
+
+def _fields_at(path: list[str]) -> list[str]:
+    words = [part for part in path if not part.isdigit()]
+    table: dict[str, type[BaseModel]] = {"pool": Pool, "slices": Slice, "parts": Part, "tokens": TokenRule}
+    model: type[BaseModel] = Recipe
+    for word in words:
+        model = table.get(word, model)
+    return list(model.model_fields)

@@ -1,0 +1,185 @@
+"""Parameter values that may vary: over depth, by tensor name, by model.
+
+    0.5                                        one number everywhere
+    {depth: [0, 0.5, 1]}                       linear interpolation from the first block to the last
+    {depth: [0, 0.5, 1], outside: 0}           ... and this for what lies outside the blocks
+    [{filter: "*.mlp.*", value: 0.3}, {value: 1}]   the first entry whose pattern matches the tensor's name
+    {cars: 0.2, birds: 0.8}   [0.2, 0.8]       one per model, for parameters that are per model
+
+A bare list for a parameter that is not per model is short for {depth: [...]}. Values nest: a model's value may
+vary over depth, and so may a filter's.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from smelt.errors import RecipeError, unknown
+
+if TYPE_CHECKING:
+    from smelt.merge import Stage
+    from smelt.merge.method import Parameter
+
+__all__ = ["Spot", "check", "constant", "matches", "patterns_in", "resolve"]
+
+
+@lru_cache(maxsize=4096)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(fnmatch.translate(pattern))
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Shell patterns over whole names: `*` any run of letters, `?` one, `[ab]` a set."""
+    return _compiled(pattern).match(name) is not None
+
+
+def check(stage: Stage, given: Mapping[str, Any], models: Sequence[str]) -> list[str]:
+    """Every fault in a stage's parameters: unknown names, missing ones, values that their type refuses."""
+    faults = []
+    for name in given:
+        if name not in stage.parameters:
+            known = ", ".join(stage.parameters) or "none"
+            near = unknown("parameter", name, stage.parameters).partition(" (")[2].rstrip(")")
+            hint = f" ({near})" if near.startswith("did you mean") else ""
+            faults.append(f"{stage.name} has no parameter {name!r}{hint}; it has: {known}")
+    for parameter in stage.parameters.values():
+        if parameter.name not in given:
+            if parameter.required:
+                faults.append(f"{stage.name} needs a value for {parameter.name!r}")
+            continue
+        try:
+            for leaf in _leaves(parameter, given[parameter.name], models):
+                parameter.adapter.validate_python(leaf)
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"].lower()
+            faults.append(f"{stage.name}.{parameter.name}: {reason}, got {error.errors()[0]['input']!r}")
+        except RecipeError as error:
+            faults.append(f"{stage.name}.{parameter.name}: {error}")
+    return faults
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """The tensor that a value is wanted for: its name, its depth, and whether it lies inside a block."""
+
+    name: str
+    depth: float
+    inside: bool
+
+
+def resolve(parameter: Parameter, value: Any, spot: Spot, models: Sequence[str]) -> Any:
+    """The value at one tensor: a scalar, or a list with one per model."""
+    if not parameter.per_model:
+        if _is_gradient_list(value):
+            value = {"depth": value}
+        return parameter.adapter.validate_python(_at(value, spot))
+    per_model = _by_model(value, models)
+    return [parameter.adapter.validate_python(_at(per_model[model], spot)) for model in models]
+
+
+def constant(value: Any) -> bool:
+    """Whether a value is the same at every tensor."""
+    if isinstance(value, Mapping):
+        return "depth" not in value and all(constant(v) for v in value.values())
+    return not isinstance(value, list | tuple) or all(isinstance(v, int | float) for v in value)
+
+
+def patterns_in(value: Any) -> Iterator[str]:
+    """Every name filter inside a value."""
+    if isinstance(value, Mapping):
+        if "filter" in value:
+            yield value["filter"]
+        for inner in value.values():
+            yield from patterns_in(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from patterns_in(inner)
+
+
+def _is_gradient_list(value: Any) -> bool:
+    return isinstance(value, list | tuple) and not any(isinstance(v, Mapping) for v in value)
+
+
+def _is_filters(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(v, Mapping) and "value" in v for v in value)
+
+
+def _by_model(value: Any, models: Sequence[str]) -> dict[str, Any]:
+    if isinstance(value, Mapping) and "depth" not in value:
+        missing = [model for model in models if model not in value]
+        if missing:
+            raise RecipeError(f"no value for {', '.join(map(repr, missing))}; name every model, or give one number")
+        return {model: value[model] for model in models}
+    if _is_gradient_list(value):
+        if len(value) != len(models):
+            raise RecipeError(
+                f"a list gives one value per model ({len(models)}), got {len(value)}; "
+                "values over depth are written {depth: [...]}"
+            )
+        return dict(zip(models, value, strict=True))
+    return dict.fromkeys(models, value)
+
+
+def _leaves(parameter: Parameter, value: Any, models: Sequence[str]) -> Iterator[Any]:
+    """Every scalar that a value can resolve to, so that each is validated; refuses malformed structure."""
+    if parameter.per_model and isinstance(value, Mapping) and not value.keys() & {"depth", "value", "filter"}:
+        strangers = [name for name in value if name not in models]
+        if strangers:
+            raise RecipeError(unknown("model", str(strangers[0]), models))
+    values = _by_model(value, models).values() if parameter.per_model else [value]
+    for inner in values:
+        if not parameter.per_model and _is_gradient_list(inner):
+            inner = {"depth": inner}
+        yield from _scalars(inner)
+
+
+def _scalars(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        if not value.get("depth") or not value.keys() <= {"depth", "outside"}:
+            raise RecipeError(f"expected {{depth: [numbers], outside: number}}, got {dict(value)!r}")
+        numbers = [*value["depth"], *([value["outside"]] if "outside" in value else [])]
+        if not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
+            raise RecipeError(f"only numbers can vary over depth, got {numbers!r}")
+        yield from value["depth"]
+        if "outside" in value:
+            yield value["outside"]
+    elif _is_filters(value):
+        for entry in value:
+            strange = entry.keys() - {"filter", "value"}
+            if strange:
+                raise RecipeError(f"a filter entry has `filter` and `value`, not {sorted(strange)[0]!r}")
+            inner = entry["value"]
+            yield from _scalars({"depth": inner} if _is_gradient_list(inner) else inner)
+        if "filter" in value[-1] and value[-1]["filter"] != "*":
+            raise RecipeError("the last entry of a list of filters must have no filter, for all other tensors")
+    elif isinstance(value, list | tuple):
+        raise RecipeError(f"expected a number, {{depth: [...]}} or a list of {{filter, value}}, got {value!r}")
+    else:
+        yield value
+
+
+def _at(value: Any, spot: Spot) -> Any:
+    if _is_filters(value):
+        chosen = next(e["value"] for e in value if "filter" not in e or matches(e["filter"], spot.name))
+        return _at({"depth": chosen} if _is_gradient_list(chosen) else chosen, spot)
+    if isinstance(value, Mapping):
+        if not spot.inside and "outside" in value:
+            return value["outside"]
+        return _interpolate(value["depth"], spot.depth)
+    return value
+
+
+def _interpolate(points: Sequence[float], depth: float) -> float:
+    if len(points) == 1:
+        return points[0]
+    position = min(max(depth, 0.0), 1.0) * (len(points) - 1)
+    left = min(int(position), len(points) - 2)
+    share = position - left
+    return points[left] * (1 - share) + points[left + 1] * share

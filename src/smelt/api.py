@@ -52,7 +52,9 @@ def merge(
     recipe, relative_to, pool = _request(models, base, method, words)
     if out is not None:
         if pool is not None:
-            raise RecipeError("models in memory merge into a state dict; save it yourself, or give references to merge into `out`")
+            raise RecipeError(
+                "models in memory merge into a state dict; save it yourself, or give references to merge into `out`"
+            )
         return merge_to_folder(recipe, Path(out), options, relative_to=relative_to)
     with planned(recipe, relative_to=relative_to, pool=pool) as ready:
         return merge_to_memory(ready, options)
@@ -79,21 +81,27 @@ def methods() -> dict[str, Stage]:
     return dict(stages)
 
 
-def _request(models: Any, base: Any, method: Any, words: Mapping[str, Any]) -> tuple[Recipe, Path | None, ModelPool | None]:
+def _request(
+    models: Any, base: Any, method: Any, words: Mapping[str, Any]
+) -> tuple[Recipe, Path | None, ModelPool | None]:
     """A recipe, the folder its paths are relative to, and the pool if it is in memory."""
     if isinstance(models, Recipe | str | Path) or (isinstance(models, Mapping) and "pool" in models):
         if base is not None or method is not None or set(words) - _RECIPE_WORDS:
-            raise RecipeError("a recipe already says what to merge and how; give either a recipe or models and a method")
+            raise RecipeError(
+                "a recipe already says what to merge and how; give either a recipe or models and a method"
+            )
         return read_recipe(models, words)
     named = _named(models)
     memory = [m for m in (base, *named.values()) if m is not None and not isinstance(m, str | Path)]
     if memory and len(memory) < len(named) + (base is not None):
         raise RecipeError("give either references for all models or state dicts and modules for all")
-    recipe = Recipe.parse({
-        "pool": {"base": _ref(base, "base"), "models": {name: _ref(m, name) for name, m in named.items()}},
-        "merge": _pipeline(method or "average", {k: v for k, v in words.items() if k not in _RECIPE_WORDS}),
-        **{key: value for key, value in words.items() if key in _RECIPE_WORDS},
-    })
+    recipe = Recipe.parse(
+        {
+            "pool": {"base": _ref(base, "base"), "models": {name: _ref(m, name) for name, m in named.items()}},
+            "merge": _pipeline(method or "average", {k: v for k, v in words.items() if k not in _RECIPE_WORDS}),
+            **{key: value for key, value in words.items() if key in _RECIPE_WORDS},
+        }
+    )
     return recipe, None, _in_memory(base, named) if memory else None
 
 
@@ -120,13 +128,17 @@ def _pipeline(method: Any, parameters: Mapping[str, Any]) -> Any:
         return method
     if isinstance(method, str):
         return [{method: dict(parameters)}]
-    raise RecipeError(f"write {', '.join(parameters)} beside the stage it belongs to: method=[('dare', {{...}}), 'ties']")
+    raise RecipeError(
+        f"write {', '.join(parameters)} beside the stage it belongs to: method=[('dare', {{...}}), 'ties']"
+    )
 
 
 def _in_memory(base: Any, named: Mapping[str, Any]) -> ModelPool:
     from smelt.pool.modelpool import ModelPool
 
-    return ModelPool(_source(base, "base") if base is not None else None, {name: _source(m, name) for name, m in named.items()})
+    return ModelPool(
+        _source(base, "base") if base is not None else None, {name: _source(m, name) for name, m in named.items()}
+    )
 
 
 def _source(model: Any, name: str) -> Source:

@@ -68,7 +68,9 @@ def align(recipe: Recipe, pool: ModelPool) -> Alignment:
     embedding = next((key for key in keys if len(pool.reference.tensors[key].shape) == 2), None)
     if embedding is None or any(_resolve(source, embedding) not in source.tensors for source in pool.all.values()):
         if recipe.vocab not in ("refuse", "rows"):
-            raise RecipeError(f"vocab: {recipe.vocab}, but no tensor that all models share looks like an embedding of tokens")
+            raise RecipeError(
+                f"vocab: {recipe.vocab}, but no tensor that all models share looks like an embedding of tokens"
+            )
         return Alignment(pool, None, tuple(notes))
     rows = {name: source.tensors[_resolve(source, embedding)].shape[0] for name, source in pool.all.items()}
     vocabularies = {name: Vocabulary.read(s.folder) if s.folder else None for name, s in pool.all.items()}

@@ -12,7 +12,9 @@ from smelt.recipe.schema import Recipe
 __all__ = ["model_card"]
 
 
-def model_card(name: str, recipe: Recipe, stages: Sequence[str], parents: Mapping[str, str], notes: Sequence[str]) -> bytes:
+def model_card(
+    name: str, recipe: Recipe, stages: Sequence[str], parents: Mapping[str, str], notes: Sequence[str]
+) -> bytes:
     """README.md in the hub's format: tags, parents, the recipe that makes the model again."""
     hub_names = [ref.removeprefix("hf:").split("@")[0] for ref in parents.values() if ref.startswith("hf:")]
     head: dict[str, object] = {"tags": ["merge", "smelt", *stages]}

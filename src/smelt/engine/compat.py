@@ -42,11 +42,16 @@ def tensor_faults(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> list[str]:
         tied = [key for key in keys if key in pool.all[name].tied]
         if tied:
             faults.append(
-                f"{tied[0]!r} is tied to {pool.all[name].tied[tied[0]]!r} in {name} but is a tensor of its own in another model"
+                f"{tied[0]!r} is tied to {pool.all[name].tied[tied[0]]!r} in {name} "
+                "but is a tensor of its own in another model"
             )
         rest = [key for key in keys if key not in tied]
         if rest:
-            remedy = f"; leave it out with `skip: {rest[0]}`" if name == BASE else "; `missing: base` takes the base's instead"
+            remedy = (
+                f"; leave it out with `skip: {rest[0]}`"
+                if name == BASE
+                else "; `missing: base` takes the base's instead"
+            )
             faults.append(f"{name} lacks {_some(rest)}{remedy}")
     used = {key for draft in drafts.items for key in (*draft.taps.values(), draft.base_key, draft.key)}
     for name, source in pool.all.items():
@@ -98,8 +103,12 @@ def _scale_faults(pool: ModelPool) -> list[str]:
     for name, source in pool.all.items():
         for key, info in source.tensors.items():
             stem = key.removesuffix(".weight")
-            scale = next((s for s in (f"{key}_scale_inv", f"{key}_scale", f"{stem}.scale") if s in source.tensors), None)
+            scale = next(
+                (s for s in (f"{key}_scale_inv", f"{key}_scale", f"{stem}.scale") if s in source.tensors), None
+            )
             if info.dtype in dtypes.FP8 and scale:
-                faults.append(f"{name}: {key!r} is quantised with {scale!r}; merge a dequantised copy of the model instead")
+                faults.append(
+                    f"{name}: {key!r} is quantised with {scale!r}; merge a dequantised copy of the model instead"
+                )
                 break
     return faults

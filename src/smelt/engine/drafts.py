@@ -98,7 +98,9 @@ class _Sliced:
         self._pool = pool
         stack = Layout.of(section.keys).main_stack
         if stack is None:
-            raise RecipeError("layer slices need a model with numbered blocks (model.layers.0...), and this one has none")
+            raise RecipeError(
+                "layer slices need a model with numbered blocks (model.layers.0...), and this one has none"
+            )
         self.stack = stack
         slices = section.slices or []
         self._check(slices)
@@ -149,13 +151,13 @@ class _Sliced:
                 rests.setdefault(block[1], []).append(block[2])
         for i in range(length):
             self.reference_layers.append(base_start + i if self._pool.base else first_start + i)
-            inner = i / (length - 1) if length > 1 else 0.0
-            depth = (offset + i) / (total - 1) if total > 1 else 0.0
+            inner = i / (length - 1) if length > 1 else 1.0
+            depth = (offset + i) / (total - 1) if total > 1 else 1.0
             for rest in rests.get(first_start + i, []):
                 key = self._name(offset + i, rest)
                 taps = {model: self._name(start + i, rest) for model, (start, _) in slice_.models.items()}
                 base_key = self._name(base_start + i, rest)
-                self.items.append(Draft(key, taps, base_key, pipeline, Spot(key, inner, True), depth))
+                self.items.append(Draft(key, taps, base_key, pipeline, Spot(key, inner, True, taps), depth))
 
     def _name(self, index: int, rest: str) -> str:
         return f"{self.stack}.{index}.{rest}" if self.stack else f"{index}.{rest}"

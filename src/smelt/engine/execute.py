@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial, reduce
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -19,9 +19,10 @@ from torch import Tensor
 
 from smelt.engine import dtype as dtypes
 from smelt.engine.blocks import Blocking, Span, stack_shape
+from smelt.engine.memory import keep_pages
 from smelt.engine.pipeline import Pipeline
 from smelt.engine.plan import Item, Plan, Tap
-from smelt.engine.schedule import Program, run_programs
+from smelt.engine.schedule import Batch, InOrder, Program, run_programs
 from smelt.errors import NumericalError
 from smelt.ops.block import Block, Place
 from smelt.ops.fold import Fold
@@ -67,8 +68,11 @@ class Executor:
 
     def run(self, skip: Collection[str] = ()) -> None:
         """Do everything but the tensors in `skip`, which an earlier run has finished."""
+        keep_pages()
         before = torch.get_num_threads()
-        pool = ThreadPoolExecutor(self._threads, thread_name_prefix="smelt", initializer=torch.set_num_threads, initargs=(1,))
+        pool = ThreadPoolExecutor(
+            self._threads, thread_name_prefix="smelt", initializer=torch.set_num_threads, initargs=(1,)
+        )
         try:
             self._fold_models(pool)
             todo = [item for item in self._plan.items if item.key not in skip]
@@ -111,22 +115,22 @@ class Executor:
     def _fold_model(self, pool: ThreadPoolExecutor, items: list[Item], position: int, fold: Fold) -> None:
         while fold.wants_pass:
             self._watcher.begin(f"measuring for {items[0].stages[position].stage.name}", sum(map(_bytes_in, items)))
-            joined = _OrderedJoin(fold)
+            joined = InOrder(fold.join)
             self._drive(pool, items, partial(self._measure_item, position=position, fold=fold), joined.add)
             fold.absorb(joined.total)
 
     def _measure_item(self, item: Item, position: int, fold: Fold) -> Program:
         folds = yield from self._tensor_folds(item, position)
-        parts = yield [partial(self._look, item, position, fold, folds, span) for span in self._blocking.spans(item)]
-        return reduce(fold.join, parts)
+        spans = self._blocking.spans(item)
+        return (yield Batch([partial(self._look, item, position, fold, folds, span) for span in spans], fold.join))
 
     def _merge_item(self, item: Item) -> Program:
         spans = self._blocking.spans(item)
         if item.copied:
-            yield [partial(self._copy, item, span) for span in spans]
+            yield Batch([partial(self._copy, item, span) for span in spans])
             return
         folds = yield from self._tensor_folds(item, len(item.stages))
-        yield [partial(self._merge, item, folds, span) for span in spans]
+        yield Batch([partial(self._merge, item, folds, span) for span in spans])
 
     def _tensor_folds(self, item: Item, upto: int) -> Program:
         """The folds of the stages before `upto`: those of the model as they stand, those of this tensor worked out."""
@@ -138,8 +142,8 @@ class Executor:
                 continue
             while fold.wants_pass:
                 spans = self._blocking.spans(item)
-                parts = yield [partial(self._look, item, index, fold, dict(folds), span) for span in spans]
-                fold.absorb(reduce(fold.join, parts))
+                tasks = [partial(self._look, item, index, fold, dict(folds), span) for span in spans]
+                fold.absorb((yield Batch(tasks, fold.join)))
             folds[run.position] = fold
         return folds
 
@@ -215,24 +219,8 @@ class Executor:
             index = block.place.start + int(bad[0])
             raise NumericalError(
                 f"the merge gave {float(merged[int(bad[0])])} in {item.key!r} at element {index:,} although all inputs "
-                f"are finite; check the weights and scales of the recipe, and whether {item.info.dtype} can hold the result"
+                f"are finite; check the weights and scales of the recipe, and whether {item.info.dtype} can hold it"
             )
-
-
-class _OrderedJoin:
-    """Joins the parts of items in the items' order, as they come in, holding only those that are early."""
-
-    def __init__(self, fold: Fold):
-        self._fold, self._next = fold, 0
-        self._early: dict[int, Any] = {}
-        self.total: Any = None
-
-    def add(self, number: int, part: Any) -> None:
-        self._early[number] = part
-        while self._next in self._early:
-            part = self._early.pop(self._next)
-            self.total = part if self.total is None else self._fold.join(self.total, part)
-            self._next += 1
 
 
 def work_memory(item: Item, blocking: Blocking) -> int:

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from threading import Event
+from threading import Condition, Event, Thread
 
-__all__ = ["ParentHashes", "hash_file"]
+__all__ = ["FollowingHash", "ParentHashes", "hash_file"]
 
 _CHUNK = 1 << 20
 _BLOB = re.compile(r"^[0-9a-f]{64}$")
@@ -26,6 +26,58 @@ def hash_file(path: Path, stop: Event | None = None) -> str:
         while (count := file.readinto(buffer)) and not (stop and stop.is_set()):
             digest.update(view[:count])
     return digest.hexdigest()
+
+
+class FollowingHash:
+    """Hashes a file while it is being written elsewhere in the process: it follows as far as the bytes are final."""
+
+    def __init__(self, descriptor: int, size: int):
+        self._descriptor, self._size = descriptor, size
+        self._final = 0
+        self._stopped = False
+        self._changed = Condition()
+        self._digest = hashlib.sha256()
+        self._error: OSError | None = None
+        self._thread = Thread(target=self._run, name="smelt-hash", daemon=True)
+        self._thread.start()
+
+    def final_up_to(self, position: int) -> None:
+        """All bytes before `position` have their last value."""
+        with self._changed:
+            self._final = position
+            self._changed.notify()
+
+    def result(self) -> str:
+        """The digest of the whole file, once all of it is final."""
+        self.final_up_to(self._size)
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._digest.hexdigest()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        buffer = bytearray(_CHUNK)
+        view, position = memoryview(buffer), 0
+        while position < self._size:
+            with self._changed:
+                self._changed.wait_for(lambda: self._final > position or self._stopped)  # noqa: B023
+                final = self._final
+            if self._stopped:
+                return
+            while position < final and not self._stopped:
+                try:
+                    count = os.preadv(self._descriptor, [view[: min(_CHUNK, final - position)]], position)
+                except OSError as error:
+                    self._error = error
+                    return
+                self._digest.update(view[:count])
+                position += count
 
 
 class ParentHashes:

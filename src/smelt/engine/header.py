@@ -68,7 +68,9 @@ def read_header(path: Path) -> Header:
         raise CorruptFile(f"{path}: not a safetensors file (its header is no table)")
     metadata = entries.pop("__metadata__", None) or {}
     tensors = {name: _info(path, name, entry) for name, entry in entries.items()}
-    _check_layout(path, {name: tuple(entry["data_offsets"]) for name, entry in entries.items()}, tensors, size - 8 - length)
+    _check_layout(
+        path, {name: tuple(entry["data_offsets"]) for name, entry in entries.items()}, tensors, size - 8 - length
+    )
     start = 8 + length
     offsets = {name: start + entry["data_offsets"][0] for name, entry in entries.items()}
     return Header(tensors, offsets, metadata if isinstance(metadata, dict) else {})

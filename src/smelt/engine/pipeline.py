@@ -63,7 +63,9 @@ class Pipeline:
         if stage.kind == "method":
             if state.back is not None:
                 function, basis, stack = state.back
-                return replace_state(state, stack=stack, space="delta", merged=function(result, basis), merged_space="delta")
+                return replace_state(
+                    state, stack=stack, space="delta", merged=function(result, basis), merged_space="delta"
+                )
             return replace_state(state, stack=stack, space=space, merged=result, merged_space=space)
         if stage.kind == "basis":
             coordinates, basis = result
@@ -131,4 +133,3 @@ def _to_space(values: Tensor, have: Space, want: Space, base: Tensor | None) -> 
         return values
     assert base is not None, "the plan gives a base to every pipeline that needs one"
     return values - base if want == "delta" else values + base
-

@@ -186,7 +186,9 @@ class _Builder:
             taps += tuple(Tap(name, base.source, one.base_key) for name in missing)
             taps = tuple(sorted(taps, key=lambda tap: list(one.taps).index(tap.model)))
         run, unit = self._stages(one, info, tuple(one.taps))
-        return Item(one.key, order, TensorInfo(code, info.shape), one.depth, base if _uses_base(run) else None, taps, run, unit)
+        return Item(
+            one.key, order, TensorInfo(code, info.shape), one.depth, base if _uses_base(run) else None, taps, run, unit
+        )
 
     def notes(self) -> list[str]:
         return [
@@ -243,7 +245,9 @@ class _Builder:
         fold = b.stage.fold_for(values)
         if fold is not None and fold.scope == "model":
             varying = [name for name, value in b.values.items() if not constant(value)]
-            fault = f"{b.stage.name} ranks over the whole model, so {', '.join(varying)} cannot vary from tensor to tensor"
+            fault = (
+                f"{b.stage.name} ranks over the whole model, so {', '.join(varying)} cannot vary from tensor to tensor"
+            )
             if fault not in self.faults:
                 self.faults.append(fault)
 

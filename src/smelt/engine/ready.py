@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -35,19 +34,29 @@ class Ready:
     def files(self, name: str) -> dict[str, bytes | Path]:
         """Config, tokenizer, processor, templates and model card of the output."""
         recipe = self.plan.recipe
-        dtype = str(dtypes.torch_dtype(dtypes.parse_dtype(recipe.dtype))).removeprefix("torch.") if recipe.dtype else None
+        dtype = (
+            str(dtypes.torch_dtype(dtypes.parse_dtype(recipe.dtype))).removeprefix("torch.") if recipe.dtype else None
+        )
         files = carried_files(self.plan, self.pool.all[self.config_from].folder, dtype)
         files = self.alignment.change_files(files, recipe, self.pool, self.config_from)
         files["README.md"] = model_card(name, recipe, self.plan.stage_names, recipe.pool.refs, self.plan.notes)
         return files
 
+    def parent_hashes(self, hashes: Mapping[Path, str]) -> dict[str, dict[str, str]]:
+        """For each parent, the SHA-256 of its files by their names (with the folder's, where two are alike)."""
+        found: dict[str, dict[str, str]] = {}
+        for parent, source in self.plan.parents.items():
+            names = [path.name for path in source.files]
+            found[parent] = {
+                path.name if names.count(path.name) == 1 else f"{path.parent.name}/{path.name}": hashes[path]
+                for path in source.files
+            }
+        return found
+
     def manifest(self, files: Mapping[str, tuple[str, int]], hashes: Mapping[Path, str]) -> bytes:
         recipe = self.plan.recipe
-        refs = recipe.pool.refs
-        parents: dict[str, Any] = {
-            name: {"ref": refs[name], "files": {path.name: hashes[path] for path in source.files}}
-            for name, source in self.plan.parents.items()
-        }
+        by_file = self.parent_hashes(hashes)
+        parents = {name: {"ref": recipe.pool.refs[name], "files": by_file[name]} for name in self.plan.parents}
         return encode_manifest(
             {
                 "torch": torch.__version__,
@@ -82,4 +91,3 @@ def _config_faults(recipe: Recipe, pool: ModelPool) -> list[str]:
         f"config.json differs: {difference}; write `config: NAME` to choose whose the output gets"
         for difference in config_differences(configs, ignore_layers=sliced)
     ]
-

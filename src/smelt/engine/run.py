@@ -92,7 +92,14 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
             hashes.close()
     plan = ready.plan
     return Summary(
-        str(out), len(plan.items), plan.bytes_out, time.monotonic() - began, done, plan.stage_names, plan.notes, recipe.hash
+        str(out),
+        len(plan.items),
+        plan.bytes_out,
+        time.monotonic() - began,
+        done,
+        plan.stage_names,
+        plan.notes,
+        recipe.hash,
     )
 
 
@@ -100,13 +107,18 @@ def _write(ready: Ready, out: Path, options: Options, hashes: ParentHashes) -> i
     from smelt.engine.sink import FolderSink, check_output, disk_full
 
     plan, recipe = ready.plan, ready.plan.recipe
-    inputs = [path for source in plan.parents.values() for path in (*source.files, *([source.folder] if source.folder else []))]
+    inputs = [
+        path
+        for source in plan.parents.values()
+        for path in (*source.files, *([source.folder] if source.folder else []))
+    ]
     check_output(out, inputs, force=options.force, needed=plan.bytes_out)
     metadata = {
         "format": "pt",
         "smelt": __version__,
         "recipe": json.dumps(recipe.dump(), sort_keys=True, separators=(",", ":")),
         "recipe_hash": recipe.hash,
+        "parents": json.dumps(ready.parent_hashes(hashes.result()), separators=(",", ":")),
     }
     sink = FolderSink(out, plan, metadata, resume=options.resume, force=options.force)
     try:
@@ -151,7 +163,8 @@ def _budget(plan: Plan, options: Options, threads: int) -> int:
     limit = parse_size(options.memory)
     if needed > limit:
         raise RecipeError(
-            f"{largest.key!r} alone needs {needed / 1e6:.0f} MB of work memory, more than the limit of {limit / 1e6:.0f} MB"
+            f"{largest.key!r} alone needs {needed / 1e6:.0f} MB of work memory, "
+            f"more than the limit of {limit / 1e6:.0f} MB"
         )
     return limit
 
@@ -168,4 +181,3 @@ def _device(name: str) -> str:
     if kind not in ("cpu", "cuda"):
         raise RecipeError(f"device {name!r} is not supported; write cpu or cuda")
     return name
-

@@ -1,21 +1,51 @@
 """Running many small programs on a few threads.
 
-A program is a generator: it yields a batch of independent tasks and receives their results in order, then
-yields the next batch, until it ends. Batches of different programs run side by side; results never depend on
-which thread ran what.
+A program is a generator: it yields a batch of independent tasks and receives their joined result, then yields the
+next batch, until it ends. Batches of different programs run side by side. Results are joined in the order of the
+tasks as they come in, so that they never depend on which thread ran what and are never all held at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-__all__ = ["Program", "run_programs"]
+__all__ = ["Batch", "InOrder", "Program", "run_programs"]
 
 Task: TypeAlias = Callable[[], Any]
-Program: TypeAlias = Generator[list[Task], list[Any], Any]
+
+
+def _forget(left: Any, right: Any) -> None:
+    """Join the results of tasks that have none."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Tasks that may run in any order, and how their results become one."""
+
+    tasks: Sequence[Task]
+    join: Callable[[Any, Any], Any] = _forget
+
+
+Program: TypeAlias = Generator[Batch, Any, Any]
+
+
+class InOrder:
+    """Joins numbered parts in their order, holding only those that came too early."""
+
+    def __init__(self, join: Callable[[Any, Any], Any]):
+        self._join, self._next = join, 0
+        self._early: dict[int, Any] = {}
+        self.total: Any = None
+
+    def add(self, number: int, part: Any) -> None:
+        self._early[number] = part
+        while self._next in self._early:
+            part = self._early.pop(self._next)
+            self.total = self._join(self.total, part) if self._next else part
+            self._next += 1
 
 
 @dataclass(eq=False)
@@ -23,7 +53,7 @@ class _Running:
     program: Program
     cost: int
     number: int
-    results: list[Any] = field(default_factory=list)
+    results: InOrder = field(default_factory=lambda: InOrder(_forget))
     left: int = 0
 
 
@@ -55,9 +85,9 @@ def run_programs(
             done, _ = wait(futures, return_when=FIRST_COMPLETED) if futures else (set(), None)
             for future in done:
                 running, place = futures.pop(future)
-                running.results[place] = future.result()
+                running.results.add(place, future.result())
                 running.left -= 1
-                if running.left == 0 and not _advance(running, running.results, pool, futures, finished):
+                if running.left == 0 and not _advance(running, running.results.total, pool, futures, finished):
                     spent, active = spent - running.cost, active - 1
     except BaseException:
         for future in futures:
@@ -68,19 +98,19 @@ def run_programs(
 
 def _advance(
     running: _Running,
-    results: list[Any] | None,
+    result: Any,
     pool: ThreadPoolExecutor,
     futures: dict[Future[Any], tuple[_Running, int]],
     finished: Callable[[int, Any], None],
 ) -> bool:
-    """Hand a program its results and submit its next batch; False at its end."""
+    """Hand a program its result and submit its next batch; False at its end."""
     try:
-        tasks = running.program.send(results)  # type: ignore[arg-type]
+        batch = running.program.send(result)
     except StopIteration as end:
         finished(running.number, end.value)
         return False
-    running.results = [None] * len(tasks)
-    running.left = len(tasks)
-    for place, task in enumerate(tasks):
+    running.results = InOrder(batch.join)
+    running.left = len(batch.tasks)
+    for place, task in enumerate(batch.tasks):
         futures[pool.submit(task)] = (running, place)
     return True

@@ -1,7 +1,8 @@
 """Sinks: memory, or a folder that appears only when it is complete.
 
 A disk run works in a hidden folder beside the output. Its shards are sized from the plan, blocks land at their
-offsets, a journal notes finished tensors; when all is written and synced, one rename makes it the output.
+offsets, a journal notes finished tensors; when all is written, one rename makes it the output. Nothing waits
+for the disk: after a power failure `smelt verify` tells whether all of it arrived.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smelt.engine import dtype as dtypes
-from smelt.engine.hashing import hash_file
+from smelt.engine.hashing import FollowingHash, hash_file
 from smelt.engine.journal import Journal
 from smelt.engine.manifest import MANIFEST
 from smelt.engine.plan import Item, Plan
@@ -55,79 +56,106 @@ class FolderSink:
         _recover(out)
         self._journal = Journal(self._partial, plan.fingerprint)
         self._shards = lay_out(plan.items, parse_size(plan.recipe.shard_size))
-        self._descriptors: dict[str, int] = {}
-        self._where: dict[str, tuple[int, int]] = {}
+        self._files: dict[str, _ShardFile] = {}
         self.finished: set[str] = (self._journal.finished() if resume else None) or set()
         if not self.finished:
             _empty(self._partial, keep=Journal.NAME)
             self._journal.start()
         for shard in self._shards:
-            self._open(shard, metadata)
-
-    @property
-    def shards(self) -> Sequence[Shard]:
-        return self._shards
+            file = _ShardFile(self._partial / shard.name, shard, metadata, self.finished)
+            self._files.update(dict.fromkeys(shard.tensors, file))
 
     @property
     def folder(self) -> Path:
         return self._partial
 
     def write(self, item: Item, start: int, values: Tensor) -> None:
-        import torch
-
-        descriptor, offset = self._where[item.key]
-        view = memoryview(values.view(torch.uint8).numpy())
-        position = offset + start * values.element_size()
-        while len(view):
-            written = os.pwrite(descriptor, view, position)
-            view, position = view[written:], position + written
+        self._files[item.key].write(item.key, start, values)
 
     def done(self, item: Item) -> None:
+        self._files[item.key].done(item.key)
         self._journal.done(item.key)
 
-    def complete(self, files: Mapping[str, bytes | Path], manifest: Callable[[Mapping[str, tuple[str, int]]], bytes]) -> None:
-        """Add the small files, sync, write the manifest over everything, and put the folder in its place."""
+    def complete(
+        self, files: Mapping[str, bytes | Path], manifest: Callable[[Mapping[str, tuple[str, int]]], bytes]
+    ) -> None:
+        """Add the small files, write the manifest over everything, and put the folder in its place."""
         for name, content in files.items():
             self._put(name, content.read_bytes() if isinstance(content, Path) else content)
         if len(self._shards) > 1:
             self._put(INDEX_NAME, index_file(self._shards))
-        for descriptor in self._descriptors.values():
-            os.fsync(descriptor)
-        names = sorted(p.name for p in self._partial.iterdir() if p.name not in (Journal.NAME, MANIFEST))
-        hashes = {name: (hash_file(self._partial / name), (self._partial / name).stat().st_size) for name in names}
+        hashes = {file.name: file.result() for file in self._shard_files()}
+        for path in self._partial.rglob("*"):
+            name = path.relative_to(self._partial).as_posix()
+            if path.is_file() and name not in hashes and name not in (Journal.NAME, MANIFEST):
+                hashes[name] = (hash_file(path), path.stat().st_size)
         self._put(MANIFEST, manifest(hashes))
         self.close()
         self._publish()
 
     def close(self) -> None:
-        for descriptor in self._descriptors.values():
-            os.close(descriptor)
-        self._descriptors.clear()
+        for file in self._shard_files():
+            file.close()
+        self._files.clear()
         self._journal.close()
 
-    def _open(self, shard: Shard, metadata: Mapping[str, str]) -> None:
-        head, offsets = shard.header(metadata)
-        path = self._partial / shard.name
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        self._descriptors[shard.name] = descriptor
-        os.pwrite(descriptor, head, 0)
-        os.ftruncate(descriptor, len(head) + sum(info.nbytes for info in shard.tensors.values()))
-        self._where.update({key: (descriptor, offset) for key, offset in offsets.items()})
+    def _shard_files(self) -> list[_ShardFile]:
+        return list(dict.fromkeys(self._files.values()))
 
     def _put(self, name: str, content: bytes) -> None:
-        with open(self._partial / name, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        path = self._partial / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
 
     def _publish(self) -> None:
         if self._out.exists():
             if not self._force and any(self._out.iterdir()):
-                raise OutputError(f"{self._out} appeared while the merge ran; it is kept, and the result is in {self._partial}")
+                raise OutputError(
+                    f"{self._out} appeared while the merge ran; it is kept, and the result is in {self._partial}"
+                )
             os.rename(self._out, self._old)
         os.rename(self._partial, self._out)
         os.unlink(self._out / Journal.NAME)
         shutil.rmtree(self._old, ignore_errors=True)
+
+
+class _ShardFile:
+    """One weights file: sized at once, filled anywhere, hashed from the front as its tensors are finished."""
+
+    def __init__(self, path: Path, shard: Shard, metadata: Mapping[str, str], finished: Collection[str]):
+        self.name = shard.name
+        head, self._offsets = shard.header(metadata)
+        self._size = len(head) + sum(info.nbytes for info in shard.tensors.values())
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        os.pwrite(self._descriptor, head, 0)
+        os.ftruncate(self._descriptor, self._size)
+        self._left = [(key, self._offsets[key] + info.nbytes) for key, info in reversed(list(shard.tensors.items()))]
+        self._done = set(finished)
+        self._hash = FollowingHash(self._descriptor, self._size)
+
+    def write(self, key: str, start: int, values: Tensor) -> None:
+        import torch
+
+        view = values.view(torch.uint8).numpy().data
+        position = self._offsets[key] + start * values.element_size()
+        while len(view):
+            written = os.pwrite(self._descriptor, view, position)
+            view, position = view[written:], position + written
+
+    def done(self, key: str) -> None:
+        self._done.add(key)
+        end = None
+        while self._left and self._left[-1][0] in self._done:
+            end = self._left.pop()[1]
+        if end is not None:
+            self._hash.final_up_to(end)
+
+    def result(self) -> tuple[str, int]:
+        return self._hash.result(), self._size
+
+    def close(self) -> None:
+        self._hash.stop()
+        os.close(self._descriptor)
 
 
 def check_output(out: Path, inputs: Sequence[Path], *, force: bool, needed: int) -> None:

@@ -40,7 +40,7 @@ class Source(ABC):
     def read(self, key: str, start: int, out: Tensor) -> None:
         """Fill the flat `out` with the elements of `key` from `start` on, converted to its dtype."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most sources have nothing to close
         """Let go of open files."""
 
 
@@ -77,7 +77,7 @@ class FileSource(Source):
         nbytes = out.numel() * size
         direct = out.dtype == dtype and out.is_contiguous() and out.device.type == "cpu"
         raw = out.view(torch.uint8) if direct else self._buffer(nbytes)[:nbytes]
-        view = memoryview(raw.numpy())
+        view = raw.numpy().data
         position, done = offset + start * size, 0
         while done < nbytes:
             got = os.preadv(self._descriptors[number], [view[done:]], position + done)
@@ -107,11 +107,11 @@ class MemorySource(Source):
     def __init__(self, label: str, state: Mapping[str, Tensor]):
         self.label = label
         self._state: dict[str, Tensor] = {}
-        seen: dict[tuple[int, int, tuple[int, ...], tuple[int, ...]], str] = {}
+        seen: dict[tuple[int, tuple[int, ...], tuple[int, ...]], str] = {}
         tied: dict[str, str] = {}
         for name, tensor in state.items():
             tensor = tensor.detach()
-            identity = (tensor.data_ptr(), tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride()))
+            identity = (tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride()))
             if tensor.numel() and identity in seen:
                 tied[name] = seen[identity]
                 continue

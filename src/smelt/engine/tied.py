@@ -27,7 +27,9 @@ def untie(name: str, source: Source) -> tuple[Source, list[str]]:
     if not tie or head is None or embedding is None or source.tensors[head] != source.tensors[embedding]:
         return source, []
     if not _equal(source, head, embedding):
-        return source, [f"{name}: config.json ties {head!r} to {embedding!r}, but the file holds different numbers for them"]
+        return source, [
+            f"{name}: config.json ties {head!r} to {embedding!r}, but the file holds different numbers for them"
+        ]
     return _Without(source, head, embedding), []
 
 

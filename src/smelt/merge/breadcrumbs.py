@@ -3,28 +3,39 @@
     of each tensor's |d|: drop the `top` share, keep the next `density` share, drop the rest
 
 Davari & Belilovsky 2023, arXiv:2312.06795. A step before any method; ranks within each tensor, as in the paper.
-Where density and top add up to more than 1, fewer of the largest are dropped.
+Where density and top add up to more than 1, fewer of the largest are dropped. `rescale: l1` restores the summed
+magnitude of each tensor.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
+from torch import Tensor
 
 from smelt.merge.method import Fraction, PerModel, Stack, merge_step
+from smelt.ops.fold import Fold
 from smelt.ops.order import Cut, Largest, share
-from smelt.ops.prune import keep_above
+from smelt.ops.prune import keep_above, with_l1
 
 
-def _band(density: list[float], top: list[float]) -> Largest:
+def _band(density: list[float], top: list[float], rescale: str) -> Fold:
     def ranks(row: int, count: int) -> list[int]:
         kept = share(count, density[row])
         dropped = min(share(count, top[row]), count - kept)
         return [dropped, dropped + kept]
 
-    return Largest(ranks)
+    band = Largest(ranks)
+    return with_l1(band, _keep) if rescale == "l1" else band
+
+
+def _keep(deltas: Stack, band: list[list[Cut]]) -> Stack:
+    kept = torch.empty_like(deltas)
+    for out, row, (above, below) in zip(kept, deltas, band, strict=True):
+        keep_above(row, below, out).sub_(keep_above(row, above))
+    return kept
 
 
 @merge_step(
@@ -32,12 +43,13 @@ def _band(density: list[float], top: list[float]) -> Largest:
 )
 def breadcrumbs(
     deltas: Stack,
-    band: list[list[Cut]],
+    found: list[list[Cut]] | tuple[list[list[Cut]], Tensor],
     *,
     density: PerModel[Fraction] = 0.9,
     top: PerModel[Annotated[float, Field(ge=0, lt=1)]] = 0.01,
+    rescale: Literal["none", "l1"] = "none",
 ) -> Stack:
-    return torch.stack([
-        keep_above(row, row, below) - keep_above(row, row, above)
-        for row, (above, below) in zip(deltas, band, strict=True)
-    ])
+    if isinstance(found, tuple):
+        band, factors = found
+        return _keep(deltas, band).mul_(factors.to(deltas).view(density.shape))
+    return _keep(deltas, found)

@@ -2,7 +2,8 @@
 
     sum_i d_i = U S V^T         out = scale * mean(S) * U V^T
 
-Marczak et al. 2025, arXiv:2502.04959. Same as the authors' code wherever the sum has full rank.
+Marczak et al. 2025, arXiv:2502.04959. Same as the released code (read as FusionBench ships it)
+wherever the sum has full rank.
 Differs from it: directions in which the sum has no singular value stay zero and are not counted in the mean. The
 authors' SVD fills them with arbitrary vectors of mean length, which depend on the order of the models.
 """

@@ -5,8 +5,9 @@
     U = [U_c U_1 ... U_n] = P D Q^T -> P Q^T, the same for V
     out = scale * mean(S_c, S_1, ..., S_n) * U V^T
 
-Marczak et al. 2025, arXiv:2502.04959. Same as the authors' code: k is rounded so that the models share the rest
-equally (with few rows s may be 0, and this is Iso-C); the mean runs over common and own values alike.
+Marczak et al. 2025, arXiv:2502.04959. Same as the released code (read as FusionBench ships it): k is
+rounded so that the models share the rest equally (with few rows s may be 0, and this is Iso-C);
+the mean runs over common and own values alike.
 Differs from it: s never exceeds r / n (theirs can, with a tiny matrix); directions with no singular value stay zero
 and are not counted in the mean (theirs gives them arbitrary vectors).
 """

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from pydantic import Field
-from torch import Tensor  # noqa: TC002 (the engine reads the annotations at run time)
+from torch import Tensor
 
 from smelt.merge.method import Stack, merge_wrapper
 

@@ -115,9 +115,7 @@ class Stage:
     @cached_property
     def asks(self) -> tuple[str, ...]:
         """The positional arguments beyond those every stage of its kind receives."""
-        names = [
-            n for n, p in inspect.signature(self.function).parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD
-        ]
+        names = [n for n, p in inspect.signature(self.function).parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
         return tuple(names[2 if self.kind == "wrapper" else 1 :])
 
     @cached_property

@@ -19,7 +19,7 @@ from smelt.ops.geometry import gram, row_gram
 
 
 def _step_length(grams: Tensor) -> Tensor:
-    """t for one Gram matrix or a batch of them."""
+    """T for one Gram matrix or a batch of them."""
     n = grams.shape[-1]
     norms = grams.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt()
     products = norms[..., :, None] * norms[..., None, :]

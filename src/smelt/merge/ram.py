@@ -35,8 +35,8 @@ def _sharing(r: float, limit: float, epsilon: float) -> Sum:
         return torch.stack([shared, unique])
 
     def factors(total: Tensor) -> Tensor:
-        shared, unique = total
-        return 1 + r * (shared / unique.clamp_min(epsilon)).clamp(0, limit)
+        ratio = total[0] / total[1].clamp_min(epsilon)
+        return ratio.clamp(0, limit).mul(r).add(1)
 
     return Sum(counts, factors)
 

@@ -17,39 +17,39 @@ from pydantic import Field
 from torch import Tensor
 
 from smelt.merge.method import Fraction, Stack, merge_method
-from smelt.ops.block import Block
 from smelt.ops.fold import Chain, Fold, Sum
-from smelt.ops.geometry import weighted_sum
+from smelt.ops.geometry import total, weighted_sum
 from smelt.ops.order import Cut, Largest, share
 from smelt.ops.prune import keep_above
 from smelt.ops.signs import Tie, agreeing, elected_sign
 
 
-def _variance(block: Block) -> Tensor:
-    return block.stack.var(0, correction=0)[None]
+def _variance(deltas: Stack) -> Tensor:
+    """Across models; written out because torch's own is fifty times slower along the first axis."""
+    spread = deltas - total(deltas).div_(len(deltas))
+    return total(spread.square_()).div_(len(deltas))
 
 
 def _select(deltas: Stack, cuts: list[list[Cut]] | None) -> Stack:
     if cuts is None:
         return deltas
-    mark = keep_above(torch.ones_like(deltas[0]), deltas.var(0, correction=0), cuts[0][0])
-    return deltas * mark
+    return deltas * keep_above(_variance(deltas), cuts[0][0]).sign_()
 
 
 def _prepare(density: float, equal_below: float) -> Fold:
-    def shares(total: Tensor) -> Tensor:
-        squares, count = total[:-1], total[-1]
+    def shares(found: Tensor) -> Tensor:
+        squares, count = found[:-1], found[-1]
         if float(squares.sum()) <= equal_below * float(count):
             return torch.full_like(squares, 1 / len(squares))
         return squares / squares.sum()
 
     def squares(selected: Stack) -> Tensor:
-        sums = selected.flatten(1).to(torch.float64).square().sum(1)
-        return torch.cat([sums, sums.new_tensor([selected[0].numel()])])
+        sums = [float(torch.dot(row, row)) for row in selected.flatten(1)]
+        return torch.tensor([*sums, selected[0].numel()], dtype=torch.float64)
 
     if density >= 1:
         return Chain(_Everything(), lambda at: Sum(lambda block: squares(block.stack), shares))
-    positions = Largest(lambda row, count: [share(count, density)], values=_variance)
+    positions = Largest(lambda row, count: [share(count, density)], values=lambda block: _variance(block.stack)[None])
     return Chain(positions, lambda at: Sum(lambda block: squares(_select(block.stack, at(block.place))), shares))
 
 
@@ -79,6 +79,5 @@ def sce(
     selected = _select(deltas, cuts)
     sign = elected_sign(selected, "mass", tie)
     agreed = agreeing(selected, sign)
-    total = weighted_sum(agreed, weights)
-    share_of_agreeing = weighted_sum(agreed.sign_(), weights).clamp_min_(1e-30)
-    return total.div_(share_of_agreeing).mul_(sign)
+    merged = weighted_sum(agreed, weights)
+    return merged.div_(weighted_sum(agreed.sign_(), weights).clamp_min_(1e-30)).mul_(sign)

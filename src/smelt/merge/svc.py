@@ -9,7 +9,7 @@ added n times, which calibration divides by n.
 Li et al. 2026, arXiv:2602.05536. A model without any response along u_r has no s_ri and is not counted there (neither
 in n nor in the sum); where no model responds, S_r stays.
 Differs from the authors' code: it takes max(alpha, mean_i s_ri) where all s_ri are positive and leaves every other
-direction alone; the formula above is the paper's, which clips model by model.
+direction alone; the formula above, Smelt's specification of the paper, clips model by model.
 """
 
 from __future__ import annotations

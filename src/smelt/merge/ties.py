@@ -14,7 +14,7 @@ from typing import Literal
 from torch import Tensor
 
 from smelt.merge.method import Fraction, PerModel, Stack, merge_method
-from smelt.ops.geometry import weighted_sum
+from smelt.ops.geometry import total, weighted_sum
 from smelt.ops.order import Cut, Largest, keep_shares
 from smelt.ops.prune import keep_rows
 from smelt.ops.signs import Elect, Tie, agreeing, elected_sign
@@ -37,13 +37,12 @@ def ties(
     elect: Elect = "mass",
     tie: Tie = "base",
 ) -> Tensor:
-    kept = keep_rows(deltas, [row[0] for row in cuts]) if cuts else deltas
-    weighted = kept * weights
+    weighted = keep_rows(deltas, [row[0] for row in cuts]).mul_(weights) if cuts else deltas * weights
     sign = elected_sign(weighted, elect, tie)
     agreed = agreeing(weighted, sign)
     if merge == "max":
         return sign.mul_(agreed.amax(0)).mul_(scale)
-    total = agreed.sum(0)
+    merged = total(agreed)
     if merge == "mean":
-        total.div_(weighted_sum(agreed.sign_(), weights).clamp_min_(1e-30))
-    return total.mul_(sign).mul_(scale)
+        merged.div_(weighted_sum(agreed.sign_(), weights).clamp_min_(1e-30))
+    return merged.mul_(sign).mul_(scale)

@@ -3,7 +3,8 @@
     d_i ~ U_i S_i V_i^T, the top r/n directions (r = min(rows, columns), at least one)
     U = [U_1 ... U_n] = P D Q^T -> P Q^T, the same for V         out = scale * U S V^T
 
-Gargiulo et al. 2024, arXiv:2412.00081. Same as the authors' code: r/n is rounded down, and `scale` is 1.
+Gargiulo et al. 2024, arXiv:2412.00081. Same as the released code (read in the copies that later
+papers ship): r/n is rounded down, and `scale` is 1.
 Differs from it: with more models than r each keeps one direction (theirs keeps none and returns zero); directions
 with no singular value (a low-rank or untouched layer) are left out, and directions that coincide share the one they
 span. There the authors' SVD fills in arbitrary vectors, which then depend on the order of the models.

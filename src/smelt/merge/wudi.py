@@ -10,13 +10,14 @@ has a closed form on the eigenvectors V, eigenvalues l of C (the trace of C is n
 `solver: spectral` (also known as swudi, arXiv:2606.07289) evaluates it. `time` counts gradient steps of the natural
 length 1 / (largest l), i.e. t = time / max(l): directions whose eigenvalue is above max(l) / time are solved, those
 far below stay at the sum. The default 300 is the number of steps of the paper's optimiser; a large `time` gives the
-exact minimum, which the authors find worse than stopping early. `top` solves only that share of the directions,
-strongest first, and leaves the rest at the sum.
+exact minimum, which the authors of swudi report to be worse than stopping early. `top` solves only that
+share of the directions, strongest first, and leaves the rest at the sum.
 `solver: adam` is the paper's own optimiser, `steps` of Adam with learning rate `lr`. It is slow, and since Adam moves
 every entry by about `lr` a step it depends on the size of the changes.
 
-Cheng et al. 2025, arXiv:2503.08099. Differs from the authors' code: a model that left the layer untouched is left out
-of the loss (theirs divides by zero); Adam is given the gradient in the form above instead of by autograd.
+Cheng et al. 2025, arXiv:2503.08099. Differs from the released code (read as FusionBench ships it): a model
+that left the layer untouched is left out of the loss (there: a division by zero); Adam is
+given the gradient in the form above instead of by autograd.
 """
 
 from __future__ import annotations

@@ -4,70 +4,110 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from smelt.ops.block import Block, Stack
-from smelt.ops.fold import Sum
+from smelt.ops.fold import Chain, Fold, Sum
 from smelt.ops.order import Cut
 
-__all__ = ["keep_above", "keep_rows", "l1_factors", "ranks_in_rows"]
+__all__ = [
+    "Bits",
+    "keep_above",
+    "keep_rows",
+    "l1_factors",
+    "l1_ratios",
+    "l1_sums",
+    "pack",
+    "ranks_in_rows",
+    "sorted_magnitudes",
+    "unpack",
+    "with_l1",
+]
+
+Bits: TypeAlias = npt.NDArray[np.uint8]
 
 
 def keep_rows(stack: Stack, cuts: Sequence[Cut]) -> Stack:
     """The stack with, in each row, only the entries that the row's cut keeps; the rest is zero."""
-    return torch.stack([keep_above(row, row, cut) for row, cut in zip(stack, cuts, strict=True)])
-
-
-def keep_above(row: Tensor, magnitude_of: Tensor, cut: Cut) -> Tensor:
-    """`row` where |magnitude_of| passes the cut, else zero.
-
-    `hardshrink` is the one vectorised kernel that compares and selects in a single pass; it keeps what is
-    strictly above its bound.
-    """
-    same = row is magnitude_of
-    if cut.value == 0 and (same or cut.ties is None):
-        return row
-    if cut.value == math.inf:
-        return torch.zeros_like(row)
-    bound = cut.value if cut.ties == 0 else cut.below
-    kept = torch.nn.functional.hardshrink(row, bound) if same else row * (magnitude_of.abs() > bound)
-    if cut.ties:
-        equal = (magnitude_of.abs() == cut.value).flatten()
-        if int(equal.sum()) > cut.ties:
-            surplus = equal & (equal.cumsum(0) > cut.ties)
-            kept = kept.masked_fill(surplus.view_as(kept), 0.0)
+    kept = torch.empty_like(stack)
+    for out, row, cut in zip(kept, stack, cuts, strict=True):
+        keep_above(row, cut, out)
     return kept
+
+
+def keep_above(row: Tensor, cut: Cut, out: Tensor | None = None) -> Tensor:
+    """The entries of a row whose magnitude passes the cut; the rest is zero.
+
+    `hardshrink` is the one vectorised kernel that compares and selects in a single pass; it keeps what is strictly
+    above its bound.
+    """
+    out = torch.empty_like(row) if out is None else out
+    if cut.value == math.inf:
+        return out.zero_()
+    if cut.value == 0:
+        return out.copy_(row)
+    bound = cut.value if cut.ties == 0 else cut.below
+    torch.ops.aten.hardshrink.out(row, bound, out=out)
+    if cut.ties:
+        equal = (row.abs() == cut.value).flatten()
+        if int(torch.count_nonzero(equal)) > cut.ties:
+            surplus = equal & (equal.cumsum(0) > cut.ties)
+            out.masked_fill_(surplus.view_as(out), 0.0)
+    return out
 
 
 def l1_factors(kept: Callable[[Block], Stack]) -> Sum:
     """For each model, what its kept entries must be multiplied by to have the summed magnitude of all of them."""
+    return Sum(lambda block: l1_sums(block.stack, kept(block)), l1_ratios)
 
-    def sums(block: Block) -> Tensor:
-        pair = torch.stack([block.stack, kept(block)])
-        return pair.abs().flatten(2).sum(-1, dtype=torch.float64)
 
-    def factors(total: Tensor) -> Tensor:
-        before, after = total
-        return torch.where(after > 0, before / after.clamp_min(1e-300), torch.ones_like(after))
+def l1_sums(before: Stack, after: Stack) -> Tensor:
+    """The summed magnitude of each model before and after pruning."""
+    return torch.stack([torch.linalg.vector_norm(x.flatten(1), ord=1, dim=1) for x in (before, after)])
 
-    return Sum(sums, factors)
+
+def l1_ratios(sums: Tensor) -> Tensor:
+    """Summed magnitude before over after, 1 where nothing is left."""
+    before, after = sums
+    return torch.where(after > 0, before / after.clamp_min(1e-300), torch.ones_like(after))
+
+
+def with_l1(first: Fold, keep: Callable[[Stack, Any], Stack]) -> Chain:
+    """A fold whose finding prunes (`keep(stack, found)`), followed by the factors that restore the summed magnitude."""
+    return Chain(first, lambda at: l1_factors(lambda block: keep(block.stack, at(block.place))))
+
+
+def sorted_magnitudes(stack: Stack) -> Tensor:
+    """The magnitudes of every row (the last axis), smallest first."""
+    if stack.device.type != "cpu":
+        return stack.abs().sort(-1).values
+    bits = stack.abs().view(torch.int32)  # non-negative floats sort like their bits, and integers sort faster
+    bits.numpy().sort(axis=-1)
+    return bits.view(torch.float32)
 
 
 def ranks_in_rows(stack: Stack) -> Tensor:
-    """For every entry, how many of its row (the last axis) have a smaller magnitude; of equals, the earlier is smaller.
+    """For every entry, how many of its row (the last axis) have a smaller magnitude; equals share a rank."""
+    order = stack.abs().sort(-1)
+    positions = torch.arange(stack.shape[-1], dtype=torch.float32, device=stack.device).expand_as(stack)
+    first = torch.ones_like(order.values)
+    first[..., 1:] = (order.values[..., 1:] != order.values[..., :-1]).to(torch.float32)
+    shared = (positions * first).cummax(-1).values
+    return torch.empty_like(stack).scatter_(-1, order.indices, shared)
 
-    One sort of 64-bit keys, the float's bits above the column's number: numpy sorts those with vector instructions,
-    and equal magnitudes cannot come out in an order that depends on the machine.
-    """
-    columns = stack.shape[-1]
-    keys = stack.abs().view(torch.int32).to(torch.int64) << 32
-    keys |= torch.arange(columns, device=stack.device)
-    if keys.device.type == "cpu":
-        keys.numpy().sort(axis=-1)
-    else:
-        keys = keys.sort(-1).values
-    keys &= 0xFFFFFFFF
-    positions = torch.arange(columns, dtype=torch.float32, device=stack.device).expand_as(stack)
-    return torch.empty_like(stack).scatter_(-1, keys, positions)
+
+def pack(mask: Tensor) -> Bits:
+    """A mask of zeros and ones as one bit each."""
+    bits: Bits = np.packbits(mask.to("cpu", torch.uint8).numpy().reshape(-1))
+    return bits
+
+
+def unpack(bits: Bits, like: Tensor) -> Tensor:
+    """The mask again, shaped like a tensor."""
+    mask = torch.from_numpy(np.unpackbits(bits, count=like.numel()))
+    return mask.to(like.device).to(like.dtype).view_as(like)

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from torch import Tensor
 
 from smelt.ops.block import Stack
+from smelt.ops.geometry import total
 
 __all__ = ["Elect", "Tie", "agreeing", "elected_sign"]
 
@@ -19,8 +20,7 @@ def elected_sign(stack: Stack, by: Elect, tie: Tie) -> Tensor:
 
     An exact tie is 0, so that nobody agrees and the base stays (`base`), or +1 (`positive`, as mergekit counts).
     """
-    total = stack.sum(0) if by == "mass" else stack.sign().sum(0)
-    sign = total.sign_()
+    sign = total(stack if by == "mass" else stack.sign()).sign_()
     return sign if tie == "base" else sign.add_(0.5).sign_()
 
 

@@ -21,8 +21,8 @@ _EMBEDDING = re.compile(
     r"|cls_token|pos_embed|patch_embed|pre_layrnorm|embed_in|conv1|stem|projection_in)(\.|$)"
 )
 _VOCABULARY = re.compile(
-    r"(^|\.)(embed_tokens|tok_embeddings|wte|word_embeddings|token_embedding|shared|embed_in|lm_head|embed_out|output"
-    r"|embeddings\.word_embeddings|predictions\.decoder|predictions)\.(weight|bias)$"
+    r"(^|\.)(embed_tokens|tok_embeddings|wte|word_embeddings|token_embedding|shared|embed_in|lm_head|embed_out"
+    r"|predictions\.decoder|predictions)\.(weight|bias)$|^output\.weight$"
 )
 _NOT_LINEAR = re.compile(
     r"(embed|wte|wpe|(^|\.)shared\.|lm_head|embed_out|relative_attention_bias|(^|\.)output\.weight$)"
@@ -74,7 +74,7 @@ class Layout:
         if block is None:
             return 0.0 if self.before_blocks(name) else 1.0
         count = self.stacks.get(block[0], 1)
-        return block[1] / (count - 1) if count > 1 else 0.0
+        return block[1] / (count - 1) if count > 1 else 1.0
 
     @staticmethod
     def before_blocks(name: str) -> bool:

@@ -68,7 +68,7 @@ def opened(pool: Pool, *, relative_to: Path | None = None, allow_pickle: bool = 
                 faults.append(
                     f"{name!r} is the same model as the base; leave it out of the models"
                     if first == BASE
-                    else f"{name!r} and {first!r} are the same model ({source.label}); list it once, with a larger weight"
+                    else f"{name!r} and {first!r} are the same model ({source.label}); list it once, weighted more"
                 )
             seen.setdefault(files, name)
         if faults:

@@ -51,7 +51,10 @@ def bind(calls: Sequence[StageCall], models: Sequence[str]) -> tuple[list[BoundS
 
 def describe(composition: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
     """`[dare(density=0.1), ties(density=1.0)]`, or just the name where it is one stage without values."""
-    words = [name + (f"({', '.join(f'{k}={v}' for k, v in values.items())})" if values else "") for name, values in composition]
+    words = [
+        name + (f"({', '.join(f'{k}={v}' for k, v in values.items())})" if values else "")
+        for name, values in composition
+    ]
     return words[0] if len(words) == 1 else f"[{', '.join(words)}]"
 
 
@@ -72,15 +75,17 @@ def _order_faults(bound: Sequence[BoundStage]) -> list[str]:
     methods = [b.stage.name for b in bound if b.stage.kind == "method"]
     if not methods:
         last = bound[-1].stage.name
-        return [f"{last} is a {kinds[-1]}, not a whole merge; put a method after it, e.g. [{last}, ties] or [{last}, task_arithmetic]"]
+        return [f"{last} is a {kinds[-1]}, not a whole merge; put a method after it, e.g. [{last}, ties]"]
     if len(methods) > 1:
-        return [f"a pipeline has one method, not {len(methods)} ({', '.join(methods)}); the others must be steps or wrappers"]
+        return [f"a pipeline has one method, not {len(methods)} ({', '.join(methods)}); the rest are steps or wrappers"]
     position = kinds.index("method")
     faults = [
         f"{b.stage.name} is a wrapper and goes after the method" for b in bound[:position] if b.stage.kind == "wrapper"
     ]
     faults += [
-        f"{b.stage.name} is a {b.stage.kind} and goes before the method" for b in bound[position + 1 :] if b.stage.kind != "wrapper"
+        f"{b.stage.name} is a {b.stage.kind} and goes before the method"
+        for b in bound[position + 1 :]
+        if b.stage.kind != "wrapper"
     ]
     if kinds.count("basis") > 1:
         faults.append("a pipeline has at most one change of basis (knots or core_space)")

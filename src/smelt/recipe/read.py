@@ -12,7 +12,9 @@ from smelt.recipe.schema import Recipe
 __all__ = ["read_recipe"]
 
 
-def read_recipe(source: Recipe | str | Path | Mapping[str, Any], changes: Mapping[str, Any] | None = None) -> tuple[Recipe, Path | None, None]:
+def read_recipe(
+    source: Recipe | str | Path | Mapping[str, Any], changes: Mapping[str, Any] | None = None
+) -> tuple[Recipe, Path | None, None]:
     """The recipe and the folder that its relative paths start from."""
     relative_to = None
     if isinstance(source, Recipe):
@@ -56,7 +58,9 @@ def _unique_keys() -> Any:
         for key_node, value_node in node.value:
             key = loader.construct_object(key_node, deep=True)
             if key in table:
-                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} stands twice", key_node.start_mark)
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} stands twice", key_node.start_mark
+                )
             table[key] = loader.construct_object(value_node, deep=True)
         return table
 

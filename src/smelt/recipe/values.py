@@ -15,7 +15,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,8 @@ class Spot:
     name: str
     depth: float
     inside: bool
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What the tensor is called in a model, where that differs (layer slices)."""
 
 
 def resolve(parameter: Parameter, value: Any, spot: Spot, models: Sequence[str]) -> Any:
@@ -81,7 +83,8 @@ def resolve(parameter: Parameter, value: Any, spot: Spot, models: Sequence[str])
             value = {"depth": value}
         return parameter.adapter.validate_python(_at(value, spot))
     per_model = _by_model(value, models)
-    return [parameter.adapter.validate_python(_at(per_model[model], spot)) for model in models]
+    spots = {model: replace(spot, name=spot.names.get(model, spot.name)) if spot.names else spot for model in models}
+    return [parameter.adapter.validate_python(_at(per_model[model], spots[model])) for model in models]
 
 
 def constant(value: Any) -> bool:
@@ -108,7 +111,9 @@ def _is_gradient_list(value: Any) -> bool:
 
 
 def _is_filters(value: Any) -> bool:
-    return isinstance(value, list | tuple) and bool(value) and all(isinstance(v, Mapping) and "value" in v for v in value)
+    return (
+        isinstance(value, list | tuple) and bool(value) and all(isinstance(v, Mapping) and "value" in v for v in value)
+    )
 
 
 def _by_model(value: Any, models: Sequence[str]) -> dict[str, Any]:

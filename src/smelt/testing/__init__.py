@@ -1,0 +1,21 @@
+"""For the authors of plug-ins: the laws that every merge stage keeps, and small models to try them on."""
+
+from __future__ import annotations
+
+from smelt.testing.laws import EXAMPLES, LAWS, applicable, check_stage, merged_by, unneeded_exemptions, variants
+from smelt.testing.pico import Pico, digest, load, pico, save
+
+__all__ = [
+    "EXAMPLES",
+    "LAWS",
+    "Pico",
+    "applicable",
+    "check_stage",
+    "digest",
+    "load",
+    "merged_by",
+    "pico",
+    "save",
+    "unneeded_exemptions",
+    "variants",
+]

@@ -1,0 +1,58 @@
+"""The application: its commands, and how errors leave the process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from smelt import __version__
+from smelt.cli import merge, methods, plan, verify
+from smelt.errors import SmeltError
+
+__all__ = ["app", "run"]
+
+app = typer.Typer(
+    name="smelt",
+    help="Many fine-tuned models in, one good predictor out.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("merge")(merge.merge)
+app.command("plan")(plan.plan)
+app.command("methods")(methods.methods)
+app.command("verify")(verify.verify)
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"smelt {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Many fine-tuned models in, one good predictor out."""
+
+
+def run() -> None:
+    """Run the command line; a SmeltError becomes one clear message and its exit code."""
+    try:
+        app()
+    except SmeltError as error:
+        typer.echo(f"smelt: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        typer.echo("smelt: interrupted", err=True)
+        sys.exit(1)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

@@ -1,0 +1,77 @@
+"""`smelt methods`: what there is, and what one of them does."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from smelt.cli.request import JsonOption
+from smelt.errors import RecipeError, unknown
+
+if TYPE_CHECKING:
+    from smelt.merge import Stage
+
+__all__ = ["methods"]
+
+_HEADINGS = {
+    "step": "Steps, before a method",
+    "basis": "Bases, around a method",
+    "method": "Methods",
+    "wrapper": "Wrappers, after a method",
+}
+
+
+def methods(
+    name: Annotated[str | None, typer.Argument(help="Show one in full.", show_default=False)] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the merge methods, or explain one."""
+    from smelt.merge import stages
+    from smelt.merge.aliases import ALIASES
+    from smelt.recipe.pipeline import describe
+
+    if name is not None and name in ALIASES:
+        if not as_json:
+            typer.echo(f"{name} is {describe(ALIASES[name])}\n")
+        name = ALIASES[name][-1][0]
+    if name is not None and name not in stages:
+        raise RecipeError(unknown("merge method", name, [*stages, *ALIASES]))
+    chosen = {name: stages[name]} if name else stages
+    if as_json:
+        typer.echo(json.dumps({n: _as_dict(s) for n, s in sorted(chosen.items())}, indent=2))
+    elif name:
+        _explain(stages[name])
+    else:
+        for kind, heading in _HEADINGS.items():
+            typer.echo(f"{heading}:")
+            for stage in sorted((s for s in stages.values() if s.kind == kind), key=lambda s: s.name):
+                typer.echo(f"  {stage.name:<20} {stage.summary}")
+            typer.echo("")
+        typer.echo("Names from other tools:")
+        for alias, composition in sorted(ALIASES.items()):
+            typer.echo(f"  {alias:<20} {describe(composition)}")
+
+
+def _explain(stage: Stage) -> None:
+    typer.echo(f"{stage.name} ({stage.kind})\n\n{stage.doc}\n")
+    if stage.parameters:
+        typer.echo("Parameters:")
+    for p in stage.parameters.values():
+        default = "required" if p.required else f"default {p.default}"
+        typer.echo(f"  {p.name:<12} {p.type_name}{', per model' if p.per_model else ''}; {default}")
+
+
+def _as_dict(stage: Stage) -> dict[str, Any]:
+    return {
+        "kind": stage.kind,
+        "summary": stage.summary,
+        "doc": stage.doc,
+        "paper": stage.paper,
+        "parameters": {
+            p.name: {"type": p.type_name, "per_model": p.per_model, "default": None if p.required else p.default}
+            for p in stage.parameters.values()
+        },
+        "exempt": dict(stage.exempt),
+    }

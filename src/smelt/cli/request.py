@@ -1,0 +1,89 @@
+"""The words that `merge` and `plan` share: a recipe file, or models and a method by flags."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from smelt.errors import RecipeError
+
+__all__ = [
+    "BaseOption",
+    "JsonOption",
+    "MethodOption",
+    "ModelOption",
+    "RecipeArgument",
+    "SetOption",
+    "ThreadsOption",
+    "request",
+]
+
+RecipeArgument = Annotated[
+    Path | None,
+    typer.Argument(metavar="[RECIPE.yaml]", help="A recipe: Smelt's own or mergekit's YAML.", show_default=False),
+]
+MethodOption = Annotated[str | None, typer.Option("-m", "--method", help="A merge method (see `smelt methods`).")]
+BaseOption = Annotated[str | None, typer.Option("--base", help="The model the others were fine-tuned from.")]
+ModelOption = Annotated[
+    list[str] | None, typer.Option("--model", help="A model to merge, as REF or NAME=REF. Give it once per model.")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="A parameter of the method or a word of the recipe: density=0.2, dtype=bfloat16."),
+]
+ThreadsOption = Annotated[int | None, typer.Option("--threads", min=1, help="Worker threads; all cores by default.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def request(
+    recipe: Path | None, method: str | None, base: str | None, models: Sequence[str] | None, sets: Sequence[str] | None
+) -> tuple[Any, dict[str, Any]]:
+    """The positional argument and the keywords for `smelt.merge` and `smelt.plan`."""
+    words = dict(_assignment(text) for text in sets or ())
+    if recipe is not None:
+        if method or base or models:
+            raise RecipeError("give either a recipe or --method, --base and --model, not both (--set changes a recipe)")
+        return recipe, words
+    if not models:
+        raise RecipeError("nothing to merge: give a recipe, or --model once per model (see `smelt merge --help`)")
+    if base is not None:
+        words["base"] = base
+    if method is not None:
+        words["method"] = method
+    return _named(models), words
+
+
+def _named(models: Sequence[str]) -> Any:
+    pairs = [_name_and_ref(text) for text in models]
+    if not any(name for name, _ in pairs):
+        return [ref for _, ref in pairs]
+    if not all(name for name, _ in pairs):
+        raise RecipeError("name all models (--model NAME=REF) or none")
+    names = [name for name, _ in pairs]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise RecipeError(f"two models are named {twice!r}")
+    return dict(pairs)
+
+
+def _name_and_ref(text: str) -> tuple[str, str]:
+    """NAME=REF, unless the whole text is a path that exists."""
+    name, equals, ref = text.partition("=")
+    if not equals or Path(text.removeprefix("dir:")).exists() or "/" in name or ":" in name:
+        return "", text
+    return name, ref
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    import yaml
+
+    key, equals, value = text.partition("=")
+    if not equals or not key.isidentifier():
+        raise RecipeError(f"--set takes NAME=VALUE, got {text!r}")
+    try:
+        return key, yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise RecipeError(f"--set {key}: {value!r} is not readable as YAML") from None

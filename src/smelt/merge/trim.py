@@ -1,0 +1,44 @@
+"""Trim: keep only the largest changes of each model.
+
+    keep the `density` share of |d| that is largest, over the whole model or in each tensor; the rest becomes zero
+
+The first third of TIES as a step of its own, before any method. In a tensor at least one entry stays. `rescale: l1`
+multiplies what stays so that each tensor's summed magnitude is what it was.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor
+
+from smelt.merge.method import Fraction, PerModel, Stack, merge_step
+from smelt.ops.fold import Fold
+from smelt.ops.order import Cut, keep_shares
+from smelt.ops.prune import keep_rows, with_l1
+
+
+def _cuts(density: list[float], trim: Literal["model", "tensor"], rescale: str) -> Fold | None:
+    cuts = keep_shares(density, scope=trim)
+    return with_l1(cuts, _keep) if cuts and rescale == "l1" else cuts
+
+
+def _keep(deltas: Stack, cuts: list[list[Cut]]) -> Stack:
+    return keep_rows(deltas, [row[0] for row in cuts])
+
+
+@merge_step("trim", prepare=_cuts, exempt={"copies": "a trimmed change is not the whole change"})
+def trim(
+    deltas: Stack,
+    found: list[list[Cut]] | tuple[list[list[Cut]], Tensor] | None,
+    *,
+    density: PerModel[Fraction] = 0.2,
+    trim: Literal["model", "tensor"] = "model",
+    rescale: Literal["none", "l1"] = "none",
+) -> Stack:
+    if found is None:
+        return deltas
+    if isinstance(found, tuple):
+        cuts, factors = found
+        return _keep(deltas, cuts).mul_(factors.to(deltas).view(density.shape))
+    return _keep(deltas, found)

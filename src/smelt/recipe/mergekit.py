@@ -1,0 +1,220 @@
+"""mergekit YAML, read as it is: its keys, its precedence, its meaning, turned into a Smelt recipe.
+
+Facts about mergekit are in docs/mergekit.md; none of its code is here. Where its semantics differ from the papers'
+(trim per tensor, L1 rescaling, normalised weights) the recipe says so explicitly, so that nothing happens by dialect.
+Arithmetic stays float32. Unlike mergekit, an unknown key is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from smelt.errors import RecipeError, unknown
+from smelt.pool.refs import ref_name
+from smelt.recipe.mergekit_methods import pipeline_of
+from smelt.recipe.mergekit_values import Settings
+
+__all__ = ["from_mergekit"]
+
+_TOP = (
+    "merge_method models slices modules base_model parameters dtype out_dtype tokenizer_source tokenizer chat_template"
+).split()
+_MODEL = ["model", "parameters"]
+_SOURCE = ["model", "layer_range", "parameters"]
+_SLICE = ["sources", "base_model", "parameters", "residual_weight"]
+_MODULE = ["models", "slices", "parameters"]
+_TOKENIZER = ["source", "tokens", "pad_to_multiple_of"]
+# What mergekit calls the parts of a model, and the prefixes under which checkpoints keep them.
+_MODULE_PREFIXES = {
+    "default": ["*"],
+    "text_decoder": ["language_model.*", "model.language_model.*", "text_model.*", "lm_head.*"],
+    "language_model": ["language_model.*", "model.language_model.*", "lm_head.*"],
+    "vision_tower": ["vision_tower.*", "model.vision_tower.*", "vision_model.*", "visual.*", "model.visual.*"],
+    "visual": ["visual.*", "model.visual.*"],
+    "encoder": ["encoder.*", "model.encoder.*", "shared.*"],
+    "decoder": ["decoder.*", "model.decoder.*", "lm_head.*", "proj_out.*"],
+    "multi_modal_projector": ["multi_modal_projector.*", "model.multi_modal_projector.*"],
+}
+
+
+def from_mergekit(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The native recipe, as plain data, that does what this mergekit configuration means."""
+    return _Reader(data).recipe()
+
+
+class _Reader:
+    def __init__(self, data: Mapping[str, Any]):
+        _known(data, _TOP, "the configuration")
+        self._data = data
+        kinds = [kind for kind in ("models", "slices", "modules") if data.get(kind)]
+        if len(kinds) != 1:
+            raise RecipeError(f"mergekit: give exactly one of models, slices and modules, not {kinds or 'none'}")
+        self._method = str(data["merge_method"])
+        self._refs: dict[str, str] = {}
+        self._base = self._name(data["base_model"]) if data.get("base_model") is not None else None
+
+    def recipe(self) -> dict[str, Any]:
+        data, models = self._data, list[str]()
+        if data.get("modules"):
+            parts = [self._module(name, module) for name, module in data["modules"].items()]
+            body: dict[str, Any] = {"parts": parts, "merge": parts[0]["merge"]}
+        elif data.get("slices"):
+            slices = self._slices(data["slices"], ())
+            body = {"slices": slices, "merge": slices[0]["merge"]}
+        else:
+            merge, models = self._models(data["models"], ())
+            body = {"merge": merge}
+        merged = list(dict.fromkeys(_models_of(body))) or models
+        base = self._base if self._base not in merged else None
+        recipe: dict[str, Any] = {
+            "pool": {"base": self._refs[base] if base else None, "models": {name: self._refs[name] for name in merged}},
+            **{key: value for key, value in body.items() if value},
+            "dtype": data.get("out_dtype") or data.get("dtype"),
+            "vocab": "rows",
+            "chat_template": data.get("chat_template"),
+            "config": "base" if base else self._base or merged[0],
+            **self._tokenizer(base),
+        }
+        return {key: value for key, value in recipe.items() if value is not None}
+
+    def _models(self, entries: Any, scopes: Sequence[Any]) -> tuple[Any, list[str]]:
+        own: dict[str, Any] = {}
+        for entry in _list(entries, "models"):
+            _known(entry, _MODEL, "an entry of models")
+            name = self._name(entry.get("model"))
+            if name in own:
+                raise RecipeError(f"mergekit: {self._refs[name]} is listed twice")
+            own[name] = entry.get("parameters")
+        return self._pipeline(own, scopes)
+
+    def _slices(self, entries: Any, scopes: Sequence[Any]) -> list[dict[str, Any]]:
+        slices = []
+        for entry in _list(entries, "slices"):
+            _known(entry, _SLICE, "a slice")
+            other = entry.get("base_model")
+            if other is not None and self._name(other) != self._base:
+                raise RecipeError(
+                    "mergekit: a slice with a base_model of its own is not supported; use one base for all"
+                )
+            own: dict[str, Any] = {}
+            ranges: dict[str, list[int]] = {}
+            for source in _list(entry.get("sources"), "sources"):
+                _known(source, _SOURCE, "a source of a slice")
+                name = self._name(source.get("model"))
+                own[name] = source.get("parameters")
+                ranges[name] = [int(n) for n in source["layer_range"]]
+            merge, models = self._pipeline(own, [entry.get("parameters"), *scopes])
+            one: dict[str, Any] = {
+                "models": {name: ranges.get(name) or next(iter(ranges.values())) for name in models},
+                "merge": merge,
+            }
+            if self._base in ranges and self._base not in models:
+                one["base"] = ranges[self._base]
+            slices.append(one)
+        return slices
+
+    def _module(self, name: str, module: Any) -> dict[str, Any]:
+        _known(module, _MODULE, f"module {name!r}")
+        keys = _MODULE_PREFIXES.get(name, [f"{name}.*", f"model.{name}.*"])
+        if module.get("slices"):
+            slices = self._slices(module["slices"], [module.get("parameters")])
+            return {"keys": keys, "slices": slices, "merge": slices[0]["merge"]}
+        merge, models = self._models(module.get("models"), [module.get("parameters")])
+        return {"keys": keys, "merge": merge, "models": models}
+
+    def _pipeline(self, own: Mapping[str, Any], scopes: Sequence[Any]) -> tuple[Any, list[str]]:
+        settings = Settings(self._method, own, [*scopes, self._data.get("parameters")])
+        return pipeline_of(self._method, settings, list(own), self._base)
+
+    def _tokenizer(self, base: str | None) -> dict[str, Any]:
+        legacy, modern = self._data.get("tokenizer_source"), self._data.get("tokenizer")
+        if legacy is not None and modern is not None:
+            raise RecipeError("mergekit: give tokenizer_source or tokenizer, not both")
+        if legacy is None and modern is None:
+            return {}
+        settings = {"source": legacy} if modern is None else dict(modern)
+        _known(settings, _TOKENIZER, "tokenizer")
+        source = settings.get("source", "base")
+        tokens = {token: self._token(token, rule, base) for token, rule in (settings.get("tokens") or {}).items()}
+        return {
+            "vocab": source if source in ("union", "base") else self._pool_name(source, base),
+            "tokens": tokens or None,
+            "pad_vocab_to": settings.get("pad_to_multiple_of"),
+        }
+
+    def _token(self, token: str, rule: Any, base: str | None) -> dict[str, Any]:
+        rule = dict(rule or {})
+        _known(rule, ["source", "force"], f"token {token!r}")
+        source = rule.get("source")
+        if isinstance(source, Mapping) and source.get("model") is not None:
+            source = {**source, "model": self._pool_name(source["model"], base)}
+        elif isinstance(source, str):
+            source = self._pool_name(source, base)
+        return {"source": source, "force": bool(rule.get("force", False))}
+
+    def _pool_name(self, ref: Any, base: str | None) -> str:
+        """A model's name in the pool; the base, where it is not merged itself, is called `base` there."""
+        name = self._name(ref)
+        return "base" if name == base else name
+
+    def _name(self, ref: Any) -> str:
+        """The pool's name for a mergekit model reference."""
+        text = _reference(ref)
+        for name, known in self._refs.items():
+            if known == text:
+                return name
+        stem = ref_name(text)
+        name, number = stem if stem != "base" else "base-model", 2
+        while name in self._refs:
+            name, number = f"{stem}-{number}", number + 1
+        self._refs[name] = text
+        return name
+
+
+def _models_of(body: Mapping[str, Any]) -> list[str]:
+    sliced = [*(body.get("slices") or ()), *(s for p in body.get("parts") or () for s in p.get("slices") or ())]
+    return [
+        *(name for s in sliced for name in s["models"]),
+        *(name for p in body.get("parts") or () for name in p.get("models") or ()),
+    ]
+
+
+def _reference(ref: Any) -> str:
+    """`path[@revision][+lora[@revision]]` or mergekit's table form, as a Smelt reference."""
+    if isinstance(ref, Mapping):
+        inner, lora = ref.get("model", ref), ref.get("lora")
+        path = (
+            inner
+            if isinstance(inner, str)
+            else f"{inner.get('path')}" + (f"@{inner['revision']}" if inner.get("revision") else "")
+        )
+        return _reference(path) + (f"+{_reference(lora)}" if lora else "")
+    if not isinstance(ref, str) or not ref:
+        raise RecipeError(f"mergekit: not a model reference: {ref!r}")
+    if Path(ref).expanduser().exists():
+        return ref
+    return "+".join(_one_reference(part) for part in ref.split("+"))
+
+
+def _one_reference(part: str) -> str:
+    """A local path stays one; `org/name[@revision]` is on the hub."""
+    bare = part.split("@")[0]
+    local = Path(bare).expanduser()
+    looks_local = bare.startswith((".", "/", "~")) or local.exists() or bare.count("/") != 1
+    return bare if looks_local else f"hf:{part}"
+
+
+def _list(value: Any, what: str) -> list[Mapping[str, Any]]:
+    if not isinstance(value, list) or not value or not all(isinstance(v, Mapping) for v in value):
+        raise RecipeError(f"mergekit: {what} must be a list of tables")
+    return value
+
+
+def _known(table: Any, keys: Sequence[str], where: str) -> None:
+    if not isinstance(table, Mapping):
+        raise RecipeError(f"mergekit: {where} must be a table, got {table!r}")
+    for key in table:
+        if key not in keys:
+            raise RecipeError(f"mergekit: {unknown(f'key in {where}', str(key), keys)}")

@@ -1,0 +1,123 @@
+"""mergekit's parameter values: scopes in order of precedence, gradients over layers, filters that are substrings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from smelt.errors import RecipeError, unknown
+
+__all__ = ["REQUIRED", "Settings"]
+
+REQUIRED = object()
+"""The default of a parameter that mergekit wants written."""
+
+
+class Settings:
+    """The parameters that a list of models sees: each model's own, then those of the scopes around it."""
+
+    def __init__(self, method: str, own: Mapping[str, Any], scopes: Sequence[Any]):
+        self._method = method
+        self._own = {name: _table(values) for name, values in own.items()}
+        self._scopes = [_table(values) for values in scopes]
+        self._asked: set[str] = set()
+
+    def shared(self, name: str, default: Any) -> Any:
+        """A parameter of the whole merge, as a native value."""
+        self._asked.add(name)
+        return self._value(name, self._scopes, default, where="")
+
+    def flag(self, name: str, default: bool) -> bool:
+        """A shared yes or no, which cannot vary."""
+        value = self.shared(name, default)
+        if not isinstance(value, bool):
+            raise RecipeError(f"mergekit: {name} must be true or false, got {value!r}")
+        return value
+
+    def each(self, name: str, models: Sequence[str], default: Any) -> dict[str, Any]:
+        """A parameter of every model, as a native table by name."""
+        self._asked.add(name)
+        return {
+            model: self._value(name, [self._own.get(model, {}), *self._scopes], default, where=f" of {model}")
+            for model in models
+        }
+
+    def ignore(self, *names: str) -> None:
+        """Parameters that mergekit accepts and that make no difference here."""
+        self._asked.update(names)
+
+    def finish(self) -> None:
+        """Refuse what nobody asked for: a misspelt parameter must not vanish."""
+        for table in [*self._own.values(), *self._scopes]:
+            for name in table:
+                if name not in self._asked:
+                    raise RecipeError(f"mergekit: {unknown(f'parameter of {self._method}', name, self._asked)}")
+
+    def _value(self, name: str, scopes: Sequence[Mapping[str, Any]], default: Any, where: str) -> Any:
+        entries: list[dict[str, Any]] = []
+        for scope in scopes:
+            if name not in scope:
+                continue
+            found = _entries(scope[name])
+            entries += found
+            if any("filter" not in entry for entry in found):
+                break
+        else:
+            if default is REQUIRED:
+                raise RecipeError(f"mergekit: {self._method} needs a value for {name!r}{where}")
+            entries.append({"value": default})
+        last = next(i for i, entry in enumerate(entries) if "filter" not in entry)
+        entries = entries[: last + 1]
+        return entries[0]["value"] if len(entries) == 1 else entries
+
+
+def _table(values: Any) -> Mapping[str, Any]:
+    if values is None:
+        return {}
+    if not isinstance(values, Mapping):
+        raise RecipeError(f"mergekit: parameters must be a table, got {values!r}")
+    return values
+
+
+def _entries(setting: Any) -> list[dict[str, Any]]:
+    """A setting as a list of {filter, value}; a setting without a filter is an entry without one."""
+    if isinstance(setting, Mapping):
+        setting = [setting]
+    if isinstance(setting, list) and any(isinstance(one, Mapping) for one in setting):
+        entries = []
+        for one in setting:
+            if not isinstance(one, Mapping) or "value" not in one or set(one) - {"value", "filter"}:
+                raise RecipeError(f"mergekit: a conditional value has `value` and `filter`, got {one!r}")
+            pattern = one.get("filter")
+            value = _gradient(one["value"])
+            entries.append(
+                {"value": value} if pattern in (None, "*") else {"filter": _substring(pattern), "value": value}
+            )
+        return entries
+    return [{"value": _gradient(setting)}]
+
+
+def _gradient(value: Any) -> Any:
+    """A list is a gradient over layers; outside the layers its first element holds."""
+    if not isinstance(value, list):
+        return _number(value)
+    numbers = [_number(one) for one in value]
+    if not numbers or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
+        raise RecipeError(f"mergekit: only numbers can vary over layers, got {value!r}")
+    return {"depth": numbers, "outside": numbers[0]} if len(numbers) > 1 else numbers[0]
+
+
+def _number(value: Any) -> Any:
+    """YAML reads 1e-3 as text; mergekit takes it for a number."""
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _substring(pattern: Any) -> str:
+    """Mergekit's filters are substrings of names; as a shell pattern that is the text between two stars."""
+    escaped = "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(pattern))
+    return f"*{escaped}*"

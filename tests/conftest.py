@@ -1,0 +1,54 @@
+"""What all tests share: a cache of their own, and the command line run inside the test's process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remembered hashes go to a folder of the test, never to the cache of whoever runs it."""
+    monkeypatch.setenv("SMELT_CACHE", str(tmp_path_factory.mktemp("smelt-cache")))
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """`cli("merge", recipe, "-o", out)` runs the command line as a process would, exit code included."""
+
+    def run(*words: object) -> Ran:
+        from smelt.cli import main
+
+        monkeypatch.setattr(sys, "argv", ["smelt", *map(str, words)])
+        capsys.readouterr()
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        captured = capsys.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> tuple[Path, Path, Path]:
+    """A base of zeros and more, and two models one and three above it; their mean is two above it."""
+    from checkpoints import state, write_model
+
+    return tuple(
+        write_model(tmp_path / "models" / name, state(value))
+        for name, value in (("base", 0.0), ("cars", 1.0), ("birds", 3.0))
+    )

@@ -39,7 +39,7 @@ class Blocking:
     @classmethod
     def for_device(cls, kind: str) -> Blocking:
         """On a CPU a block's stack should stay in the caches; on a GPU it should outlast the launch of its kernels."""
-        return cls(1 << 24, 1) if kind == "cuda" else cls(1 << 17, 8)
+        return cls(1 << 22, 1) if kind == "cuda" else cls(1 << 17, 8)
 
     def spans(self, item: Item) -> list[Span]:
         count = item.info.count

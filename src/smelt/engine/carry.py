@@ -18,7 +18,8 @@ _CARRIED = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
     "vocab.json", "vocab.txt", "merges.txt", "bpe_simple_vocab_16e6.txt.gz", "*.model", "*.tiktoken", "*.spm",
     "preprocessor_config.json", "processor_config.json", "image_processor_config.json",
-    "video_preprocessor_config.json", "feature_extractor_config.json", "chat_template.json", "chat_template.jinja", "additional_chat_templates/*.jinja",
+    "video_preprocessor_config.json", "feature_extractor_config.json",
+    "chat_template.json", "chat_template.jinja", "additional_chat_templates/*.jinja",
 )  # fmt: skip
 
 

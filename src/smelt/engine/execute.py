@@ -63,16 +63,13 @@ class Executor:
         self._blocking = Blocking.for_device(self._device.type)
         self._pipeline = Pipeline(plan.recipe.seed, self._device)
         self._model_folds: dict[tuple[int, int], Fold] = {}
-        self._checked: set[int] = set()
         self._local = threading.local()
 
     def run(self, skip: Collection[str] = ()) -> None:
         """Do everything but the tensors in `skip`, which an earlier run has finished."""
         keep_pages()
         before = torch.get_num_threads()
-        pool = ThreadPoolExecutor(
-            self._threads, thread_name_prefix="smelt", initializer=torch.set_num_threads, initargs=(1,)
-        )
+        pool = ThreadPoolExecutor(self._threads, thread_name_prefix="smelt", initializer=self._start_thread)
         try:
             self._fold_models(pool)
             todo = [item for item in self._plan.items if item.key not in skip]
@@ -81,6 +78,13 @@ class Executor:
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
             torch.set_num_threads(before)
+
+    def _start_thread(self) -> None:
+        """One core, or one stream of the GPU, per thread: blocks run side by side, and none is split between threads."""
+        torch.set_num_threads(1)
+        if self._device.type == "cuda":
+            torch.cuda.set_device(self._device)
+            torch.cuda.set_stream(torch.cuda.Stream(self._device))  # type: ignore[no-untyped-call]
 
     def _drive(
         self,
@@ -99,30 +103,31 @@ class Executor:
 
     def _fold_models(self, pool: ThreadPoolExecutor) -> None:
         """The folds that need the whole model, stage after stage, since each sees what the stages before it made."""
-        depth = max((len(item.stages) for item in self._plan.items), default=0)
-        for position in range(depth):
-            groups: dict[int, list[Item]] = {}
-            for item in self._plan.items:
-                if position < len(item.stages):
-                    groups.setdefault(item.stages[position].pipeline, []).append(item)
-            for pipeline, items in groups.items():
-                run = items[0].stages[position]
-                fold = run.stage.fold_for(run.parameters)
-                if fold is not None and fold.scope == "model":
-                    self._fold_model(pool, items, position, fold)
-                    self._model_folds[pipeline, run.position] = fold
+        groups: dict[tuple[int, int, str], list[tuple[Item, int]]] = {}
+        for item in self._plan.items:
+            for index, run in enumerate(item.stages):
+                groups.setdefault((run.position, run.pipeline, run.stage.name), []).append((item, index))
+        for (position, pipeline, _), members in sorted(groups.items(), key=lambda group: group[0]):
+            item, index = members[0]
+            fold = item.stages[index].stage.fold_for(item.stages[index].parameters)
+            if fold is not None and fold.scope == "model":
+                self._fold_model(pool, members, fold)
+                self._model_folds[pipeline, position] = fold
 
-    def _fold_model(self, pool: ThreadPoolExecutor, items: list[Item], position: int, fold: Fold) -> None:
+    def _fold_model(self, pool: ThreadPoolExecutor, members: list[tuple[Item, int]], fold: Fold) -> None:
+        items = [item for item, _ in members]
+        index_of = {item.key: index for item, index in members}
+        name = items[0].stages[members[0][1]].stage.name
         while fold.wants_pass:
-            self._watcher.begin(f"measuring for {items[0].stages[position].stage.name}", sum(map(_bytes_in, items)))
+            self._watcher.begin(f"measuring for {name}", sum(map(_bytes_in, items)))
             joined = InOrder(fold.join)
-            self._drive(pool, items, partial(self._measure_item, position=position, fold=fold), joined.add)
+            self._drive(pool, items, lambda item: self._measure_item(item, index_of[item.key], fold), joined.add)
             fold.absorb(joined.total)
 
-    def _measure_item(self, item: Item, position: int, fold: Fold) -> Program:
-        folds = yield from self._tensor_folds(item, position)
-        spans = self._blocking.spans(item)
-        return (yield Batch([partial(self._look, item, position, fold, folds, span) for span in spans], fold.join))
+    def _measure_item(self, item: Item, index: int, fold: Fold) -> Program:
+        folds = yield from self._tensor_folds(item, index)
+        tasks = [partial(self._look, item, index, fold, folds, span, True) for span in self._blocking.spans(item)]
+        return (yield Batch(tasks, fold.join))
 
     def _merge_item(self, item: Item) -> Program:
         spans = self._blocking.spans(item)
@@ -147,13 +152,16 @@ class Executor:
             folds[run.position] = fold
         return folds
 
-    def _look(self, item: Item, index: int, fold: Fold, folds: dict[int, Fold], span: Span) -> Any:
+    def _look(
+        self, item: Item, index: int, fold: Fold, folds: dict[int, Fold], span: Span, watched: bool = False
+    ) -> Any:
         total: Any = None
         for start, stop in span.blocks():
             block = self._load(item, start, stop)
             part = fold.look(self._pipeline.before(item, index, block, folds))
             total = part if total is None else fold.join(total, part)
-        self._watcher.advance(0)
+            if watched:
+                self._watcher.advance(_bytes_in(item) * (stop - start) // item.info.count)
         return total
 
     def _merge(self, item: Item, folds: dict[int, Fold], span: Span) -> None:

@@ -192,7 +192,7 @@ class _Builder:
 
     def notes(self) -> list[str]:
         return [
-            f"{len(keys)} tensors are copied from {self._pool.reference_name}, not merged ({why}): {', '.join(keys[:3])}"
+            f"{len(keys)} tensors are copied from {self._pool.reference_name} ({why}): {', '.join(keys[:3])}"
             + (" ..." if len(keys) > 3 else "")
             for why, keys in self._copied.items()
         ]

@@ -65,7 +65,8 @@ class _Kept(Fold):
         self._ratios, self._bits = l1_ratios(total[0]), total[1]
 
     def at(self, place: Place) -> tuple[Bits, Tensor]:
-        assert self._bits is not None and self._ratios is not None
+        assert self._bits is not None
+        assert self._ratios is not None
         return self._bits[place.start], self._ratios
 
 

@@ -1,0 +1,43 @@
+# `make demo` and `make test` set everything up on a machine that has only Python 3.11 and the package registries.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: demo test check unit docs parity benchmark setup clean
+
+demo: $(STAMP)
+	$(BIN)/python examples/demo.py
+
+test: check unit
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+unit: $(STAMP)
+	$(BIN)/pytest -n auto
+
+docs: $(STAMP)
+	$(BIN)/pip install --quiet -c constraints.txt '.[docs]'
+	$(BIN)/python docs/generate.py
+	$(BIN)/mkdocs build --strict
+
+parity: $(STAMP)
+	$(BIN)/pytest -m parity tests/parity
+
+benchmark: $(STAMP)
+	$(BIN)/python benchmarks/compare.py --scaling -o results/compare.json
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet -c constraints.txt torch==2.13.0
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) .bench demo-out site build dist

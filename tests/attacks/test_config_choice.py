@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from checkpoints import CONFIG, snapshot, state, write_model
 
 import smelt
+from checkpoints import CONFIG, snapshot, state, write_model
 from smelt.errors import IncompatibleModels, RecipeError
 
 
@@ -91,7 +91,7 @@ def test_the_recipe_may_choose_whose_config_the_output_gets(tmp_path):
 
 def test_a_chosen_model_that_is_not_there_is_refused(tmp_path):
     pool = models(tmp_path, cars=CONFIG, birds=CONFIG)
-    with pytest.raises(RecipeError, match="'bird'.*did you mean 'birds'"):
+    with pytest.raises(RecipeError, match=r"'bird'.*did you mean 'birds'"):
         smelt.merge(pool, out=tmp_path / "out", config="bird")
 
 

@@ -5,10 +5,10 @@ import struct
 
 import pytest
 import torch
-from checkpoints import random_state, snapshot, state, write_model
 from safetensors.torch import save_file
 
 import smelt
+from checkpoints import random_state, snapshot, state, write_model
 from smelt.errors import CorruptFile, SmeltError
 
 ONE = {"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}
@@ -44,7 +44,7 @@ DAMAGED = {
     "header that is a list": packed(b"[1, 2]"),
     "header that is a number": packed(b"12"),
     "header nested without end": packed(b'{"a":' * 40000 + b"1" + b"}" * 40000),
-    "duplicate names": packed(b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"w":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}'),
+    "duplicate names": packed(f'{{"w": {json.dumps(ONE["w"])}, "w": {json.dumps(ONE["w"])}}}'.encode()),
     "entry that is a number": packed({"w": 3}),
     "entry that is null": packed({"w": None}),
     "entry without a shape": packed({"w": {"dtype": "F32", "data_offsets": [0, 8]}}),
@@ -78,7 +78,7 @@ DAMAGED = {
 
 @pytest.mark.parametrize("damage", DAMAGED)
 def test_a_damaged_file_is_refused_and_named(tmp_path, two, cli, damage):
-    base, cars, birds = two
+    _base, cars, birds = two
     (birds / "model.safetensors").write_bytes(DAMAGED[damage])
     before = snapshot(tmp_path)
     ran = cli("merge", "--model", cars, "--model", birds, "-o", tmp_path / "out")
@@ -92,7 +92,7 @@ def test_a_damaged_file_is_refused_and_named(tmp_path, two, cli, damage):
 
 
 def test_a_file_cut_anywhere_is_refused(tmp_path, two):
-    base, cars, birds = two
+    _base, cars, birds = two
     whole = (birds / "model.safetensors").read_bytes()
     for cut in [*range(0, 64, 7), len(whole) // 2, len(whole) - 1]:
         (birds / "model.safetensors").write_bytes(whole[:cut])
@@ -111,7 +111,7 @@ def test_all_damaged_models_are_named_at_once(tmp_path, two):
 
 
 def test_a_header_without_tensors_is_refused(tmp_path, two):
-    base, cars, birds = two
+    _base, cars, birds = two
     (birds / "model.safetensors").write_bytes(packed({}, b""))
     with pytest.raises(SmeltError, match="birds"):
         smelt.merge([cars, birds], out=tmp_path / "out")
@@ -120,7 +120,7 @@ def test_a_header_without_tensors_is_refused(tmp_path, two):
 def test_weights_that_shrink_while_they_are_read_are_refused(two):
     from smelt.engine.folder import open_path
 
-    base, cars, birds = two
+    _base, _cars, birds = two
     source = open_path(birds)
     path = birds / "model.safetensors"
     with open(path, "r+b") as file:
@@ -144,19 +144,19 @@ def shard(folder, count=2):
 
 
 def test_shards_with_an_index_are_read(two):
-    base, cars, birds = two
+    _base, cars, birds = two
     shard(birds)
     assert smelt.merge([cars, birds])["head.weight"][0, 0] == 7  # (6 + 8) / 2
 
 
 def test_shards_without_an_index_are_read(two):
-    base, cars, birds = two
+    _base, cars, birds = two
     shard(birds, 3)[0].unlink()
     assert smelt.merge([cars, birds])["head.weight"][0, 0] == 7
 
 
 def refused(two, *words):
-    base, cars, birds = two
+    _base, cars, birds = two
     with pytest.raises(SmeltError) as caught:
         smelt.merge([cars, birds], out=birds.parent / "out")
     assert caught.value.exit_code == 2
@@ -185,14 +185,14 @@ def test_a_stale_index_beside_a_single_file_is_refused(two):
 
 
 def test_two_sets_of_shards_are_refused(two):
-    index, _, names = shard(two[2])
+    index, _, _names = shard(two[2])
     index.unlink()
     save_file(random_state(0, {"w": (2,)}), two[2] / "model-00001-of-00001.safetensors")
     refused(two, "several sets")
 
 
 def test_a_tensor_in_two_shards_is_refused(two):
-    index, places, names = shard(two[2])
+    _index, _places, names = shard(two[2])
     save_file(state(3.0), two[2] / names[0])
     refused(two, names[1])
 
@@ -204,16 +204,19 @@ def test_an_index_that_lists_a_tensor_no_shard_holds_is_refused(two):
 
 
 def test_an_index_that_forgets_a_tensor_is_refused(two):
-    index, places, names = shard(two[2])
+    index, places, _names = shard(two[2])
     del places["head.weight"]
     index.write_text(json.dumps({"weight_map": places}))
     refused(two, "'head.weight'", "index.json")
 
 
-@pytest.mark.parametrize(
-    "content",
-    ["", "{", "[]", "{}", '{"weight_map": {}}', '{"weight_map": []}', '{"weight_map": {"w": 3}}', '{"weight_map": {"w": ["a"]}}'],
-)  # fmt: skip
+@pytest.mark.parametrize("places", [None, {}, [], 3, {"w": 3}, {"w": ["a"]}, {"w": None}])
+def test_an_index_without_places_is_refused(two, places):
+    shard(two[2])[0].write_text(json.dumps({"weight_map": places}))
+    refused(two, "model.safetensors.index.json")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", "3", "null"])
 def test_a_garbage_index_is_refused(two, content):
     shard(two[2])[0].write_text(content)
     refused(two, "model.safetensors.index.json")

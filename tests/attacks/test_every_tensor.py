@@ -4,9 +4,9 @@ import json
 
 import pytest
 import torch
-from checkpoints import CONFIG, random_state, read_weights, snapshot, state, write_model
 
 import smelt
+from checkpoints import CONFIG, random_state, read_weights, snapshot, state, write_model
 from smelt.errors import IncompatibleModels
 
 LLAVA = {
@@ -55,7 +55,7 @@ def test_integers_and_flags_are_copied_from_the_base_and_said_so(tmp_path):
     assert any("2 tensors are copied from base" in note and "mask" in note for note in done.notes)
 
 
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(10)
 def test_empty_tensors_are_kept(tmp_path):
     empty = {f"empty.{n}.w": torch.zeros(0, 3) for n in range(40)}
     for value, name in ((1.0, "cars"), (3.0, "birds")):

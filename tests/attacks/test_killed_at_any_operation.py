@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from checkpoints import snapshot, state, write_model
 
 import smelt
+from checkpoints import snapshot, state, write_model
 from smelt.engine import journal as journal_module
 from smelt.errors import OutputError
 
@@ -77,7 +77,7 @@ class Reaper:
         return counted
 
     def _opened(self, *arguments, **keywords):
-        file = _Counted(builtins.open(*arguments, **keywords), self._dies)
+        file = _Counted(builtins.open(*arguments, **keywords), self._dies)  # noqa: SIM115 - buried later
         self._files.append(file)
         return file
 

@@ -1,4 +1,4 @@
-"""A real process, a real kill -9 in the middle of its writing: --resume finishes with the bytes of an undisturbed run."""
+"""A real process, a real kill -9 in the middle of its writing: --resume gives the bytes of an undisturbed run."""
 
 import os
 import signal
@@ -7,9 +7,9 @@ import sys
 import time
 
 import pytest
-from checkpoints import random_state, snapshot, write_model
 
 import smelt
+from checkpoints import random_state, snapshot, write_model
 
 TENSORS = 1500
 SHAPES = {f"layers.{n}.weight": (100, 100) for n in range(TENSORS)}

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from checkpoints import read_weights, snapshot, state, write_model
 
 import smelt
+from checkpoints import read_weights, snapshot, state, write_model
 from smelt.errors import NumericalError, RecipeError
 
 
@@ -42,7 +42,7 @@ def test_a_bad_number_in_the_base_is_refused_where_the_base_is_used(tmp_path, tw
 
 
 def test_the_command_line_exits_with_2_and_no_traceback(tmp_path, two, cli):
-    base, cars, birds = two
+    _base, cars, birds = two
     spoil(birds, "head.weight", 3, float("nan"))
     ran = cli("merge", "--model", cars, "--model", birds, "-o", tmp_path / "out")
     assert ran.code == 2
@@ -51,7 +51,7 @@ def test_the_command_line_exits_with_2_and_no_traceback(tmp_path, two, cli):
 
 
 def test_opposite_infinities_do_not_cancel(tmp_path, two):
-    base, cars, birds = two
+    _base, cars, birds = two
     tensors = state(1.0)
     tensors["head.weight"][0] = torch.tensor([float("inf"), float("-inf"), 0.0])
     write_model(birds, tensors)
@@ -129,5 +129,5 @@ def test_nothing_is_left_of_a_merge_that_cannot_succeed(tmp_path, two):
         smelt.merge([cars, birds], out=tmp_path / "out")
     assert snapshot(tmp_path) == before
     with pytest.raises(RecipeError):
-        smelt.merge([cars, birds], method="average", weights=[1, -1], out=tmp_path / "out")
+        smelt.merge([cars, base], method="average", weights=[1, -1], out=tmp_path / "out")
     assert snapshot(tmp_path) == before

@@ -6,9 +6,9 @@ import time
 
 import pytest
 import torch
-from checkpoints import random_state, read_weights, snapshot, state, write_model
 
 import smelt
+from checkpoints import random_state, read_weights, snapshot, state, write_model
 from smelt.errors import NumericalError, OutputError, SmeltError
 
 
@@ -17,7 +17,7 @@ def leftovers(root):
 
 
 def test_an_existing_output_is_kept(tmp_path, two, cli):
-    base, cars, birds = two
+    _base, cars, birds = two
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "precious.txt").write_text("mine")
     before = snapshot(tmp_path)
@@ -36,7 +36,7 @@ def test_an_empty_folder_is_no_obstacle(tmp_path, two):
 
 
 def test_force_replaces_the_whole_folder_so_that_no_old_shard_survives(tmp_path, two, cli):
-    base, cars, birds = two
+    _base, cars, birds = two
     out = tmp_path / "out"
     smelt.merge([cars, birds], out=out, shard_size="40B")
     assert len(list(out.glob("model-*-of-*.safetensors"))) == 6
@@ -49,7 +49,7 @@ def test_force_replaces_the_whole_folder_so_that_no_old_shard_survives(tmp_path,
 
 
 def test_a_failing_merge_leaves_the_old_output_intact_even_with_force(tmp_path, two):
-    base, cars, birds = two
+    _base, cars, birds = two
     smelt.merge([cars, birds], out=tmp_path / "out")
     old = snapshot(tmp_path / "out")
     tensors = state(3.0)
@@ -108,7 +108,9 @@ def test_the_folder_of_an_adapter_is_an_input_too(tmp_path):
     before = snapshot(tmp_path)
     reference = f"{tmp_path / 'base'}+{tmp_path / 'lora'}"
     with pytest.raises(OutputError, match="holds an input"):
-        smelt.merge({"tuned": reference}, base=tmp_path / "base", method="task_arithmetic", out=tmp_path / "lora", force=True)
+        smelt.merge(
+            {"tuned": reference}, base=tmp_path / "base", method="task_arithmetic", out=tmp_path / "lora", force=True
+        )
     assert snapshot(tmp_path) == before
 
 
@@ -148,7 +150,7 @@ def test_parents_of_the_output_are_made(tmp_path, two):
 
 def test_two_runs_into_one_output_are_refused(tmp_path, two, monkeypatch):
     """The first is held in the middle of its writing; the second must not touch what it has made."""
-    base, cars, birds = two
+    _base, cars, birds = two
     reached, go_on, write = threading.Event(), threading.Event(), os.pwrite
     holder = []
 
@@ -201,9 +203,31 @@ def test_the_same_merge_gives_the_same_bytes_whatever_the_threads(tmp_path):
     method = [("dare", {"density": 0.5}), ("ties", {"density": 0.3})]
     found = []
     for threads in (1, 2, 4):
-        smelt.merge(models, base=base, method=method, out=tmp_path / str(threads) / "out", threads=threads, memory="64MB")
+        smelt.merge(
+            models, base=base, method=method, out=tmp_path / str(threads) / "out", threads=threads, memory="64MB"
+        )
         found.append(snapshot(tmp_path / str(threads) / "out"))
     assert found[0] == found[1] == found[2]
+
+
+def test_many_shards_need_few_open_files_and_few_threads(tmp_path):
+    """Systems allow a process 1,024 open files, some 256; a large model in small shards has more of them."""
+    import resource
+
+    shapes = {f"layers.{n}.w": (4,) for n in range(300)}
+    models = [write_model(tmp_path / name, random_state(seed, shapes)) for seed, name in enumerate(("a", "b"))]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = []
+    write = os.pwrite
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "pwrite", lambda *a: (most.append(threading.active_count()), write(*a))[1])
+            smelt.merge(models, out=tmp_path / "out", shard_size="16B")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert max(most) < 64
+    assert len(list((tmp_path / "out").glob("*.safetensors"))) == 300
 
 
 def test_nothing_of_the_output_depends_on_the_clock(tmp_path, two):

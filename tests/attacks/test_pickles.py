@@ -5,16 +5,16 @@ import pickle
 
 import pytest
 import torch
-from checkpoints import state
 
 import smelt
+from checkpoints import state
 from smelt.errors import CorruptFile, SmeltError
 
 
 @pytest.fixture
 def pickled(two):
     """birds as a PyTorch pickle instead of safetensors."""
-    base, cars, birds = two
+    _base, cars, birds = two
     (birds / "model.safetensors").unlink()
     torch.save(state(3.0), birds / "pytorch_model.bin")
     return {"cars": cars, "birds": birds}
@@ -73,7 +73,9 @@ def test_a_malicious_pickle_is_blocked_and_does_not_run(pickled, tmp_path, way):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"garbage", b"PK\x03\x04 not a zip", pickle.dumps([1, 2]), pickle.dumps({"a": 1})])
+@pytest.mark.parametrize(
+    "content", [b"", b"garbage", b"PK\x03\x04 not a zip", pickle.dumps([1, 2]), pickle.dumps({"a": 1})]
+)
 def test_a_damaged_pickle_is_refused(pickled, tmp_path, content):
     (pickled["birds"] / "pytorch_model.bin").write_bytes(content)
     with pytest.raises(SmeltError, match=r"pytorch_model\.bin"):

@@ -1,9 +1,9 @@
 """A word that Smelt does not know is refused, with the nearest one it knows; nothing is written."""
 
 import pytest
-from checkpoints import snapshot, write_yaml
 
 import smelt
+from checkpoints import snapshot, write_yaml
 from smelt.errors import IncompatibleModels, RecipeError
 
 
@@ -87,7 +87,9 @@ def test_an_unknown_step_before_a_method_is_refused_too(recipe, tmp_path, cli):
 
 def test_an_unknown_parameter_is_refused_with_the_nearest_and_all_there_are(recipe, tmp_path, cli):
     merge = {"ties": {"densty": 0.5}}
-    refused({**recipe, "merge": merge}, tmp_path, cli, "ties has no parameter 'densty'", "'density'", "scale", "weights")
+    refused(
+        {**recipe, "merge": merge}, tmp_path, cli, "ties has no parameter 'densty'", "'density'", "scale", "weights"
+    )
 
 
 def test_an_unknown_parameter_of_an_alias_is_refused(recipe, tmp_path, cli):
@@ -137,7 +139,9 @@ def test_a_part_or_slice_of_an_unknown_model_is_refused(recipe, tmp_path, cli):
 
 def test_layers_that_a_model_does_not_have_are_refused(recipe, tmp_path, cli):
     refused({**recipe, "slices": [{"models": {"cars": [0, 3], "birds": [0, 3]}}]}, tmp_path, cli, "slice 0", "[0, 3]")
-    refused({**recipe, "slices": [{"models": {"cars": [0, 2], "birds": [0, 1]}}]}, tmp_path, cli, "slice 0", "same number")
+    refused(
+        {**recipe, "slices": [{"models": {"cars": [0, 2], "birds": [0, 1]}}]}, tmp_path, cli, "slice 0", "same number"
+    )
 
 
 @pytest.mark.parametrize(
@@ -183,15 +187,22 @@ def test_a_file_that_is_no_recipe_is_refused(tmp_path, cli, text):
 
 @pytest.mark.parametrize(
     "value",
-    [{"depth": 0.5}, {"depth": []}, {"depth": ["a", 1]}, {"dept": [0, 1]}, [{"filter": 3, "value": 1}, {"value": 2}], []],
+    [
+        {"depth": 0.5},
+        {"depth": []},
+        {"depth": ["a", 1]},
+        {"dept": [0, 1]},
+        [{"filter": 3, "value": 1}, {"value": 2}],
+        [],
+    ],
 )
 def test_malformed_values_are_refused_not_tripped_over(recipe, tmp_path, cli, value):
-    refused({**recipe, "merge": {"dare": {"density": value}}}, tmp_path, cli, "dare.density")
+    refused({**recipe, "merge": {"task_arithmetic": {"scale": value}}}, tmp_path, cli, "task_arithmetic.scale")
 
 
 def test_a_keyword_typo_in_python_offers_words_of_the_recipe_too(two):
     base, cars, birds = two
-    with pytest.raises(RecipeError, match="dytpe.*did you mean 'dtype'"):
+    with pytest.raises(RecipeError, match=r"dytpe.*did you mean 'dtype'"):
         smelt.merge([cars, birds], base=base, method="ties", dytpe="float32")
 
 

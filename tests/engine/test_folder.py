@@ -4,9 +4,9 @@ import json
 
 import pytest
 import torch
-from checkpoints import state, write_model
 from safetensors.torch import save_file
 
+from checkpoints import state, write_model
 from smelt.engine.folder import is_adapter, open_path, read_json
 from smelt.errors import CorruptFile, RecipeError
 

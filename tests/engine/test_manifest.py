@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from checkpoints import snapshot
 
 import smelt
+from checkpoints import snapshot
 from smelt.engine.manifest import encode_manifest, verify_folder
 from smelt.errors import RecipeError
 
@@ -93,7 +93,9 @@ def test_what_was_not_made_by_smelt_is_refused(tmp_path, two):
         verify_folder(tmp_path / "ghost")
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"files": 3}', '{"files": {"a": 3}}', '{"files": {"a": {}}}', "null"])
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"files": 3}', '{"files": {"a": 3}}', '{"files": {"a": {}}}', "null"]
+)
 def test_a_garbage_manifest_is_a_finding_not_a_crash(out, content):
     (out / "manifest.json").write_text(content)
     found = verify_folder(out)

@@ -55,7 +55,7 @@ def test_every_program_ends_once(pool):
     assert sorted(ended) == [(n, str(n)) for n in range(50)]
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(5)
 def test_a_program_without_tasks_ends_too(pool):
     def nothing():
         yield Batch([])

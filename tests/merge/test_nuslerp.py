@@ -50,9 +50,14 @@ def test_almost_parallel_vectors_still_follow_the_arc():
     assert_close(merged, torch.tensor([math.cos(angle / 2), math.sin(angle / 2)]), rtol=1e-6, atol=0)
 
 
-def test_a_vector_has_one_row_and_as_many_columns_as_entries():
-    """As a row it turns by 45 degrees; as columns, numbers, each is mixed linearly (they are parallel or zero)."""
-    assert_close(merge_rows("nuslerp", [1, 0], [0, 1], over="row"), torch.tensor([ROOT, ROOT]))
+@pytest.mark.parametrize("over", ["tensor", "row", "column"])
+def test_a_bias_or_norm_is_one_vector_whatever_the_direction(over):
+    assert_close(merge_rows("nuslerp", [1, 0], [0, 1], over=over), torch.tensor([ROOT, ROOT]))
+
+
+@pytest.mark.parametrize("over", ["tensor", "row", "column"])
+def test_a_single_number_is_mixed_linearly(over):
+    assert merge_rows("nuslerp", 1.0, 3.0, base=0.0, weights=[1, 3], over=over).item() == 2.5
 
 
 def test_weights_that_cancel_are_refused():

@@ -19,7 +19,9 @@ def test_of_three_only_those_that_moved_are_counted():
     assert merge_rows("ram", [6], [3], [0]).tolist() == [4.5]
 
 
-@pytest.mark.parametrize(("r", "limit", "factor"), [(0.1, 0.2, 1.02), (0.5, 1.0, 1.5), (0.5, 5.0, 2.0), (0.0, 1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("r", "limit", "factor"), [(0.1, 0.2, 1.02), (0.5, 1.0, 1.5), (0.5, 5.0, 2.0), (0.0, 1.0, 1.0)]
+)
 def test_ram_plus_strengthens_what_is_a_models_own(r, limit, factor):
     """Each model shares two entries and owns one: shared / unique = 2, bounded by `limit`, times r, plus one."""
     merged = merge_rows("ram_plus", [1, 1, 1, 0], [3, 3, 0, 1], r=r, limit=limit)

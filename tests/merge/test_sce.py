@@ -11,7 +11,7 @@ def test_weights_are_squared_magnitudes():
 
 
 def test_weights_are_those_of_the_tensor_not_of_the_entry():
-    """Mean squares 9 and 1 although both have the same first entry... (3, 3) and (1, -1): + wins twice, then alone."""
+    """Mean squares 9 and 1: 0.9 * 3 + 0.1 * 1 where both agree, 3 alone where they do not."""
     merged = merge_rows("sce", [3, 3], [1, -1])
     assert_close(merged, torch.tensor([2.8, 3.0]))
 
@@ -23,8 +23,8 @@ def test_small_changes_can_be_weighted_equally_as_mergekit_does():
 
 
 def test_entries_against_the_elected_sign_are_erased():
-    assert merge_rows("sce", [3], [-1]).tolist() == [3]
-    assert merge_rows("sce", [-3], [1]).tolist() == [-3]
+    assert merge_rows("sce", [3], [-1]).item() == pytest.approx(3)
+    assert merge_rows("sce", [-3], [1]).item() == pytest.approx(-3)
 
 
 def test_an_exact_tie_leaves_the_base():
@@ -33,14 +33,20 @@ def test_an_exact_tie_leaves_the_base():
 
 
 def test_positions_with_the_largest_variance_are_selected():
-    """Variances 0, 1, 0, 4: half of the positions are the second and fourth, where the second model has nothing."""
-    assert merge_rows("sce", [1, 2, 3, 4], [1, 0, 3, 0], density=0.5).tolist() == [0, 2, 0, 4]
+    """Variances 0, 1, 0, 4, 6.25: of the three that vary at all two thirds stay."""
+    assert merge_rows("sce", [1, 2, 3, 4, 5], [1, 0, 3, 0, 0], density=0.67).tolist() == [0, 0, 0, 4, 5]
+
+
+def test_variance_counts_an_outlier_more_than_a_spread():
+    """(4, 0, 0, 0) has the variance 3, (1.6, -1.6, 1.6, -1.6) has 2.56, although its mean deviation is larger."""
+    merged = merge_rows("sce", [4, 1.6], [0, -1.6], [0, 1.6], [0, -1.6], density=0.5)
+    assert merged.tolist() == [4, 0]
 
 
 def test_weights_come_from_the_selected_positions_alone():
-    """Of (10, 3) and (10, 1) the second position is selected: weights 9 : 1, not 109 : 101."""
-    merged = merge_rows("sce", [10, 3], [10, 1], density=0.5)
-    assert_close(merged, torch.tensor([0.0, 2.8]))
+    """Of the two positions that vary the second is selected, (3) and (1): weights 9 : 1 whatever the others hold."""
+    merged = merge_rows("sce", [10, 3, 2], [10, 1, 2.5], density=0.5)
+    assert_close(merged, torch.tensor([0.0, 2.8, 0.0]))
 
 
 @pytest.mark.parametrize("density", [0.25, 0.5, 0.75])

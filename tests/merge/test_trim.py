@@ -47,9 +47,8 @@ def test_before_a_mean_it_is_what_ties_does_first():
     assert torch.equal(steps["w"], smelt.merge(table, base=base, method="ties", density=0.5)["w"])
 
 
-@pytest.mark.xfail(strict=True, reason="with trim: model the factor is one for the whole model (Chain takes its scope)")
-def test_l1_restores_each_tensor_also_when_ranks_run_over_the_whole_model():
-    """Of a, 2 + 3 of 6 stay, of b all: a is multiplied by 6 / 5."""
+def test_l1_restores_the_model_where_ranks_run_over_the_model():
+    """Of 1 + 2 + 3 + 10 + 20 + 30 = 66 all but the 1 stays: everything is multiplied by 66 / 65."""
     merged = two_tensors(density=5 / 6, rescale="l1")
-    assert_close(merged["a"], torch.tensor([0, 2.4, 3.6]))
-    assert_close(merged["b"], torch.tensor([10.0, 20.0, 30.0]))
+    assert_close(merged["a"], torch.tensor([0, 2.0, 3.0]) * 66 / 65)
+    assert_close(merged["b"], torch.tensor([10.0, 20.0, 30.0]) * 66 / 65)

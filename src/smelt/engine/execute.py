@@ -59,7 +59,7 @@ class Executor:
     def __init__(self, plan: Plan, sink: Sink, watcher: Watcher, *, threads: int, memory: int, device: str = "cpu"):
         self._plan, self._sink, self._watcher = plan, sink, watcher
         self._threads, self._memory = threads, memory
-        self._device = torch.device(device)
+        self._device = _with_index(torch.device(device))
         self._blocking = Blocking.for_device(self._device.type)
         self._pipeline = Pipeline(plan.recipe.seed, self._device)
         self._model_folds: dict[tuple[int, int], Fold] = {}
@@ -69,6 +69,8 @@ class Executor:
         """Do everything but the tensors in `skip`, which an earlier run has finished."""
         keep_pages()
         before = torch.get_num_threads()
+        if self._device.type == "cuda":
+            torch.linalg.eigh(torch.eye(2, device=self._device))  # torch loads its solvers once, and not thread-safely
         pool = ThreadPoolExecutor(self._threads, thread_name_prefix="smelt", initializer=self._start_thread)
         try:
             self._fold_models(pool)
@@ -80,7 +82,7 @@ class Executor:
             torch.set_num_threads(before)
 
     def _start_thread(self) -> None:
-        """One core, or one stream of the GPU, per thread: blocks run side by side, and none is split between threads."""
+        """One core, or one stream of the GPU, per thread: blocks run side by side, none is split between threads."""
         torch.set_num_threads(1)
         if self._device.type == "cuda":
             torch.cuda.set_device(self._device)
@@ -231,11 +233,19 @@ class Executor:
             )
 
 
+def _with_index(device: torch.device) -> torch.device:
+    """`cuda` means the GPU that is current in the thread that asked."""
+    return torch.device("cuda", torch.cuda.current_device()) if str(device) == "cuda" else device
+
+
 def work_memory(item: Item, blocking: Blocking) -> int:
-    """Bytes that working on this item takes: inputs, float32 stack, and a few temporaries of the stack's size."""
+    """Bytes that working on this item takes: inputs, float32 stack, and a few temporaries of the stack's size.
+
+    A matrix is decomposed in float64, whose temporaries are larger.
+    """
     rows = len(item.taps) + 2
     if item.unit in ("tensor", "matrix"):
-        return 4 * item.info.count * rows * 3
+        return 4 * item.info.count * rows * 6
     return 4 * min(blocking.block, item.info.count) * rows * 3
 
 

@@ -45,12 +45,12 @@ class Pipeline:
         for run in item.stages[:position]:
             state = self._apply(run, state, folds)
         run = item.stages[position]
-        stack = _to_space(state.stack, state.space, _wanted(run), block.base)
+        stack = _to_space(state.stack, state.space, _wanted(run, state), block.base)
         return replace(block, stack=stack, rng=self._random(run, block))
 
     def _apply(self, run: RunStage, state: _State, folds: Mapping[int, Fold]) -> _State:
         stage, block = run.stage, state.block
-        space = _wanted(run)
+        space = _wanted(run, state)
         if stage.kind == "wrapper":
             assert state.merged is not None
             deltas = _to_space(state.stack, state.space, "delta", block.base)
@@ -124,8 +124,9 @@ def replace_state(state: _State, **changes: Any) -> _State:
     return state
 
 
-def _wanted(run: RunStage) -> Space:
-    return run.stage.space_for(run.parameters)
+def _wanted(run: RunStage, state: _State) -> Space:
+    """The space a stage works in. In another basis there are only changes: the base has no coordinates there."""
+    return "delta" if state.back is not None else run.stage.space_for(run.parameters)
 
 
 def _to_space(values: Tensor, have: Space, want: Space, base: Tensor | None) -> Tensor:

@@ -20,10 +20,11 @@ _FLOOR = 1e-8
 
 
 def _importance(deltas: Stack, base: Tensor) -> Tensor:
-    ours = torch.softmax(deltas[0] + base, -1) + _FLOOR
-    theirs = torch.softmax(base, -1) + _FLOOR
-    divergence = (ours * torch.log(ours / theirs)).sum(-1, keepdim=True)
-    return (deltas[0].abs() * divergence).clamp_min_(0.0)
+    # in float32 the divergence of a usual fine-tune is all rounding error
+    ours = torch.softmax(deltas[0].double() + base, -1) + _FLOOR
+    theirs = torch.softmax(base.double(), -1) + _FLOOR
+    divergence = (ours * torch.log(ours / theirs)).sum(-1, keepdim=True).clamp_min_(0.0)
+    return deltas[0].abs() * divergence.float()
 
 
 def _of_block(block: Block) -> Tensor:

@@ -1,11 +1,12 @@
 """DELLA: drop changes at random, the small ones more likely, and rescale by each one's chance.
 
-    p = density - window/2 + window * rank / (columns - 1)      rank = how many in the row are smaller in magnitude
+    p = density - window/2 + window * (rank + 1/2) / columns    rank = how many in the row are smaller in magnitude
     keep each entry with probability p, divide what is kept by p
 
 Deep et al. 2024, arXiv:2406.11617. A step before any method. A row is all that belongs to one output unit; equal
-magnitudes share a rank. mergekit's `epsilon` is window/2, and it rescales by the tensor's summed magnitude instead
-(`rescale: l1`).
+magnitudes share the middle of their ranks, so that `density` is the expected share whatever the ties (the paper has
+no half, mergekit divides by columns - 1). mergekit's `epsilon` is window/2, and it rescales by the tensor's summed
+magnitude instead (`rescale: l1`).
 """
 
 from __future__ import annotations
@@ -24,16 +25,21 @@ from smelt.ops.random import PlaceRandom
 
 
 def _kept(deltas: Stack, rng: PlaceRandom, density: Tensor, window: Tensor) -> Tensor:
-    """1.0 where an entry stays: its rank exceeds (u - lowest p) / window * (columns - 1), for u uniform in [0, 1).
+    """1.0 where an entry stays: its rank exceeds (u - lowest p) / window * columns, for u uniform in [0, 1).
 
-    So the magnitude at that rank decides, and only the magnitudes need sorting, not the entries.
+    So the magnitude at that rank decides, and only the magnitudes need sorting, not the entries. Of entries equal to
+    it (the entry itself among them) the half stays for which that number's fraction is below 1/2.
     """
     columns = deltas.shape[-1]
-    lowest, width = density - window / 2, (window / max(1, columns - 1)).clamp_min(1e-30)
-    bound = rng.uniform(deltas).sub_(lowest).div_(width).floor_()
+    lowest, width = density - window / 2, (window / columns).clamp_min(1e-30)
+    exact = rng.uniform(deltas).sub_(lowest).div_(width)
+    bound = exact.floor()
     index = bound.clamp(0, columns - 1).to(torch.int64)
-    above = (deltas.abs() - sorted_magnitudes(deltas).gather(-1, index)).sign_().clamp_min_(0.0)
-    return torch.maximum(above, bound.neg_().clamp_(0.0, 1.0))
+    above = (deltas.abs() - sorted_magnitudes(deltas).gather(-1, index)).sign_()
+    half = exact.sub_(bound).neg_().add_(0.5).sign_()
+    kept = above.mul_(2.0).add_(half).sign_().clamp_min_(0.0)
+    sure = bound.clamp(-1.0, columns).sub_(bound.clamp(0.0, columns - 1.0))  # -1: kept whatever the rank, 1: dropped
+    return kept.sub_(sure).clamp_(0.0, 1.0)
 
 
 class _Kept(Fold):
@@ -100,5 +106,5 @@ def della(
     kept = deltas * _kept(deltas, rng, density, window)
     if rescale == "none":
         return kept
-    chances = ranks_in_rows(deltas).mul_(window / max(1, deltas.shape[-1] - 1)).add_(density - window / 2)
+    chances = ranks_in_rows(deltas).mul_(window / deltas.shape[-1]).add_(density - window / 2)
     return kept.div_(chances)

@@ -12,8 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from smelt.errors import RecipeError, unknown
-from smelt.merge.method import Stack, merge_method
+from smelt.merge.method import ModelName, Stack, merge_method
 from smelt.ops.block import Block
 from smelt.ops.fold import Sum
 from smelt.ops.signs import agreeing, elected_sign
@@ -37,11 +36,9 @@ def _rescale(task: str | None) -> Sum | None:
 
 
 @merge_method("emr", paper="2405.17461", prepare=_rescale)
-def emr(deltas: Stack, ratios: Tensor | None, models: tuple[str, ...], *, task: str | None = None) -> Tensor:
+def emr(deltas: Stack, ratios: Tensor | None, models: tuple[str, ...], *, task: ModelName | None = None) -> Tensor:
     shared = _shared(deltas)
     if task is None or ratios is None:
         return shared
-    if task not in models:
-        raise RecipeError(f"emr.task: {unknown('model', task, models)}")
     index = models.index(task)
     return shared * (deltas[index] * shared > 0) * float(ratios[index])

@@ -30,6 +30,7 @@ from smelt.ops.block import Stack
 __all__ = [
     "Fraction",
     "Kind",
+    "ModelName",
     "Parameter",
     "PerModel",
     "Positive",
@@ -54,6 +55,9 @@ Fraction: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 Positive: TypeAlias = Annotated[float, Field(gt=0)]
 
 _PER_MODEL = object()
+_MODEL_NAME = object()
+ModelName: TypeAlias = Annotated[str, _MODEL_NAME]
+"""The name of one of the models; the plan refuses any other."""
 T = TypeVar("T")
 if TYPE_CHECKING:
 
@@ -73,6 +77,12 @@ class Parameter:
     annotation: Any
     default: Any
     per_model: bool
+
+    @property
+    def names_model(self) -> bool:
+        """Whether the value is the name of a model."""
+        inner = [self.annotation, *get_args(self.annotation)]
+        return any(_MODEL_NAME in get_args(one)[1:] for one in inner)
 
     @cached_property
     def adapter(self) -> TypeAdapter[Any]:

@@ -7,11 +7,14 @@ alchemonaut 2024 (huggingface.co/alchemonaut/QuartetAnemoi-70B-t0.0001).
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field
 from torch import Tensor
 
-from smelt.merge.method import Positive, Stack, merge_method
+from smelt.merge.method import Stack, merge_method
 
 
 @merge_method("nearswap", models=(1, 1), exempt={"copies": "changes beyond t are cut off, by definition"})
-def nearswap(deltas: Stack, *, t: Positive) -> Tensor:
+def nearswap(deltas: Stack, *, t: Annotated[float, Field(ge=0)]) -> Tensor:
     return deltas[0].clamp(-t, t)

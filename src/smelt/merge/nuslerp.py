@@ -53,7 +53,7 @@ def nuslerp(
     if coefficients is not None:
         return weighted_sum(pair, coefficients)
     columns = over == "column" and pair.ndim > 2
-    vectors = pair.flatten(2).mT if columns else pair.flatten(2) if over == "row" else pair[:, None]
+    vectors = pair.flatten(2).mT if columns else pair.flatten(2) if over == "row" else pair.reshape(2, 1, -1)
     by_vector = slerp_weights(row_gram(vectors), _t(weights.flatten().tolist()), _PARALLEL).to(pair.dtype)
     merged = vectors[0] * by_vector[:, :1] + vectors[1] * by_vector[:, 1:]
     return (merged.mT if columns else merged).reshape(pair.shape[1:])

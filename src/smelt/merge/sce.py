@@ -1,6 +1,6 @@
 """SCE: select by variance, calculate weights from squared magnitude, erase what disagrees in sign.
 
-    keep the `density` share of positions with the largest variance of d across models (per tensor)
+    of the positions where d varies across models, keep the `density` share with the largest variance (per tensor)
     w_i = mean(d_i^2) / sum_j mean(d_j^2)       s = sign(sum_i d_i)
     out = base + sum_i w_i d_i [sign d_i = s] / sum_i w_i [sign d_i = s]
 
@@ -10,7 +10,7 @@ which is every usual fine-tune; here the weights are always the squared magnitud
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field
@@ -49,8 +49,18 @@ def _prepare(density: float, equal_below: float) -> Fold:
 
     if density >= 1:
         return Chain(_Everything(), lambda at: Sum(lambda block: squares(block.stack), shares))
-    positions = Largest(lambda row, count: [share(count, density)], values=lambda block: _variance(block.stack)[None])
+    positions = _Varying(lambda row, count: [share(count, density)], values=lambda block: _variance(block.stack)[None])
     return Chain(positions, lambda at: Sum(lambda block: squares(_select(block.stack, at(block.place))), shares))
+
+
+class _Varying(Largest):
+    """Counts only entries above zero, as the authors do: what no model changed is not there to be selected."""
+
+    def absorb(self, total: Any) -> None:
+        if not self._targets:
+            for histogram in total:
+                histogram[0] = 0
+        super().absorb(total)
 
 
 class _Everything(Sum):

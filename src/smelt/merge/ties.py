@@ -44,5 +44,9 @@ def ties(
         return sign.mul_(agreed.amax(0)).mul_(scale)
     merged = total(agreed)
     if merge == "mean":
-        merged.div_(weighted_sum(agreed.sign_(), weights).clamp_min_(1e-30))
+        shares = weighted_sum(agreed.sign_(), weights)
+        if float(weights.min()) < 0:  # then so is the sum where such models agree; only 0 must not divide
+            merged.div_(shares.masked_fill_(shares == 0, 1.0))
+        else:
+            merged.div_(shares.clamp_min_(1e-30))
     return merged.mul_(sign).mul_(scale)

@@ -3,7 +3,7 @@
     keep the `density` share of |d| that is largest, over the whole model or in each tensor; the rest becomes zero
 
 The first third of TIES as a step of its own, before any method. In a tensor at least one entry stays. `rescale: l1`
-multiplies what stays so that each tensor's summed magnitude is what it was.
+multiplies what stays so that the summed magnitude is what it was, of the model or of the tensor as `trim` says.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Sums, Gram matrices and means on the sphere.
 
 Whatever is a linear combination of the models is found from their Gram matrix, a few numbers per tensor, and then
-applied block by block: no tensor is ever needed whole. All of this is float64.
+applied block by block: no tensor is ever needed whole. Products within a block are float32, everything after that
+is float64.
 """
 
 from __future__ import annotations

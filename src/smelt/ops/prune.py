@@ -92,13 +92,17 @@ def sorted_magnitudes(stack: Stack) -> Tensor:
 
 
 def ranks_in_rows(stack: Stack) -> Tensor:
-    """For every entry, how many of its row (the last axis) have a smaller magnitude; equals share a rank."""
-    order = stack.abs().sort(-1)
+    """For every entry, the share of its row (the last axis) that is below it, counted in entries: those smaller in
+    magnitude and half of those equal to it, itself included.
+    """
+    ordered, indices = stack.abs().sort(-1)
     positions = torch.arange(stack.shape[-1], dtype=torch.float32, device=stack.device).expand_as(stack)
-    first = torch.ones_like(order.values)
-    first[..., 1:] = (order.values[..., 1:] != order.values[..., :-1]).to(torch.float32)
-    shared = (positions * first).cummax(-1).values
-    return torch.empty_like(stack).scatter_(-1, order.indices, shared)
+    step = ordered[..., 1:] != ordered[..., :-1]
+    edge = torch.ones_like(step[..., :1])
+    begin = (positions * torch.cat([edge, step], -1)).cummax(-1).values
+    last = torch.cat([step, edge], -1)
+    end = torch.where(last, positions + 1, torch.inf).flip(-1).cummin(-1).values.flip(-1)
+    return torch.empty_like(stack).scatter_(-1, indices, (begin + end) / 2)
 
 
 def pack(mask: Tensor) -> Bits:

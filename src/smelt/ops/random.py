@@ -37,13 +37,16 @@ class PlaceRandom:
     def uniform(self, stack: Tensor) -> Tensor:
         """Numbers in [0, 1) in steps of 2**-24, one for every element of the stack."""
         out = torch.empty_like(stack)
-        for row, model in zip(out, self.place.models, strict=True):
-            bits = self._bits(model, row.numel(), row.device)
-            row.copy_((bits >> 8).view(row.shape))
+        for row, model in zip(out.flatten(1), self.place.models, strict=True):
+            start, done = self.place.start, 0
+            while done < row.numel():  # a second round only where a block crosses the end of the 32-bit counter
+                high, low = divmod(start + done, 1 << 32)
+                count = min(row.numel() - done, (1 << 32) - low)
+                row[done : done + count].copy_(self._bits(model, high, low, count, row.device) >> 8)
+                done += count
         return out.mul_(2.0**-24).add_(0.5)
 
-    def _bits(self, model: str, count: int, device: torch.device) -> Tensor:
-        high, low = divmod(self.place.start, 1 << 32)
+    def _bits(self, model: str, high: int, low: int, count: int, device: torch.device) -> Tensor:
         name = f"{self.seed}\0{self.stage}\0{self.place.key}\0{model}\0{high}".encode()
         key = hashlib.blake2b(name, digest_size=8).digest()
         before = _signed(int.from_bytes(key[:4], "little") + low)

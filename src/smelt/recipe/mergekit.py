@@ -14,7 +14,7 @@ from typing import Any
 from smelt.errors import RecipeError, unknown
 from smelt.pool.refs import ref_name
 from smelt.recipe.mergekit_methods import pipeline_of
-from smelt.recipe.mergekit_values import Settings
+from smelt.recipe.mergekit_values import ModelTable, Settings
 
 __all__ = ["from_mergekit"]
 
@@ -26,6 +26,8 @@ _SOURCE = ["model", "layer_range", "parameters"]
 _SLICE = ["sources", "base_model", "parameters", "residual_weight"]
 _MODULE = ["models", "slices", "parameters"]
 _TOKENIZER = ["source", "tokens", "pad_to_multiple_of"]
+_REFERENCE = ["model", "lora", "override_architecture"]
+_PATH = ["path", "revision"]
 # What mergekit calls the parts of a model, and the prefixes under which checkpoints keep them.
 _MODULE_PREFIXES = {
     "default": ["*"],
@@ -68,6 +70,10 @@ class _Reader:
             body = {"merge": merge}
         merged = list(dict.fromkeys(_models_of(body))) or models
         base = self._base if self._base not in merged else None
+        if self._base in merged:  # the first of the pool is the one whose vocabulary and names hold
+            merged = [self._base, *(name for name in merged if name != self._base)]
+        for stages in _pipelines_of(body):
+            _name_every_model(stages, merged)
         recipe: dict[str, Any] = {
             "pool": {"base": self._refs[base] if base else None, "models": {name: self._refs[name] for name in merged}},
             **{key: value for key, value in body.items() if value},
@@ -75,7 +81,7 @@ class _Reader:
             "vocab": "rows",
             "chat_template": data.get("chat_template"),
             "config": "base" if base else self._base or merged[0],
-            **self._tokenizer(base),
+            **self._tokenizer(base, merged),
         }
         return {key: value for key, value in recipe.items() if value is not None}
 
@@ -103,13 +109,12 @@ class _Reader:
             for source in _list(entry.get("sources"), "sources"):
                 _known(source, _SOURCE, "a source of a slice")
                 name = self._name(source.get("model"))
+                if name in own:
+                    raise RecipeError(f"mergekit: {self._refs[name]} is listed twice in a slice")
                 own[name] = source.get("parameters")
-                ranges[name] = [int(n) for n in source["layer_range"]]
-            merge, models = self._pipeline(own, [entry.get("parameters"), *scopes])
-            one: dict[str, Any] = {
-                "models": {name: ranges.get(name) or next(iter(ranges.values())) for name in models},
-                "merge": merge,
-            }
+                ranges[name] = _layers(source.get("layer_range"))
+            merge, models = self._pipeline(own, [entry.get("parameters"), *scopes], sliced=True)
+            one: dict[str, Any] = {"models": {name: ranges[name] for name in models}, "merge": merge}
             if self._base in ranges and self._base not in models:
                 one["base"] = ranges[self._base]
             slices.append(one)
@@ -124,11 +129,11 @@ class _Reader:
         merge, models = self._models(module.get("models"), [module.get("parameters")])
         return {"keys": keys, "merge": merge, "models": models}
 
-    def _pipeline(self, own: Mapping[str, Any], scopes: Sequence[Any]) -> tuple[Any, list[str]]:
+    def _pipeline(self, own: Mapping[str, Any], scopes: Sequence[Any], sliced: bool = False) -> tuple[Any, list[str]]:
         settings = Settings(self._method, own, [*scopes, self._data.get("parameters")])
-        return pipeline_of(self._method, settings, list(own), self._base)
+        return pipeline_of(self._method, settings, list(own), self._base, sliced=sliced)
 
-    def _tokenizer(self, base: str | None) -> dict[str, Any]:
+    def _tokenizer(self, base: str | None, merged: Sequence[str]) -> dict[str, Any]:
         legacy, modern = self._data.get("tokenizer_source"), self._data.get("tokenizer")
         if legacy is not None and modern is not None:
             raise RecipeError("mergekit: give tokenizer_source or tokenizer, not both")
@@ -136,10 +141,12 @@ class _Reader:
             return {}
         settings = {"source": legacy} if modern is None else dict(modern)
         _known(settings, _TOKENIZER, "tokenizer")
-        source = settings.get("source", "base")
+        source = settings.get("source", "union")
+        if source == "base" and base is None:
+            source = self._data.get("base_model") or "base"
         tokens = {token: self._token(token, rule, base) for token, rule in (settings.get("tokens") or {}).items()}
         return {
-            "vocab": source if source in ("union", "base") else self._pool_name(source, base),
+            "vocab": source if source in ("union", "base") else self._tokenizer_model(source, base, merged),
             "tokens": tokens or None,
             "pad_vocab_to": settings.get("pad_to_multiple_of"),
         }
@@ -148,11 +155,20 @@ class _Reader:
         rule = dict(rule or {})
         _known(rule, ["source", "force"], f"token {token!r}")
         source = rule.get("source")
-        if isinstance(source, Mapping) and source.get("model") is not None:
-            source = {**source, "model": self._pool_name(source["model"], base)}
-        elif isinstance(source, str):
+        if isinstance(source, Mapping) and source.get("kind") == "model_token":
+            source = {**source, "model": self._pool_name(source.get("model"), base)}
+        elif isinstance(source, str) or (isinstance(source, Mapping) and "kind" not in source):
             source = self._pool_name(source, base)
         return {"source": source, "force": bool(rule.get("force", False))}
+
+    def _tokenizer_model(self, ref: Any, base: str | None, merged: Sequence[str]) -> str:
+        name = self._name(ref)
+        if name != base and name not in merged:
+            raise RecipeError(
+                f"mergekit: the tokenizer's source {self._refs[name]} is not one of the models; "
+                "merge with base or union, or list it"
+            )
+        return self._pool_name(ref, base)
 
     def _pool_name(self, ref: Any, base: str | None) -> str:
         """A model's name in the pool; the base, where it is not merged itself, is called `base` there."""
@@ -181,16 +197,28 @@ def _models_of(body: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def _pipelines_of(body: Mapping[str, Any]) -> list[Any]:
+    parts = body.get("parts") or ()
+    sliced = [*(body.get("slices") or ()), *(s for p in parts for s in p.get("slices") or ())]
+    return [body["merge"], *(one["merge"] for one in (*parts, *sliced))]
+
+
+def _name_every_model(stages: Any, models: Sequence[str]) -> None:
+    """A recipe's table names every model of the pool, also those that a slice does not read."""
+    for stage in stages:
+        for values in stage.values():
+            for name, table in values.items():
+                if isinstance(table, ModelTable):
+                    unused = next(iter(table.values()))
+                    values[name] = {model: table.get(model, unused) for model in models}
+
+
 def _reference(ref: Any) -> str:
     """`path[@revision][+lora[@revision]]` or mergekit's table form, as a Smelt reference."""
     if isinstance(ref, Mapping):
-        inner, lora = ref.get("model", ref), ref.get("lora")
-        path = (
-            inner
-            if isinstance(inner, str)
-            else f"{inner.get('path')}" + (f"@{inner['revision']}" if inner.get("revision") else "")
-        )
-        return _reference(path) + (f"+{_reference(lora)}" if lora else "")
+        _known(ref, _REFERENCE, "a model reference")
+        lora = ref.get("lora")
+        return _path_reference(ref.get("model")) + (f"+{_path_reference(lora)}" if lora else "")
     if not isinstance(ref, str) or not ref:
         raise RecipeError(f"mergekit: not a model reference: {ref!r}")
     if Path(ref).expanduser().exists():
@@ -198,12 +226,30 @@ def _reference(ref: Any) -> str:
     return "+".join(_one_reference(part) for part in ref.split("+"))
 
 
-def _one_reference(part: str) -> str:
-    """A local path stays one; `org/name[@revision]` is on the hub."""
-    bare = part.split("@")[0]
-    local = Path(bare).expanduser()
-    looks_local = bare.startswith((".", "/", "~")) or local.exists() or bare.count("/") != 1
-    return bare if looks_local else f"hf:{part}"
+def _path_reference(path: Any) -> str:
+    """The model or the adapter of a reference in table form: a string, or {path, revision}."""
+    if isinstance(path, str):
+        return _one_reference(path)
+    _known(path, _PATH, "a model reference")
+    if not path.get("path"):
+        raise RecipeError(f"mergekit: not a model reference: {dict(path)!r}")
+    return _one_reference(path["path"], path.get("revision"))
+
+
+def _one_reference(part: str, revision: str | None = None) -> str:
+    """A local path stays one (it has no revisions); `org/name[@revision]` is on the hub."""
+    if Path(part).expanduser().exists():
+        return part
+    bare, _, written = part.partition("@")
+    local = bare.startswith((".", "/", "~")) or Path(bare).expanduser().exists() or bare.count("/") != 1
+    revision = revision or written
+    return bare if local else f"hf:{bare}@{revision}" if revision else f"hf:{bare}"
+
+
+def _layers(given: Any) -> list[int]:
+    if not isinstance(given, list) or len(given) != 2 or not all(type(n) is int for n in given):
+        raise RecipeError(f"mergekit: layer_range is [first, one past the last], got {given!r}")
+    return given
 
 
 def _list(value: Any, what: str) -> list[Mapping[str, Any]]:

@@ -14,19 +14,26 @@ Stages: TypeAlias = list[dict[str, Any]]
 _Build: TypeAlias = Callable[[Settings, list[str], bool], Stages]
 
 
-def pipeline_of(method: str, settings: Settings, listed: Sequence[str], base: str | None) -> tuple[Stages, list[str]]:
-    """The pipeline of a mergekit method and the models it merges, in order."""
+def pipeline_of(
+    method: str, settings: Settings, listed: Sequence[str], base: str | None, *, sliced: bool = False
+) -> tuple[Stages, list[str]]:
+    """The pipeline of a mergekit method and the models it merges, in order.
+
+    To a list of models mergekit adds the base, if it is not there; to the sources of a slice it adds nothing.
+    """
     if method not in _METHODS:
         raise RecipeError(unknown("mergekit method", method, _METHODS))
     role, build = _METHODS[method]
     if role in ("required", "first") and base is None:
         raise RecipeError(f"mergekit: {method} needs a base_model")
+    if sliced and role != "counted" and role != "none" and base is not None and base not in listed:
+        raise RecipeError(f"mergekit: {method} needs the base_model among the sources of every slice, with its layers")
     others = [name for name in listed if name != base]
     if role in ("required", "optional"):
         models = others if base is not None else list(listed)
     elif role == "first":
         models = [name for name in [base, *others] if name is not None]
-    elif role == "counted":
+    elif role == "counted" and not sliced:
         models = list(listed) if base is None or base in listed else [*listed, base]
     else:
         models = list(listed)
@@ -38,6 +45,7 @@ def pipeline_of(method: str, settings: Settings, listed: Sequence[str], base: st
 
 
 def _linear(s: Settings, models: list[str], base: bool) -> Stages:
+    # mergekit wants a weight for the base too, where it is given: it is one of the models
     return [{"average": {"weights": s.each("weight", models, REQUIRED), "normalize": s.flag("normalize", True)}}]
 
 
@@ -46,7 +54,7 @@ def _slerp(s: Settings, models: list[str], base: bool) -> Stages:
 
 
 def _nuslerp(s: Settings, models: list[str], base: bool) -> Stages:
-    flatten, columns = s.flag("nuslerp_flatten", True), s.flag("nuslerp_row_wise", False)
+    flatten, columns = s.fixed("nuslerp_flatten", True), s.fixed("nuslerp_row_wise", False)
     over = "tensor" if flatten else "column" if columns else "row"
     return [{"nuslerp": {"weights": s.each("weight", models, REQUIRED), "over": over, "around": _around(base)}}]
 
@@ -66,11 +74,10 @@ def _around(base: bool) -> Literal["base", "origin"]:
 
 
 def _model_stock(s: Settings, models: list[str], base: bool) -> Stages:
-    return [{"model_stock": {"over": "row" if s.flag("filter_wise", False) else "tensor"}}]
+    return [{"model_stock": {"over": s.choice("filter_wise", False, "row", "tensor"), "floor": 1e-6}}]
 
 
 def _sce(s: Settings, models: list[str], base: bool) -> Stages:
-    s.ignore("int8_mask")
     return [{"sce": {"density": s.shared("select_topk", 1.0), "tie": "positive", "equal_below": 1e-6}}]
 
 
@@ -97,7 +104,6 @@ def _passthrough(s: Settings, models: list[str], base: bool) -> Stages:
 
 def _sum(s: Settings, models: list[str], normalize: bool) -> dict[str, Any]:
     """Mergekit's weighted sum of changes."""
-    s.ignore("int8_mask")
     return {
         "task_arithmetic": {
             "weights": s.each("weight", models, REQUIRED),
@@ -109,21 +115,20 @@ def _sum(s: Settings, models: list[str], normalize: bool) -> dict[str, Any]:
 
 def _vote(s: Settings, models: list[str], normalize: bool) -> dict[str, Any]:
     """Mergekit's sign election: per entry by mass, ties positive, and no trim of its own."""
-    s.ignore("int8_mask")
     return {
         "ties": {
             "density": 1.0,
             "weights": s.each("weight", models, REQUIRED),
             "scale": s.shared("lambda", 1.0),
-            "merge": "mean" if s.flag("normalize", normalize) else "sum",
+            "merge": s.choice("normalize", normalize, "mean", "sum"),
             "tie": "positive",
         }
     }
 
 
-def _rescale(s: Settings, default: bool) -> str:
+def _rescale(s: Settings, default: bool) -> Any:
     """Mergekit rescales what is left to the L1 norm of the whole tensor."""
-    return "l1" if s.flag("rescale", default) else "none"
+    return s.choice("rescale", default, "l1", "none")
 
 
 def _task_arithmetic(s: Settings, models: list[str], base: bool) -> Stages:
@@ -132,9 +137,9 @@ def _task_arithmetic(s: Settings, models: list[str], base: bool) -> Stages:
 
 
 def _ties(s: Settings, models: list[str], base: bool) -> Stages:
-    density = s.each("density", models, 1.0)
-    if s.flag("rescale", False):
-        return [{"trim": {"density": density, "trim": "tensor", "rescale": "l1"}}, _vote(s, models, True)]
+    density, rescale = s.each("density", models, 1.0), _rescale(s, False)
+    if rescale != "none":
+        return [{"trim": {"density": density, "trim": "tensor", "rescale": rescale}}, _vote(s, models, True)]
     vote = _vote(s, models, True)
     return [{"ties": {**vote["ties"], "density": density, "trim": "tensor"}}]
 
@@ -149,7 +154,7 @@ def _dare(finish: Callable[[Settings, list[str], bool], dict[str, Any]]) -> _Bui
 
 def _della(finish: Callable[[Settings, list[str], bool], dict[str, Any]], normalize: bool) -> _Build:
     def build(s: Settings, models: list[str], base: bool) -> Stages:
-        window = {model: _doubled(value) for model, value in s.each("epsilon", models, 0.15).items()}
+        window = s.each("epsilon", models, 0.15, _window)
         values = {"density": s.each("density", models, 1.0), "window": window, "rescale": _rescale(s, True)}
         return [{"della": values}, finish(s, models, normalize)]
 
@@ -167,19 +172,15 @@ def _breadcrumbs(finish: Callable[[Settings, list[str], bool], dict[str, Any]]) 
     return build
 
 
-def _doubled(value: Any) -> Any:
-    """Mergekit's epsilon is half of our window, whatever shape the value has."""
-    if isinstance(value, list):
-        return [{**entry, "value": _doubled(entry["value"])} for entry in value]
-    if isinstance(value, dict):
-        return {"depth": [2 * v for v in value["depth"]], "outside": 2 * value["outside"]}
-    return 2 * value
+def _window(epsilon: float) -> float:
+    """Mergekit's epsilon is half of our window. Ours is never empty: at 0 all chances are the density."""
+    return max(2 * epsilon, 1e-9)
 
 
 # What the base is to a method: required or optional (the origin of changes), first (slerp's first model), counted (one
 # of the models merged), none (it only lends config and tokenizer).
 _METHODS: dict[str, tuple[str, _Build]] = {
-    "linear": ("none", _linear),
+    "linear": ("counted", _linear),
     "slerp": ("first", _slerp),
     "nuslerp": ("optional", _nuslerp),
     "multislerp": ("optional", _multislerp),

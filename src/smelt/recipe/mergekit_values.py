@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from smelt.errors import RecipeError, unknown
 
-__all__ = ["REQUIRED", "Settings"]
+__all__ = ["REQUIRED", "ModelTable", "Settings"]
 
 REQUIRED = object()
 """The default of a parameter that mergekit wants written."""
+
+
+class ModelTable(dict[str, Any]):
+    """Values by model, as opposed to a value that varies over depth."""
 
 
 class Settings:
@@ -21,37 +25,58 @@ class Settings:
         self._own = {name: _table(values) for name, values in own.items()}
         self._scopes = [_table(values) for values in scopes]
         self._asked: set[str] = set()
+        self._of_models: set[str] = set()
 
     def shared(self, name: str, default: Any) -> Any:
         """A parameter of the whole merge, as a native value."""
         self._asked.add(name)
         return self._value(name, self._scopes, default, where="")
 
-    def flag(self, name: str, default: bool) -> bool:
-        """A shared yes or no, which cannot vary."""
-        value = self.shared(name, default)
+    def flag(self, name: str, default: bool) -> Any:
+        """A shared yes or no, which may vary by filter."""
+        return _mapped(self.shared(name, default), lambda value: _truth(name, value))
+
+    def choice(self, name: str, default: bool, yes: str, no: str) -> Any:
+        """A shared yes or no, as the native words for them."""
+        return _mapped(self.flag(name, default), lambda value: yes if value else no)
+
+    def fixed(self, name: str, default: bool) -> bool:
+        """A shared yes or no that decides over the others, so that it cannot vary."""
+        value = self.flag(name, default)
         if not isinstance(value, bool):
-            raise RecipeError(f"mergekit: {name} must be true or false, got {value!r}")
+            raise RecipeError(f"mergekit: {name} of {self._method} cannot vary by filter here; write true or false")
         return value
 
-    def each(self, name: str, models: Sequence[str], default: Any) -> dict[str, Any]:
-        """A parameter of every model, as a native table by name."""
+    def each(self, name: str, models: Sequence[str], default: Any, change: Callable[[Any], Any] | None = None) -> Any:
+        """A parameter of every model: a native table by name, or one value where all have the same."""
         self._asked.add(name)
-        return {
-            model: self._value(name, [self._own.get(model, {}), *self._scopes], default, where=f" of {model}")
-            for model in models
-        }
+        self._of_models.add(name)
+        table = ModelTable()
+        for model in models:
+            value = self._value(name, [self._own.get(model, {}), *self._scopes], default, where=f" of {model}")
+            table[model] = _mapped(value, change) if change else value
+        first, *others = table.values()
+        return first if all(value == first for value in others) else table
 
     def ignore(self, *names: str) -> None:
         """Parameters that mergekit accepts and that make no difference here."""
         self._asked.update(names)
+        self._of_models.update(names)
 
     def finish(self) -> None:
         """Refuse what nobody asked for: a misspelt parameter must not vanish."""
+        self.ignore("int8_mask")
         for table in [*self._own.values(), *self._scopes]:
             for name in table:
                 if name not in self._asked:
                     raise RecipeError(f"mergekit: {unknown(f'parameter of {self._method}', name, self._asked)}")
+        for model, table in self._own.items():
+            for name in table:
+                if name not in self._of_models:
+                    raise RecipeError(
+                        f"mergekit: {name} belongs to the whole merge, and mergekit ignores it beside a model "
+                        f"({model}); write it under the parameters of the slice or of the configuration"
+                    )
 
     def _value(self, name: str, scopes: Sequence[Mapping[str, Any]], default: Any, where: str) -> Any:
         entries: list[dict[str, Any]] = []
@@ -69,6 +94,24 @@ class Settings:
         last = next(i for i, entry in enumerate(entries) if "filter" not in entry)
         entries = entries[: last + 1]
         return entries[0]["value"] if len(entries) == 1 else entries
+
+
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A native value with every scalar in it changed, whatever its shape."""
+    if isinstance(value, list):
+        return [{**entry, "value": _mapped(entry["value"], change)} for entry in value]
+    if isinstance(value, Mapping):
+        return {"depth": [change(one) for one in value["depth"]], "outside": change(value["outside"])}
+    return change(value)
+
+
+def _truth(name: str, value: Any) -> bool:
+    words = {"true": True, "false": False}
+    if isinstance(value, str):
+        value = words.get(value.lower(), value)
+    if isinstance(value, bool) or value in (0, 1):
+        return bool(value)
+    raise RecipeError(f"mergekit: {name} must be true or false, got {value!r}")
 
 
 def _table(values: Any) -> Mapping[str, Any]:

@@ -57,6 +57,8 @@ def check(stage: Stage, given: Mapping[str, Any], models: Sequence[str]) -> list
         try:
             for leaf in _leaves(parameter, given[parameter.name], models):
                 parameter.adapter.validate_python(leaf)
+                if parameter.names_model and leaf is not None and leaf not in models:
+                    raise RecipeError(unknown("model", str(leaf), models))
         except ValidationError as error:
             reason = error.errors()[0]["msg"].lower()
             faults.append(f"{stage.name}.{parameter.name}: {reason}, got {error.errors()[0]['input']!r}")

@@ -1,7 +1,8 @@
 """Models of a few thousand numbers, shaped and named like a transformer, for tests that merge in milliseconds.
 
-A pool is a base and fine-tunes of it: most entries moved a little, some not at all, each model by its own amount, and
-an integer buffer that differs everywhere. The same arguments give the same numbers on every machine.
+Tensors have zero, one, two and four axes. A pool is a base and fine-tunes of it: most entries moved a little, some not
+at all, each model by its own amount, and an integer buffer that differs everywhere. The same arguments give the same
+numbers on every machine.
 """
 
 from __future__ import annotations
@@ -111,6 +112,8 @@ def _shapes() -> Iterator[tuple[str, tuple[int, ...]]]:
         yield f"{block}.input_layernorm.weight", (_WIDTH,)
         yield f"{block}.post_attention_layernorm.weight", (_WIDTH,)
     yield "model.norm.weight", (_WIDTH,)
+    yield "model.patches.weight", (6, 3, 2, 2)
+    yield "model.temperature", ()
     yield "lm_head.weight", (_VOCABULARY, _WIDTH)
 
 

@@ -1,0 +1,2 @@
+smelt plan first.yaml
+smelt plan -m slerp --model cars --model birds --set t=0.3 --json

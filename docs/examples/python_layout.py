@@ -1,0 +1,22 @@
+"""What names alone tell about a model."""
+
+from smelt.pool.layout import Layout
+
+layout = Layout.of(
+    [
+        "model.embed_tokens.weight",
+        "model.layers.0.mlp.up_proj.weight",
+        "model.layers.10.mlp.up_proj.weight",
+        "model.norm.weight",
+        "lm_head.weight",
+    ]
+)
+
+assert layout.block("model.layers.10.mlp.up_proj.weight") == ("model.layers", 10, "mlp.up_proj.weight")
+assert layout.stacks == {"model.layers": 11}
+assert layout.depth("model.layers.10.mlp.up_proj.weight") == 1.0
+assert layout.depth("model.embed_tokens.weight") == 0.0  # feeds the blocks
+assert layout.depth("model.norm.weight") == 1.0  # follows them
+assert layout.holds_vocabulary("lm_head.weight")
+assert layout.is_matrix("model.layers.0.mlp.up_proj.weight", (64, 16))
+assert not layout.is_matrix("lm_head.weight", (32000, 16))

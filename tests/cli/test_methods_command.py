@@ -1,0 +1,49 @@
+"""`smelt methods`: every stage, explained from its own docstring."""
+
+import json
+
+import pytest
+
+import smelt
+from smelt.merge.aliases import ALIASES
+
+
+def test_every_registered_stage_and_alias_is_listed(cli):
+    ran = cli("methods")
+    assert ran.code == 0
+    listed = {line.split()[0] for line in ran.out.splitlines() if line.startswith("  ")}
+    assert listed == set(smelt.methods()) | set(ALIASES)
+
+
+@pytest.mark.parametrize("name", ["ties", "dare", "svc", "average"])
+def test_one_is_explained_with_its_parameters(cli, name):
+    ran = cli("methods", name)
+    assert ran.code == 0
+    assert smelt.methods()[name].summary in ran.out
+    for parameter in smelt.methods()[name].parameters:
+        assert parameter in ran.out
+
+
+def test_an_alias_says_what_it_is(cli):
+    ran = cli("methods", "dare_ties")
+    assert ran.code == 0
+    assert "dare_ties is [dare, ties(density=1.0)]" in ran.out
+
+
+def test_json_holds_all_of_it(cli):
+    report = json.loads(cli("methods", "--json").out)
+    assert report.keys() == smelt.methods().keys()
+    assert report["ties"]["parameters"]["density"]["default"] == pytest.approx(0.2)
+    assert json.loads(cli("methods", "ties", "--json").out) == {"ties": report["ties"]}
+
+
+def test_an_unknown_one_is_refused_with_the_nearest(cli):
+    ran = cli("methods", "tise")
+    assert (ran.code, "did you mean 'ties'?" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize("name", sorted(smelt.methods()))
+def test_every_stage_has_a_sentence_and_says_where_it_comes_from(name):
+    stage = smelt.methods()[name]
+    assert len(stage.summary) > 20
+    assert stage.summary.rstrip().endswith((".", "?"))

@@ -1,0 +1,146 @@
+"""Every example that the documentation shows is a file under docs/examples, and runs here on small models."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import shlex
+import shutil
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import smelt
+from smelt.merge import stages
+from smelt.testing import pico, save
+
+DOCS = Path(__file__).parents[2] / "docs"
+EXAMPLES = DOCS / "examples"
+PLUGIN = EXAMPLES / "plugin"
+RUN_BY_TESTS = {"python", "yaml", "bash", "toml"}
+
+
+def examples(pattern: str) -> list[Any]:
+    return [pytest.param(path, id=path.stem) for path in sorted(EXAMPLES.glob(pattern))]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The models that the examples name, and the recipes beside them."""
+    room = tmp_path_factory.mktemp("examples")
+    pool = pico(3)
+    words = [f"word-{number}" for number in range(24)]
+    named = dict(zip(("cars", "birds", "chess"), pool.models.values(), strict=True))
+    for name, state in {"base": pool.base, **named}.items():
+        write_tokenizer(save(state, room / name), words)
+    chat = dict(named["birds"])
+    for key in ("model.embed_tokens.weight", "lm_head.weight"):
+        chat[key] = torch.cat([chat[key], torch.ones(2, 16)])
+    write_tokenizer(save(chat, room / "chat"), [*words, "<user>", "<bot>"])
+    write_adapter(room / "birds-lora")
+    (room / "old").mkdir()
+    torch.save(named["birds"], room / "old" / "pytorch_model.bin")
+    for recipe in (EXAMPLES / "recipes").glob("*.yaml"):
+        shutil.copy(recipe, room)
+    return room
+
+
+@pytest.fixture
+def room(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the models in it, to work in."""
+    copy = tmp_path / "room"
+    shutil.copytree(models, copy)
+    monkeypatch.chdir(copy)
+    return copy
+
+
+def write_tokenizer(folder: Path, tokens: list[str]) -> None:
+    model = {
+        "type": "WordLevel",
+        "vocab": {token: number for number, token in enumerate(tokens)},
+        "unk_token": "word-0",
+    }
+    (folder / "tokenizer.json").write_text(json.dumps({"version": "1.0", "added_tokens": [], "model": model}))
+
+
+def write_adapter(folder: Path) -> None:
+    folder.mkdir()
+    stem = "base_model.model.model.layers.0.mlp.up_proj"
+    factors = {f"{stem}.lora_A.weight": torch.ones(2, 16) / 64, f"{stem}.lora_B.weight": torch.ones(20, 2) / 64}
+    save_file(factors, folder / "adapter_model.safetensors")
+    config = {"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["up_proj"]}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize("path", examples("recipes/*.yaml"))
+def test_recipe_can_be_planned_and_merged(path: Path, room: Path) -> None:
+    assert smelt.plan(path.name).merged > 0
+    smelt.merge(path.name, out="out")
+    assert smelt.verify("out").ok
+
+
+@pytest.mark.parametrize("path", examples("*.py"))
+@pytest.mark.usefixtures("room")
+def test_python_example_runs(path: Path) -> None:
+    runpy.run_path(str(path), run_name="__main__")
+
+
+@pytest.mark.parametrize("path", examples("commands/*.sh"))
+@pytest.mark.usefixtures("room")
+def test_commands_succeed(path: Path, cli: Callable[..., Any]) -> None:
+    for line in path.read_text().replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        if not words:
+            continue
+        assert words[0] == "smelt", f"{path.name} shows {words[0]}, which this test does not run"
+        ran = cli(*words[1:])
+        assert ran.code == 0, f"{line}\n{ran.err}"
+
+
+@pytest.fixture
+def plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """The worked example of docs/write-a-method.md, found through its entry point as an installed one would be."""
+    monkeypatch.syspath_prepend(PLUGIN)
+    # the law of hash seeds asks for all stages at once, to start torch once for all; here only one is wanted
+    monkeypatch.setattr("smelt.testing.hash_seeds.stages", {})
+    before = set(stages)
+    declared = tomllib.loads((PLUGIN / "pyproject.toml").read_text())["project"]["entry-points"]["smelt.methods"]
+    for name, value in declared.items():
+        EntryPoint(name, value, "smelt.methods").load()
+    yield runpy.run_path(str(PLUGIN / "test_balanced.py"))
+    for name in set(stages) - before:
+        del stages[name]
+    sys.modules.pop("balanced", None)
+
+
+def test_the_plug_in_of_the_documentation_works(plugin: dict[str, Any]) -> None:
+    plugin["test_a_large_change_does_not_drown_a_small_one"]()
+
+
+def test_the_plug_in_of_the_documentation_keeps_the_laws(plugin: dict[str, Any]) -> None:
+    plugin["test_it_keeps_the_laws"]()
+
+
+@pytest.mark.parametrize("page", [pytest.param(p, id=p.stem) for p in sorted(DOCS.glob("*.md"))])
+def test_a_page_shows_code_only_from_files(page: Path) -> None:
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
+        assert language in RUN_BY_TESTS | {"text"}, f"{page.name} has a block of kind {language!r}"
+        if language in RUN_BY_TESTS:
+            included = re.fullmatch(r'--8<-- "([\w./-]+)"\n', block)
+            assert included, f"{page.name} shows {language} that no test runs:\n{block}"
+            assert (EXAMPLES / included[1]).is_file()
+
+
+def test_every_example_is_shown() -> None:
+    pages = "".join(page.read_text() for page in DOCS.glob("*.md"))
+    files = [path for path in EXAMPLES.rglob("*.*") if path.is_file() and "__pycache__" not in path.parts]
+    hidden = [str(path.relative_to(EXAMPLES)) for path in files if str(path.relative_to(EXAMPLES)) not in pages]
+    assert not hidden

@@ -89,9 +89,10 @@ def _page(stage: Any) -> str:
     from smelt.recipe.pipeline import describe
 
     source = f"src/smelt/merge/{stage.function.__module__.rsplit('.', 1)[-1]}.py"
-    lines = [_HEAD, f"# {stage.name}\n", _body(stage.doc), "", "## At a glance\n", "| | |", "|---|---|"]
+    lines = [_HEAD, f"# {stage.name}\n", _body(stage.doc), "", "## At a glance\n"]
     lines += [
         f"| kind | {stage.kind} |",
+        "|---|---|",
         f"| works on | {_works_on(stage)} |",
         f"| smallest piece | {_unit(stage)} |",
         f"| models | {_models(stage)} |",
@@ -104,7 +105,7 @@ def _page(stage: Any) -> str:
     if stage.parameters:
         lines += ["| name | type | default | per model |", "|---|---|---|---|"]
         lines += [
-            f"| `{p.name}` | `{_type(p)}` | {_default(p)} | {'yes' if p.per_model else ''} |"
+            f"| `{p.name}` | {_type(p)} | {_default(p)} | {'yes' if p.per_model else ''} |"
             for p in stage.parameters.values()
         ]
     else:
@@ -189,7 +190,7 @@ def _type(parameter: Any) -> str:
         above = "".join(f" {s} {v}" for s, v in bounds.items() if "<" in s)
         sign, value = next(iter(bounds.items()))
         name = f"{below}{name}{above}" if below and above else f"{name} {sign} {value}"
-    return name.replace("|", r"\|")
+    return " or ".join(f"`{option}`" for option in name.split(" | "))
 
 
 _SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}

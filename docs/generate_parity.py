@@ -59,7 +59,7 @@ def table(results: dict[str, Any]) -> str:
             )
     for verdict in ("refused by Smelt alone", "refused by both"):
         cases = [f"{row['case']} ({row['method']})" for row in rows if row["verdict"] == verdict]
-        lines += ["", f"{verdict.capitalize()}: {'; '.join(cases)}."]
+        lines += ["", f"{verdict.replace('refused', 'Refused', 1)}: {'; '.join(cases)}."]
     return "\n".join(lines) + "\n"
 
 

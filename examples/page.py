@@ -29,7 +29,8 @@ th:first-child, td:first-child { text-align: left; }
 thead th { font-weight: 600; border-bottom: 1px solid var(--line); }
 tr.group th { text-align: left; color: var(--soft); font-size: .78rem; font-weight: 600; padding-top: .85rem;
   padding-bottom: .1rem; text-transform: uppercase; letter-spacing: .06em; }
-tr.best td { background: var(--mark); } td small { color: var(--soft); margin-left: .3rem; }
+tr.best td { background: var(--mark); } td small { color: var(--soft); font-weight: 400;
+  margin-left: .3rem; }
 td.top { font-weight: 700; }
 .chart { padding: 1rem; } svg { display: block; width: 100%; min-width: 44rem; height: auto; }
 svg text { fill: var(--ink); font: 12px system-ui, "Segoe UI", sans-serif; }

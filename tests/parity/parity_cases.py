@@ -264,5 +264,5 @@ def _others() -> Iterator[Case]:
     for t in (1e-5, 1e-3, [1e-5, 1e-2], [0, 1e-3], [*NO_CATCH_ALL, {"value": 2e-5}]):
         said = "by filter" if isinstance(t, list) and isinstance(t[0], dict) else str(t)
         yield Case("nearswap", f"t {said}", config("nearswap", models("cars"), t=t))
-    noise = "the divergence of two almost equal softmaxes is rounding error in float32"
+    noise = "the divergence of two softmaxes loses its digits in float32"
     yield Case("arcee_fusion", "below a million entries", config("arcee_fusion", models("cars")), delicate=noise)

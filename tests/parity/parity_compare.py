@@ -16,7 +16,7 @@ def compare(case: Case, config: dict[str, Any], mergekit: Any, smelt: Any, recor
     ours = smelt(config)
     distance, note = Distance.between(ours, mergekit(config)), ""
     if case.delicate and distance.relative > case.tolerance:
-        note = f"mergekit in float64; its float32 is {distance.relative:.0e} off: {case.delicate}"
+        note = f"mergekit in float64; its float32 is off in {distance.share:.3%} of the entries: {case.delicate}"
         exact = {**config, "dtype": "float64", "out_dtype": "float32"}
         distance = Distance.between(ours, mergekit(exact))
     same = distance.relative <= case.tolerance

@@ -17,24 +17,25 @@ class Distance:
     absolute: float
     relative: float
     where: str
+    share: float = 0.0
+    """The share of all entries whose relative difference is above one millionth."""
 
     @classmethod
     def between(cls, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Distance:
         assert ours.keys() == theirs.keys(), f"only in one: {sorted(ours.keys() ^ theirs.keys())}"
-        worst = cls(0.0, 0.0, "")
+        absolute, relative, where, beyond = 0.0, 0.0, "", 0
         for name, tensor in theirs.items():
             other = ours[name]
             assert other.shape == tensor.shape, f"{name}: {tuple(other.shape)} here, {tuple(tensor.shape)} there"
             assert other.dtype == tensor.dtype, f"{name}: {other.dtype} here, {tensor.dtype} there"
-            gap = float((other.double() - tensor.double()).abs().max())
-            relative = gap / max(float(tensor.double().abs().max()), 1e-30)
-            assert gap == gap, f"{name} is not a number"
-            worst = cls(
-                max(worst.absolute, gap),
-                max(worst.relative, relative),
-                name if relative > worst.relative else worst.where,
-            )
-        return worst
+            gaps = (other.double() - tensor.double()).abs()
+            assert not gaps.isnan().any(), f"{name} is not a number"
+            parts = gaps / tensor.double().abs().max().clamp_min(1e-30)
+            beyond += int((parts > 1e-6).sum())
+            absolute = max(absolute, float(gaps.max()))
+            if (worst := float(parts.max())) > relative:
+                relative, where = worst, name
+        return cls(absolute, relative, where, beyond / sum(tensor.numel() for tensor in theirs.values()))
 
 
 @dataclass(frozen=True)

@@ -181,7 +181,7 @@ def test_bfloat16_arithmetic_of_mergekit_is_not_followed(method, mergekit, smelt
     }
     assert wrong["us"] < 0.001 < wrong["them"]
     distance = Distance.between(ours, theirs)
-    note = f"{wrong['them']:.0%} of mergekit's entries are not the rounded result, {wrong['us']:.2%} of Smelt's"
+    note = f"{wrong['them']:.1%} of mergekit's entries are not the rounded result, {wrong['us']:.2%} of Smelt's"
     record.add(
         Row(
             method,

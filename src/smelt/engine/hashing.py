@@ -14,6 +14,7 @@ from threading import Condition, Event, Thread
 __all__ = ["FollowingHash", "ParentHashes", "hash_file"]
 
 _CHUNK = 1 << 20
+_HASHERS = 2
 _BLOB = re.compile(r"^[0-9a-f]{64}$")
 
 
@@ -81,7 +82,7 @@ class FollowingHash:
 
 
 class ParentHashes:
-    """Hashes of the input files, computed by a thread of its own from the moment it is made.
+    """Hashes of the input files, computed by threads of their own from the moment it is made.
 
     A hash is remembered under the file's path, size and time of change, so that a second merge of the same
     models does not read them once more. Files of the Hugging Face cache carry their hash as their name.
@@ -90,22 +91,21 @@ class ParentHashes:
     def __init__(self, files: Iterable[Path]):
         self._files = list(dict.fromkeys(Path(f) for f in files))
         self._stop = Event()
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="smelt-hash")
-        self._future: Future[dict[Path, str]] = self._pool.submit(self._run)
+        self._memory = _Memory()
+        self._pool = ThreadPoolExecutor(_HASHERS, thread_name_prefix="smelt-hash")
+        self._futures: dict[Path, Future[str]] = {path: self._pool.submit(self._hash, path) for path in self._files}
 
     def result(self) -> Mapping[Path, str]:
-        return self._future.result()
+        hashes = {path: future.result() for path, future in self._futures.items()}
+        self._memory.keep(hashes)
+        return hashes
 
     def close(self) -> None:
         self._stop.set()
-        self._pool.shutdown(wait=True)
+        self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _run(self) -> dict[Path, str]:
-        memory = _Memory()
-        hashes = {path: memory.get(path) or hash_file(path, self._stop) for path in self._files}
-        if not self._stop.is_set():
-            memory.keep(hashes)
-        return hashes
+    def _hash(self, path: Path) -> str:
+        return self._memory.get(path) or hash_file(path, self._stop)
 
 
 class _Memory:

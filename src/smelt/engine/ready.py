@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -39,8 +40,11 @@ class Ready:
         )
         files = carried_files(self.plan, self.pool.all[self.config_from].folder, dtype)
         files = self.alignment.change_files(files, recipe, self.pool, self.config_from)
-        files["README.md"] = model_card(name, recipe, self.plan.stage_names, recipe.pool.refs, self.plan.notes)
-        return files
+        return {**files, "README.md": self.card(name)}
+
+    def card(self, name: str) -> bytes:
+        recipe = self.plan.recipe
+        return model_card(name, recipe, self.plan.stage_names, recipe.pool.refs, self.plan.notes)
 
     def parent_hashes(self, hashes: Mapping[Path, str]) -> dict[str, dict[str, str]]:
         """For each parent, the SHA-256 of its files by their names (with the folder's, where two are alike)."""
@@ -53,7 +57,7 @@ class Ready:
             }
         return found
 
-    def manifest(self, files: Mapping[str, tuple[str, int]], hashes: Mapping[Path, str]) -> bytes:
+    def manifest(self, files: Mapping[str, tuple[str, int]], hashes: Mapping[Path, str], **more: Any) -> bytes:
         recipe = self.plan.recipe
         by_file = self.parent_hashes(hashes)
         parents = {name: {"ref": recipe.pool.refs[name], "files": by_file[name]} for name in self.plan.parents}
@@ -65,6 +69,7 @@ class Ready:
                 "recipe_hash": recipe.hash,
                 "parents": parents,
                 "notes": list(self.plan.notes),
+                **more,
             },
             files,
         )
@@ -76,6 +81,8 @@ def make_ready(recipe: Recipe, pool: ModelPool) -> Ready:
     if config_from not in pool.all:
         raise RecipeError(f"config: {unknown('model', config_from, pool.all)}")
     alignment = align(recipe, pool)
+    if recipe.lora:
+        recipe = recipe.model_copy(update={"dtype": "float32"})  # factors are taken from unrounded changes
     plan = make_plan(recipe, alignment.pool)
     faults = [] if recipe.config else _config_faults(recipe, pool)
     if faults:

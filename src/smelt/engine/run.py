@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from smelt.engine.plan import Plan
     from smelt.engine.ready import Ready
+    from smelt.engine.sink import OutputFolder
 
 __all__ = ["Options", "Summary", "merge_to_folder", "merge_to_memory", "planned"]
 
@@ -104,15 +105,39 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
 
 
 def _write(ready: Ready, out: Path, options: Options, hashes: ParentHashes) -> int:
-    from smelt.engine.sink import FolderSink, check_output, disk_full
+    from smelt.engine.sink import OutputFolder, check_output, disk_full
 
-    plan, recipe = ready.plan, ready.plan.recipe
+    plan = ready.plan
     inputs = [
         path
         for source in plan.parents.values()
         for path in (*source.files, *([source.folder] if source.folder else []))
     ]
     check_output(out, inputs, force=options.force, needed=plan.bytes_out)
+    folder = OutputFolder(out, plan.fingerprint, resume=options.resume, force=options.force)
+    try:
+        if plan.recipe.lora:
+            _write_adapter(ready, folder, options, hashes)
+        else:
+            _write_model(ready, folder, out.name, options, hashes)
+    except OSError as error:
+        if disk_full(error):
+            raise OutputError(
+                f"the disk is full; what is finished is kept in {folder.path}. Free some space and run again with "
+                "--resume, or delete that folder"
+            ) from None
+        raise
+    except KeyboardInterrupt:
+        raise OutputError(f"interrupted; what is finished is kept in {folder.path}. Continue with --resume") from None
+    finally:
+        folder.close()
+    return len(folder.finished)
+
+
+def _write_model(ready: Ready, folder: OutputFolder, name: str, options: Options, hashes: ParentHashes) -> None:
+    from smelt.engine.sink import FolderSink
+
+    recipe = ready.plan.recipe
     metadata = {
         "format": "pt",
         "smelt": __version__,
@@ -120,25 +145,22 @@ def _write(ready: Ready, out: Path, options: Options, hashes: ParentHashes) -> i
         "recipe_hash": recipe.hash,
         "parents": json.dumps(ready.parent_hashes(hashes.result()), separators=(",", ":")),
     }
-    sink = FolderSink(out, plan, metadata, resume=options.resume, force=options.force)
+    sink = FolderSink(folder, ready.plan, metadata)
     try:
-        _execute(plan, sink, options, skip=sink.finished)
-        sink.complete(ready.files(out.name), lambda files: ready.manifest(files, hashes.result()))
-    except OSError as error:
+        _execute(ready.plan, sink, options, skip=folder.finished)
+        files = {**ready.files(name), **sink.files()}
+        folder.complete(files, sink.hashes(), lambda known: ready.manifest(known, hashes.result()))
+    finally:
         sink.close()
-        if disk_full(error):
-            raise OutputError(
-                f"the disk is full; what is finished is kept in {sink.folder}. Free some space and run again with "
-                "--resume, or delete that folder"
-            ) from None
-        raise
-    except KeyboardInterrupt:
-        sink.close()
-        raise OutputError(f"interrupted; what is finished is kept in {sink.folder}. Continue with --resume") from None
-    except BaseException:
-        sink.close()
-        raise
-    return len(sink.finished)
+
+
+def _write_adapter(ready: Ready, folder: OutputFolder, options: Options, hashes: ParentHashes) -> None:
+    from smelt.engine.adapter import AdapterSink
+
+    sink = AdapterSink(ready.plan, ready.pool)
+    _execute(ready.plan, sink, options)
+    files = {**sink.files(), "README.md": ready.card(folder.path.name)}
+    folder.complete(files, {}, lambda known: ready.manifest(known, hashes.result(), lora=sink.report()))
 
 
 def _execute(plan: Plan, sink: Any, options: Options, skip: Any = ()) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-__all__ = ["FolderSink", "MemorySink", "check_output"]
+__all__ = ["FolderSink", "MemorySink", "OutputFolder", "check_output", "disk_full"]
 
 
 class MemorySink:
@@ -47,76 +47,90 @@ class MemorySink:
         """Nothing to do: memory needs no journal."""
 
 
-class FolderSink:
-    """A model folder in the making."""
+class OutputFolder:
+    """A folder in the making, hidden beside its place until it is complete. Locked, so that one run writes at a time."""
 
-    def __init__(self, out: Path, plan: Plan, metadata: Mapping[str, str], *, resume: bool, force: bool):
+    def __init__(self, out: Path, fingerprint: str, *, resume: bool, force: bool):
         self._out, self._force = out, force
-        self._partial, self._old = _partial(out), _old(out)
+        self.path, self._old = _partial(out), _old(out)
         _recover(out)
-        self._journal = Journal(self._partial, plan.fingerprint)
+        self.journal = Journal(self.path, fingerprint)
+        self.finished: set[str] = (self.journal.finished() if resume else None) or set()
+        if not self.finished:
+            _empty(self.path, keep=Journal.NAME)
+            self.journal.start()
+
+    def put(self, name: str, content: bytes | Path) -> None:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.read_bytes() if isinstance(content, Path) else content)
+
+    def complete(
+        self,
+        files: Mapping[str, bytes | Path],
+        known: Mapping[str, tuple[str, int]],
+        manifest: Callable[[Mapping[str, tuple[str, int]]], bytes],
+    ) -> None:
+        """Add the small files, write the manifest over everything (`known`: hashes at hand), and publish."""
+        for name, content in files.items():
+            self.put(name, content)
+        hashes = dict(known)
+        for path in self.path.rglob("*"):
+            name = path.relative_to(self.path).as_posix()
+            if path.is_file() and name not in hashes and name not in (Journal.NAME, MANIFEST):
+                hashes[name] = (hash_file(path), path.stat().st_size)
+        self.put(MANIFEST, manifest(hashes))
+        self.close()
+        self._publish()
+
+    def close(self) -> None:
+        self.journal.close()
+
+    def _publish(self) -> None:
+        if self._out.exists():
+            if not self._force and any(self._out.iterdir()):
+                raise OutputError(
+                    f"{self._out} appeared while the merge ran; it is kept, and the result is in {self.path}"
+                )
+            os.rename(self._out, self._old)
+        os.rename(self.path, self._out)
+        os.unlink(self._out / Journal.NAME)
+        shutil.rmtree(self._old, ignore_errors=True)
+
+
+class FolderSink:
+    """A model folder in the making: shards whose blocks land at their offsets."""
+
+    def __init__(self, folder: OutputFolder, plan: Plan, metadata: Mapping[str, str]):
+        self._folder = folder
         self._shards = lay_out(plan.items, parse_size(plan.recipe.shard_size))
         self._files: dict[str, _ShardFile] = {}
-        self.finished: set[str] = (self._journal.finished() if resume else None) or set()
-        if not self.finished:
-            _empty(self._partial, keep=Journal.NAME)
-            self._journal.start()
         for shard in self._shards:
-            file = _ShardFile(self._partial / shard.name, shard, metadata, self.finished)
+            file = _ShardFile(folder.path / shard.name, shard, metadata, folder.finished)
             self._files.update(dict.fromkeys(shard.tensors, file))
-
-    @property
-    def folder(self) -> Path:
-        return self._partial
 
     def write(self, item: Item, start: int, values: Tensor) -> None:
         self._files[item.key].write(item.key, start, values)
 
     def done(self, item: Item) -> None:
         self._files[item.key].done(item.key)
-        self._journal.done(item.key)
+        self._folder.journal.done(item.key)
 
-    def complete(
-        self, files: Mapping[str, bytes | Path], manifest: Callable[[Mapping[str, tuple[str, int]]], bytes]
-    ) -> None:
-        """Add the small files, write the manifest over everything, and put the folder in its place."""
-        for name, content in files.items():
-            self._put(name, content.read_bytes() if isinstance(content, Path) else content)
-        if len(self._shards) > 1:
-            self._put(INDEX_NAME, index_file(self._shards))
-        hashes = {file.name: file.result() for file in self._shard_files()}
-        for path in self._partial.rglob("*"):
-            name = path.relative_to(self._partial).as_posix()
-            if path.is_file() and name not in hashes and name not in (Journal.NAME, MANIFEST):
-                hashes[name] = (hash_file(path), path.stat().st_size)
-        self._put(MANIFEST, manifest(hashes))
-        self.close()
-        self._publish()
+    def files(self) -> dict[str, bytes | Path]:
+        """The index, where there are several shards."""
+        return {INDEX_NAME: index_file(self._shards)} if len(self._shards) > 1 else {}
+
+    def hashes(self) -> dict[str, tuple[str, int]]:
+        """Name -> (SHA-256, bytes) of every shard, all of which are finished."""
+        return {file.name: file.result() for file in self._shard_files()}
 
     def close(self) -> None:
         for file in self._shard_files():
             file.close()
         self._files.clear()
-        self._journal.close()
 
     def _shard_files(self) -> list[_ShardFile]:
         return list(dict.fromkeys(self._files.values()))
-
-    def _put(self, name: str, content: bytes) -> None:
-        path = self._partial / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-
-    def _publish(self) -> None:
-        if self._out.exists():
-            if not self._force and any(self._out.iterdir()):
-                raise OutputError(
-                    f"{self._out} appeared while the merge ran; it is kept, and the result is in {self._partial}"
-                )
-            os.rename(self._out, self._old)
-        os.rename(self._partial, self._out)
-        os.unlink(self._out / Journal.NAME)
-        shutil.rmtree(self._old, ignore_errors=True)
 
 
 class _ShardFile:

@@ -142,6 +142,7 @@ class Recipe(_Strict):
     config: str | None = None
     chat_template: str | None = None
     shard_size: str = "5GB"
+    lora: Annotated[int, Field(gt=0)] | None = None
     allow_pickle: bool = False
 
     @classmethod

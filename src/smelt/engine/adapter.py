@@ -1,0 +1,107 @@
+"""A merge as a LoRA adapter: each linear layer's merged change, cut to a rank, over the recipe's base.
+
+In: merged tensors, block by block. Out: the files of a PEFT adapter folder. After `knots` or `core_space` on adapters
+the merged change has the summed rank of the adapters, so that with `lora:` of that rank nothing is lost.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smelt.engine import dtype as dtypes
+from smelt.engine.header import TensorInfo, encode_header
+from smelt.engine.plan import Item, Plan
+from smelt.errors import IncompatibleModels, RecipeError
+from smelt.ops.spectral import svd
+from smelt.pool.layout import Layout
+from smelt.pool.modelpool import ModelPool
+
+__all__ = ["AdapterSink"]
+
+_ROUNDING = 1e-6
+
+
+class AdapterSink:
+    """Takes merged tensors and keeps only two thin factors of each change."""
+
+    def __init__(self, plan: Plan, pool: ModelPool):
+        if pool.base is None or plan.recipe.lora is None:
+            raise RecipeError("`lora` writes changes from a base; add `base` to the pool")
+        self._base, self._base_ref, self._rank = pool.base, plan.recipe.pool.base, plan.recipe.lora
+        self._whole: dict[str, Tensor] = {}
+        self._lock = Lock()
+        self._factors: dict[str, tuple[Tensor, Tensor]] = {}
+        self._lost = self._total = 0.0
+        self._faults: list[str] = []
+
+    def write(self, item: Item, start: int, values: Tensor) -> None:
+        with self._lock:
+            whole = self._whole.setdefault(item.key, torch.empty(item.info.count))
+        whole[start : start + values.numel()].copy_(values)
+
+    def done(self, item: Item) -> None:
+        merged = self._whole.pop(item.key, None)
+        if merged is None or item.info.dtype not in dtypes.FLOATS:
+            return
+        base = torch.empty_like(merged)
+        self._base.read(item.key, 0, base)
+        change = merged.sub_(base)
+        if float(change.abs().max()) <= _ROUNDING * float(base.abs().max().clamp_min(1e-30)):
+            return
+        if not Layout.is_matrix(item.key, item.info.shape) or not item.key.endswith(".weight"):
+            self._faults.append(
+                f"an adapter cannot hold the change of {item.key!r}; leave it out with `skip: {item.key}`"
+            )
+            return
+        left, values, right = svd(change.view(item.info.shape), top=self._rank)
+        root = values.sqrt()
+        self._factors[item.key.removesuffix(".weight")] = ((root[:, None] * right).float(), (left * root).float())
+        square = float(torch.linalg.vector_norm(change, dtype=torch.float64)) ** 2
+        self._total += square
+        self._lost += max(0.0, square - float(values.square().sum()))
+
+    def report(self) -> dict[str, Any]:
+        """The rank, and the share of the merged change's size that the cut to this rank lost."""
+        return {"rank": self._rank, "lost": math.sqrt(self._lost / self._total) if self._total else 0.0}
+
+    def files(self) -> dict[str, bytes | Path]:
+        """adapter_model.safetensors and adapter_config.json, as PEFT reads them."""
+        if self._faults:
+            raise IncompatibleModels(self._faults)
+        if not self._factors:
+            raise RecipeError("the merge changes no linear layer, so there is nothing for an adapter to hold")
+        tensors: dict[str, Tensor] = {}
+        for name, (a, b) in sorted(self._factors.items()):
+            tensors[f"base_model.model.{name}.lora_A.weight"] = _padded(a, self._rank)
+            tensors[f"base_model.model.{name}.lora_B.weight"] = _padded(b.mT, self._rank).mT.contiguous()
+        infos = {name: TensorInfo("F32", tuple(tensor.shape)) for name, tensor in tensors.items()}
+        head, _ = encode_header(infos, {"format": "pt"})
+        body = b"".join(tensor.contiguous().numpy().tobytes() for tensor in tensors.values())
+        config = {
+            "peft_type": "LORA",
+            "base_model_name_or_path": (self._base_ref or "").removeprefix("dir:").removeprefix("hf:"),
+            "r": self._rank,
+            "lora_alpha": self._rank,
+            "lora_dropout": 0.0,
+            "bias": "none",
+            "fan_in_fan_out": False,
+            "inference_mode": True,
+            "target_modules": sorted(self._factors),
+            "task_type": None,
+        }
+        return {
+            "adapter_model.safetensors": head + body,
+            "adapter_config.json": json.dumps(config, indent=2).encode() + b"\n",
+        }
+
+
+def _padded(rows: Tensor, rank: int) -> Tensor:
+    """Rows of zeros up to the rank: a layer whose change has a lower rank."""
+    return torch.cat([rows, rows.new_zeros(rank - len(rows), rows.shape[1])]) if len(rows) < rank else rows

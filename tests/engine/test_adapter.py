@@ -1,0 +1,82 @@
+"""Adapters merge like models, and a merge can be written as an adapter again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+
+import smelt
+
+
+@pytest.fixture
+def adapters(tmp_path: Path) -> Path:
+    """A tiny Llama, and two adapters over it of ranks 2 and 4 on different layers."""
+    config = LlamaConfig(
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=64,
+    )
+    torch.manual_seed(0)
+    LlamaForCausalLM(config).save_pretrained(tmp_path / "base")
+    for name, rank, targets in (("red", 2, ["q_proj", "up_proj"]), ("blue", 4, ["q_proj", "v_proj"])):
+        model = get_peft_model(
+            LlamaForCausalLM.from_pretrained(tmp_path / "base"),
+            LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets, init_lora_weights=False),
+        )
+        model.save_pretrained(tmp_path / name)
+    return tmp_path
+
+
+def pool(folder: Path) -> dict[str, str]:
+    return {name: f"{folder / 'base'}+{folder / name}" for name in ("red", "blue")}
+
+
+def test_a_merge_of_adapters_comes_back_as_an_adapter_that_peft_loads(adapters: Path) -> None:
+    """Ranks 2 and 4 make a change of rank 6 at most, so an adapter of rank 6 holds all of it."""
+    method = ["core_space", ("task_arithmetic", {"scale": 0.5})]
+    base = str(adapters / "base")
+    smelt.merge(pool(adapters), base=base, method=method, lora=6, out=adapters / "merged")
+    dense = smelt.merge(pool(adapters), base=base, method=method)
+    loaded = PeftModel.from_pretrained(
+        AutoModelForCausalLM.from_pretrained(base), adapters / "merged"
+    ).merge_and_unload()
+    for name, tensor in loaded.state_dict().items():
+        torch.testing.assert_close(tensor, dense[name], rtol=1e-4, atol=1e-5)
+    assert smelt.verify(adapters / "merged").ok
+
+
+def test_the_manifest_says_how_much_a_smaller_rank_loses(adapters: Path) -> None:
+    import json
+
+    base = str(adapters / "base")
+    lost = []
+    for rank in (1, 3, 6):
+        out = adapters / f"rank-{rank}"
+        smelt.merge(pool(adapters), base=base, method="task_arithmetic", lora=rank, out=out)
+        lost.append(json.loads((out / "manifest.json").read_text())["lora"]["lost"])
+    assert lost[0] > lost[1] > 0.01
+    assert lost[2] < 1e-4
+
+
+def test_a_change_that_an_adapter_cannot_hold_is_refused(adapters: Path) -> None:
+    model = LlamaForCausalLM.from_pretrained(adapters / "base")
+    with torch.no_grad():
+        model.model.norm.weight += 1
+        model.model.layers[0].mlp.up_proj.weight += 1
+    model.save_pretrained(adapters / "full")
+    with pytest.raises(smelt.IncompatibleModels, match=r"cannot hold the change of 'model\.norm\.weight'"):
+        smelt.merge(
+            {"full": str(adapters / "full")},
+            base=str(adapters / "base"),
+            method="task_arithmetic",
+            lora=4,
+            out=adapters / "no",
+        )
+    assert not (adapters / "no").exists()

@@ -33,7 +33,8 @@ _HEAD = "<!-- Written by docs/generate.py from the docstring in src/smelt/merge/
 def on_config(config: Any) -> Any:
     """List the stages' pages under "Methods" in the site's navigation."""
     section = next(entry["Methods"] for entry in config["nav"] if "Methods" in entry)
-    section[:] = ["methods/index.md", *sorted(f"methods/{p.name}" for p in FOLDER.glob("*.md") if p.stem != "index")]
+    names = sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "index")
+    section[:] = ["methods/index.md", *({name: f"methods/{name}.md"} for name in names)]
     return config
 
 

@@ -6,12 +6,13 @@
     4. `smelt plan`, `smelt merge` and `smelt verify` every recipe of examples/recipes
     5. load the results with transformers, measure bits per byte on test text, write a table and a page
 
-Run it with `make demo`. Models are kept in demo-out/, so that a second run takes seconds; --fresh starts over.
+Run it with `make demo`. Models are kept in demo-out/, so that a second run is much shorter; --fresh starts over.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import platform
@@ -143,6 +144,7 @@ def measure(out: Path, corpus: Corpus, memory: Memory, settings: Settings, chose
     draws = {name: resample(s, settings.seed) for name, s in scores.items()}
     rows = []
     for name, kind in kinds.items():
+        weights = hashlib.sha256((_folder(out, name, kind) / "model.safetensors").read_bytes()).hexdigest()
         manifest = _folder(out, name, kind) / "manifest.json"
         recipe = json.loads(manifest.read_text())["recipe_hash"] if kind == "merge" else None
         for task, costs in (scores[name] | {"mean": [mean_over_domains(scores[name])]}).items():
@@ -150,6 +152,7 @@ def measure(out: Path, corpus: Corpus, memory: Memory, settings: Settings, chose
                 {
                     "model": name,
                     "kind": kind,
+                    "weights_sha256": weights,
                     "recipe_hash": recipe,
                     "task": task,
                     "score": sum(costs) / len(costs),

@@ -120,11 +120,11 @@ def _chart(rows: dict[str, dict[str, Any]], best: str) -> str:
         centre = left + column * (panel + gap) + panel / 2
         parts.append(f'<text class="head" x="{centre}" y="16" text-anchor="middle">{title}</text>')
         for value in (-tick, 0.0, tick):
-            x = centre + value * unit
+            x, label = centre + value * unit, f"{value:+.2g}" if value else "0"
             parts.append(
                 f'<line class="{"axis" if value else "zero"}" x1="{x}" x2="{x}" y1="{top - 8}" y2="{height}"/>'
             )
-            parts.append(f'<text class="soft" x="{x}" y="{height + 16}" text-anchor="middle">{value:+.2g}</text>')
+            parts.append(f'<text class="soft" x="{x}" y="{height + 16}" text-anchor="middle">{label}</text>')
         for row, name in enumerate(names):
             change = rows[name][task]["score"] - rows["base"][task]["score"]
             low, high = (centre + edge * unit for edge in rows[name][task]["minus_base"])
@@ -142,7 +142,7 @@ def _chart(rows: dict[str, dict[str, Any]], best: str) -> str:
 
 
 def _recipe(name: str, text: str, chosen: dict[str, Any] | None) -> str:
-    note = f" — {escape(chosen['parameter'])} = {chosen['value']:g}" if chosen else " — nothing to choose"
+    note = f" — {escape(chosen['parameter'])} = {chosen['value']:g}" if chosen else " — taken as it is"
     return (
         f"<details><summary>{escape(name)}<span class=soft>{note}</span></summary><pre>{escape(text)}</pre></details>"
     )

@@ -182,14 +182,14 @@ def test_two_runs_into_one_output_are_refused(tmp_path, two, monkeypatch):
 def test_a_folder_that_appears_while_the_merge_runs_is_kept(tmp_path, two, monkeypatch):
     from smelt.engine import sink
 
-    complete = sink.FolderSink.complete
+    complete = sink.OutputFolder.complete
 
     def appear(self, *arguments):
         (tmp_path / "out").mkdir()
         (tmp_path / "out" / "other.txt").write_text("someone else's")
         return complete(self, *arguments)
 
-    monkeypatch.setattr(sink.FolderSink, "complete", appear)
+    monkeypatch.setattr(sink.OutputFolder, "complete", appear)
     with pytest.raises(OutputError, match="appeared while the merge ran; it is kept"):
         smelt.merge(list(two[1:]), out=tmp_path / "out")
     assert snapshot(tmp_path / "out") == {"other.txt": b"someone else's"}

@@ -27,6 +27,7 @@ FULL = {
     "config": "cars",
     "chat_template": "chatml",
     "shard_size": "2GB",
+    "lora": 8,
     "allow_pickle": True,
 }
 SMALL = {"pool": {"models": ["a", "b"]}, "merge": "average"}

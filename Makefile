@@ -20,7 +20,7 @@ unit: $(STAMP)
 	$(BIN)/pytest -n auto
 
 docs: $(STAMP)
-	$(BIN)/pip install --quiet -c constraints.txt '.[docs]'
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[docs]'
 	$(BIN)/python docs/generate.py
 	$(BIN)/mkdocs build --strict
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.engine.manifest import Verification, verify_folder
 from smelt.engine.run import Options, Summary, merge_to_folder, merge_to_memory, planned
-from smelt.errors import RecipeError
+from smelt.errors import RecipeError, unknown
 from smelt.recipe.read import read_recipe
 from smelt.recipe.schema import Recipe
 
@@ -56,6 +56,8 @@ def merge(
                 "models in memory merge into a state dict; save it yourself, or give references to merge into `out`"
             )
         return merge_to_folder(recipe, Path(out), options, relative_to=relative_to)
+    if recipe.lora is not None:
+        raise RecipeError("lora: an adapter is a folder; give `out`")
     with planned(recipe, relative_to=relative_to, pool=pool) as ready:
         return merge_to_memory(ready, options)
 
@@ -86,7 +88,10 @@ def _request(
 ) -> tuple[Recipe, Path | None, ModelPool | None]:
     """A recipe, the folder its paths are relative to, and the pool if it is in memory."""
     if isinstance(models, Recipe | str | Path) or (isinstance(models, Mapping) and "pool" in models):
-        if base is not None or method is not None or set(words) - _RECIPE_WORDS:
+        strange = sorted(set(words) - _RECIPE_WORDS)
+        if strange:
+            raise RecipeError(unknown("word of the recipe", strange[0], _RECIPE_WORDS))
+        if base is not None or method is not None:
             raise RecipeError(
                 "a recipe already says what to merge and how; give either a recipe or models and a method"
             )
@@ -110,8 +115,7 @@ def _named(models: Any) -> dict[str, Any]:
         return {str(name): model for name, model in models.items()}
     if isinstance(models, Sequence):
         if all(isinstance(model, str | Path) for model in models):
-            pool = Recipe.model_validate({"pool": {"models": [str(m) for m in models]}, "merge": "average"}).pool
-            return dict(pool.models)
+            return dict(Recipe.parse({"pool": {"models": [str(m) for m in models]}, "merge": "average"}).pool.models)
         return {f"model-{number}": model for number, model in enumerate(models, 1)}
     raise RecipeError(f"models are a table {{name: model}} or a list, got {type(models).__name__}")
 
@@ -127,10 +131,28 @@ def _pipeline(method: Any, parameters: Mapping[str, Any]) -> Any:
     if not parameters:
         return method
     if isinstance(method, str):
+        _refuse_misspelt_words(method, parameters)
         return [{method: dict(parameters)}]
     raise RecipeError(
         f"write {', '.join(parameters)} beside the stage it belongs to: method=[('dare', {{...}}), 'ties']"
     )
+
+
+def _refuse_misspelt_words(method: str, parameters: Mapping[str, Any]) -> None:
+    """A keyword that is no parameter may be meant as a word of the recipe."""
+    from smelt.merge import stages
+    from smelt.merge.aliases import ALIASES
+
+    names = [name for name, _ in ALIASES.get(method, [(method, {})]) if name in stages]
+    known = {parameter for name in names for parameter in stages[name].parameters}
+    for word in parameters:
+        near = unknown("", word, _RECIPE_WORDS | known)
+        if names and word not in known and "did you mean" in near and not _did_you_mean_one_of(near, known):
+            raise RecipeError(unknown("parameter or word of the recipe", word, _RECIPE_WORDS | known))
+
+
+def _did_you_mean_one_of(hint: str, names: set[str]) -> bool:
+    return any(f"{name!r}" in hint.partition("did you mean")[2] for name in names)
 
 
 def _in_memory(base: Any, named: Mapping[str, Any]) -> ModelPool:

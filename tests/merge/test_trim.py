@@ -1,4 +1,3 @@
-import pytest
 import torch
 from by_hand import after
 from torch.testing import assert_close

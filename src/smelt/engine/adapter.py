@@ -96,10 +96,8 @@ class AdapterSink:
             "target_modules": sorted(self._factors),
             "task_type": None,
         }
-        return {
-            "adapter_model.safetensors": head + body,
-            "adapter_config.json": json.dumps(config, indent=2).encode() + b"\n",
-        }
+        text = json.dumps(config, indent=2).encode() + b"\n"
+        return {"adapter_model.safetensors": head + body, "adapter_config.json": text}
 
 
 def _padded(rows: Tensor, rank: int) -> Tensor:

@@ -13,13 +13,13 @@ from smelt.engine.folder import read_json
 from smelt.engine.source import Source
 from smelt.engine.tied import untie
 from smelt.engine.vocab import VocabSource
-from smelt.errors import IncompatibleModels, RecipeError
+from smelt.errors import IncompatibleModels, RecipeError, unknown
 from smelt.pool.chat_template import resolve_chat_template, with_chat_template
 from smelt.pool.config import read_config
 from smelt.pool.layout import Layout
 from smelt.pool.modelpool import BASE, ModelPool
 from smelt.pool.tokenizer_files import token_id_updates, tokenizer_files
-from smelt.pool.tokens import VocabularyPlan, plan_vocabulary
+from smelt.pool.tokens import POLICIES, VocabularyPlan, plan_vocabulary
 from smelt.pool.vocabulary import Vocabulary
 from smelt.recipe.schema import Recipe
 
@@ -55,6 +55,12 @@ class Alignment:
 
 def align(recipe: Recipe, pool: ModelPool) -> Alignment:
     """Bring the models of a pool onto one vocabulary and one notion of tied weights."""
+    if recipe.vocab not in POLICIES and recipe.vocab not in pool.all:
+        raise RecipeError(f"vocab: {unknown('policy or model', recipe.vocab, [*POLICIES, *pool.all])}")
+    if recipe.vocab == "refuse" and (recipe.tokens or recipe.pad_vocab_to):
+        raise RecipeError(
+            "`tokens` and `pad_vocab_to` change the vocabulary; say how with `vocab` (base, union, rows ...)"
+        )
     untied, notes = {}, []
     for name, source in pool.all.items():
         untied[name], said = untie(name, source)

@@ -182,8 +182,24 @@ class Executor:
         for start, stop in span.blocks():
             out = self._buffer("copy", stop - start, dtypes.torch_dtype(item.info.dtype))
             item.base.source.read(item.base.key, start, out)
+            if item.info.dtype != item.base.source.tensors[item.base.key].dtype:
+                self._check_copy(item, start, out)
             self._sink.write(item, start, out)
             self._watcher.advance(_bytes_in(item) * (stop - start) // item.info.count)
+
+    def _check_copy(self, item: Item, start: int, out: Tensor) -> None:
+        """A copy in a smaller format must not turn a large number into infinity."""
+        assert item.base is not None
+        if math.isfinite(float(out.sum(dtype=torch.float32))):
+            return
+        before = torch.empty(out.numel())
+        item.base.source.read(item.base.key, start, before)
+        bad = (torch.isfinite(before) & ~torch.isfinite(out)).nonzero()
+        if len(bad):
+            raise NumericalError(
+                f"{item.key!r} holds {float(before[int(bad[0])])} at element {start + int(bad[0]):,}, "
+                f"which {item.info.dtype} cannot hold; choose another dtype"
+            )
 
     def _load(self, item: Item, start: int, stop: int) -> Block:
         count, rows = stop - start, len(item.taps) + (item.base is not None)

@@ -15,7 +15,8 @@ __all__ = ["is_adapter", "open_path", "read_json"]
 _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
-_SHARD = re.compile(r"^(?P<stem>.+)-(?P<number>\d{5})-of-(?P<total>\d{5})\.safetensors$")
+_SHARD = re.compile(r"^(?P<stem>.+)-(?P<number>\d{5})-of-(?P<total>\d{5})\.(safetensors|bin|pt|pth)$")
+_TRAINER = re.compile(r"^(training_args|optimizer|scheduler|scaler|rng_state|random_states|adapter_model)")
 
 
 def open_path(path: Path, *, allow_pickle: bool = False) -> Source:
@@ -62,17 +63,17 @@ def _open_folder(path: Path, allow_pickle: bool) -> Source:
     gguf = sorted(path.glob("*.gguf"))
     if len(gguf) == 1:
         return open_path(gguf[0])
-    pickles = sorted(p for p in path.iterdir() if p.suffix in _PICKLES and p.name != "training_args.bin")
+    pickles = sorted(p for p in path.iterdir() if p.suffix in _PICKLES and not _TRAINER.match(p.name))
     if pickles:
-        return _open_pickles(pickles, path, path, allow_pickle)
+        return _open_pickles(_complete(path, pickles), path, path, allow_pickle)
     raise CorruptFile(f"{path}: no model weights (*.safetensors) in this folder")
 
 
 def _open_indexed(path: Path) -> Source:
     index = read_json(path / _INDEX)
     places = index.get("weight_map") if isinstance(index, dict) else None
-    if not isinstance(places, dict) or not places:
-        raise CorruptFile(f"{path / _INDEX}: has no weight_map")
+    if not isinstance(places, dict) or not places or not all(isinstance(name, str) for name in places.values()):
+        raise CorruptFile(f"{path / _INDEX}: has no weight_map from tensors to files")
     names = sorted(set(places.values()))
     missing = [name for name in names if not (path / name).exists()]
     if missing:
@@ -98,7 +99,7 @@ def _complete(path: Path, files: list[Path]) -> list[Path]:
     present = {int(m["number"]) for m in matches if m}
     missing = [str(n) for n in range(1, total + 1) if n not in present]
     if missing:
-        raise CorruptFile(f"{path}: shards {', '.join(missing)} of {total} are missing")
+        raise CorruptFile(f"{path}: {', '.join(f'{n} of {total}' for n in missing)} is missing from the shards")
     return files
 
 
@@ -109,19 +110,25 @@ def _open_pickles(files: list[Path], path: Path, folder: Path | None, allow_pick
             "safetensors, or write `allow_pickle: true` (then they are read with weights_only)"
         )
     import pickle
+    import zipfile
 
     import torch
 
     state: dict[str, Any] = {}
     for file in files:
         try:
-            content = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
-        except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError) as error:
-            raise CorruptFile(f"{file}: cannot be read with weights_only ({str(error).splitlines()[0]})") from None
+            content = torch.load(file, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(file))
+        except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError, KeyError, AttributeError) as error:
+            raise CorruptFile(
+                f"{file}: cannot be read with weights_only ({(str(error) or type(error).__name__).splitlines()[0]})"
+            ) from None
         if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
             content = content["state_dict"]
         if not isinstance(content, dict) or not all(isinstance(t, torch.Tensor) for t in content.values()):
             raise CorruptFile(f"{file}: does not hold a plain table of tensors")
+        twice = state.keys() & content.keys()
+        if twice:
+            raise CorruptFile(f"{file}: {sorted(twice)[0]!r} stands in another file of this model too")
         state.update(content)
     source = MemorySource(str(path), state)
     source.files, source.folder = tuple(files), folder

@@ -6,8 +6,9 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from io import FileIO
 from pathlib import Path
 from threading import Condition, Event, Thread
 
@@ -30,31 +31,36 @@ def hash_file(path: Path, stop: Event | None = None) -> str:
 
 
 class FollowingHash:
-    """Hashes a file while it is being written elsewhere in the process: it follows as far as the bytes are final."""
+    """Hashes files while they are being written elsewhere in the process, one after the other.
 
-    def __init__(self, descriptor: int, size: int):
-        self._descriptor, self._size = descriptor, size
-        self._final = 0
+    One thread follows as far as the bytes are final, so that little is left to hash when the last block is written.
+    """
+
+    def __init__(self, files: Sequence[tuple[Path, int]]):
+        self._files = list(files)
+        self._final = [0] * len(self._files)
+        self._digests: list[str] = []
         self._stopped = False
         self._changed = Condition()
-        self._digest = hashlib.sha256()
         self._error: OSError | None = None
         self._thread = Thread(target=self._run, name="smelt-hash", daemon=True)
         self._thread.start()
 
-    def final_up_to(self, position: int) -> None:
-        """All bytes before `position` have their last value."""
+    def final_up_to(self, file: int, position: int) -> None:
+        """All bytes of this file before `position` have their last value."""
         with self._changed:
-            self._final = position
+            self._final[file] = position
             self._changed.notify()
 
-    def result(self) -> str:
-        """The digest of the whole file, once all of it is final."""
-        self.final_up_to(self._size)
+    def result(self) -> list[str]:
+        """The digests of all files, each of which is final."""
+        with self._changed:
+            self._final = [size for _, size in self._files]
+            self._changed.notify()
         self._thread.join()
         if self._error is not None:
             raise self._error
-        return self._digest.hexdigest()
+        return self._digests
 
     def stop(self) -> None:
         with self._changed:
@@ -63,22 +69,34 @@ class FollowingHash:
         self._thread.join()
 
     def _run(self) -> None:
-        buffer = bytearray(_CHUNK)
-        view, position = memoryview(buffer), 0
-        while position < self._size:
-            with self._changed:
-                self._changed.wait_for(lambda: self._final > position or self._stopped)  # noqa: B023
-                final = self._final
-            if self._stopped:
-                return
-            while position < final and not self._stopped:
-                try:
-                    count = os.preadv(self._descriptor, [view[: min(_CHUNK, final - position)]], position)
-                except OSError as error:
-                    self._error = error
+        try:
+            for number, (path, size) in enumerate(self._files):
+                if not self._wait_beyond(number, 0, size):
                     return
-                self._digest.update(view[:count])
+                with open(path, "rb", buffering=0) as file:
+                    digest = self._follow(number, file, size)
+                if digest is None:
+                    return
+                self._digests.append(digest)
+        except OSError as error:
+            self._error = error
+
+    def _follow(self, number: int, file: FileIO, size: int) -> str | None:
+        digest, view, position = hashlib.sha256(), memoryview(bytearray(_CHUNK)), 0
+        while position < size:
+            if not self._wait_beyond(number, position, size):
+                return None
+            while position < self._final[number] and not self._stopped:
+                count = file.readinto(view[: min(_CHUNK, self._final[number] - position)])
+                digest.update(view[:count])
                 position += count
+        return digest.hexdigest()
+
+    def _wait_beyond(self, number: int, position: int, size: int) -> bool:
+        """Wait until more of the file is final; False if nobody wants the result any more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopped or self._final[number] > position or position >= size)
+        return not self._stopped
 
 
 class ParentHashes:

@@ -49,6 +49,8 @@ class Header:
 
 
 def read_header(path: Path) -> Header:
+    if not path.is_file():
+        raise CorruptFile(f"{path}: not a file")
     size = os.path.getsize(path)
     with open(path, "rb") as file:
         prefix = file.read(8)
@@ -104,7 +106,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _info(path: Path, name: str, entry: Any) -> TensorInfo:
     try:
         code, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
-        sound = all(type(n) is int and n >= 0 for n in (*shape, begin, end)) and begin <= end
+        sound = isinstance(code, str) and all(type(n) is int and n >= 0 for n in (*shape, begin, end)) and begin <= end
     except (TypeError, KeyError, ValueError):
         sound = False
     if not sound:

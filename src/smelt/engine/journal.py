@@ -1,7 +1,7 @@
 """The journal of a run: which tensors are finished, so that a killed run can be resumed.
 
-One line of JSON each. The first says what run it is; a journal of another recipe, other inputs or an earlier boot
-of the machine (whose unwritten pages are lost) is not continued.
+One line of JSON each. The first says what run it is; a journal of another recipe, other inputs, another version or an
+earlier boot of the machine (whose unwritten pages are lost) is not continued.
 """
 
 from __future__ import annotations
@@ -23,41 +23,68 @@ class Journal:
     NAME = "journal.jsonl"
 
     def __init__(self, folder: Path, fingerprint: str):
-        self._path = folder / self.NAME
         self._head = {"fingerprint": fingerprint, "boot": _boot_id()}
         folder.mkdir(parents=True, exist_ok=True)
-        self._file = open(self._path, "a+", encoding="utf-8")  # noqa: SIM115 - held open for the life of the run
+        self._descriptor: int | None = os.open(folder / self.NAME, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        if not _lock(self._descriptor):
+            self.close()
+            raise _busy(folder)
+
+    @classmethod
+    def refuse_if_busy(cls, folder: Path) -> None:
+        """Raise where another run holds the journal of this folder."""
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            descriptor = os.open(folder / cls.NAME, os.O_RDWR)
         except OSError:
-            self._file.close()
-            raise OutputError(f"another run is writing to {folder}; wait for it, or choose another output") from None
+            return
+        free = _lock(descriptor)
+        os.close(descriptor)
+        if not free:
+            raise _busy(folder)
 
     def finished(self) -> set[str] | None:
         """The tensors that an earlier run of the same plan finished, or None if it was not the same."""
-        self._file.seek(0)
-        lines = [_parse(line) for line in self._file.read().splitlines()]
+        assert self._descriptor is not None
+        content = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
+        lines = [_parse(line) for line in content.splitlines()]
         if not lines or lines[0] != self._head:
             return None
         return {line["done"] for line in lines[1:] if isinstance(line, dict) and "done" in line}
 
     def start(self) -> None:
         """Begin anew."""
-        self._file.truncate(0)
+        assert self._descriptor is not None
+        os.ftruncate(self._descriptor, 0)
         self._append(self._head)
 
     def done(self, key: str) -> None:
         self._append({"done": key})
 
     def close(self) -> None:
-        self._file.close()
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
     def _append(self, entry: dict[str, Any]) -> None:
-        self._file.write(json.dumps(entry) + "\n")
-        self._file.flush()
+        assert self._descriptor is not None
+        line = json.dumps(entry).encode() + b"\n"
+        while line:
+            line = line[os.write(self._descriptor, line) :]
 
 
-def _parse(line: str) -> Any:
+def _lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _busy(folder: Path) -> OutputError:
+    return OutputError(f"another run is writing to {folder}; wait for it, or choose another output")
+
+
+def _parse(line: bytes) -> Any:
     try:
         return json.loads(line)
     except ValueError:

@@ -17,10 +17,11 @@ from smelt.engine.folder import read_json
 from smelt.engine.hashing import hash_file
 from smelt.errors import CorruptFile, RecipeError
 
-__all__ = ["MANIFEST", "Verification", "encode_manifest", "verify_folder"]
+__all__ = ["MANIFEST", "Verification", "already_made", "encode_manifest", "verify_folder"]
 
 MANIFEST = "manifest.json"
 _SEAL = "manifest_sha256"
+_LOADED = (".safetensors", ".bin", ".index.json", ".gguf", ".pt", ".pth")
 
 
 def encode_manifest(content: Mapping[str, Any], files: Mapping[str, tuple[str, int]]) -> bytes:
@@ -30,7 +31,18 @@ def encode_manifest(content: Mapping[str, Any], files: Mapping[str, tuple[str, i
         **content,
         "files": {name: {"sha256": digest, "bytes": size} for name, (digest, size) in sorted(files.items())},
     }
-    return json.dumps({**body, _SEAL: _seal(body)}, indent=2, ensure_ascii=False).encode() + b"\n"
+    return _encode({**body, _SEAL: _seal(body)})
+
+
+def already_made(folder: Path, recipe_hash: str, parents: Mapping[str, Mapping[str, str]]) -> bool:
+    """Whether a folder is the finished output of this very merge, by this version: a resumed run has nothing to do."""
+    try:
+        manifest = read_json(folder / MANIFEST)
+        made_from = {name: parent["files"] for name, parent in manifest["parents"].items()}
+        same = (manifest["smelt"], manifest["recipe_hash"], made_from) == (__version__, recipe_hash, parents)
+    except (OSError, CorruptFile, AttributeError, KeyError, TypeError):
+        return False
+    return same
 
 
 @dataclass(frozen=True)
@@ -58,15 +70,15 @@ def verify_folder(folder: Path) -> Verification:
         manifest = read_json(path)
         body = {key: value for key, value in manifest.items() if key != _SEAL}
         files = dict(manifest["files"])
-        if manifest.get(_SEAL) != _seal(body):
+        if manifest.get(_SEAL) != _seal(body) or path.read_bytes() != _encode(manifest):
             faults.append(f"{MANIFEST}: has been changed since it was written")
     except (CorruptFile, AttributeError, KeyError, TypeError, ValueError):
         return Verification(str(folder), 0, (f"{MANIFEST}: is damaged and cannot be read",))
     for name, entry in files.items():
         faults += _file_faults(folder / name, name, entry)
     known = {*files, MANIFEST}
-    stray = sorted(p.name for p in folder.iterdir() if p.name not in known and p.suffix in (".safetensors", ".bin"))
-    faults += [f"{name}: weights that the manifest does not know" for name in stray]
+    stray = sorted(p.name for p in folder.iterdir() if p.name not in known and p.name.endswith(_LOADED))
+    faults += [f"{name}: the manifest does not know it, and loaders would read it" for name in stray]
     return Verification(str(folder), len(files), tuple(faults))
 
 
@@ -74,10 +86,14 @@ def _file_faults(path: Path, name: str, entry: Mapping[str, Any]) -> list[str]:
     if not path.exists():
         return [f"{name}: is missing"]
     if path.stat().st_size != entry.get("bytes"):
-        return [f"{name}: has {path.stat().st_size:,} bytes instead of {entry.get('bytes'):,}"]
+        return [f"{name}: has {path.stat().st_size:,} bytes instead of {entry.get('bytes')}"]
     if hash_file(path) != entry.get("sha256"):
         return [f"{name}: its content has changed (SHA-256 differs from the manifest)"]
     return []
+
+
+def _encode(manifest: Mapping[str, Any]) -> bytes:
+    return json.dumps(manifest, indent=2, ensure_ascii=False).encode() + b"\n"
 
 
 def _seal(body: Mapping[str, Any]) -> str:

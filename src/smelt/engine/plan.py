@@ -6,8 +6,10 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from smelt import __version__
 from smelt.engine import dtype as dtypes
 from smelt.engine.compat import left_out, tensor_faults
 from smelt.engine.drafts import Draft, Drafts, draft
@@ -29,7 +31,7 @@ _COARSENESS: dict[Unit, int] = {"element": 0, "row": 1, "tensor": 2, "matrix": 3
 
 @dataclass(frozen=True)
 class Tap:
-    """One model's tensor behind an output tensor; `source` None stands for a zero change from the base."""
+    """One model's tensor behind an output tensor."""
 
     model: str
     source: Source
@@ -91,14 +93,16 @@ class Plan:
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever a resumed run could not continue an earlier one: recipe, tensors, input files."""
-        files = [
-            (str(path), path.stat().st_size, path.stat().st_mtime_ns)
-            for source in self.parents.values()
-            for path in source.files
-        ]
+        """Changes whenever a resumed run could not continue an earlier one: code, recipe, tensors, input files."""
+        paths = {path for source in self.parents.values() for path in (*source.files, *_small_files(source.folder))}
+        files = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(paths)]
         tensors = [(item.key, item.info.dtype, item.info.shape) for item in self.items]
-        return hashlib.sha256(json.dumps([self.recipe.hash, tensors, files]).encode()).hexdigest()
+        return hashlib.sha256(json.dumps([__version__, self.recipe.hash, tensors, files]).encode()).hexdigest()
+
+
+def _small_files(folder: Path | None) -> list[Path]:
+    """Config and tokenizer files, which decide rows and names as much as weights do."""
+    return [path for path in folder.iterdir() if path.suffix in (".json", ".txt", ".jinja")] if folder else []
 
 
 def make_plan(recipe: Recipe, pool: ModelPool) -> Plan:
@@ -118,7 +122,8 @@ def make_plan(recipe: Recipe, pool: ModelPool) -> Plan:
     if not any(item.stages for item in items):
         raise RecipeError("nothing is left to merge: include, skip and the tensors' types leave only copies")
     names = tuple(dict.fromkeys(b.stage.name for stages_ in bound for b in stages_))
-    return Plan(recipe, items, (*notes, *builder.notes()), pool.reference.tied, drafts.layers, names, pool.all)
+    notes += builder.notes() + _left_behind(recipe, pool, drafts)
+    return Plan(recipe, items, tuple(notes), pool.reference.tied, drafts.layers, names, pool.all)
 
 
 def _bind_all(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> tuple[list[list[BoundStage]], list[str]]:
@@ -140,7 +145,7 @@ def _pool_faults(pool: ModelPool, bound: Sequence[Sequence[BoundStage]]) -> list
 
 
 def _filter_faults(drafts: Drafts, bound: Sequence[Sequence[BoundStage]]) -> list[str]:
-    names = [d.spot.name for d in drafts.items]
+    names = list(dict.fromkeys(name for d in drafts.items for name in (d.spot.name, *d.spot.names.values())))
     return [
         f"{b.stage.name}.{parameter}: the filter {pattern!r} matches no tensor (names look like {names[0]!r})"
         for stages_ in bound
@@ -149,6 +154,19 @@ def _filter_faults(drafts: Drafts, bound: Sequence[Sequence[BoundStage]]) -> lis
         for pattern in patterns_in(value)
         if not any(matches(pattern, name) for name in names)
     ]
+
+
+def _left_behind(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> list[str]:
+    """Tensors that `skip` or `include` leave out and that the reference does not have either: they reach no output."""
+    made = {one.key for one in drafts.items}
+    notes = []
+    for name, source in pool.all.items():
+        unused = (key for key in source.tensors if key not in made and key not in drafts.dropped)
+        gone = [key for key in unused if left_out(recipe, key)]
+        if gone:
+            some = ", ".join(gone[:3]) + (" ..." if gone[3:] else "")
+            notes.append(f"{len(gone)} tensors of {name} are left behind: {some}")
+    return notes
 
 
 class _Builder:

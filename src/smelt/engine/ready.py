@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,12 +36,17 @@ class Ready:
     def files(self, name: str) -> dict[str, bytes | Path]:
         """Config, tokenizer, processor, templates and model card of the output."""
         recipe = self.plan.recipe
-        dtype = (
-            str(dtypes.torch_dtype(dtypes.parse_dtype(recipe.dtype))).removeprefix("torch.") if recipe.dtype else None
-        )
-        files = carried_files(self.plan, self.pool.all[self.config_from].folder, dtype)
+        files = carried_files(self.plan, self.pool.all[self.config_from].folder, self._dtype())
         files = self.alignment.change_files(files, recipe, self.pool, self.config_from)
         return {**files, "README.md": self.card(name)}
+
+    def _dtype(self) -> str | None:
+        """The dtype most of the output's numbers have, as configs call it."""
+        counts: Counter[str] = Counter()
+        for item in self.plan.items:
+            if item.info.dtype in dtypes.FLOATS:
+                counts[item.info.dtype] += item.info.count
+        return str(dtypes.torch_dtype(counts.most_common(1)[0][0])).removeprefix("torch.") if counts else None
 
     def card(self, name: str) -> bytes:
         recipe = self.plan.recipe
@@ -81,9 +87,9 @@ def make_ready(recipe: Recipe, pool: ModelPool) -> Ready:
     if config_from not in pool.all:
         raise RecipeError(f"config: {unknown('model', config_from, pool.all)}")
     alignment = align(recipe, pool)
-    if recipe.lora:
-        recipe = recipe.model_copy(update={"dtype": "float32"})  # factors are taken from unrounded changes
-    plan = make_plan(recipe, alignment.pool)
+    # An adapter's factors are taken from unrounded changes.
+    unrounded = recipe.model_copy(update={"dtype": "float32"}) if recipe.lora else recipe
+    plan = replace(make_plan(unrounded, alignment.pool), recipe=recipe)
     faults = [] if recipe.config else _config_faults(recipe, pool)
     if faults:
         raise IncompatibleModels(faults)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from smelt import __version__
 from smelt.engine.hashing import ParentHashes
+from smelt.engine.manifest import already_made
 from smelt.engine.progress import Progress
-from smelt.errors import OutputError, RecipeError
+from smelt.errors import CorruptFile, IncompatibleModels, NumericalError, OutputError, RecipeError
 from smelt.pool.modelpool import ModelPool, opened
 from smelt.recipe.schema import Recipe, parse_size
 
@@ -105,7 +106,7 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
 
 
 def _write(ready: Ready, out: Path, options: Options, hashes: ParentHashes) -> int:
-    from smelt.engine.sink import OutputFolder, check_output, disk_full
+    from smelt.engine.sink import OutputFolder, check_output, disk_full, partial_folder
 
     plan = ready.plan
     inputs = [
@@ -113,24 +114,31 @@ def _write(ready: Ready, out: Path, options: Options, hashes: ParentHashes) -> i
         for source in plan.parents.values()
         for path in (*source.files, *([source.folder] if source.folder else []))
     ]
-    check_output(out, inputs, force=options.force, needed=plan.bytes_out)
-    folder = OutputFolder(out, plan.fingerprint, resume=options.resume, force=options.force)
+    if options.resume and already_made(out, plan.recipe.hash, ready.parent_hashes(hashes.result())):
+        return len(plan.items)
+    check_output(out, inputs, force=options.force, needed=0 if plan.recipe.lora else plan.bytes_out)
+    out = out.resolve()
+    kept = f"what is finished is kept in {partial_folder(out)}"
+    folder = None
     try:
-        if plan.recipe.lora:
-            _write_adapter(ready, folder, options, hashes)
-        else:
-            _write_model(ready, folder, out.name, options, hashes)
+        folder = OutputFolder(out, plan.fingerprint, resume=options.resume, force=options.force)
+        write = _write_adapter if plan.recipe.lora else _write_model
+        write(ready, folder, out.name, options, hashes)
     except OSError as error:
         if disk_full(error):
             raise OutputError(
-                f"the disk is full; what is finished is kept in {folder.path}. Free some space and run again with "
-                "--resume, or delete that folder"
+                f"the disk is full; {kept}. Free some space and run again with --resume, or delete that folder"
             ) from None
         raise
     except KeyboardInterrupt:
-        raise OutputError(f"interrupted; what is finished is kept in {folder.path}. Continue with --resume") from None
+        raise OutputError(f"interrupted; {kept}. Continue with --resume") from None
+    except (RecipeError, IncompatibleModels, NumericalError, CorruptFile):
+        if folder is not None:
+            folder.discard()
+        raise
     finally:
-        folder.close()
+        if folder is not None:
+            folder.close()
     return len(folder.finished)
 
 
@@ -138,28 +146,29 @@ def _write_model(ready: Ready, folder: OutputFolder, name: str, options: Options
     from smelt.engine.sink import FolderSink
 
     recipe = ready.plan.recipe
+    files = ready.files(name)
     metadata = {
         "format": "pt",
         "smelt": __version__,
-        "recipe": json.dumps(recipe.dump(), sort_keys=True, separators=(",", ":")),
+        "recipe": json.dumps(recipe.dump(), separators=(",", ":")),
         "recipe_hash": recipe.hash,
         "parents": json.dumps(ready.parent_hashes(hashes.result()), separators=(",", ":")),
     }
     sink = FolderSink(folder, ready.plan, metadata)
     try:
         _execute(ready.plan, sink, options, skip=folder.finished)
-        files = {**ready.files(name), **sink.files()}
-        folder.complete(files, sink.hashes(), lambda known: ready.manifest(known, hashes.result()))
+        known = sink.hashes()
+        folder.complete({**files, **sink.files()}, known, lambda all_: ready.manifest(all_, hashes.result()))
     finally:
         sink.close()
 
 
-def _write_adapter(ready: Ready, folder: OutputFolder, options: Options, hashes: ParentHashes) -> None:
+def _write_adapter(ready: Ready, folder: OutputFolder, name: str, options: Options, hashes: ParentHashes) -> None:
     from smelt.engine.adapter import AdapterSink
 
     sink = AdapterSink(ready.plan, ready.pool)
     _execute(ready.plan, sink, options)
-    files = {**sink.files(), "README.md": ready.card(folder.path.name)}
+    files = {**sink.files(), "README.md": ready.card(name)}
     folder.complete(files, {}, lambda known: ready.manifest(known, hashes.result(), lora=sink.report()))
 
 

@@ -103,9 +103,11 @@ def _advance(
     futures: dict[Future[Any], tuple[_Running, int]],
     finished: Callable[[int, Any], None],
 ) -> bool:
-    """Hand a program its result and submit its next batch; False at its end."""
+    """Hand a program its result and submit its next batch; False at its end. A batch of nothing is done at once."""
     try:
         batch = running.program.send(result)
+        while not batch.tasks:
+            batch = running.program.send(None)
     except StopIteration as end:
         finished(running.number, end.value)
         return False

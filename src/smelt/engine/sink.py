@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from smelt.engine import dtype as dtypes
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-__all__ = ["FolderSink", "MemorySink", "OutputFolder", "check_output", "disk_full"]
+__all__ = ["FolderSink", "MemorySink", "OutputFolder", "check_output", "disk_full", "partial_folder"]
 
 
 class MemorySink:
@@ -48,17 +49,25 @@ class MemorySink:
 
 
 class OutputFolder:
-    """A folder in the making, hidden beside its place until it is complete. Locked, so that one run writes at a time."""
+    """A folder in the making, hidden beside its place until it is complete. Locked: one run writes at a time."""
 
     def __init__(self, out: Path, fingerprint: str, *, resume: bool, force: bool):
         self._out, self._force = out, force
-        self.path, self._old = _partial(out), _old(out)
-        _recover(out)
+        self.path, self._old = partial_folder(out), _old(out)
         self.journal = Journal(self.path, fingerprint)
-        self.finished: set[str] = (self.journal.finished() if resume else None) or set()
-        if not self.finished:
-            _empty(self.path, keep=Journal.NAME)
-            self.journal.start()
+        try:
+            self.finished: set[str] = (self.journal.finished() if resume else None) or set()
+            if not self.finished:
+                self.restart()
+        except BaseException:
+            self.journal.close()
+            raise
+
+    def restart(self) -> None:
+        """Begin with nothing. The journal first: it must never speak of tensors that are not there any more."""
+        self.finished = set()
+        self.journal.start()
+        _empty(self.path, keep=Journal.NAME)
 
     def put(self, name: str, content: bytes | Path) -> None:
         path = self.path / name
@@ -80,41 +89,51 @@ class OutputFolder:
             if path.is_file() and name not in hashes and name not in (Journal.NAME, MANIFEST):
                 hashes[name] = (hash_file(path), path.stat().st_size)
         self.put(MANIFEST, manifest(hashes))
-        self.close()
         self._publish()
 
     def close(self) -> None:
         self.journal.close()
 
+    def discard(self) -> None:
+        """Remove all of it: a run that cannot succeed leaves nothing behind."""
+        self.close()
+        shutil.rmtree(self.path, ignore_errors=True)
+
     def _publish(self) -> None:
+        if self._out.exists() and not self._force and any(self._out.iterdir()):
+            raise OutputError(f"{self._out} appeared while the merge ran; it is kept, and the result is in {self.path}")
+        os.unlink(self.path / Journal.NAME)
         if self._out.exists():
-            if not self._force and any(self._out.iterdir()):
-                raise OutputError(
-                    f"{self._out} appeared while the merge ran; it is kept, and the result is in {self.path}"
-                )
             os.rename(self._out, self._old)
         os.rename(self.path, self._out)
-        os.unlink(self._out / Journal.NAME)
-        shutil.rmtree(self._old, ignore_errors=True)
+        if self._old.exists():
+            shutil.rmtree(self._old)
 
 
 class FolderSink:
-    """A model folder in the making: shards whose blocks land at their offsets."""
+    """The weights of a model folder: shards of known size whose blocks land at their offsets."""
 
     def __init__(self, folder: OutputFolder, plan: Plan, metadata: Mapping[str, str]):
         self._folder = folder
         self._shards = lay_out(plan.items, parse_size(plan.recipe.shard_size))
-        self._files: dict[str, _ShardFile] = {}
-        for shard in self._shards:
-            file = _ShardFile(folder.path / shard.name, shard, metadata, folder.finished)
-            self._files.update(dict.fromkeys(shard.tensors, file))
+        self._writers = [_ShardWriter(folder.path / shard.name, shard, metadata) for shard in self._shards]
+        if folder.finished and not all(writer.intact for writer in self._writers):
+            folder.restart()
+        for writer in self._writers:
+            writer.prepare(folder.finished)
+        self._home = {key: number for number, shard in enumerate(self._shards) for key in shard.tensors}
+        self._hash = FollowingHash([(writer.path, writer.size) for writer in self._writers])
+        for number, writer in enumerate(self._writers):
+            self._hash.final_up_to(number, writer.final)
 
     def write(self, item: Item, start: int, values: Tensor) -> None:
-        self._files[item.key].write(item.key, start, values)
+        self._writers[self._home[item.key]].write(item.key, start, values)
 
     def done(self, item: Item) -> None:
-        self._files[item.key].done(item.key)
+        number = self._home[item.key]
+        self._writers[number].done(item.key)
         self._folder.journal.done(item.key)
+        self._hash.final_up_to(number, self._writers[number].final)
 
     def files(self) -> dict[str, bytes | Path]:
         """The index, where there are several shards."""
@@ -122,30 +141,42 @@ class FolderSink:
 
     def hashes(self) -> dict[str, tuple[str, int]]:
         """Name -> (SHA-256, bytes) of every shard, all of which are finished."""
-        return {file.name: file.result() for file in self._shard_files()}
+        digests = self._hash.result()
+        return {w.path.name: (digest, w.size) for w, digest in zip(self._writers, digests, strict=True)}
 
     def close(self) -> None:
-        for file in self._shard_files():
-            file.close()
-        self._files.clear()
-
-    def _shard_files(self) -> list[_ShardFile]:
-        return list(dict.fromkeys(self._files.values()))
+        self._hash.stop()
+        for writer in self._writers:
+            writer.close()
 
 
-class _ShardFile:
-    """One weights file: sized at once, filled anywhere, hashed from the front as its tensors are finished."""
+class _ShardWriter:
+    """One weights file, open only while tensors are being written to it."""
 
-    def __init__(self, path: Path, shard: Shard, metadata: Mapping[str, str], finished: Collection[str]):
-        self.name = shard.name
-        head, self._offsets = shard.header(metadata)
-        self._size = len(head) + sum(info.nbytes for info in shard.tensors.values())
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        os.pwrite(self._descriptor, head, 0)
-        os.ftruncate(self._descriptor, self._size)
+    def __init__(self, path: Path, shard: Shard, metadata: Mapping[str, str]):
+        self.path = path
+        self._head, self._offsets = shard.header(metadata)
+        self.size = len(self._head) + sum(info.nbytes for info in shard.tensors.values())
         self._left = [(key, self._offsets[key] + info.nbytes) for key, info in reversed(list(shard.tensors.items()))]
+        self._done: set[str] = set()
+        self._lock = Lock()
+        self._descriptor: int | None = None
+        self.final = 0
+        """Bytes from the front that have their last value."""
+
+    @property
+    def intact(self) -> bool:
+        return self.path.is_file() and self.path.stat().st_size == self.size
+
+    def prepare(self, finished: Collection[str]) -> None:
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            os.pwrite(descriptor, self._head, 0)
+            os.ftruncate(descriptor, self.size)
+        finally:
+            os.close(descriptor)
         self._done = set(finished)
-        self._hash = FollowingHash(self._descriptor, self._size)
+        self._advance()
 
     def write(self, key: str, start: int, values: Tensor) -> None:
         import torch
@@ -153,41 +184,51 @@ class _ShardFile:
         view = values.view(torch.uint8).numpy().data
         position = self._offsets[key] + start * values.element_size()
         while len(view):
-            written = os.pwrite(self._descriptor, view, position)
+            written = os.pwrite(self._open(), view, position)
             view, position = view[written:], position + written
 
     def done(self, key: str) -> None:
         self._done.add(key)
-        end = None
-        while self._left and self._left[-1][0] in self._done:
-            end = self._left.pop()[1]
-        if end is not None:
-            self._hash.final_up_to(end)
-
-    def result(self) -> tuple[str, int]:
-        return self._hash.result(), self._size
+        self._advance()
+        if not self._left:
+            self.close()
 
     def close(self) -> None:
-        self._hash.stop()
-        os.close(self._descriptor)
+        with self._lock:
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+                self._descriptor = None
+
+    def _open(self) -> int:
+        with self._lock:
+            if self._descriptor is None:
+                self._descriptor = os.open(self.path, os.O_RDWR)
+            return self._descriptor
+
+    def _advance(self) -> None:
+        while self._left and self._left[-1][0] in self._done:
+            self.final = self._left.pop()[1]
 
 
-def check_output(out: Path, inputs: Sequence[Path], *, force: bool, needed: int) -> None:
+def check_output(given: Path, inputs: Sequence[Path], *, force: bool, needed: int) -> None:
     """Refuse an output that would destroy something or cannot fit, before any work is done."""
-    resolved = out.resolve()
+    out = given.resolve()
     for path in inputs:
         real = path.resolve()
-        if real == resolved or resolved in real.parents:
-            raise OutputError(f"the output {out} holds an input ({path}); choose another folder")
+        if real == out or out in real.parents:
+            raise OutputError(f"the output {given} holds an input ({path}); choose another folder")
     if out.exists() and not out.is_dir():
-        raise OutputError(f"{out} is a file; the output is a folder")
+        raise OutputError(f"{given} is a file; the output is a folder")
+    if os.path.ismount(out):
+        raise OutputError(f"{given} is a mount point, which cannot be replaced as a whole; choose a folder inside it")
+    _recover(out)
     if out.exists() and any(out.iterdir()) and not force:
-        raise OutputError(f"{out} already exists; it is kept. Choose another folder, or write --force to replace it")
-    parent = next(p for p in resolved.parents if p.exists())
-    if not os.access(parent, os.W_OK):
+        raise OutputError(f"{given} already exists; it is kept. Choose another folder, or write --force to replace it")
+    parent = next(p for p in out.parents if p.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
         raise OutputError(f"{parent} cannot be written to")
-    partial = _partial(resolved)
-    held = sum(f.stat().st_blocks * 512 for f in partial.iterdir()) if partial.exists() else 0
+    partial = partial_folder(out)
+    held = sum(f.stat().st_blocks * 512 for f in partial.iterdir()) if partial.is_dir() else 0
     free = shutil.disk_usage(parent).free + held
     if free < needed:
         raise OutputError(f"the output needs {needed / 1e9:.2f} GB and {parent} has only {free / 1e9:.2f} GB free")
@@ -197,7 +238,8 @@ def disk_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
-def _partial(out: Path) -> Path:
+def partial_folder(out: Path) -> Path:
+    """Where a run works until its output is complete."""
     return out.parent / f".{out.name}.smelt-partial"
 
 
@@ -209,8 +251,9 @@ def _recover(out: Path) -> None:
     """Undo a replacement that was killed between its two renames."""
     old = _old(out)
     if old.exists():
+        Journal.refuse_if_busy(partial_folder(out))
         if out.exists():
-            shutil.rmtree(old, ignore_errors=True)
+            shutil.rmtree(old)
         else:
             os.rename(old, out)
 

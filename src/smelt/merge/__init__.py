@@ -14,6 +14,7 @@ from typing import Any
 
 from smelt.merge.method import (
     Fraction,
+    ModelName,
     PerModel,
     Positive,
     Stack,
@@ -27,6 +28,7 @@ from smelt.merge.method import (
 
 __all__ = [
     "Fraction",
+    "ModelName",
     "PerModel",
     "Positive",
     "Stack",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -35,17 +35,28 @@ def read_config(folder: Path | None) -> dict[str, Any] | None:
 
 def config_differences(configs: Mapping[str, Mapping[str, Any] | None], ignore_layers: bool) -> list[str]:
     """`rope_theta is 10000.0 in a but 500000.0 in b`, for every key that changes what a model computes."""
-    present = {name: _flat(config) for name, config in configs.items() if config}
+    present = {name: config for name, config in configs.items() if config}
     if len(present) < 2:
         return []
     (first, reference), *others = present.items()
     ignored = _HARMLESS | (set(_LAYER_COUNTS) | {"layer_types", "max_window_layers"} if ignore_layers else set())
-    found = []
-    for name, config in others:
-        for key in sorted(reference.keys() & config.keys()):
-            if key.rsplit(".", 1)[-1] not in ignored and reference[key] != config[key]:
-                found.append(f"{key} is {reference[key]!r} in {first} but {config[key]!r} in {name}")
-    return found
+    return [
+        f"{key} is {ours!r} in {first} but {theirs!r} in {name}"
+        for name, config in others
+        for key, ours, theirs in _unequal(reference, config, ignored, "")
+    ]
+
+
+def _unequal(
+    ours: Mapping[str, Any], theirs: Mapping[str, Any], ignored: Set[str], prefix: str
+) -> Iterator[tuple[str, Any, Any]]:
+    """The keys that both have with different values, tables compared entry by entry."""
+    for key in sorted(ours.keys() & theirs.keys() - ignored):
+        a, b = ours[key], theirs[key]
+        if isinstance(a, Mapping) and isinstance(b, Mapping):
+            yield from _unequal(a, b, ignored, f"{prefix}{key}.")
+        elif a != b:
+            yield f"{prefix}{key}", a, b
 
 
 def updated_config(
@@ -55,7 +66,7 @@ def updated_config(
     new: dict[str, Any] = copy.deepcopy(dict(config))
     for section in _sections(new):
         if dtype:
-            present = [key for key in ("dtype", "torch_dtype") if key in section]
+            present = [key for key in ("dtype", "torch_dtype") if section.get(key) is not None]
             for key in present or (["dtype"] if section is new else []):
                 section[key] = dtype
         if vocab_size is not None and "vocab_size" in section:
@@ -84,13 +95,3 @@ def _sections(config: dict[str, Any]) -> list[dict[str, Any]]:
     """The config itself and the nested ones of its text and vision parts."""
     inner = [value for key, value in config.items() if key.endswith("_config") and isinstance(value, dict)]
     return [config, *(section for part in inner for section in _sections(part))]
-
-
-def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in config.items():
-        if isinstance(value, Mapping) and key not in _HARMLESS:
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
-    return flat

@@ -47,7 +47,7 @@ class ModelPool:
 def opened(pool: Pool, *, relative_to: Path | None = None, allow_pickle: bool = False) -> Iterator[ModelPool]:
     """Open every reference of a recipe's pool, and close them all at the end. Faults are listed together."""
     faults: list[str] = []
-    code = 2
+    errors: list[SmeltError] = []
     sources: dict[str, Source] = {}
     if BASE in pool.models:
         faults.append(f"{BASE!r} is the word for the base; give that model another name")
@@ -59,7 +59,7 @@ def opened(pool: Pool, *, relative_to: Path | None = None, allow_pickle: bool = 
                 sources[name] = open_ref(ref, relative_to=relative_to, allow_pickle=allow_pickle)
             except SmeltError as error:
                 faults.append(str(error))
-                code = error.exit_code
+                errors.append(error)
         seen: dict[tuple[Path, ...], str] = {}
         for name, source in sources.items():
             files = tuple(Path(file).resolve() for file in source.files)
@@ -71,12 +71,12 @@ def opened(pool: Pool, *, relative_to: Path | None = None, allow_pickle: bool = 
                     else f"{name!r} and {first!r} are the same model ({source.label}); list it once, weighted more"
                 )
             seen.setdefault(files, name)
+        if len(faults) == 1 and errors:
+            raise errors[0]
         if faults:
-            problem = RecipeError(
+            raise RecipeError(
                 faults[0] if len(faults) == 1 else "the models cannot be used:" + "".join(f"\n  - {f}" for f in faults)
             )
-            problem.exit_code = code
-            raise problem
         yield ModelPool(sources.get(BASE), {name: sources[name] for name in pool.models})
     finally:
         for source in sources.values():

@@ -15,7 +15,7 @@ from smelt.errors import RecipeError
 
 __all__ = ["open_ref", "ref_name"]
 
-_WEIGHTS = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken"]
+_WEIGHTS = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.spm", "*.py"]
 
 
 def open_ref(ref: str, *, relative_to: Path | None = None, allow_pickle: bool = False) -> Source:
@@ -61,7 +61,7 @@ def _local(ref: str, relative_to: Path | None) -> Path | None:
     if ref.startswith("hf:"):
         return None
     path = Path(ref.removeprefix("dir:")).expanduser()
-    for candidate in (path, relative_to / path if relative_to and not path.is_absolute() else None):
+    for candidate in (relative_to / path if relative_to and not path.is_absolute() else None, path):
         if candidate is not None and candidate.exists():
             return candidate.resolve()
     return None

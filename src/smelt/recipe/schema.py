@@ -1,6 +1,6 @@
 """The recipe: what to merge and how, in the words that YAML, the command line and Python share.
 
-A config is a call: its keys are the parameters, unknown keys are refused, and `Recipe.load(r.dump()) == r`.
+A config is a call: its keys are the parameters, unknown keys are refused, and `Recipe.parse(r.dump()) == r`.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Part(_Strict):
 
 
 class TokenRule(_Strict):
-    """Where one token's embedding comes from: {source: model | {model_token: ...} | zero, force: bool}."""
+    """Where one token's embedding comes from: a model, {kind: model_token, model, token | token_id} or zero."""
 
     source: Any
     force: bool = False
@@ -141,7 +141,7 @@ class Recipe(_Strict):
     pad_vocab_to: Annotated[int, Field(gt=0)] | None = None
     config: str | None = None
     chat_template: str | None = None
-    shard_size: str = "5GB"
+    shard_size: Annotated[str, BeforeValidator(str)] = "5GB"
     lora: Annotated[int, Field(gt=0)] | None = None
     allow_pickle: bool = False
 
@@ -163,13 +163,16 @@ class Recipe(_Strict):
 
     @property
     def hash(self) -> str:
-        text = json.dumps(self.dump(), sort_keys=True, separators=(",", ":"))
+        """SHA-256 of what the recipe says. The order of keys does not matter, the order of models does."""
+        data = self.dump()
+        data["pool"]["models"] = list(self.pool.models.items())
+        text = json.dumps(data, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def parse_size(text: str | int) -> int:
     """`5GB`, `200MB`, `1GiB` or a number of bytes."""
-    match = re.fullmatch(r"\s*([\d.]+)\s*([A-Za-z]*)\s*", str(text))
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(text))
     unit = match[2].upper() if match else ""
     if match is None or unit not in _SIZES or float(match[1]) <= 0:
         raise RecipeError(f"not a size: {text!r} (write 5GB, 200MB or a number of bytes)")

@@ -149,12 +149,13 @@ def _leaves(parameter: Parameter, value: Any, models: Sequence[str]) -> Iterator
 
 def _scalars(value: Any) -> Iterator[Any]:
     if isinstance(value, Mapping):
-        if not value.get("depth") or not value.keys() <= {"depth", "outside"}:
+        points = value.get("depth")
+        if not isinstance(points, list | tuple) or not points or not value.keys() <= {"depth", "outside"}:
             raise RecipeError(f"expected {{depth: [numbers], outside: number}}, got {dict(value)!r}")
-        numbers = [*value["depth"], *([value["outside"]] if "outside" in value else [])]
+        numbers = [*points, *([value["outside"]] if "outside" in value else [])]
         if not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
             raise RecipeError(f"only numbers can vary over depth, got {numbers!r}")
-        yield from value["depth"]
+        yield from points
         if "outside" in value:
             yield value["outside"]
     elif _is_filters(value):
@@ -162,6 +163,8 @@ def _scalars(value: Any) -> Iterator[Any]:
             strange = entry.keys() - {"filter", "value"}
             if strange:
                 raise RecipeError(f"a filter entry has `filter` and `value`, not {sorted(strange)[0]!r}")
+            if not isinstance(entry.get("filter", "*"), str):
+                raise RecipeError(f"a filter is a pattern of names, got {entry['filter']!r}")
             inner = entry["value"]
             yield from _scalars({"depth": inner} if _is_gradient_list(inner) else inner)
         if "filter" in value[-1] and value[-1]["filter"] != "*":

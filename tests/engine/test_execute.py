@@ -114,7 +114,7 @@ def test_work_memory_is_bounded_for_element_wise_methods_and_grows_with_a_matrix
         base = {k: torch.zeros(1).expand(s) for k, s in shapes.items()}
         return work_memory(made(states, base=base, merge=merge).items[0], Blocking.for_device("cpu"))
 
-    assert cost(200, "average") == cost(400, "average")
+    assert cost(2000, "average") == cost(4000, "average")
     assert cost(400, "tsv") == 2 * cost(200, "tsv")
 
 

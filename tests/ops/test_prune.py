@@ -6,7 +6,17 @@ from folding import blocks_of, run_fold
 from torch.testing import assert_close
 
 from smelt.ops.order import Cut, Largest
-from smelt.ops.prune import keep_above, keep_rows, l1_factors, pack, ranks_in_rows, sorted_magnitudes, unpack, with_l1
+from smelt.ops.prune import (
+    Kept,
+    keep_above,
+    keep_drawn,
+    keep_rows,
+    pack,
+    ranks_in_rows,
+    sorted_magnitudes,
+    unpack,
+    with_l1,
+)
 
 ROW = torch.tensor([1.0, -2.0, 3.0, -2.0, 2.0, 0.0])
 BELOW_TWO = float(torch.nextafter(torch.tensor(2.0), torch.tensor(0.0)))
@@ -56,13 +66,16 @@ def test_ties_in_matrices_are_counted_row_after_row():
     assert keep_above(matrix, Cut(2.0, BELOW_TWO, 3)).tolist() == [[2, 2], [2, 0]]
 
 
-def test_l1_factors_restore_the_summed_magnitude_over_all_blocks():
+def test_what_was_drawn_is_kept_and_restored_to_the_summed_magnitude_over_all_blocks():
     """Model one keeps 3 + 4 of 10, model two 8 of 10; a model that keeps nothing is multiplied by one."""
     stack = torch.tensor([[1.0, -2, 3, -4], [1.0, 1, 0, 8], [1.0, 1, 1, 1]])
-    fold = l1_factors(lambda block: block.stack * (block.stack.abs() > 2))
+    fold = Kept(lambda block: (block.stack.abs() > 2).float())
     blocks = blocks_of([stack], 3)
     run_fold(fold, blocks)
-    assert_close(fold.at(blocks[0].place), torch.tensor([10 / 7, 10 / 8, 1.0], dtype=torch.float64), rtol=1e-6, atol=0)
+    _bits, ratios = fold.at(blocks[0].place)
+    assert_close(ratios, torch.tensor([10 / 7, 10 / 8, 1.0], dtype=torch.float64), rtol=1e-6, atol=0)
+    kept = [keep_drawn(block.stack, fold.at(block.place)) for block in blocks]
+    assert_close(torch.cat(kept, 1), torch.tensor([[0, 0, 30 / 7, -40 / 7], [0, 0, 0, 10], [0, 0, 0, 0]]))
 
 
 def test_with_l1_prunes_first_and_measures_then():

@@ -31,24 +31,31 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """Block and span sizes, in elements per model."""
+    """How large blocks and spans are: `stack` is the number of elements that all models of a block have together."""
 
-    block: int
+    stack: int
     blocks_per_span: int
 
     @classmethod
     def for_device(cls, kind: str) -> Blocking:
-        """On a CPU a block's stack should stay in the caches; on a GPU it should outlast the launch of its kernels."""
-        return cls(1 << 22, 1) if kind == "cuda" else cls(1 << 17, 8)
+        """Large enough to outlast the work around each operation (launches on a GPU; on a CPU the hand-over of the
+        interpreter lock between threads), small enough for the caches. Both measured: docs/log.md.
+        """
+        return cls(1 << 24, 1) if kind == "cuda" else cls(3 << 19, 4)
+
+    def block(self, item: Item) -> int:
+        """Elements per model of a block: a power of two, unless it is tiny."""
+        share = self.stack // max(1, len(item.taps) + (item.base is not None))
+        return 1 << (share.bit_length() - 1) if share >= 1024 else max(1, share)
 
     def spans(self, item: Item) -> list[Span]:
         count = item.info.count
         if item.unit in ("tensor", "matrix"):
-            return [Span(0, count, max(count, 1))]
-        step = self.block
+            return [Span(0, count, count)] if count else []
+        step = self.block(item)
         if item.unit == "row":
             columns = row_length(item.info.shape)
-            step = max(1, self.block // columns) * columns
+            step = max(1, step // columns) * columns
         width = step * self.blocks_per_span
         return [Span(start, min(start + width, count), step) for start in range(0, count, width)]
 

@@ -262,7 +262,7 @@ def work_memory(item: Item, blocking: Blocking) -> int:
     rows = len(item.taps) + 2
     if item.unit in ("tensor", "matrix"):
         return 4 * item.info.count * rows * 6
-    return 4 * min(blocking.block, item.info.count) * rows * 3
+    return 4 * min(blocking.block(item), item.info.count) * rows * 3
 
 
 def _bytes_in(item: Item) -> int:

@@ -45,7 +45,7 @@ class Pipeline:
         for run in item.stages[:position]:
             state = self._apply(run, state, folds)
         run = item.stages[position]
-        stack = _to_space(state.stack, state.space, _wanted(run, state), block.base)
+        stack = state.stack_in(_wanted(run, state))
         return replace(block, stack=stack, rng=self._random(run, block))
 
     def _apply(self, run: RunStage, state: _State, folds: Mapping[int, Fold]) -> _State:
@@ -53,12 +53,12 @@ class Pipeline:
         space = _wanted(run, state)
         if stage.kind == "wrapper":
             assert state.merged is not None
-            deltas = _to_space(state.stack, state.space, "delta", block.base)
+            deltas = state.stack_in("delta")
             merged = _to_space(state.merged, state.merged_space, "delta", block.base)
             args = self._asked(run, block, folds)
             merged = stage.function(merged, deltas, *args, **self._keywords(run, deltas))
             return replace_state(state, stack=deltas, space="delta", merged=merged, merged_space="delta")
-        stack = _to_space(state.stack, state.space, space, block.base)
+        stack = state.stack_in(space)
         result = stage.function(stack, *self._asked(run, block, folds), **self._keywords(run, stack))
         if stage.kind == "method":
             if state.back is not None:
@@ -116,6 +116,15 @@ class _State:
         self.merged: Tensor | None = None
         self.merged_space: Space = "weight"
         self.back: tuple[Any, Any, Tensor] | None = None
+
+    def stack_in(self, space: Space) -> Tensor:
+        """The stack as weights or as deltas. The block's own stack is turned into deltas where it lies: it is read
+        for this run alone, and a second one would fall out of the cache.
+        """
+        if self.stack is self.block.stack and (self.space, space) == ("weight", "delta"):
+            assert self.block.base is not None
+            return self.stack.sub_(self.block.base)
+        return _to_space(self.stack, self.space, space, self.block.base)
 
 
 def replace_state(state: _State, **changes: Any) -> _State:

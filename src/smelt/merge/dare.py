@@ -15,36 +15,35 @@ from torch import Tensor
 
 from smelt.merge.method import Fraction, PerModel, Stack, merge_step
 from smelt.ops.block import Block
-from smelt.ops.fold import Sum
-from smelt.ops.prune import l1_factors
+from smelt.ops.prune import Bits, Kept, keep_drawn
 from smelt.ops.random import PlaceRandom
 
 
-def _norms(density: list[float], rescale: str) -> Sum | None:
-    return l1_factors(lambda block: _kept(block, density)) if rescale == "l1" else None
+def _prepare(density: list[float], rescale: str) -> Kept | None:
+    return Kept(lambda block: _draw(block, density)) if rescale == "l1" else None
 
 
-def _kept(block: Block, density: list[float]) -> Stack:
+def _draw(block: Block, density: list[float]) -> Tensor:
     assert block.rng is not None
     column = block.stack.new_tensor(density).view(-1, *[1] * (block.stack.ndim - 1))
-    return block.stack * block.rng.keep(column, block.stack)
+    return block.rng.keep(column, block.stack)
 
 
 @merge_step(
     "dare",
     paper="2311.03099",
-    prepare=_norms,
+    prepare=_prepare,
     exempt={"copies": "copies drop different entries"},
 )
 def dare(
     deltas: Stack,
     rng: PlaceRandom,
-    l1: Tensor | None,
+    drawn: tuple[Bits, Tensor] | None,
     *,
     density: PerModel[Fraction] = 0.1,
     rescale: Literal["density", "l1", "none"] = "density",
 ) -> Stack:
-    kept = deltas * rng.keep(density, deltas)
-    if rescale == "density":
-        return kept.div_(density)
-    return kept.mul_(l1.to(kept).view(density.shape)) if l1 is not None else kept
+    if drawn is not None:
+        return keep_drawn(deltas, drawn)
+    kept = rng.keep(density, deltas).mul_(deltas)
+    return kept.div_(density) if rescale == "density" else kept

@@ -11,15 +11,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from smelt.ops.block import Block, Stack
+from smelt.ops.block import Block, Place, Stack
 from smelt.ops.fold import Chain, Fold, Sum
 from smelt.ops.order import Cut
 
 __all__ = [
     "Bits",
+    "Kept",
     "keep_above",
+    "keep_drawn",
     "keep_rows",
-    "l1_factors",
     "l1_ratios",
     "l1_sums",
     "pack",
@@ -61,14 +62,53 @@ def keep_above(row: Tensor, cut: Cut, out: Tensor | None = None) -> Tensor:
     return out
 
 
-def l1_factors(kept: Callable[[Block], Stack]) -> Sum:
-    """For each model, what its kept entries must be multiplied by to have the summed magnitude of all of them."""
-    return Sum(lambda block: l1_sums(block.stack, kept(block)), l1_ratios)
+class Kept(Fold):
+    """Which entries of a tensor a random mask keeps, one bit each, and what restores each model's summed magnitude.
+
+    The mask is drawn once: drawing it again in the pass that merges would cost more than the bits take.
+    """
+
+    def __init__(self, mask: Callable[[Block], Tensor]):
+        self._mask = mask
+        self._bits: dict[int, Bits] | None = None
+        self._ratios: Tensor | None = None
+
+    @property
+    def wants_pass(self) -> bool:
+        return self._bits is None
+
+    def look(self, block: Block) -> tuple[Tensor, dict[int, Bits]]:
+        mask = self._mask(block)
+        sums = l1_sums(block.stack, block.stack * mask).to("cpu", torch.float64)
+        return sums, {block.place.start: pack(mask)}
+
+    def join(self, left: Any, right: Any) -> Any:
+        return left[0] + right[0], left[1] | right[1]
+
+    def absorb(self, total: Any) -> None:
+        self._ratios, self._bits = l1_ratios(total[0]), total[1]
+
+    def at(self, place: Place) -> tuple[Bits, Tensor]:
+        assert self._bits is not None
+        assert self._ratios is not None
+        return self._bits[place.start], self._ratios
+
+
+def keep_drawn(stack: Stack, drawn: tuple[Bits, Tensor]) -> Stack:
+    """The entries that a `Kept` fold drew, rescaled to the summed magnitude of all."""
+    bits, ratios = drawn
+    column = ratios.to(stack).view(-1, *[1] * (stack.ndim - 1))
+    return unpack(bits, stack).mul_(stack).mul_(column)
 
 
 def l1_sums(before: Stack, after: Stack) -> Tensor:
     """The summed magnitude of each model before and after pruning."""
-    return torch.stack([x.abs().flatten(1).sum(1) for x in (before, after)])
+    return torch.stack([_l1(before.flatten(1)), _l1(after.flatten(1))])
+
+
+def _l1(rows: Tensor) -> Tensor:
+    """Summed magnitudes of rows, one by one: torch adds up a whole row in a balanced way, and its norm does not."""
+    return torch.stack([row.abs().sum() for row in rows])
 
 
 def l1_ratios(sums: Tensor) -> Tensor:
@@ -79,7 +119,9 @@ def l1_ratios(sums: Tensor) -> Tensor:
 
 def with_l1(first: Fold, keep: Callable[[Stack, Any], Stack]) -> Chain:
     """A fold whose finding prunes (`keep(stack, found)`), followed by the factors that restore the summed magnitude."""
-    return Chain(first, lambda at: l1_factors(lambda block: keep(block.stack, at(block.place))))
+    return Chain(
+        first, lambda at: Sum(lambda block: l1_sums(block.stack, keep(block.stack, at(block.place))), l1_ratios)
+    )
 
 
 def sorted_magnitudes(stack: Stack) -> Tensor:
@@ -92,17 +134,23 @@ def sorted_magnitudes(stack: Stack) -> Tensor:
 
 
 def ranks_in_rows(stack: Stack) -> Tensor:
-    """For every entry, the share of its row (the last axis) that is below it, counted in entries: those smaller in
-    magnitude and half of those equal to it, itself included.
+    """For every entry, how many of its row (the last axis) are smaller in magnitude, and half of those equal to it.
+
+    The entry equals itself, so ranks run from 1/2 to the row's length less 1/2. One sort of 64-bit keys, the float's
+    bits above the column's number, gives order and entries together.
     """
-    ordered, indices = stack.abs().sort(-1)
-    positions = torch.arange(stack.shape[-1], dtype=torch.float32, device=stack.device).expand_as(stack)
-    step = ordered[..., 1:] != ordered[..., :-1]
-    edge = torch.ones_like(step[..., :1])
-    begin = (positions * torch.cat([edge, step], -1)).cummax(-1).values
+    columns = torch.arange(stack.shape[-1], device=stack.device)
+    keys = (stack.abs().view(torch.int32).to(torch.int64) << 32) | columns
+    if keys.device.type == "cpu":
+        keys.numpy().sort(axis=-1)
+    else:
+        keys = keys.sort(-1).values
+    step = (keys[..., 1:] >> 32) != (keys[..., :-1] >> 32)
+    edge = torch.ones_like(keys[..., :1], dtype=torch.bool)
+    begin = (columns * torch.cat([edge, step], -1)).cummax(-1).values
     last = torch.cat([step, edge], -1)
-    end = torch.where(last, positions + 1, torch.inf).flip(-1).cummin(-1).values.flip(-1)
-    return torch.empty_like(stack).scatter_(-1, indices, (begin + end) / 2)
+    end = torch.where(last, columns + 1, len(columns) + 1).flip(-1).cummin(-1).values.flip(-1)
+    return torch.empty_like(stack).scatter_(-1, keys & 0xFFFFFFFF, (begin + end) / 2)
 
 
 def pack(mask: Tensor) -> Bits:

@@ -42,7 +42,8 @@ class PlaceRandom:
             while done < row.numel():  # a second round only where a block crosses the end of the 32-bit counter
                 high, low = divmod(start + done, 1 << 32)
                 count = min(row.numel() - done, (1 << 32) - low)
-                row[done : done + count].copy_(self._bits(model, high, low, count, row.device) >> 8)
+                bits = self._bits(model, high, low, count, row.device)
+                row[done : done + count].copy_(bits.bitwise_right_shift_(8))
                 done += count
         return out.mul_(2.0**-24).add_(0.5)
 
@@ -52,13 +53,15 @@ class PlaceRandom:
         before = _signed(int.from_bytes(key[:4], "little") + low)
         between = int.from_bytes(key[4:], "little", signed=True)
         x = _counter(count, device) + before
-        x ^= (x >> 16) & 0xFFFF
-        x *= _MULTIPLIERS[0]
-        x ^= between
-        x ^= (x >> 15) & 0x1FFFF
-        x *= _MULTIPLIERS[1]
-        x ^= (x >> 16) & 0xFFFF
-        return x
+        spare = torch.empty_like(x)
+        x.bitwise_xor_(_shifted(x, 16, spare)).mul_(_MULTIPLIERS[0]).bitwise_xor_(between)
+        x.bitwise_xor_(_shifted(x, 15, spare)).mul_(_MULTIPLIERS[1])
+        return x.bitwise_xor_(_shifted(x, 16, spare))
+
+
+def _shifted(x: Tensor, bits: int, out: Tensor) -> Tensor:
+    """X >> bits as if x had no sign, which torch's shift respects."""
+    return torch.bitwise_right_shift(x, bits, out=out).bitwise_and_((1 << (32 - bits)) - 1)
 
 
 def _counter(count: int, device: torch.device) -> Tensor:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.engine.manifest import Verification, verify_folder
 from smelt.engine.run import Options, Summary, merge_to_folder, merge_to_memory, planned
-from smelt.errors import RecipeError, unknown
+from smelt.errors import RecipeError, nearest, unknown
 from smelt.recipe.read import read_recipe
 from smelt.recipe.schema import Recipe
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["merge", "methods", "plan", "verify"]
 
 _RECIPE_WORDS = frozenset(Recipe.model_fields) - {"pool", "merge"}
+_RECIPE_MARKS = frozenset({"pool", "merge_method"})
+"""Keys by which a table is a recipe (Smelt's or mergekit's) and not a table of models."""
 
 
 def merge(
@@ -87,7 +89,7 @@ def _request(
     models: Any, base: Any, method: Any, words: Mapping[str, Any]
 ) -> tuple[Recipe, Path | None, ModelPool | None]:
     """A recipe, the folder its paths are relative to, and the pool if it is in memory."""
-    if isinstance(models, Recipe | str | Path) or (isinstance(models, Mapping) and "pool" in models):
+    if isinstance(models, Recipe | str | Path) or (isinstance(models, Mapping) and models.keys() & _RECIPE_MARKS):
         strange = sorted(set(words) - _RECIPE_WORDS)
         if strange:
             raise RecipeError(unknown("word of the recipe", strange[0], _RECIPE_WORDS))
@@ -146,13 +148,8 @@ def _refuse_misspelt_words(method: str, parameters: Mapping[str, Any]) -> None:
     names = [name for name, _ in ALIASES.get(method, [(method, {})]) if name in stages]
     known = {parameter for name in names for parameter in stages[name].parameters}
     for word in parameters:
-        near = unknown("", word, _RECIPE_WORDS | known)
-        if names and word not in known and "did you mean" in near and not _did_you_mean_one_of(near, known):
+        if names and word not in known and nearest(word, _RECIPE_WORDS | known) in _RECIPE_WORDS:
             raise RecipeError(unknown("parameter or word of the recipe", word, _RECIPE_WORDS | known))
-
-
-def _did_you_mean_one_of(hint: str, names: set[str]) -> bool:
-    return any(f"{name!r}" in hint.partition("did you mean")[2] for name in names)
 
 
 def _in_memory(base: Any, named: Mapping[str, Any]) -> ModelPool:

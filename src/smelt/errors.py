@@ -17,6 +17,7 @@ __all__ = [
     "OutputError",
     "RecipeError",
     "SmeltError",
+    "nearest",
     "unknown",
 ]
 
@@ -67,9 +68,15 @@ class MissingExtra(SmeltError):
     exit_code = 2
 
 
+def nearest(name: str, options: Iterable[str]) -> str | None:
+    """The option that was probably meant."""
+    near = difflib.get_close_matches(name, sorted(options), n=1, cutoff=0.6)
+    return near[0] if near else None
+
+
 def unknown(what: str, name: str, options: Iterable[str]) -> str:
     """`no merge method named 'tise' (did you mean 'ties'?)`; lists the options where none is near."""
     options = sorted(options)
-    near = difflib.get_close_matches(name, options, n=1, cutoff=0.6)
-    hint = f"did you mean {near[0]!r}?" if near else f"there is: {', '.join(options) or 'nothing'}"
+    near = nearest(name, options)
+    hint = f"did you mean {near!r}?" if near else f"there is: {', '.join(options) or 'nothing'}"
     return f"no {what} named {name!r} ({hint})"

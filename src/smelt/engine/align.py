@@ -63,8 +63,8 @@ def align(recipe: Recipe, pool: ModelPool) -> Alignment:
         )
     untied, notes = {}, []
     for name, source in pool.all.items():
-        untied[name], said = untie(name, source)
-        notes += said
+        untied[name], said = untie(source)
+        notes += [f"{name}: {note}" for note in (*source.notes, *said)]
     pool = ModelPool(untied.get(BASE), {name: untied[name] for name in pool.models})
     keys = [
         key

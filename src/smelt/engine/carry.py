@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from smelt.engine.folder import read_json
 from smelt.engine.plan import Plan
 from smelt.pool.config import read_config, updated_config
 
@@ -39,15 +38,6 @@ def carried_files(plan: Plan, folder: Path | None, dtype: str | None) -> dict[st
     layers = next(iter(plan.layers.values()), None)
     files["config.json"] = _json(updated_config(config, dtype=dtype, layers=layers))
     return files
-
-
-def with_json(files: dict[str, bytes | Path], name: str, change: Mapping[str, Any]) -> None:
-    """Change some keys of a carried JSON file."""
-    content = files.get(name)
-    if content is None:
-        return
-    old = read_json(content) if isinstance(content, Path) else json.loads(content)
-    files[name] = _json({**old, **change})
 
 
 def _custom_code(folder: Path, config: Mapping[str, Any]) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from smelt.engine import dtype as dtypes
 from smelt.engine.align import Alignment, align
 from smelt.engine.card import model_card
 from smelt.engine.carry import carried_files
+from smelt.engine.gguf import GGUFSource
 from smelt.engine.manifest import encode_manifest
 from smelt.engine.plan import Plan, make_plan
 from smelt.errors import IncompatibleModels, RecipeError, unknown
@@ -36,7 +38,10 @@ class Ready:
     def files(self, name: str) -> dict[str, bytes | Path]:
         """Config, tokenizer, processor, templates and model card of the output."""
         recipe = self.plan.recipe
-        files = carried_files(self.plan, self.pool.all[self.config_from].folder, self._dtype())
+        source = self.pool.all[self.config_from]
+        files = carried_files(self.plan, source.folder, self._dtype())
+        if isinstance(source, GGUFSource) and (config := source.config()):
+            files["config.json"] = json.dumps({**config, "dtype": self._dtype()}, indent=2).encode() + b"\n"
         files = self.alignment.change_files(files, recipe, self.pool, self.config_from)
         return {**files, "README.md": self.card(name)}
 

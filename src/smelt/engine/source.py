@@ -33,6 +33,8 @@ class Source(ABC):
     """The files its numbers come from; their hashes go into the output's manifest."""
     folder: Path | None = None
     """The Hugging Face folder around it, with config and tokenizer, if there is one."""
+    notes: Sequence[str] = ()
+    """What a user should know about how it is read."""
     tied: Mapping[str, str] = {}
     """Names that are another name's tensor: {lm_head.weight: model.embed_tokens.weight}."""
 
@@ -47,8 +49,8 @@ class Source(ABC):
 class FileSource(Source):
     """One or several safetensors files. Reads go through `pread` into a buffer that each thread re-uses.
 
-    Not a memory map: a page that is mapped for the first time costs more than copying it, and a file that
-    shrinks under a map kills the process instead of raising an error.
+    Not a memory map: a file that shrinks under a map kills the process instead of raising an error, and a map
+    would save a tenth of the reading time at best (docs/adr/0003).
     """
 
     def __init__(self, label: str, files: Sequence[Path], folder: Path | None = None):

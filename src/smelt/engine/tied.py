@@ -17,7 +17,7 @@ _HEADS = ("lm_head.weight", "language_model.lm_head.weight", "embed_out.weight")
 _EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "word_embeddings.weight", "shared.weight", "embed_in.weight")
 
 
-def untie(name: str, source: Source) -> tuple[Source, list[str]]:
+def untie(source: Source) -> tuple[Source, list[str]]:
     """`source` without the stored copy of a tied head; a head that differs from its embedding stays, with a note."""
     config = read_config(source.folder) or {}
     inner = config.get("text_config")
@@ -27,9 +27,7 @@ def untie(name: str, source: Source) -> tuple[Source, list[str]]:
     if not tie or head is None or embedding is None or source.tensors[head] != source.tensors[embedding]:
         return source, []
     if not _equal(source, head, embedding):
-        return source, [
-            f"{name}: config.json ties {head!r} to {embedding!r}, but the file holds different numbers for them"
-        ]
+        return source, [f"config.json ties {head!r} to {embedding!r}, but the file holds different numbers for them"]
     return _Without(source, head, embedding), []
 
 

@@ -29,6 +29,8 @@ def open_ref(ref: str, *, relative_to: Path | None = None, allow_pickle: bool = 
         base = read_json(path / "adapter_config.json").get("base_model_name_or_path")
         if not base:
             raise RecipeError(f"{ref}: an adapter that does not name its base; write BASE+{ref}")
+        if _local(base, relative_to) is None and base.count("/") == 1:
+            base = f"hf:{base}"
         return _adapt(open_ref(base, relative_to=relative_to, allow_pickle=allow_pickle), path)
     return open_path(path, allow_pickle=allow_pickle)
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from smelt.errors import RecipeError, unknown
+from smelt.errors import RecipeError, nearest, unknown
 
 if TYPE_CHECKING:
     from smelt.merge import Stage
@@ -46,8 +46,8 @@ def check(stage: Stage, given: Mapping[str, Any], models: Sequence[str]) -> list
     for name in given:
         if name not in stage.parameters:
             known = ", ".join(stage.parameters) or "none"
-            near = unknown("parameter", name, stage.parameters).partition(" (")[2].rstrip(")")
-            hint = f" ({near})" if near.startswith("did you mean") else ""
+            near = nearest(name, stage.parameters)
+            hint = f" (did you mean {near!r}?)" if near else ""
             faults.append(f"{stage.name} has no parameter {name!r}{hint}; it has: {known}")
     for parameter in stage.parameters.values():
         if parameter.name not in given:

@@ -1,0 +1,56 @@
+"""What the README shows is what the project has: its tables are generated, its recipe plans, its Python runs."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+import yaml
+
+import smelt
+from smelt.testing.pico import pico, save
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.S)
+
+
+def test_its_tables_are_current() -> None:
+    fresh = runpy.run_path(str(ROOT / "docs" / "generate_readme.py"))["fresh"]
+    assert fresh(README) == README, "run `python docs/generate_readme.py`"
+
+
+def test_its_recipe_merges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (recipe,) = blocks("yaml")
+    pool = pico(3)
+    save(pool.base, tmp_path / "models" / "base")
+    for name, state in zip(yaml.safe_load(recipe)["pool"]["models"], pool.models.values(), strict=True):
+        save(state, tmp_path / "models" / name)
+    (tmp_path / "recipe.yaml").write_text(recipe)
+    monkeypatch.chdir(tmp_path)
+    assert smelt.plan("recipe.yaml").stages == ["dare", "ties", "lines"]
+    smelt.merge("recipe.yaml", out="merged")
+    assert smelt.verify("merged").ok
+
+
+def test_its_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = pico(2)
+    cars, birds = pool.models.values()
+    for name, state in (("base", pool.base), ("cars", cars), ("birds", birds)):
+        save(state, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    names = {"base": pool.base, "cars": cars, "birds": birds}
+    for block in blocks("python"):
+        exec(compile(block, "README.md", "exec"), names)
+    assert smelt.verify(tmp_path / "merged").ok
+
+
+def test_every_page_it_links_to_is_there() -> None:
+    links = [link for link in re.findall(r"\]\(([^)#]+)\)", README) if "://" not in link]
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []

@@ -29,7 +29,7 @@ def plan(
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a merge would do, or everything that is wrong with it, without reading a weight."""
+    """Say what a merge would do, or everything that is wrong with it, from headers alone."""
     models, words = request(recipe, method, base, model, set_)
 
     from smelt.api import plan as plan_merge

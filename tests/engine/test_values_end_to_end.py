@@ -19,8 +19,8 @@ A, B = layers(0.0), layers(8.0)
 
 
 def test_a_bare_list_runs_over_depth():
-    """t = 0, 1/2, 1 over three layers between 0 and 8 (a zero vector is interpolated linearly)."""
-    merged = smelt.merge({"a": A, "b": B}, method="slerp", t=[0, 1])
+    """The scale is 0, 1/2 and 1 over three layers."""
+    merged = smelt.merge({"b": B}, base=A, method="task_arithmetic", scale=[0, 1])
     assert [float(merged[f"layers.{n}.w"][0, 0]) for n in range(3)] == [0, 4, 8]
 
 
@@ -53,7 +53,7 @@ def test_a_bias_that_only_the_second_model_of_a_slice_has_is_not_lost():
 
 
 def test_a_part_with_slices_must_hold_its_whole_stack():
-    wide = {name.replace(".w", ".mlp.w"): t for name, t in A.items()} | {n.replace(".w", ".attn.w"): t for n, t in A.items()}
+    wide = {f"layers.{n}.{part}.w": torch.zeros(2, 2) for n in range(3) for part in ("mlp", "attn")}
     part = {"keys": "*.mlp.*", "slices": [{"models": {"a": [0, 2]}}]}
     with pytest.raises(smelt.RecipeError, match="must hold all of layers"):
         smelt.merge({"a": wide}, method="passthrough", parts=[part])
@@ -98,7 +98,9 @@ def test_resuming_does_not_take_a_damaged_output_for_a_finished_one(tmp_path):
     assert smelt.verify(tmp_path / "out").ok
 
 
-@pytest.mark.parametrize(("stack", "section"), [("vision_model.layers", "vision_config"), ("text_model.layers", "text_config")])
+@pytest.mark.parametrize(
+    ("stack", "section"), [("vision_model.layers", "vision_config"), ("text_model.layers", "text_config")]
+)
 def test_slicing_one_tower_changes_that_towers_layers(tmp_path, stack, section):
     tensors = {f"{tower}.layers.{n}.w": torch.ones(2, 2) for tower in ("vision_model", "text_model") for n in range(3)}
     config = {"text_config": {"num_hidden_layers": 3}, "vision_config": {"num_hidden_layers": 3}, "model_type": "clip"}

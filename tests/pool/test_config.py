@@ -60,7 +60,7 @@ def test_the_dtype_is_written_where_the_config_has_it():
 
 def test_layers_are_counted_and_lists_by_layer_are_cut_along():
     config = {**LLAMA, "layer_types": ["full", "sliding", "full"], "eos_token_id": [1, 2, 3]}
-    new = updated_config(config, dtype=None, layers=[0, 1, 1, 2])
+    new = updated_config(config, dtype=None, layers={"model.layers": [0, 1, 1, 2]})
     assert new["num_hidden_layers"] == 4
     assert new["layer_types"] == ["full", "sliding", "sliding", "full"]
     assert new["eos_token_id"] == [1, 2, 3]
@@ -69,7 +69,7 @@ def test_layers_are_counted_and_lists_by_layer_are_cut_along():
 def test_the_input_is_left_as_it_was():
     config = {**LLAMA, "text_config": {"dtype": "float32", "num_hidden_layers": 2}}
     before = repr(config)
-    updated_config(config, dtype="bfloat16", layers=[0])
+    updated_config(config, dtype="bfloat16", layers={"model.layers": [0]})
     assert repr(config) == before
 
 

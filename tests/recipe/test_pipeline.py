@@ -21,7 +21,7 @@ def names(merge):
 def test_defaults_are_filled_in():
     ((name, values),) = names({"average": {"weights": [1, 2]}})
     assert name == "average"
-    assert values == {"weights": [1, 2], "normalize": True}
+    assert values == {"weights": {"cars": 1, "birds": 2}, "normalize": True}
 
 
 @pytest.mark.parametrize("alias", ALIASES)
@@ -42,7 +42,7 @@ def test_a_parameter_of_an_alias_goes_to_the_first_stage_that_leaves_it_free():
     pipeline = dict(names({"dare_ties": {"density": 0.3, "weights": [1, 2]}}))
     assert pipeline["dare"]["density"] == 0.3
     assert pipeline["ties"]["density"] == 1.0
-    assert pipeline["ties"]["weights"] == [1, 2]
+    assert pipeline["ties"]["weights"] == {"cars": 1, "birds": 2}
 
 
 def test_a_method_under_its_own_name_says_nothing():

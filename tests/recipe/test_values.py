@@ -3,7 +3,7 @@
 import pytest
 
 from smelt.merge import stages
-from smelt.recipe.values import Spot, check, constant, matches, patterns_in, resolve
+from smelt.recipe.values import Spot, check, constant, matches, normalized, patterns_in, resolve
 
 WEIGHTS = stages["average"].parameters["weights"]  # one per model
 SCALE = stages["task_arithmetic"].parameters["scale"]  # one for all
@@ -11,7 +11,7 @@ MODELS = ["cars", "birds"]
 
 
 def at(value, depth=0.0, name="layers.0.mlp.weight", inside=True, parameter=SCALE):
-    return resolve(parameter, value, Spot(name, depth, inside), MODELS)
+    return resolve(parameter, normalized(parameter, value, MODELS), Spot(name, depth, inside), MODELS)
 
 
 def test_one_number_is_the_same_everywhere():
@@ -79,8 +79,8 @@ def test_patterns_match_whole_names(pattern, name, fits):
 
 
 def test_constant_values_are_known():
-    assert all(map(constant, [0.5, [1, 2], {"cars": 1, "birds": 2}, "mean", True]))
-    assert not any(map(constant, [{"depth": [1, 2]}, [{"value": 1}], {"cars": {"depth": [0, 1]}, "birds": 1}]))
+    assert all(map(constant, [0.5, {"cars": 1, "birds": 2}, "mean", True]))
+    assert not any(map(constant, [{"depth": [1, 2]}, [1, 2], [{"value": 1}], {"cars": {"depth": [0, 1]}, "birds": 1}]))
 
 
 def test_every_filter_is_found_wherever_it_stands():

@@ -21,6 +21,8 @@ __all__ = [
     "request",
 ]
 
+_FLAGS = frozenset("out method base model models threads memory device resume force quiet json".split())
+
 RecipeArgument = Annotated[
     Path | None,
     typer.Argument(metavar="[RECIPE.yaml]", help="A recipe: Smelt's own or mergekit's YAML.", show_default=False),
@@ -43,6 +45,9 @@ def request(
 ) -> tuple[Any, dict[str, Any]]:
     """The positional argument and the keywords for `smelt.merge` and `smelt.plan`."""
     words = dict(_assignment(text) for text in sets or ())
+    reserved = sorted(words.keys() & _FLAGS)
+    if reserved:
+        raise RecipeError(f"--set {reserved[0]}: that is a flag of its own, --{reserved[0]}")
     if recipe is not None:
         if method or base or models:
             raise RecipeError("give either a recipe or --method, --base and --model, not both (--set changes a recipe)")

@@ -20,12 +20,15 @@ from smelt.engine.header import TensorInfo, encode_header
 from smelt.engine.plan import Item, Plan
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.ops.spectral import svd
+from smelt.pool.config import read_config
 from smelt.pool.layout import Layout
 from smelt.pool.modelpool import ModelPool
 
 __all__ = ["AdapterSink"]
 
 _ROUNDING = 1e-6
+_TRANSPOSED = ("gpt2", "openai-gpt", "imagegpt", "decision_transformer")
+"""Families whose linear layers are (in, out)."""
 
 
 class AdapterSink:
@@ -34,6 +37,10 @@ class AdapterSink:
     def __init__(self, plan: Plan, pool: ModelPool):
         if pool.base is None or plan.recipe.lora is None:
             raise RecipeError("`lora` writes changes from a base; add `base` to the pool")
+        if plan.layers:
+            raise RecipeError("`lora` cannot be combined with layer slices: the base has no such layers to adapt")
+        if (read_config(pool.base.folder) or {}).get("model_type") in _TRANSPOSED:
+            raise RecipeError("`lora`: this family stores its matrices transposed, which is not supported")
         self._base, self._base_ref, self._rank = pool.base, plan.recipe.pool.base, plan.recipe.lora
         self._whole: dict[str, Tensor] = {}
         self._lock = Lock()

@@ -18,7 +18,7 @@ from smelt.pool.chat_template import resolve_chat_template, with_chat_template
 from smelt.pool.config import read_config
 from smelt.pool.layout import Layout
 from smelt.pool.modelpool import BASE, ModelPool
-from smelt.pool.tokenizer_files import token_id_updates, tokenizer_files
+from smelt.pool.tokenizer_files import is_tokenizer_file, token_id_updates, tokenizer_files
 from smelt.pool.tokens import POLICIES, VocabularyPlan, plan_vocabulary
 from smelt.pool.vocabulary import Vocabulary
 from smelt.recipe.schema import Recipe
@@ -41,6 +41,7 @@ class Alignment:
         new = dict(files)
         folders = {name: source.folder for name, source in pool.all.items()}
         if self.vocabulary is not None and recipe.vocab != "refuse":
+            new = {name: content for name, content in new.items() if not is_tokenizer_file(name)}
             new |= tokenizer_files(self.vocabulary, folders)
             for name in ("config.json", "generation_config.json"):
                 if name in new:

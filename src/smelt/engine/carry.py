@@ -35,8 +35,7 @@ def carried_files(plan: Plan, folder: Path | None, dtype: str | None) -> dict[st
         return files
     for code in _custom_code(folder, config):
         files[code.name] = code
-    layers = next(iter(plan.layers.values()), None)
-    files["config.json"] = _json(updated_config(config, dtype=dtype, layers=layers))
+    files["config.json"] = _json(updated_config(config, dtype=dtype, layers=plan.layers))
     return files
 
 

@@ -38,6 +38,10 @@ def tensor_faults(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> list[str]:
                 missing.setdefault(name, []).append(key)
         if len(set(present.values())) > 1:
             faults.append(_shape_fault(draft.key, present))
+        kinds = {n: s.tensors[k].dtype for n, s, k in taps_of(pool, draft) if k in s.tensors}
+        if len({code in dtypes.FLOATS for code in kinds.values()}) > 1:
+            text = " but ".join(f"{code} in {name}" for name, code in kinds.items())
+            faults.append(f"{draft.key!r} is {text}; codes and numbers cannot be averaged (leave it out with `skip`)")
     for name, keys in missing.items():
         tied = [key for key in keys if key in pool.all[name].tied]
         if tied:
@@ -56,7 +60,8 @@ def tensor_faults(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> list[str]:
     used = {key for draft in drafts.items for key in (*draft.taps.values(), draft.base_key, draft.key)}
     for name, source in pool.all.items():
         tied_away = set(source.tied)
-        extra = [k for k in source.tensors if k not in used and k not in drafts.dropped and not left_out(recipe, k)]
+        unused = (k for k in source.tensors if k not in used and (name, k) not in drafts.dropped)
+        extra = [k for k in unused if not left_out(recipe, k)]
         extra = [k for k in extra if k not in tied_away]
         if extra:
             where = pool.reference_name

@@ -6,8 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from smelt.engine.blocks import Blocking
-from smelt.engine.execute import default_threads, work_memory
+from smelt.engine.limits import limits
 from smelt.engine.ready import Ready
 from smelt.engine.shards import lay_out
 from smelt.recipe.schema import parse_size
@@ -45,9 +44,7 @@ class PlanReport:
 def describe_plan(ready: Ready, threads: int | None = None) -> PlanReport:
     """Count everything that the plan knows."""
     plan = ready.plan
-    blocking = Blocking.for_device("cpu")
-    costs = sorted((work_memory(item, blocking) for item in plan.items), reverse=True)
-    work = sum(costs[: threads or default_threads()])
+    work = limits(plan, threads, None).peak
     return PlanReport(
         stages=list(plan.stage_names),
         models=list(plan.parents),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from smelt.errors import RecipeError
 from smelt.pool.layout import Layout, natural
-from smelt.pool.modelpool import ModelPool
+from smelt.pool.modelpool import BASE, ModelPool
 from smelt.recipe.schema import Recipe, Slice, StageCall
 from smelt.recipe.values import Spot, matches
 
@@ -34,11 +34,12 @@ class Draft:
 @dataclass(frozen=True)
 class Drafts:
     items: Sequence[Draft]
-    pipelines: Sequence[Sequence[StageCall]]
-    dropped: frozenset[str] = field(default_factory=frozenset)
-    """Names that slices leave out on purpose."""
+    pipelines: Sequence[tuple[Sequence[StageCall], tuple[str, ...]]]
+    """Each pipeline's stages and the models it merges."""
+    dropped: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+    """(model, tensor) that slices leave out on purpose."""
     layers: Mapping[str, list[int]] = field(default_factory=dict)
-    """For each sliced stack, the reference's block behind every output block."""
+    """For each sliced stack, the block of the base (else of the slice's first model) behind every output block."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +53,13 @@ class _Section:
 def draft(recipe: Recipe, pool: ModelPool) -> Drafts:
     """Work out every output tensor of a recipe from the names in the pool."""
     layout = Layout.of(pool.reference.tensors)
-    pipelines: list[Sequence[StageCall]] = []
+    pipelines: list[tuple[Sequence[StageCall], tuple[str, ...]]] = []
     items: list[Draft] = []
-    dropped: set[str] = set()
+    dropped: set[tuple[str, str]] = set()
     layers: dict[str, list[int]] = {}
     for section in _sections(recipe, pool):
         if section.slices is None:
-            pipelines.append(section.merge)
+            pipelines.append((section.merge, section.models))
             items += [_plain(key, section.models, layout, len(pipelines) - 1) for key in section.keys]
         else:
             sliced = _Sliced(section, pool, layout, pipelines)
@@ -75,7 +76,8 @@ def _sections(recipe: Recipe, pool: ModelPool) -> Iterable[_Section]:
         keys = tuple(key for key in left if any(matches(pattern, key) for pattern in part.keys))
         if not keys:
             raise RecipeError(f"the part {part.keys} matches no tensor that is left")
-        left = [key for key in left if key not in set(keys)]
+        taken = set(keys)
+        left = [key for key in left if key not in taken]
         models = tuple(part.models or pool.models)
         strangers = [name for name in models if name not in pool.models]
         if strangers:
@@ -94,7 +96,13 @@ def _plain(key: str, models: Sequence[str], layout: Layout, pipeline: int) -> Dr
 class _Sliced:
     """The output tensors of one section made of layer slices."""
 
-    def __init__(self, section: _Section, pool: ModelPool, layout: Layout, pipelines: list[Sequence[StageCall]]):
+    def __init__(
+        self,
+        section: _Section,
+        pool: ModelPool,
+        layout: Layout,
+        pipelines: list[tuple[Sequence[StageCall], tuple[str, ...]]],
+    ):
         self._pool = pool
         stack = Layout.of(section.keys).main_stack
         if stack is None:
@@ -102,13 +110,14 @@ class _Sliced:
                 "layer slices need a model with numbered blocks (model.layers.0...), and this one has none"
             )
         self.stack = stack
+        self._check_whole(section)
         slices = section.slices or []
         self._check(slices)
         self.items: list[Draft] = []
         self.reference_layers: list[int] = []
         total = sum(_length(s) for s in slices)
         for slice_ in slices:
-            pipelines.append(slice_.merge or section.merge)
+            pipelines.append((slice_.merge or section.merge, tuple(slice_.models)))
             self._blocks(slice_, len(pipelines) - 1, total)
         first, last = (len(pipelines) - len(slices), len(pipelines) - 1) if slices else (0, 0)
         for key in section.keys:
@@ -117,12 +126,29 @@ class _Sliced:
                 continue
             pipeline, models = (first, slices[0].models) if layout.before_blocks(key) else (last, slices[-1].models)
             self.items.append(_plain(key, list(models), layout, pipeline))
-        self.dropped = frozenset(
-            name
-            for source in pool.all.values()
-            for name in source.tensors
-            if (block := layout.block(name)) is not None and block[0] == stack
+        self.dropped = self._unused(slices)
+
+    def _unused(self, slices: Sequence[Slice]) -> frozenset[tuple[str, str]]:
+        """The tensors in blocks that no slice takes from their model: left out on purpose, as others are not."""
+        used: dict[str, set[int]] = {name: set() for name in self._pool.all}
+        for slice_ in slices:
+            for name, (start, stop) in slice_.models.items():
+                used[name].update(range(start, stop))
+            if BASE in used:
+                used[BASE].update(range(*(slice_.base or next(iter(slice_.models.values())))))
+        return frozenset(
+            (name, key)
+            for name, source in self._pool.all.items()
+            for key in source.tensors
+            if (block := Layout.block(key)) and block[0] == self.stack and block[1] not in used[name]
         )
+
+    def _check_whole(self, section: _Section) -> None:
+        held = set(section.keys)
+        for key in self._pool.reference.tensors:
+            block = Layout.block(key)
+            if block is not None and block[0] == self.stack and key not in held:
+                raise RecipeError(f"a part with slices must hold all of {self.stack}.*, and {key!r} is not in it")
 
     def _check(self, slices: Sequence[Slice]) -> None:
         for number, slice_ in enumerate(slices):

@@ -203,6 +203,8 @@ class Executor:
 
     def _load(self, item: Item, start: int, stop: int) -> Block:
         count, rows = stop - start, len(item.taps) + (item.base is not None)
+        if self._device.type == "cuda":
+            torch.cuda.current_stream().synchronize()  # the last block's copy must have left the buffer
         buffer = self._buffer("in", rows * count, torch.float32).view(rows, count)
         for row, tap in zip(buffer, self._all_taps(item), strict=True):
             tap.source.read(tap.key, start, row)

@@ -1,6 +1,6 @@
 """The manifest: what an output folder is made of and from, with a SHA-256 for every file. Written last.
 
-It holds no time and no path of the machine, so the same merge gives the same bytes.
+It holds no time and no path but those that the recipe names, so the same merge gives the same bytes.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ def already_made(folder: Path, recipe_hash: str, parents: Mapping[str, Mapping[s
         manifest = read_json(folder / MANIFEST)
         made_from = {name: parent["files"] for name, parent in manifest["parents"].items()}
         same = (manifest["smelt"], manifest["recipe_hash"], made_from) == (__version__, recipe_hash, parents)
+        same &= all((folder / name).stat().st_size == entry["bytes"] for name, entry in manifest["files"].items())
     except (OSError, CorruptFile, AttributeError, KeyError, TypeError):
         return False
     return same

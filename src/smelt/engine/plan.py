@@ -91,13 +91,12 @@ class Plan:
             for tap in ((item.base, *item.taps) if item.base else item.taps)
         )
 
-    @property
-    def fingerprint(self) -> str:
-        """Changes whenever a resumed run could not continue an earlier one: code, recipe, tensors, input files."""
+    def fingerprint(self, device: str) -> str:
+        """Changes whenever a resumed run could not continue an earlier one: code, device, recipe, tensors, inputs."""
         paths = {path for source in self.parents.values() for path in (*source.files, *_small_files(source.folder))}
         files = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(paths)]
         tensors = [(item.key, item.info.dtype, item.info.shape) for item in self.items]
-        return hashlib.sha256(json.dumps([__version__, self.recipe.hash, tensors, files]).encode()).hexdigest()
+        return hashlib.sha256(json.dumps([__version__, device, self.recipe.hash, tensors, files]).encode()).hexdigest()
 
 
 def _small_files(folder: Path | None) -> list[Path]:
@@ -119,6 +118,8 @@ def make_plan(recipe: Recipe, pool: ModelPool) -> Plan:
     items = tuple(builder.item(number, one) for number, one in enumerate(drafts.items))
     if builder.faults:
         raise IncompatibleModels(builder.faults)
+    if len({item.key for item in items}) != len(items):
+        raise RecipeError("two parts of the recipe make the same tensor")
     if not any(item.stages for item in items):
         raise RecipeError("nothing is left to merge: include, skip and the tensors' types leave only copies")
     names = tuple(dict.fromkeys(b.stage.name for stages_ in bound for b in stages_))
@@ -128,8 +129,8 @@ def make_plan(recipe: Recipe, pool: ModelPool) -> Plan:
 
 def _bind_all(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> tuple[list[list[BoundStage]], list[str]]:
     bound, notes = [], []
-    for calls in drafts.pipelines:
-        stages_, said = bind(calls, list(pool.models))
+    for calls, models in drafts.pipelines:
+        stages_, said = bind(calls, list(pool.models), models)
         bound.append(stages_)
         notes += said
     return bound, list(dict.fromkeys(notes))
@@ -161,7 +162,7 @@ def _left_behind(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> list[str]:
     made = {one.key for one in drafts.items}
     notes = []
     for name, source in pool.all.items():
-        unused = (key for key in source.tensors if key not in made and key not in drafts.dropped)
+        unused = (key for key in source.tensors if key not in made and (name, key) not in drafts.dropped)
         gone = [key for key in unused if left_out(recipe, key)]
         if gone:
             some = ", ".join(gone[:3]) + (" ..." if gone[3:] else "")
@@ -244,7 +245,11 @@ class _Builder:
                 name: resolve(parameter, b.values[name], one.spot, models)
                 for name, parameter in b.stage.parameters.items()
             }
+            self._check_fold(b, values)
             stage = b.stage
+            for name, parameter in stage.parameters.items():
+                if parameter.names_model and values[name] is not None and values[name] not in models:
+                    self.faults.append(f"{stage.name}.{name}: {values[name]!r} is not merged into {one.key!r}")
             low, high = stage.models
             if stage.kind == "method" and not low <= len(models) <= (high or len(models)):
                 wanted = f"exactly {low}" if low == high else f"at least {low}"
@@ -254,20 +259,17 @@ class _Builder:
                     continue
                 stage, values = _mean_of_deltas(stage, values, len(models))
             run.append(RunStage(stage, one.pipeline, position, values))
-            self._check_fold(b, values)
         return tuple(run)
 
     def _check_fold(self, b: BoundStage, values: Mapping[str, Any]) -> None:
-        if all(constant(value) for value in b.values.values()):
-            return
+        """Ask for the fold now: values that do not go together are refused here, not in the middle of the run."""
         fold = b.stage.fold_for(values)
-        if fold is not None and fold.scope == "model":
-            varying = [name for name, value in b.values.items() if not constant(value)]
-            fault = (
-                f"{b.stage.name} ranks over the whole model, so {', '.join(varying)} cannot vary from tensor to tensor"
+        varying = [name for name in b.stage.fold_parameters if not constant(b.values[name])]
+        if varying and fold is not None and fold.scope == "model":
+            raise RecipeError(
+                f"{b.stage.name} ranks over the whole model, so {', '.join(varying)} cannot vary by tensor; "
+                "rank within tensors instead (`trim: tensor`), or give one value"
             )
-            if fault not in self.faults:
-                self.faults.append(fault)
 
 
 def _mean_of_deltas(stage: Stage, values: Mapping[str, Any], models: int) -> tuple[Stage, dict[str, Any]]:

@@ -95,7 +95,7 @@ def make_ready(recipe: Recipe, pool: ModelPool) -> Ready:
     # An adapter's factors are taken from unrounded changes.
     unrounded = recipe.model_copy(update={"dtype": "float32"}) if recipe.lora else recipe
     plan = replace(make_plan(unrounded, alignment.pool), recipe=recipe)
-    faults = [] if recipe.config else _config_faults(recipe, pool)
+    faults = _config_faults(recipe, pool)
     if faults:
         raise IncompatibleModels(faults)
     plan = replace(plan, notes=(*plan.notes, *alignment.notes))
@@ -104,6 +104,15 @@ def make_ready(recipe: Recipe, pool: ModelPool) -> Ready:
 
 def _config_faults(recipe: Recipe, pool: ModelPool) -> list[str]:
     configs = {name: read_config(source.folder) for name, source in pool.all.items()}
+    quantised = [name for name, config in configs.items() if (config or {}).get("quantization_config")]
+    if quantised:
+        return [
+            f"{name} is quantised (its config.json has a quantization_config): its weights are codes, not numbers; "
+            "merge a dequantised copy"
+            for name in quantised
+        ]
+    if recipe.config:
+        return []
     sliced = bool(recipe.slices) or any(part.slices for part in recipe.parts)
     return [
         f"config.json differs: {difference}; write `config: NAME` to choose whose the output gets"

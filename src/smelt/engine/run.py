@@ -16,7 +16,7 @@ from smelt.engine.manifest import already_made
 from smelt.engine.progress import Progress
 from smelt.errors import CorruptFile, IncompatibleModels, NumericalError, OutputError, RecipeError
 from smelt.pool.modelpool import ModelPool, opened
-from smelt.recipe.schema import Recipe, parse_size
+from smelt.recipe.schema import Recipe
 
 if TYPE_CHECKING:
     import torch
@@ -75,8 +75,7 @@ def merge_to_memory(ready: Ready, options: Options) -> dict[str, torch.Tensor]:
     sink = MemorySink(ready.plan)
     _execute(ready.plan, sink, options)
     state = sink.state
-    for name, twin in ready.plan.tied.items():
-        state[name] = state[twin]
+    state |= {name: state[twin] for name, twin in ready.plan.tied.items() if twin in state}
     return state
 
 
@@ -121,7 +120,8 @@ def _write(ready: Ready, out: Path, options: Options, hashes: ParentHashes) -> i
     kept = f"what is finished is kept in {partial_folder(out)}"
     folder = None
     try:
-        folder = OutputFolder(out, plan.fingerprint, resume=options.resume, force=options.force)
+        kind = options.device.split(":")[0]
+        folder = OutputFolder(out, plan.fingerprint(kind), resume=options.resume, force=options.force)
         write = _write_adapter if plan.recipe.lora else _write_model
         write(ready, folder, out.name, options, hashes)
     except OSError as error:
@@ -173,31 +173,13 @@ def _write_adapter(ready: Ready, folder: OutputFolder, name: str, options: Optio
 
 
 def _execute(plan: Plan, sink: Any, options: Options, skip: Any = ()) -> None:
-    from smelt.engine.execute import Executor, default_threads
+    from smelt.engine.execute import Executor
+    from smelt.engine.limits import limits
 
-    threads = options.threads or default_threads()
-    memory = _budget(plan, options, threads)
+    device = _device(options.device)
+    bounds = limits(plan, options.threads, options.memory, device.split(":")[0])
     with Progress(options.quiet) as progress:
-        Executor(plan, sink, progress, threads=threads, memory=memory, device=_device(options.device)).run(skip)
-
-
-def _budget(plan: Plan, options: Options, threads: int) -> int:
-    """The bytes that work may take at once. Too small a limit for the largest tensor is refused."""
-    from smelt.engine.blocks import Blocking
-    from smelt.engine.execute import work_memory
-
-    blocking = Blocking.for_device(options.device.split(":")[0])
-    largest = max(plan.items, key=lambda item: work_memory(item, blocking))
-    needed = work_memory(largest, blocking)
-    if options.memory is None:
-        return max(2 * needed, 256 << 20)
-    limit = parse_size(options.memory)
-    if needed > limit:
-        raise RecipeError(
-            f"{largest.key!r} alone needs {needed / 1e6:.0f} MB of work memory, "
-            f"more than the limit of {limit / 1e6:.0f} MB"
-        )
-    return limit
+        Executor(plan, sink, progress, threads=bounds.threads, memory=bounds.memory, device=device).run(skip)
 
 
 def _device(name: str) -> str:

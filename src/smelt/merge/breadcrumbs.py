@@ -23,7 +23,7 @@ from smelt.ops.prune import keep_above, with_l1
 
 def _band(density: list[float], top: list[float], rescale: str) -> Fold:
     def ranks(row: int, count: int) -> list[int]:
-        kept = share(count, density[row])
+        kept = max(1, share(count, density[row]))
         dropped = min(share(count, top[row]), count - kept)
         return [dropped, dropped + kept]
 

@@ -129,8 +129,10 @@ class Stage:
         return tuple(names[2 if self.kind == "wrapper" else 1 :])
 
     @cached_property
-    def asks_fold(self) -> bool:
-        return any(name not in _GIVEN_BY_ENGINE for name in self.asks)
+    def fold_parameters(self) -> tuple[str, ...]:
+        """The parameters that decide what its fold gathers."""
+        wanted = inspect.signature(self.prepare).parameters if self.prepare else {}
+        return tuple(name for name in self.parameters if name in wanted)
 
     @property
     def doc(self) -> str:

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from smelt.errors import RecipeError
 from smelt.merge.method import PerModel, Stack, merge_method
-from smelt.ops.geometry import weighted_sum
+from smelt.ops.geometry import check_weights, weighted_sum
 
 
 @merge_method(
     "task_arithmetic",
     paper="2212.04089",
+    prepare=check_weights,
     exempt={"copies": "a sum of n equal changes is n changes, by definition"},
 )
 def task_arithmetic(
     deltas: Stack, *, scale: float = 0.3, weights: PerModel[float] = 1.0, normalize: bool = False
 ) -> Tensor:
-    total = float(weights.sum()) if normalize else 1.0
-    if abs(total) < 1e-12:
-        raise RecipeError("the weights sum to zero, so their mean does not exist; set normalize: false for the sum")
-    return weighted_sum(deltas, weights * (scale / total))
+    return weighted_sum(deltas, (weights / weights.sum() if normalize else weights) * scale)

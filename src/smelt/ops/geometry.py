@@ -13,10 +13,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from smelt.errors import NumericalError
+from smelt.errors import NumericalError, RecipeError
 from smelt.ops.block import Block, Stack
 
 __all__ = [
+    "check_weights",
     "gram",
     "karcher_weights",
     "mean_of_present",
@@ -39,6 +40,12 @@ def weighted_sum(stack: Stack, weights: Tensor | Sequence[float]) -> Tensor:
     for row, weight in zip(stack[1:], rest, strict=True):
         out.add_(row, alpha=weight)
     return out
+
+
+def check_weights(weights: Sequence[float], normalize: bool) -> None:
+    """Refuse weights that sum to zero where they are to be divided by their sum."""
+    if normalize and abs(sum(weights)) < 1e-12:
+        raise RecipeError("the weights sum to zero, so their mean does not exist; set normalize: false for the sum")
 
 
 def total(stack: Stack) -> Tensor:

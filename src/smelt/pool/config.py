@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.engine.folder import read_json
+from smelt.errors import RecipeError
 
 __all__ = ["config_differences", "read_config", "updated_config"]
 
@@ -19,7 +20,7 @@ _HARMLESS = frozenset(
     " transformers_version unk_token_id use_cache vocab_size attention_dropout attention_probs_dropout_prob dropout"
     " hidden_dropout hidden_dropout_prob embd_pdrop resid_pdrop attn_pdrop classifier_dropout output_attentions"
     " output_hidden_states return_dict task_specific_params tokenizer_class unsloth_version unsloth_fixed"
-    " quantization_config _commit_hash license sep_token_id cls_token_id".split()
+    " _commit_hash license sep_token_id cls_token_id".split()
 )
 _LAYER_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 
@@ -60,35 +61,40 @@ def _unequal(
 
 
 def updated_config(
-    config: Mapping[str, Any], *, dtype: str | None, layers: Sequence[int] | None, vocab_size: int | None = None
+    config: Mapping[str, Any], *, dtype: str | None, layers: Mapping[str, Sequence[int]] | None = None
 ) -> dict[str, Any]:
-    """The output's config: its dtype, its number of layers after slicing, its vocabulary."""
+    """The output's config: its dtype, and its number of layers where stacks were sliced ({stack: source blocks})."""
     new: dict[str, Any] = copy.deepcopy(dict(config))
     for section in _sections(new):
         if dtype:
             present = [key for key in ("dtype", "torch_dtype") if section.get(key) is not None]
             for key in present or (["dtype"] if section is new else []):
                 section[key] = dtype
-        if vocab_size is not None and "vocab_size" in section:
-            section["vocab_size"] = vocab_size
-    if layers is not None:
-        _set_layers(new, layers)
+    for stack, blocks in (layers or {}).items():
+        _set_layers(_section_of(new, stack), blocks)
     return new
 
 
-def _set_layers(config: dict[str, Any], layers: Sequence[int]) -> None:
-    """The language model's section counts the sliced layers; a list with an entry per layer is cut along."""
-    for section in _sections(config):
-        count = next((section[key] for key in _LAYER_COUNTS if isinstance(section.get(key), int)), None)
-        if count is None or max(layers) >= count:
-            continue
-        for key in _LAYER_COUNTS:
-            if key in section:
-                section[key] = len(layers)
-        for key, value in section.items():
-            if isinstance(value, list) and len(value) == count and key.startswith("layer"):
-                section[key] = [value[i] for i in layers]
-        return
+def _section_of(config: dict[str, Any], stack: str) -> dict[str, Any]:
+    """The part of a config that counts the layers of a stack, judged by the stack's name."""
+    tower = "vision" if "vision" in stack or "visual" in stack else "text"
+    for key, section in config.items():
+        if key.endswith("_config") and tower in key and isinstance(section, dict):
+            return _section_of(section, stack)
+    if any(key in config for key in _LAYER_COUNTS):
+        return config
+    raise RecipeError(f"config.json does not say how many layers {stack} has, so it cannot be sliced")
+
+
+def _set_layers(section: dict[str, Any], blocks: Sequence[int]) -> None:
+    """Count the sliced layers; a list with an entry per layer is cut along, as far as it reaches."""
+    count = next(section[key] for key in _LAYER_COUNTS if key in section)
+    for key in _LAYER_COUNTS:
+        if key in section:
+            section[key] = len(blocks)
+    for key, value in section.items():
+        if isinstance(value, list) and len(value) == count and key.startswith("layer"):
+            section[key] = [value[min(block, count - 1)] for block in blocks]
 
 
 def _sections(config: dict[str, Any]) -> list[dict[str, Any]]:

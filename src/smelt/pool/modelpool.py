@@ -38,10 +38,6 @@ class ModelPool:
         """Every model by name, the base first."""
         return ({BASE: self.base} if self.base else {}) | dict(self.models)
 
-    def close(self) -> None:
-        for source in self.all.values():
-            source.close()
-
 
 @contextmanager
 def opened(pool: Pool, *, relative_to: Path | None = None, allow_pickle: bool = False) -> Iterator[ModelPool]:

@@ -7,6 +7,7 @@ tokenizer.json is carried over to the plan's tokens and the files that would con
 
 from __future__ import annotations
 
+import fnmatch
 import json
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
@@ -22,7 +23,7 @@ from smelt.pool.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from smelt.pool.tokens import VocabularyPlan
 
-__all__ = ["token_id_updates", "tokenizer_files"]
+__all__ = ["is_tokenizer_file", "token_id_updates", "tokenizer_files"]
 
 _SETTINGS = ("tokenizer_config.json", "special_tokens_map.json")
 _TEMPLATES = ("chat_template.jinja", "chat_template.json", "additional_chat_templates/*.jinja")
@@ -35,6 +36,11 @@ _FILES = (
 )
 _ID_KEYS = ("_token_id", "_token_index", "_token_ids", "suppress_tokens")
 _FLAGS = ("content", "lstrip", "normalized", "rstrip", "single_word", "special")
+
+
+def is_tokenizer_file(name: str) -> bool:
+    """Whether a file of a model folder belongs to its tokenizer."""
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in _FILES)
 
 
 def tokenizer_files(plan: VocabularyPlan, folders: Mapping[str, Path | None]) -> dict[str, bytes | Path]:

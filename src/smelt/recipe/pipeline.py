@@ -10,7 +10,7 @@ from smelt.errors import RecipeError, unknown
 from smelt.merge import Stage, stages
 from smelt.merge.aliases import ALIASES
 from smelt.recipe.schema import StageCall
-from smelt.recipe.values import check
+from smelt.recipe.values import check, normalized
 
 __all__ = ["BoundStage", "bind", "describe"]
 
@@ -23,8 +23,14 @@ class BoundStage:
     values: Mapping[str, Any]
 
 
-def bind(calls: Sequence[StageCall], models: Sequence[str]) -> tuple[list[BoundStage], list[str]]:
-    """The pipeline that runs, and notes on what aliases became. Raises RecipeError with every fault."""
+def bind(
+    calls: Sequence[StageCall], pool: Sequence[str], models: Sequence[str] | None = None
+) -> tuple[list[BoundStage], list[str]]:
+    """The pipeline that runs, and notes on what aliases became. Raises RecipeError with every fault.
+
+    `models` are those of the pool that the pipeline merges; all of them by default.
+    """
+    models = pool if models is None else models
     faults: list[str] = []
     notes: list[str] = []
     bound: list[BoundStage] = []
@@ -39,9 +45,11 @@ def bind(calls: Sequence[StageCall], models: Sequence[str]) -> tuple[list[BoundS
             continue
         for name, given in composition:
             stage = stages[name]
-            faults.extend(check(stage, given, models))
+            found = check(stage, given, pool, models)
+            faults.extend(found)
             defaults = {p.name: p.default for p in stage.parameters.values() if not p.required}
-            bound.append(BoundStage(stage, defaults | given))
+            values = given if found else {n: normalized(stage.parameters[n], v, pool) for n, v in given.items()}
+            bound.append(BoundStage(stage, defaults | values))
     if not faults:
         faults.extend(_order_faults(bound))
     if faults:

@@ -164,10 +164,16 @@ class Recipe(_Strict):
     @property
     def hash(self) -> str:
         """SHA-256 of what the recipe says. The order of keys does not matter, the order of models does."""
-        data = self.dump()
-        data["pool"]["models"] = list(self.pool.models.items())
-        text = json.dumps(data, sort_keys=True, separators=(",", ":"))
+        text = json.dumps(_ordered(self.dump()), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _ordered(value: Any, name: str = "") -> Any:
+    """The same data with tables whose order means something (models, tokens) as lists of pairs."""
+    if isinstance(value, Mapping):
+        pairs = {key: _ordered(inner, key) for key, inner in value.items()}
+        return list(pairs.items()) if name in ("models", "tokens") else pairs
+    return [_ordered(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def parse_size(text: str | int) -> int:

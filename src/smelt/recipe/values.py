@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from smelt.merge import Stage
     from smelt.merge.method import Parameter
 
-__all__ = ["Spot", "check", "constant", "matches", "patterns_in", "resolve"]
+__all__ = ["Spot", "check", "constant", "matches", "normalized", "patterns_in", "resolve"]
 
 
 @lru_cache(maxsize=4096)
@@ -40,8 +40,14 @@ def matches(pattern: str, name: str) -> bool:
     return _compiled(pattern).match(name) is not None
 
 
-def check(stage: Stage, given: Mapping[str, Any], models: Sequence[str]) -> list[str]:
-    """Every fault in a stage's parameters: unknown names, missing ones, values that their type refuses."""
+def check(
+    stage: Stage, given: Mapping[str, Any], pool: Sequence[str], models: Sequence[str] | None = None
+) -> list[str]:
+    """Every fault in a stage's parameters: unknown names, missing ones, values that their type refuses.
+
+    `models` are those of the pool that the stage merges; all of them by default.
+    """
+    models = pool if models is None else models
     faults = []
     for name in given:
         if name not in stage.parameters:
@@ -55,7 +61,7 @@ def check(stage: Stage, given: Mapping[str, Any], models: Sequence[str]) -> list
                 faults.append(f"{stage.name} needs a value for {parameter.name!r}")
             continue
         try:
-            for leaf in _leaves(parameter, given[parameter.name], models):
+            for leaf in _leaves(parameter, given[parameter.name], pool, models):
                 parameter.adapter.validate_python(leaf)
                 if parameter.names_model and leaf is not None and leaf not in models:
                     raise RecipeError(unknown("model", str(leaf), models))
@@ -78,11 +84,16 @@ class Spot:
     """What the tensor is called in a model, where that differs (layer slices)."""
 
 
+def normalized(parameter: Parameter, value: Any, pool: Sequence[str]) -> Any:
+    """The one spelling that the rest of the code knows: lists over depth as tables, lists per model by name."""
+    if not _is_gradient_list(value):
+        return value
+    return dict(zip(pool, value, strict=True)) if parameter.per_model else {"depth": list(value)}
+
+
 def resolve(parameter: Parameter, value: Any, spot: Spot, models: Sequence[str]) -> Any:
     """The value at one tensor: a scalar, or a list with one per model."""
     if not parameter.per_model:
-        if _is_gradient_list(value):
-            value = {"depth": value}
         return parameter.adapter.validate_python(_at(value, spot))
     per_model = _by_model(value, models)
     spots = {model: replace(spot, name=spot.names.get(model, spot.name)) if spot.names else spot for model in models}
@@ -93,7 +104,7 @@ def constant(value: Any) -> bool:
     """Whether a value is the same at every tensor."""
     if isinstance(value, Mapping):
         return "depth" not in value and all(constant(v) for v in value.values())
-    return not isinstance(value, list | tuple) or all(isinstance(v, int | float) for v in value)
+    return not isinstance(value, list | tuple)
 
 
 def patterns_in(value: Any) -> Iterator[str]:
@@ -124,26 +135,22 @@ def _by_model(value: Any, models: Sequence[str]) -> dict[str, Any]:
         if missing:
             raise RecipeError(f"no value for {', '.join(map(repr, missing))}; name every model, or give one number")
         return {model: value[model] for model in models}
-    if _is_gradient_list(value):
-        if len(value) != len(models):
-            raise RecipeError(
-                f"a list gives one value per model ({len(models)}), got {len(value)}; "
-                "values over depth are written {depth: [...]}"
-            )
-        return dict(zip(models, value, strict=True))
     return dict.fromkeys(models, value)
 
 
-def _leaves(parameter: Parameter, value: Any, models: Sequence[str]) -> Iterator[Any]:
+def _leaves(parameter: Parameter, value: Any, pool: Sequence[str], models: Sequence[str]) -> Iterator[Any]:
     """Every scalar that a value can resolve to, so that each is validated; refuses malformed structure."""
+    if parameter.per_model and _is_gradient_list(value) and len(value) != len(pool):
+        raise RecipeError(
+            f"a list gives one value per model ({len(pool)}), got {len(value)}; "
+            "values over depth are written {depth: [...]}"
+        )
     if parameter.per_model and isinstance(value, Mapping) and not value.keys() & {"depth", "value", "filter"}:
-        strangers = [name for name in value if name not in models]
+        strangers = [name for name in value if name not in pool]
         if strangers:
-            raise RecipeError(unknown("model", str(strangers[0]), models))
-    values = _by_model(value, models).values() if parameter.per_model else [value]
-    for inner in values:
-        if not parameter.per_model and _is_gradient_list(inner):
-            inner = {"depth": inner}
+            raise RecipeError(unknown("model", str(strangers[0]), pool))
+    value = normalized(parameter, value, pool)
+    for inner in _by_model(value, models).values() if parameter.per_model else [value]:
         yield from _scalars(inner)
 
 

@@ -1,0 +1,45 @@
+"""How many threads work at once, and how much memory that takes: the same for a run and for its plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from smelt.engine.blocks import Blocking
+from smelt.engine.execute import default_threads, work_memory
+from smelt.engine.plan import Plan
+from smelt.errors import RecipeError
+from smelt.recipe.schema import parse_size
+
+__all__ = ["Limits", "limits"]
+
+_USUAL = 320 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run may use."""
+
+    threads: int
+    memory: int
+    largest: int
+    """Bytes that work on the largest piece takes."""
+
+    @property
+    def peak(self) -> int:
+        """Bytes of work memory when every thread has the largest piece, or as many threads as may."""
+        return min(self.memory, self.threads * self.largest)
+
+
+def limits(plan: Plan, threads: int | None, memory: int | str | None, device: str = "cpu") -> Limits:
+    """Threads as asked for, but no more than fit: by default within 320 MB, or twice the largest matrix."""
+    blocking = Blocking.for_device(device)
+    item = max(plan.items, key=lambda one: work_memory(one, blocking))
+    largest = max(1, work_memory(item, blocking))
+    limit = max(2 * largest, _USUAL) if memory is None else parse_size(memory)
+    if largest > limit:
+        raise RecipeError(
+            f"{item.key!r} alone needs {largest / 1e6:.0f} MB of work memory, "
+            f"more than the limit of {limit / 1e6:.0f} MB"
+        )
+    wanted = threads or default_threads()
+    return Limits(wanted if device == "cuda" else max(1, min(wanted, limit // largest)), limit, largest)

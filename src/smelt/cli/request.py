@@ -25,7 +25,7 @@ _FLAGS = frozenset("out method base model models threads memory device resume fo
 
 RecipeArgument = Annotated[
     Path | None,
-    typer.Argument(metavar="[RECIPE.yaml]", help="A recipe: Smelt's own or mergekit's YAML.", show_default=False),
+    typer.Argument(metavar="RECIPE.yaml", help="A recipe: Smelt's own or mergekit's YAML.", show_default=False),
 ]
 MethodOption = Annotated[str | None, typer.Option("-m", "--method", help="A merge method (see `smelt methods`).")]
 BaseOption = Annotated[str | None, typer.Option("--base", help="The model the others were fine-tuned from.")]

@@ -97,7 +97,7 @@ def _request(
             raise RecipeError(
                 "a recipe already says what to merge and how; give either a recipe or models and a method"
             )
-        return read_recipe(models, words)
+        return *read_recipe(models, words), None
     named = _named(models)
     memory = [m for m in (base, *named.values()) if m is not None and not isinstance(m, str | Path)]
     if memory and len(memory) < len(named) + (base is not None):

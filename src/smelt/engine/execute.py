@@ -21,7 +21,7 @@ from smelt.engine import dtype as dtypes
 from smelt.engine.blocks import Blocking, Span, stack_shape
 from smelt.engine.memory import keep_pages
 from smelt.engine.pipeline import Pipeline
-from smelt.engine.plan import Item, Plan, Tap
+from smelt.engine.plan import Item, Plan
 from smelt.engine.schedule import Batch, InOrder, Program, run_programs
 from smelt.errors import NumericalError
 from smelt.ops.block import Block, Place
@@ -75,7 +75,7 @@ class Executor:
         try:
             self._fold_models(pool)
             todo = [item for item in self._plan.items if item.key not in skip]
-            self._watcher.begin("merging", sum(_bytes_in(item) for item in todo))
+            self._watcher.begin("merging", sum(item.bytes_in for item in todo))
             self._drive(pool, todo, self._merge_item, lambda number, _: self._sink.done(todo[number]))
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -121,7 +121,7 @@ class Executor:
         index_of = {item.key: index for item, index in members}
         name = items[0].stages[members[0][1]].stage.name
         while fold.wants_pass:
-            self._watcher.begin(f"measuring for {name}", sum(map(_bytes_in, items)))
+            self._watcher.begin(f"measuring for {name}", sum(item.bytes_in for item in items))
             joined = InOrder(fold.join)
             self._drive(pool, items, lambda item: self._measure_item(item, index_of[item.key], fold), joined.add)
             fold.absorb(joined.total)
@@ -163,7 +163,7 @@ class Executor:
             part = fold.look(self._pipeline.before(item, index, block, folds))
             total = part if total is None else fold.join(total, part)
             if watched:
-                self._watcher.advance(_bytes_in(item) * (stop - start) // item.info.count)
+                self._watcher.advance(item.bytes_in * (stop - start) // item.info.count)
         return total
 
     def _merge(self, item: Item, folds: dict[int, Fold], span: Span) -> None:
@@ -175,7 +175,7 @@ class Executor:
             if not math.isfinite(float(out.sum(dtype=torch.float32))):
                 self._refuse_result(item, block, out)
             self._sink.write(item, start, out)
-            self._watcher.advance(_bytes_in(item) * (stop - start) // item.info.count)
+            self._watcher.advance(item.bytes_in * (stop - start) // item.info.count)
 
     def _copy(self, item: Item, span: Span) -> None:
         assert item.base is not None
@@ -185,7 +185,7 @@ class Executor:
             if item.info.dtype != item.base.source.tensors[item.base.key].dtype:
                 self._check_copy(item, start, out)
             self._sink.write(item, start, out)
-            self._watcher.advance(_bytes_in(item) * (stop - start) // item.info.count)
+            self._watcher.advance(item.bytes_in * (stop - start) // item.info.count)
 
     def _check_copy(self, item: Item, start: int, out: Tensor) -> None:
         """A copy in a smaller format must not turn a large number into infinity."""
@@ -202,11 +202,11 @@ class Executor:
             )
 
     def _load(self, item: Item, start: int, stop: int) -> Block:
-        count, rows = stop - start, len(item.taps) + (item.base is not None)
+        count, rows = stop - start, len(item.all_taps)
         if self._device.type == "cuda":
             torch.cuda.current_stream().synchronize()  # the last block's copy must have left the buffer
         buffer = self._buffer("in", rows * count, torch.float32).view(rows, count)
-        for row, tap in zip(buffer, self._all_taps(item), strict=True):
+        for row, tap in zip(buffer, item.all_taps, strict=True):
             tap.source.read(tap.key, start, row)
         if not math.isfinite(float(buffer.sum())):
             self._refuse_input(item, buffer, start)
@@ -216,10 +216,6 @@ class Executor:
         shape = stack_shape(item, place)
         base = values[-1].view(shape) if item.base is not None else None
         return Block(values[: len(item.taps)].view(-1, *shape), base, place)
-
-    @staticmethod
-    def _all_taps(item: Item) -> tuple[Tap, ...]:
-        return (*item.taps, item.base) if item.base is not None else item.taps
 
     def _buffer(self, name: str, count: int, dtype: torch.dtype) -> Tensor:
         """A thread's own buffer, re-used from block to block: a fresh page costs more than the arithmetic on it."""
@@ -232,7 +228,7 @@ class Executor:
         return buffer[:count]
 
     def _refuse_input(self, item: Item, buffer: Tensor, start: int) -> None:
-        for row, tap in zip(buffer, self._all_taps(item), strict=True):
+        for row, tap in zip(buffer, item.all_taps, strict=True):
             bad = (~torch.isfinite(row)).nonzero()
             if len(bad):
                 index, value = start + int(bad[0]), float(row[int(bad[0])])
@@ -265,8 +261,3 @@ def work_memory(item: Item, blocking: Blocking) -> int:
     if item.unit in ("tensor", "matrix"):
         return 4 * item.info.count * rows * 6
     return 4 * min(blocking.block(item), item.info.count) * rows * 3
-
-
-def _bytes_in(item: Item) -> int:
-    taps = (*item.taps, item.base) if item.base is not None else item.taps
-    return sum(tap.source.tensors[tap.key].nbytes for tap in taps)

@@ -57,20 +57,18 @@ class Pipeline:
             merged = _to_space(state.merged, state.merged_space, "delta", block.base)
             args = self._asked(run, block, folds)
             merged = stage.function(merged, deltas, *args, **self._keywords(run, deltas))
-            return replace_state(state, stack=deltas, space="delta", merged=merged, merged_space="delta")
+            return state.become(stack=deltas, space="delta", merged=merged, merged_space="delta")
         stack = state.stack_in(space)
         result = stage.function(stack, *self._asked(run, block, folds), **self._keywords(run, stack))
         if stage.kind == "method":
             if state.back is not None:
                 function, basis, stack = state.back
-                return replace_state(
-                    state, stack=stack, space="delta", merged=function(result, basis), merged_space="delta"
-                )
-            return replace_state(state, stack=stack, space=space, merged=result, merged_space=space)
+                return state.become(stack=stack, space="delta", merged=function(result, basis), merged_space="delta")
+            return state.become(stack=stack, space=space, merged=result, merged_space=space)
         if stage.kind == "basis":
             coordinates, basis = result
-            return replace_state(state, stack=coordinates, space="delta", back=(stage.back, basis, stack))
-        return replace_state(state, stack=result, space="delta")
+            return state.become(stack=coordinates, space="delta", back=(stage.back, basis, stack))
+        return state.become(stack=result, space="delta")
 
     def _random(self, run: RunStage, block: Block) -> PlaceRandom:
         return PlaceRandom(self._seed, run.position, block.place)
@@ -117,6 +115,12 @@ class _State:
         self.merged_space: Space = "weight"
         self.back: tuple[Any, Any, Tensor] | None = None
 
+    def become(self, **changes: Any) -> _State:
+        """Take on new values; the state belongs to one block's run alone."""
+        for name, value in changes.items():
+            setattr(self, name, value)
+        return self
+
     def stack_in(self, space: Space) -> Tensor:
         """The stack as weights or as deltas. The block's own stack is turned into deltas where it lies: it is read
         for this run alone, and a second one would fall out of the cache.
@@ -125,12 +129,6 @@ class _State:
             assert self.block.base is not None
             return self.stack.sub_(self.block.base)
         return _to_space(self.stack, self.space, space, self.block.base)
-
-
-def replace_state(state: _State, **changes: Any) -> _State:
-    for name, value in changes.items():
-        setattr(state, name, value)
-    return state
 
 
 def _wanted(run: RunStage, state: _State) -> Space:

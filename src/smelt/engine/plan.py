@@ -65,6 +65,16 @@ class Item:
     def copied(self) -> bool:
         return not self.stages
 
+    @property
+    def all_taps(self) -> tuple[Tap, ...]:
+        """The models' tensors, and the base's last where it is read too."""
+        return (*self.taps, self.base) if self.base is not None else self.taps
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes that one pass over its inputs reads."""
+        return sum(tap.source.tensors[tap.key].nbytes for tap in self.all_taps)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -85,11 +95,7 @@ class Plan:
     @property
     def bytes_in(self) -> int:
         """Bytes that one pass over the inputs reads."""
-        return sum(
-            tap.source.tensors[tap.key].nbytes
-            for item in self.items
-            for tap in ((item.base, *item.taps) if item.base else item.taps)
-        )
+        return sum(item.bytes_in for item in self.items)
 
     def fingerprint(self, device: str) -> str:
         """Changes whenever a resumed run could not continue an earlier one: code, device, recipe, tensors, inputs."""

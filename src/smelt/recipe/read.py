@@ -14,7 +14,7 @@ __all__ = ["read_recipe"]
 
 def read_recipe(
     source: Recipe | str | Path | Mapping[str, Any], changes: Mapping[str, Any] | None = None
-) -> tuple[Recipe, Path | None, None]:
+) -> tuple[Recipe, Path | None]:
     """The recipe and the folder that its relative paths start from."""
     relative_to = None
     if isinstance(source, Recipe):
@@ -31,7 +31,7 @@ def read_recipe(
         data = from_mergekit(data)
     if changes:
         data = {**data, **changes}
-    return Recipe.parse(data), relative_to, None
+    return Recipe.parse(data), relative_to
 
 
 def _load(path: Path) -> Any:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from smelt.api import merge, methods, plan, verify
+    from smelt.bench.loop import bench
+    from smelt.engine.packs import pack, unpack
     from smelt.errors import (
         CorruptFile,
         IncompatibleModels,
@@ -15,7 +17,13 @@ if TYPE_CHECKING:
         RecipeError,
         SmeltError,
     )
+    from smelt.evaluate.call import evaluate
+    from smelt.evaluate.find import tasks
+    from smelt.experiment import run
+    from smelt.pool.listing import models
+    from smelt.pool.modelpool import ModelPool
     from smelt.recipe.schema import Recipe
+    from smelt.report.write import report
 
 __version__ = "0.1.0"
 
@@ -23,19 +31,39 @@ __all__ = [
     "CorruptFile",
     "IncompatibleModels",
     "MissingExtra",
+    "ModelPool",
     "NumericalError",
     "OutputError",
     "Recipe",
     "RecipeError",
     "SmeltError",
     "__version__",
+    "bench",
+    "evaluate",
     "merge",
     "methods",
+    "models",
+    "pack",
     "plan",
+    "report",
+    "run",
+    "tasks",
+    "unpack",
     "verify",
 ]
 
-_HOME = dict.fromkeys(("merge", "methods", "plan", "verify"), "smelt.api") | {"Recipe": "smelt.recipe.schema"}
+_HOME = {
+    **dict.fromkeys(("merge", "methods", "plan", "verify"), "smelt.api"),
+    **dict.fromkeys(("pack", "unpack"), "smelt.engine.packs"),
+    "ModelPool": "smelt.pool.modelpool",
+    "Recipe": "smelt.recipe.schema",
+    "bench": "smelt.bench.loop",
+    "evaluate": "smelt.evaluate.call",
+    "models": "smelt.pool.listing",
+    "report": "smelt.report.write",
+    "run": "smelt.experiment",
+    "tasks": "smelt.evaluate.find",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -39,9 +39,9 @@ class IncompatibleModels(SmeltError):
 
     exit_code = 2
 
-    def __init__(self, faults: Iterable[str]):
+    def __init__(self, faults: Iterable[str], cannot: str = "be merged"):
         self.faults = tuple(faults)
-        head = "the models cannot be merged:" if len(self.faults) > 1 else "the models cannot be merged: "
+        head = f"the models cannot {cannot}:" + ("" if len(self.faults) > 1 else " ")
         body = "".join(f"\n  - {fault}" for fault in self.faults) if len(self.faults) > 1 else self.faults[0]
         super().__init__(head + body)
 

@@ -44,15 +44,12 @@ print("LOADED", *[m for m in ("torch", "numpy", "transformers", "huggingface_hub
     assert ran.stdout.splitlines()[-1].split() == ["LOADED"]
 
 
-@pytest.mark.parametrize("name", ["merge", "plan", "methods", "verify"])
+@pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_a_command_is_a_documented_public_function(name):
-    assert name in smelt.__all__
-    assert inspect.getdoc(getattr(smelt, name))
+    public = {"eval": "evaluate"}.get(name, name)  # `eval` is a word of Python's
+    assert public in smelt.__all__
+    assert inspect.getdoc(getattr(smelt, public))
     assert inspect.getdoc(COMMANDS[name])
-
-
-def test_every_command_is_tried_above():
-    assert COMMANDS.keys() <= set(smelt.__all__)
 
 
 def test_the_flags_of_merge_are_the_words_of_the_function_and_the_recipe():

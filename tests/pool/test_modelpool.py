@@ -2,9 +2,9 @@
 
 import pytest
 
-from checkpoints import state, write_model
+from checkpoints import state, write_model, write_yaml
 from smelt.errors import RecipeError
-from smelt.pool.modelpool import opened
+from smelt.pool.modelpool import ModelPool, opened
 from smelt.recipe.schema import Pool
 
 
@@ -62,3 +62,55 @@ def test_relative_references_start_at_the_recipes_folder(tmp_path):
     write_model(tmp_path / "cars", state())
     with opened(Pool(models={"cars": "cars"}), relative_to=tmp_path) as models:
         assert models.reference.folder == tmp_path / "cars"
+
+
+def test_a_pool_cannot_be_changed(pool):
+    with opened(pool) as models:
+        with pytest.raises(TypeError):
+            models.models["more"] = models.reference
+        with pytest.raises(AttributeError):
+            models.base = None
+
+
+def test_a_change_of_the_table_it_was_made_from_does_not_reach_it(pool):
+    with opened(pool) as models:
+        table = dict(models.models)
+        copy = ModelPool(models.base, table)
+        table.clear()
+        assert list(copy.models) == ["cars", "birds"]
+
+
+@pytest.mark.parametrize("under", ["", "pool"])
+def test_a_pool_is_read_from_a_file_with_paths_relative_to_it(two, tmp_path, under):
+    content = {"base": "models/base", "models": {"b": "models/birds", "c": "models/cars"}}
+    file = write_yaml(tmp_path / "pool.yaml", {under: content, "merge": "average"} if under else content)
+    with ModelPool.open(file) as models:
+        assert list(models.all) == ["base", "b", "c"]
+        assert models.base.folder == two[0]
+
+
+def test_a_pool_is_made_in_python_from_a_table_or_a_list(two):
+    base, cars, birds = map(str, two)
+    with ModelPool.open({"b": birds, "c": cars}, base=base) as models:
+        assert list(models.all) == ["base", "b", "c"]
+    with ModelPool.open([cars, birds]) as models:
+        assert (list(models.models), models.base) == (["cars", "birds"], None)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"base": "x", "modls": ["y"]}, r"no key under 'pool' named 'modls' \(did you mean 'models'\?\)"),
+        ({"base": "x"}, r"pool\.models is missing"),
+        (["x"], "a pool is a table with `base` and `models`, got list"),
+        ("base: x\nbase: y\n", "the key 'base' stands twice"),
+    ],
+)
+def test_a_file_that_is_no_pool_is_refused_in_words(tmp_path, content, said):
+    with pytest.raises(RecipeError, match=said):
+        ModelPool.open(write_yaml(tmp_path / "pool.yaml", content))
+
+
+def test_a_file_that_is_not_there_is_refused_as_a_pool(tmp_path):
+    with pytest.raises(RecipeError, match=r"no pool at .*ghost\.yaml"):
+        ModelPool.open(tmp_path / "ghost.yaml")

@@ -21,6 +21,8 @@ from smelt.pool.refs import open_ref, ref_name
         ("hf:org/cars@v2", "cars"),
         ("cars.safetensors", "cars"),
         ("x/cars.gguf", "cars"),
+        ("zoo:clip-tiny-photos", "clip-tiny-photos"),
+        ("zoo:clip-tiny+dir:birds-lora", "clip-tiny+birds-lora"),
         ("dir:base+dir:birds-lora", "base+birds-lora"),
     ],
 )

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from smelt import __version__
-from smelt.cli import merge, methods, plan, verify
+from smelt.cli import analyse, bench, eval, merge, methods, models, pack, plan, report, tasks, unpack, verify  # noqa: A004
+from smelt.cli import run as run_
 from smelt.errors import SmeltError
 
 __all__ = ["app", "run"]
@@ -25,6 +26,15 @@ app = typer.Typer(
 app.command("merge")(merge.merge)
 app.command("plan")(plan.plan)
 app.command("methods")(methods.methods)
+app.command("run")(run_.run)
+app.command("eval")(eval.evaluate)
+app.command("bench")(bench.bench)
+app.command("report")(report.report)
+app.command("pack")(pack.pack)
+app.command("unpack")(unpack.unpack)
+app.command("models")(models.models)
+app.command("tasks")(tasks.tasks)
+app.add_typer(analyse.app, name="analyse")
 app.command("verify")(verify.verify)
 
 

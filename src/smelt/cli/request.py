@@ -18,6 +18,7 @@ __all__ = [
     "RecipeArgument",
     "SetOption",
     "ThreadsOption",
+    "named_models",
     "request",
 ]
 
@@ -58,10 +59,11 @@ def request(
         words["base"] = base
     if method is not None:
         words["method"] = method
-    return _named(models), words
+    return named_models(models), words
 
 
-def _named(models: Sequence[str]) -> Any:
+def named_models(models: Sequence[str]) -> Any:
+    """`--model` flags as a table by name, or as a list where no names are given."""
     pairs = [_name_and_ref(text) for text in models]
     if not any(name for name, _ in pairs):
         return [ref for _, ref in pairs]

@@ -10,7 +10,7 @@ from typing import Any
 from smelt.engine.plan import Plan
 from smelt.pool.config import read_config, updated_config
 
-__all__ = ["carried_files"]
+__all__ = ["carried_files", "small_files"]
 
 _CARRIED = (
     "config.json", "generation_config.json",
@@ -24,19 +24,20 @@ _CARRIED = (
 
 def carried_files(plan: Plan, folder: Path | None, dtype: str | None) -> dict[str, bytes | Path]:
     """Every small file of a model folder that the output needs, with the config brought up to date."""
+    files: dict[str, bytes | Path] = dict(small_files(folder))
+    config = read_config(folder)
+    if config is not None:
+        files["config.json"] = _json(updated_config(config, dtype=dtype, layers=plan.layers))
+    return files
+
+
+def small_files(folder: Path | None) -> dict[str, Path]:
+    """The files beside the weights of a model folder, as they are."""
     if folder is None:
         return {}
-    files: dict[str, bytes | Path] = {}
-    for pattern in _CARRIED:
-        for path in sorted(folder.glob(pattern)):
-            files[str(path.relative_to(folder))] = path
+    files = {str(path.relative_to(folder)): path for pattern in _CARRIED for path in sorted(folder.glob(pattern))}
     config = read_config(folder)
-    if config is None:
-        return files
-    for code in _custom_code(folder, config):
-        files[code.name] = code
-    files["config.json"] = _json(updated_config(config, dtype=dtype, layers=plan.layers))
-    return files
+    return files | ({code.name: code for code in _custom_code(folder, config)} if config else {})
 
 
 def _custom_code(folder: Path, config: Mapping[str, Any]) -> list[Path]:

@@ -1,4 +1,7 @@
-"""Opening what lies at a path: a model folder, one weights file, an adapter. Pickles are refused by default."""
+"""Opening what lies at a path: a model folder, one weights file, a delta pack. Pickles are refused by default.
+
+Names are brought to those of Hugging Face's whole models (open_clip.py, tower.py), so that all kinds merge.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,33 @@ import re
 from pathlib import Path
 from typing import Any
 
+from smelt.engine.open_clip import from_open_clip
 from smelt.engine.source import FileSource, MemorySource, Source
+from smelt.engine.tower import with_tower_prefix
 from smelt.errors import CorruptFile, RecipeError
 
-__all__ = ["is_adapter", "open_path", "read_json"]
+__all__ = ["is_adapter", "is_delta", "open_path", "read_json"]
 
 _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
+_DELTA = "delta.safetensors"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _SHARD = re.compile(r"^(?P<stem>.+)-(?P<number>\d{5})-of-(?P<total>\d{5})\.(safetensors|bin|pt|pth)$")
 _TRAINER = re.compile(r"^(training_args|optimizer|scheduler|scaler|rng_state|random_states|adapter_model)")
 
 
 def open_path(path: Path, *, allow_pickle: bool = False) -> Source:
-    """The model at a path: a Hugging Face folder (sharded or not, with or without index) or a weights file."""
+    """The model at a path: a Hugging Face folder (sharded or not, with or without index), a pack, a weights file."""
+    pack = path.parent if path.name == _DELTA else path
+    if is_delta(pack):
+        from smelt.engine.delta import open_delta
+
+        _refuse_other_weights(pack)
+        return open_delta(pack, allow_pickle=allow_pickle)
+    return with_tower_prefix(from_open_clip(_open_weights(path, allow_pickle)))
+
+
+def _open_weights(path: Path, allow_pickle: bool) -> Source:
     if path.is_dir():
         return _open_folder(path, allow_pickle)
     if path.suffix == ".safetensors":
@@ -37,6 +53,19 @@ def open_path(path: Path, *, allow_pickle: bool = False) -> Source:
 
 def is_adapter(path: Path) -> bool:
     return (path / "adapter_config.json").exists()
+
+
+def is_delta(path: Path) -> bool:
+    return (path / "delta.json").is_file()
+
+
+def _refuse_other_weights(pack: Path) -> None:
+    others = sorted(path.name for path in pack.glob("*.safetensors") if path.name != _DELTA)
+    if others:
+        raise CorruptFile(
+            f"{pack}: holds both a delta pack (delta.json) and {others[0]}, so it is unclear which weights are meant; "
+            "remove the stale one"
+        )
 
 
 def read_json(path: Path) -> Any:

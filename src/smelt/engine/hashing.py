@@ -12,7 +12,7 @@ from io import FileIO
 from pathlib import Path
 from threading import Condition, Event, Thread
 
-__all__ = ["FollowingHash", "ParentHashes", "hash_file"]
+__all__ = ["FollowingHash", "ParentHashes", "file_hashes", "hash_file"]
 
 _CHUNK = 1 << 20
 _HASHERS = 2
@@ -124,6 +124,15 @@ class ParentHashes:
 
     def _hash(self, path: Path) -> str:
         return self._memory.get(path) or hash_file(path, self._stop)
+
+
+def file_hashes(files: Iterable[Path]) -> Mapping[Path, str]:
+    """SHA-256 of every file; one that did not change since it was last asked for is not read again."""
+    hashes = ParentHashes(files)
+    try:
+        return hashes.result()
+    finally:
+        hashes.close()
 
 
 class _Memory:

@@ -23,7 +23,7 @@ from smelt.pool.config import config_differences, read_config
 from smelt.pool.modelpool import ModelPool
 from smelt.recipe.schema import Recipe
 
-__all__ = ["Ready", "make_ready"]
+__all__ = ["Ready", "config_faults", "make_ready"]
 
 
 @dataclass(frozen=True)
@@ -95,14 +95,15 @@ def make_ready(recipe: Recipe, pool: ModelPool) -> Ready:
     # An adapter's factors are taken from unrounded changes.
     unrounded = recipe.model_copy(update={"dtype": "float32"}) if recipe.lora else recipe
     plan = replace(make_plan(unrounded, alignment.pool), recipe=recipe)
-    faults = _config_faults(recipe, pool)
+    faults = config_faults(recipe, pool)
     if faults:
         raise IncompatibleModels(faults)
     plan = replace(plan, notes=(*plan.notes, *alignment.notes))
     return Ready(plan, alignment.pool, alignment, config_from)
 
 
-def _config_faults(recipe: Recipe, pool: ModelPool) -> list[str]:
+def config_faults(recipe: Recipe, pool: ModelPool) -> list[str]:
+    """What the configs of a pool disagree about, in sentences with the remedy."""
     configs = {name: read_config(source.folder) for name, source in pool.all.items()}
     quantised = [name for name, config in configs.items() if (config or {}).get("quantization_config")]
     if quantised:

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import sys
 from importlib.metadata import entry_points
-from types import ModuleType
-from typing import Any
 
 from smelt.merge.method import (
     Fraction,
@@ -25,6 +22,7 @@ from smelt.merge.method import (
     merge_wrapper,
     stages,
 )
+from smelt.room import callable_room
 
 __all__ = [
     "Fraction",
@@ -46,13 +44,4 @@ for _plugin in entry_points(group="smelt.methods"):
     _plugin.load()
 
 
-class _Room(ModuleType):
-    """`smelt.merge` is this room and also the function: `smelt.merge(models, ...)` works whichever was loaded first."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        from smelt.api import merge
-
-        return merge(*args, **kwargs)
-
-
-sys.modules[__name__].__class__ = _Room
+callable_room(__name__, "smelt.api")

@@ -1,18 +1,32 @@
-"""The pool: an ordered, immutable set of named models, and the base they were fine-tuned from."""
+"""The pool: an ordered, immutable set of named models, and the base they were fine-tuned from.
+
+In: references by name, from Python, from a recipe or from a YAML file of their own:
+
+    base: zoo:clip-tiny
+    models: {photos: zoo:clip-tiny-photos, digits: zoo:clip-tiny-digits}      # a list works too
+
+Out: open Sources, and a report on whether they fit each other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any
 
 from smelt.engine.source import Source
 from smelt.errors import RecipeError, SmeltError
 from smelt.pool.refs import open_ref
-from smelt.recipe.schema import Pool
+from smelt.recipe.read import load_yaml
+from smelt.recipe.schema import Pool, Recipe
 
-__all__ = ["BASE", "ModelPool", "opened"]
+if TYPE_CHECKING:
+    from smelt.pool.compatibility import Compatibility
+
+__all__ = ["BASE", "ModelPool", "opened", "read_pool"]
 
 BASE = "base"
 """How messages and policies call the base."""
@@ -24,6 +38,26 @@ class ModelPool:
 
     base: Source | None
     models: Mapping[str, Source]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "models", MappingProxyType(dict(self.models)))
+
+    @classmethod
+    def open(
+        cls,
+        models: Pool | str | Path | Mapping[str, Any] | Sequence[str],
+        *,
+        base: str | None = None,
+        relative_to: Path | None = None,
+        allow_pickle: bool = False,
+    ) -> ModelPool:
+        """Open every reference of a pool: a YAML file, a table {name: reference}, or a list of references.
+
+        Use it in a `with`, or close it. Everything that cannot be opened is named in one error.
+        """
+        pool, folder = read_pool(models, base=base)
+        sources = _open_all(pool, relative_to or folder, allow_pickle)
+        return cls(sources.get(BASE), {name: sources[name] for name in pool.models})
 
     @property
     def reference(self) -> Source:
@@ -38,10 +72,60 @@ class ModelPool:
         """Every model by name, the base first."""
         return ({BASE: self.base} if self.base else {}) | dict(self.models)
 
+    def compatibility(self, **words: Any) -> Compatibility:
+        """Per model the tensors it shares, lacks and has beside the reference's, and where shapes and dtypes differ.
+
+        `words` are those of a recipe that matter here: `skip`, `include`, `missing`, `config`.
+        """
+        from smelt.pool.compatibility import compare
+
+        return compare(self, **words)
+
+    def close(self) -> None:
+        for source in self.all.values():
+            source.close()
+
+    def __enter__(self) -> ModelPool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def read_pool(
+    models: Pool | str | Path | Mapping[str, Any] | Sequence[str], *, base: str | None = None
+) -> tuple[Pool, Path | None]:
+    """The references of a pool, and the folder that its paths are relative to: that of the YAML file, if it is one."""
+    if isinstance(models, Pool):
+        return models, None
+    if isinstance(models, str | Path):
+        path = Path(models)
+        data = load_yaml(path, "pool")
+        if isinstance(data, Mapping) and isinstance(data.get("pool"), Mapping):
+            data = data["pool"]
+        if not isinstance(data, Mapping):
+            raise RecipeError(f"{path}: a pool is a table with `base` and `models`, got {type(data).__name__}")
+        if base is not None:
+            raise RecipeError(f"{path} says what the base is; give either a pool file or models and a base")
+        return _parsed(data), path.resolve().parent
+    return _parsed({"base": base, "models": models}), None
+
+
+def _parsed(data: Mapping[str, Any]) -> Pool:
+    """Checked by the recipe's own schema, whose messages say what is meant."""
+    return Recipe.parse({"pool": dict(data), "merge": "average"}).pool
+
 
 @contextmanager
 def opened(pool: Pool, *, relative_to: Path | None = None, allow_pickle: bool = False) -> Iterator[ModelPool]:
     """Open every reference of a recipe's pool, and close them all at the end. Faults are listed together."""
+    with ModelPool.open(pool, relative_to=relative_to, allow_pickle=allow_pickle) as models:
+        yield models
+
+
+def _open_all(pool: Pool, relative_to: Path | None, allow_pickle: bool) -> dict[str, Source]:
     faults: list[str] = []
     errors: list[SmeltError] = []
     sources: dict[str, Source] = {}
@@ -56,24 +140,29 @@ def opened(pool: Pool, *, relative_to: Path | None = None, allow_pickle: bool = 
             except SmeltError as error:
                 faults.append(str(error))
                 errors.append(error)
-        seen: dict[tuple[Path, ...], str] = {}
-        for name, source in sources.items():
-            files = tuple(Path(file).resolve() for file in source.files)
-            if files and files in seen:
-                first = seen[files]
-                faults.append(
-                    f"{name!r} is the same model as the base; leave it out of the models"
-                    if first == BASE
-                    else f"{name!r} and {first!r} are the same model ({source.label}); list it once, weighted more"
-                )
-            seen.setdefault(files, name)
+        faults += _repeated(sources)
         if len(faults) == 1 and errors:
             raise errors[0]
         if faults:
             raise RecipeError(
                 faults[0] if len(faults) == 1 else "the models cannot be used:" + "".join(f"\n  - {f}" for f in faults)
             )
-        yield ModelPool(sources.get(BASE), {name: sources[name] for name in pool.models})
-    finally:
+    except BaseException:
         for source in sources.values():
             source.close()
+        raise
+    return sources
+
+
+def _repeated(sources: Mapping[str, Source]) -> Iterator[str]:
+    seen: dict[tuple[Path, ...], str] = {}
+    for name, source in sources.items():
+        files = tuple(Path(file).resolve() for file in source.files)
+        if files and files in seen:
+            first = seen[files]
+            yield (
+                f"{name!r} is the same model as the base; leave it out of the models"
+                if first == BASE
+                else f"{name!r} and {first!r} are the same model ({source.label}); list it once, weighted more"
+            )
+        seen.setdefault(files, name)

@@ -2,25 +2,27 @@
 
 path/to/folder      dir:path/to/folder       a folder or file that exists
 hf:org/name@rev                              a model on the Hugging Face hub, downloaded once
+zoo:name                                     a model of the zoo that ships beside Smelt
 REF+REF                                      the second, a LoRA adapter, over the first
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from smelt.engine.folder import is_adapter, open_path, read_json
 from smelt.engine.source import Source
 from smelt.errors import RecipeError
 
-__all__ = ["open_ref", "ref_name"]
+__all__ = ["local_path", "open_ref", "ref_name", "ref_seen_from"]
 
 _WEIGHTS = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.spm", "*.py"]
 
 
 def open_ref(ref: str, *, relative_to: Path | None = None, allow_pickle: bool = False) -> Source:
     """The Source that a reference means. A path may be relative to the recipe that names it."""
-    path = _local(ref, relative_to)
+    path = local_path(ref, relative_to)
     if path is None and "+" in ref:
         base, adapter = _split_adapter(ref, relative_to)
         return _adapt(open_ref(base, relative_to=relative_to, allow_pickle=allow_pickle), _fetch(adapter, relative_to))
@@ -29,7 +31,7 @@ def open_ref(ref: str, *, relative_to: Path | None = None, allow_pickle: bool = 
         base = read_json(path / "adapter_config.json").get("base_model_name_or_path")
         if not base:
             raise RecipeError(f"{ref}: an adapter that does not name its base; write BASE+{ref}")
-        if _local(base, relative_to) is None and base.count("/") == 1:
+        if local_path(base, relative_to) is None and base.count("/") == 1:
             base = f"hf:{base}"
         return _adapt(open_ref(base, relative_to=relative_to, allow_pickle=allow_pickle), path)
     return open_path(path, allow_pickle=allow_pickle)
@@ -38,10 +40,20 @@ def open_ref(ref: str, *, relative_to: Path | None = None, allow_pickle: bool = 
 def ref_name(ref: str) -> str:
     """The name a model gets when the recipe gives none: the last part of its path, `+` its adapter's."""
     parts = [
-        part.split("@")[0].rstrip("/").rsplit("/", 1)[-1].removeprefix("dir:").removeprefix("hf:")
+        part.split("@")[0].rstrip("/").rsplit("/", 1)[-1].removeprefix("dir:").removeprefix("hf:").removeprefix("zoo:")
         for part in ref.split("+")
     ]
     return "+".join(part.removesuffix(".safetensors").removesuffix(".gguf") for part in parts if part)
+
+
+def ref_seen_from(ref: str, folder: Path) -> str:
+    """The same model as named in a file of `folder`: paths become relative to it, hub and zoo names stay."""
+    path = local_path(ref)
+    if path is not None:
+        return os.path.relpath(path, folder)
+    if "+" in ref:
+        return "+".join(ref_seen_from(part, folder) for part in _split_adapter(ref, None))
+    return ref
 
 
 def _adapt(base: Source, folder: Path) -> Source:
@@ -54,13 +66,14 @@ def _split_adapter(ref: str, relative_to: Path | None) -> tuple[str, str]:
     """`A+B` at the plus that separates two references (a path may hold a plus of its own)."""
     cuts = [i for i, letter in enumerate(ref) if letter == "+"]
     for cut in reversed(cuts):
-        if _local(ref[:cut], relative_to) is not None or _local(ref[cut + 1 :], relative_to) is not None:
+        if local_path(ref[:cut], relative_to) is not None or local_path(ref[cut + 1 :], relative_to) is not None:
             return ref[:cut], ref[cut + 1 :]
     return ref[: cuts[-1]], ref[cuts[-1] + 1 :]
 
 
-def _local(ref: str, relative_to: Path | None) -> Path | None:
-    if ref.startswith("hf:"):
+def local_path(ref: str, relative_to: Path | None = None) -> Path | None:
+    """The folder or file that a reference names, None where there is none."""
+    if ref.startswith(("hf:", "zoo:")):
         return None
     path = Path(ref.removeprefix("dir:")).expanduser()
     for candidate in (relative_to / path if relative_to and not path.is_absolute() else None, path):
@@ -70,10 +83,14 @@ def _local(ref: str, relative_to: Path | None) -> Path | None:
 
 
 def _fetch(ref: str, relative_to: Path | None) -> Path:
-    if (path := _local(ref, relative_to)) is not None:
+    if (path := local_path(ref, relative_to)) is not None:
         return path
     if ref.startswith("hf:"):
         return _download(ref.removeprefix("hf:"))
+    if ref.startswith("zoo:"):
+        from smelt.pool.zoo import zoo_folder
+
+        return zoo_folder(ref.removeprefix("zoo:"))
     raise RecipeError(
         f"there is no model at {ref.removeprefix('dir:')!r} (a folder or file; for the Hugging Face hub write hf:{ref})"
     )

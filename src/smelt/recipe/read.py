@@ -9,7 +9,7 @@ from typing import Any
 from smelt.errors import RecipeError
 from smelt.recipe.schema import Recipe
 
-__all__ = ["read_recipe"]
+__all__ = ["load_yaml", "read_recipe"]
 
 
 def read_recipe(
@@ -24,7 +24,7 @@ def read_recipe(
     else:
         path = Path(source)
         relative_to = path.resolve().parent
-        data = _load(path)
+        data = load_yaml(path)
     if isinstance(data, Mapping) and "merge_method" in data:
         from smelt.recipe.mergekit import from_mergekit
 
@@ -34,13 +34,14 @@ def read_recipe(
     return Recipe.parse(data), relative_to
 
 
-def _load(path: Path) -> Any:
+def load_yaml(path: Path, what: str = "recipe") -> Any:
+    """The content of a YAML file in which no key stands twice; `what` it should be is said where it is none."""
     import yaml
 
     if not path.exists():
-        raise RecipeError(f"no recipe at {path}")
+        raise RecipeError(f"no {what} at {path}")
     if path.is_dir():
-        raise RecipeError(f"{path} is a folder; a recipe is a YAML file")
+        raise RecipeError(f"{path} is a folder; a {what} is a YAML file")
     try:
         return yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -1,0 +1,110 @@
+"""How far each fine-tune went from its base, layer by layer.
+
+    |d_i| and |d_i| / |base|        over the tensors of a layer, and over all
+
+A layer is a block of the network, or a module outside the blocks (embeddings, final norm, projection). Layers that no
+model changed are named and left out. Sums in float64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from smelt.analyse.deltas import Deltas, Patterns
+from smelt.analyse.models import open_models
+from smelt.analyse.tables import plain
+from smelt.pool.layout import Layout, natural
+
+__all__ = ["Norms", "delta_norms"]
+
+
+@dataclass(frozen=True)
+class Norms:
+    """Lengths of task vectors per layer and over all; `relative` is divided by the base's length (nan where 0)."""
+
+    layers: tuple[str, ...]
+    base: tuple[float, ...]
+    models: Mapping[str, tuple[float, ...]]
+    relative: Mapping[str, tuple[float, ...]]
+    whole: Mapping[str, float]
+    whole_relative: Mapping[str, float]
+    unchanged: tuple[str, ...]
+    tensors: int
+    parameters: int
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; nan becomes null."""
+        data: dict[str, Any] = plain(self)
+        return data
+
+
+def delta_norms(
+    pool: Any, keys: Patterns = None, *, base: Any = None, skip: Patterns = None, quiet: bool = True
+) -> Norms:
+    """The length of every task vector, per layer and over all, as such and relative to the base's weights.
+
+    `pool`, `base`, `keys` and `skip` as for `cosine_similarity`.
+    """
+    with open_models(pool, base) as models:
+        deltas = Deltas(models, keys, skip, quiet=quiet)
+        layer_of = _layers(deltas.keys)
+        layers = list(dict.fromkeys(layer_of.values()))
+        squared = torch.zeros(len(layers), len(deltas.names) + 1, dtype=torch.float64)
+        for block in deltas:
+            assert block.base is not None
+            row = squared[layers.index(layer_of[block.place.key])]
+            row[:-1] += torch.linalg.vector_norm(block.stack, dim=1, dtype=torch.float64).square()
+            row[-1] += torch.linalg.vector_norm(block.base, dtype=torch.float64).square()
+    changed = squared[:, :-1].any(1).tolist()
+    lengths, total = squared.sqrt(), squared.sum(0).sqrt().tolist()
+    kept = [number for number, moved in enumerate(changed) if moved]
+    by_model = {name: tuple(lengths[kept, column].tolist()) for column, name in enumerate(deltas.names)}
+    of_base = tuple(lengths[kept, -1].tolist())
+    return Norms(
+        layers=tuple(layers[number] for number in kept),
+        base=of_base,
+        models=by_model,
+        relative={name: tuple(map(_ratio, row, of_base)) for name, row in by_model.items()},
+        whole=dict(zip(deltas.names, total, strict=False)),
+        whole_relative={name: _ratio(length, total[-1]) for name, length in zip(deltas.names, total, strict=False)},
+        unchanged=tuple(layer for layer, moved in zip(layers, changed, strict=True) if not moved),
+        tensors=len(deltas.keys),
+        parameters=deltas.parameters,
+        notes=deltas.notes,
+    )
+
+
+def _ratio(length: float, base: float) -> float:
+    return length / base if base else math.nan
+
+
+def _layers(keys: Iterable[str]) -> dict[str, str]:
+    """The layer of every tensor, the layers in the order in which data flows through them."""
+    layout = Layout.of(keys)
+    towers = {stack.split(".")[0] for stack in layout.stacks}
+
+    def position(key: str) -> tuple[Any, ...]:
+        tower = key.split(".")[0]
+        before, block = layout.before_blocks(key), layout.block(key)
+        inside = 0 if before and not block else 1 if block else 2
+        if tower not in towers:
+            return (0 if before else 2, "", inside, natural(key))
+        return (1, tower, inside, natural(key))
+
+    return {key: _layer(key) for key in sorted(layout.names, key=position)}
+
+
+def _layer(key: str) -> str:
+    """`text_model.encoder.layers.3` for a tensor inside a block, else the first two parts of its module's name."""
+    block = Layout.block(key)
+    if block is not None:
+        stack, index, _ = block
+        return f"{stack}.{index}" if stack else str(index)
+    *module, last = key.split(".")
+    return ".".join(module[:2]) or last

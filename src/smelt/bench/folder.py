@@ -1,0 +1,87 @@
+"""A suite's output folder: what was asked for, the rows so far, the recipes.
+
+`run.json` holds the words that change numbers; a folder that was begun with others is refused, so that one table never
+mixes two protocols. `rows.jsonl` only grows: a cell that stands there is not computed again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from smelt.errors import OutputError, RecipeError
+from smelt.evaluate.row import CostRow, Row, append_rows, read_rows
+from smelt.recipe.schema import Recipe
+
+__all__ = ["Folder"]
+
+_ROWS, _RUN = "rows.jsonl", "run.json"
+
+
+class Folder:
+    """Where a suite's results lie."""
+
+    def __init__(self, path: Path, words: dict[str, Any], *, force: bool = False):
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"{path}: the folder cannot be made ({error.strerror})") from None
+        if force:
+            for name in (_ROWS, _RUN):
+                (path / name).unlink(missing_ok=True)
+        self._check(words)
+        rows = read_rows(self.rows_file) if self.rows_file.exists() else []
+        self._done = {_key(row) for row in rows}
+        self.rows = list(rows)
+
+    @property
+    def rows_file(self) -> Path:
+        return self.path / _ROWS
+
+    def has(self, entry: str, variant: str, task: str, recipe_hash: str | None, **setting: Any) -> bool:
+        """Whether a cell is there already."""
+        return ("accuracy", entry, variant, task, recipe_hash, _setting(setting)) in self._done
+
+    def add(self, rows: Sequence[Row | CostRow]) -> None:
+        append_rows(self.rows_file, rows)
+        self.rows += rows
+        self._done |= {_key(row) for row in rows}
+
+    def write_recipe(self, name: str, recipe: Recipe) -> Path:
+        """The recipe as a file, so that any line of the table can be made again by itself."""
+        path = self.path / "recipes" / f"{name}.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(yaml.safe_dump(recipe.dump(), sort_keys=False, allow_unicode=True), encoding="utf-8")
+        return path
+
+    def _check(self, words: dict[str, Any]) -> None:
+        path = self.path / _RUN
+        if not path.exists():
+            if self.rows_file.exists():
+                raise RecipeError(f"{self.path} holds rows of something else; choose another folder or give --force")
+            path.write_text(json.dumps(words, indent=1) + "\n", encoding="utf-8")
+            return
+        try:
+            before = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            raise RecipeError(f"{path}: not readable as JSON; give --force to begin anew") from None
+        other = sorted(word for word in words.keys() | before.keys() if words.get(word) != before.get(word))
+        if other:
+            said = ", ".join(f"{word} {before.get(word)} instead of {words.get(word)}" for word in other)
+            raise RecipeError(f"{self.path} was begun with {said}; choose another folder or give --force to begin anew")
+
+
+def _key(row: Row | CostRow) -> tuple[Any, ...]:
+    if isinstance(row, CostRow):
+        return ("cost", row.entry, row.variant)
+    setting = _setting(row.setting if row.variant == "path" else {})
+    return ("accuracy", row.entry, row.variant, row.task, row.recipe_hash, setting)
+
+
+def _setting(setting: dict[str, Any]) -> str:
+    return json.dumps(setting, sort_keys=True)

@@ -1,0 +1,64 @@
+"""`smelt bench`: a whole suite, from the models to the report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from smelt.cli.request import JsonOption, ThreadsOption
+
+__all__ = ["bench"]
+
+
+def bench(
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="A suite's name (clip8), or a YAML file.")],
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="The folder for rows and report.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Which of the suite's merges, e.g. ties,tsv.")] = None,
+    tasks: Annotated[str | None, typer.Option(help="Which of its tasks, e.g. photos,digits.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Pictures of each test split.")] = None,
+    tune: Annotated[bool, typer.Option(help="Scale curves on val, tuned merges, and paths.")] = True,
+    device: Annotated[str, typer.Option(help="Where models are evaluated: cpu or cuda.")] = "cpu",
+    dtype: Annotated[str, typer.Option(help="In what format they compute: float32 or bfloat16.")] = "float32",
+    threads: ThreadsOption = None,
+    keep_models: Annotated[bool, typer.Option("--keep-models", help="Keep the merged models' folders.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Begin anew in a folder that has rows.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a suite: references, every merge, scales tuned on val; rows, analyses and a report.
+
+    A run that was stopped goes on where it was when the same command is given again.
+
+    \b
+    smelt bench clip8 -o clip8
+    smelt bench clip8 -o quick --methods average,ties,tsv --limit 200 --no-tune
+    """
+    from smelt.bench.loop import bench as run
+
+    silent = quiet or as_json
+    words: dict[str, Any] = {"limit": limit, "tune": tune, "device": device, "dtype": dtype, "threads": threads}
+    done = run(
+        suite,
+        out=out,
+        methods=_listed(methods),
+        tasks=_listed(tasks),
+        force=force,
+        keep_models=keep_models,
+        tell=(lambda line: None) if silent else (lambda line: typer.echo(line, err=True)),
+        **words,
+    )
+    if as_json:
+        rows = [row.model_dump(mode="json") for row in done.rows]
+        typer.echo(json.dumps({"folder": str(done.folder), "report": str(done.report), "rows": rows}, indent=2))
+    elif not quiet:
+        from smelt.cli.bench_table import show
+
+        show(done.rows)
+        typer.echo(f"\n{done.computed} numbers computed in {done.seconds:.0f} s; the report: {done.report}")
+
+
+def _listed(names: str | None) -> list[str] | None:
+    return None if names is None else [name.strip() for name in names.split(",") if name.strip()]

@@ -1,0 +1,89 @@
+"""`smelt models`: the zoo, or whether the models of a pool fit each other."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from smelt.cli.request import BaseOption, JsonOption, ModelOption, named_models
+from smelt.errors import RecipeError
+
+if TYPE_CHECKING:
+    from smelt.pool.compatibility import Compatibility, ModelFit
+    from smelt.pool.zoo import ZooModel
+
+__all__ = ["models"]
+
+_SHOWN = 3
+
+
+def models(
+    pool: Annotated[
+        Path | None,
+        typer.Argument(metavar="POOL.yaml", help="A file with `base` and `models` (or a recipe).", show_default=False),
+    ] = None,
+    base: BaseOption = None,
+    model: ModelOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the zoo's models, or report whether the models of a pool fit each other.
+
+    \b
+    smelt models
+    smelt models POOL.yaml
+    smelt models --base B --model A1 --model A2
+    """
+    if pool is not None and (base or model):
+        raise RecipeError("give either a pool file or --base and --model, not both")
+    from smelt.pool.listing import models as list_models
+
+    wanted: Any = pool if pool is not None else named_models(model) if model else None
+    found = list_models(wanted, base=base)
+    if isinstance(found, list):
+        _list(found, as_json)
+        return
+    if as_json:
+        typer.echo(json.dumps(found.as_dict(), indent=2))
+    else:
+        _report(found)
+    if not found.ok:
+        raise typer.Exit(1)
+
+
+def _list(found: Sequence[ZooModel], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps([dataclasses.asdict(one) for one in found], indent=2))
+        return
+    rows = [("name", "kind", "parameters", "size", "")]
+    rows += [(f"zoo:{m.name}", m.kind, f"{m.parameters:,}", f"{m.bytes / 1e6:.1f} MB", m.description) for m in found]
+    wide = [max(len(row[column]) for row in rows) for column in range(4)]
+    for name, kind, parameters, size, description in rows:
+        line = f"{name:<{wide[0]}}  {kind:<{wide[1]}}  {parameters:>{wide[2]}}  {size:>{wide[3]}}  {description}"
+        typer.echo(line.rstrip())
+
+
+def _report(found: Compatibility) -> None:
+    typer.echo(f"reference  {found.reference}: {found.tensors} tensors, {found.parameters:,} parameters")
+    for fit in found.models:
+        typer.echo(f"{fit.model:<10} shares {fit.shared} of {found.tensors}" + ("" if fit.same else _differences(fit)))
+    if found.ok:
+        typer.echo("these models can be merged")
+    for fault in found.faults:
+        typer.echo(f"smelt: {fault}", err=True)
+
+
+def _differences(fit: ModelFit) -> str:
+    shapes = [f"{d.tensor} {d.model} instead of {d.reference}" for d in fit.shapes]
+    kinds = [f"{d.tensor} {d.model} instead of {d.reference}" for d in fit.dtypes]
+    parts = (("lacks", fit.missing), ("has beside", fit.extra), ("other shape:", shapes), ("other dtype:", kinds))
+    return "".join(f"\n  {what} {_some(names)}" for what, names in parts if names)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

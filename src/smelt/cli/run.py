@@ -1,0 +1,163 @@
+"""`smelt run`: FusionBench's commands with the program's name replaced."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import shorten
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from smelt.cli.request import JsonOption
+from smelt.errors import RecipeError
+
+if TYPE_CHECKING:
+    from smelt.experiment import Outcome, Prepared
+
+__all__ = ["run"]
+
+
+def run(
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME=VALUE...", help="What to run, in Hydra's grammar.", show_default=False),
+    ] = None,
+    multirun: Annotated[
+        bool, typer.Option("-m", "--multirun", help="Run every combination of listed values (a=1,2 or range(0,1,0.1)).")
+    ] = False,
+    config_dir: Annotated[
+        Path | None,
+        typer.Option("--config-dir", help="A folder with your own method/, modelpool/ and taskpool/ configs."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Merge, evaluate and report, in FusionBench's words.
+
+    \b
+    smelt run method=ties_merging method.scaling_factor=0.3 method.threshold=20 \\
+      modelpool=clip-vit-base-patch32_TA8 taskpool=clip-vit-classification_TA8 save_report=out.json
+    smelt run -m method=task_arithmetic method.scaling_factor=0.1,0.2,0.3 \\
+      modelpool=clip-tiny_TA8 taskpool=clip-tiny_TA8 'save_report=ta_${method.scaling_factor}.json'
+
+    dry_run=true composes, checks and shows without loading anything.
+    """
+    if not overrides:
+        raise RecipeError("what should run? Give settings: method=ties_merging modelpool=... (see `smelt run --help`)")
+
+    from smelt.evaluate.pictures import Data
+    from smelt.experiment import attempt, prepare
+
+    data = Data()
+    jobs = prepare(overrides, multirun=multirun, config_dir=config_dir)
+    silent = quiet or as_json
+    outcomes = []
+    for number, one in enumerate(jobs, 1):
+        if multirun and not silent:
+            typer.echo(f"# job {number} of {len(jobs)}: {' '.join(one.job.swept)}")
+        if not silent and (one.experiment.dry_run or (one.experiment.print_config and number == 1)):
+            _show_config(one)
+        outcome = attempt(one, quiet=silent, data=data)
+        outcomes.append(outcome)
+        if outcome.error is not None:
+            if not multirun:
+                raise outcome.error
+            typer.echo(f"smelt: job {number} ({' '.join(one.job.swept)}) failed: {outcome.error}", err=True)
+        elif not silent and not one.experiment.dry_run:
+            _show_report(one, outcome)
+    if as_json:
+        found = [_as_dict(one, outcome) for one, outcome in zip(jobs, outcomes, strict=True)]
+        typer.echo(json.dumps(found if multirun else found[0], indent=4))
+    elif multirun and not quiet:
+        _show_table(outcomes)
+    codes = [outcome.error.exit_code for outcome in outcomes if outcome.error is not None]
+    if codes:
+        raise typer.Exit(2 if set(codes) == {2} else 1)
+
+
+def _show_config(one: Prepared) -> None:
+    """The composed config; with dry_run also the recipe that it means."""
+    _show_yaml(one.job.config)
+    if one.experiment.dry_run:
+        recipe = one.experiment.recipe
+        typer.echo("# as a recipe of Smelt" if recipe else "# nothing is merged")
+        if recipe:
+            _show_yaml(recipe.dump())
+
+
+def _show_yaml(table: dict[str, Any]) -> None:
+    import yaml
+    from rich.console import Console
+    from rich.syntax import Syntax
+
+    text = yaml.safe_dump(table, sort_keys=False, allow_unicode=True)
+    console = Console()
+    if console.is_terminal:
+        console.print(Syntax(text, "yaml", background_color="default", word_wrap=True))
+    else:
+        typer.echo(text)
+
+
+def _show_report(one: Prepared, outcome: Outcome) -> None:
+    """The numbers as JSON, in FusionBench's shape; where they come from stands in the saved report."""
+    scores = {name: value for name, value in (outcome.report or {}).items() if name != "provenance"}
+    if one.experiment.cosine is not None:
+        _show_matrix(scores.pop(one.experiment.method), colours=one.experiment.cosine.heatmap)
+    if scores:
+        typer.echo(json.dumps(scores, indent=4))
+    if outcome.saved is not None:
+        typer.echo(f"report: {outcome.saved}")
+    if one.experiment.out is not None:
+        typer.echo(f"merged model: {one.experiment.out}")
+
+
+def _show_matrix(found: dict[str, Any], *, colours: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("", *found["names"])
+    for name, row in zip(found["names"], found["matrix"], strict=True):
+        cells = [Text("nan" if value is None else f"{value:.3f}", _shade(value) if colours else "") for value in row]
+        table.add_row(name, *cells)
+    Console().print(table)
+
+
+def _shade(cosine: float | None) -> str:
+    """Red for the same direction, blue for the opposite, grey for none."""
+    if cosine is None:
+        return "dim"
+    pale = round(235 * (1 - abs(cosine)))
+    return f"black on rgb(235,{pale},{pale})" if cosine >= 0 else f"black on rgb({pale},{pale},235)"
+
+
+def _show_table(outcomes: Sequence[Outcome]) -> None:
+    """One line per job: what was swept, the accuracy on each task and their mean, or the failure."""
+    from rich.console import Console
+    from rich.table import Table
+
+    scores = [
+        {task: value["accuracy"] for task, value in (outcome.report or {}).items() if "accuracy" in value}
+        for outcome in outcomes
+    ]
+    tasks = list(dict.fromkeys(task for score in scores for task in score))
+    table = Table("job", *tasks, "result")
+    for outcome, score in zip(outcomes, scores, strict=True):
+        said = shorten(str(outcome.error), 120) if outcome.error else str(outcome.saved or "done")
+        cells = [f"{100 * score[task]:.1f}" if task in score else "" for task in tasks]
+        table.add_row(" ".join(outcome.swept), *cells, f"failed: {said}" if outcome.error else said)
+    Console().print(table)
+
+
+def _as_dict(one: Prepared, outcome: Outcome) -> dict[str, Any]:
+    """What `--json` prints: the report itself, with what sets the job apart where there are several."""
+    recipe = one.experiment.recipe
+    content: dict[str, Any] = outcome.report or {}
+    if one.experiment.dry_run:
+        content = {"config": one.job.config, "recipe": recipe.dump() if recipe else None}
+    if not one.job.swept:
+        return content
+    failed = {"error": str(outcome.error)} if outcome.error else {"report": content}
+    return {"job": list(one.job.swept), "saved": str(outcome.saved) if outcome.saved else None, **failed}

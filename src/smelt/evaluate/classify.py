@@ -1,0 +1,178 @@
+"""Classification: a model and tasks in, results out. Accuracy and loss are means over pictures, not over batches."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from smelt.errors import NumericalError, RecipeError
+from smelt.evaluate.ahead import ahead
+from smelt.evaluate.find import Tasks, find_tasks
+from smelt.evaluate.intervals import wilson
+from smelt.evaluate.pictures import Data, Part
+from smelt.evaluate.progress import Watch
+from smelt.evaluate.task import Task
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from smelt.pool.families.family import Classifier
+
+__all__ = ["Result", "evaluate_model", "load_classifier"]
+
+_CHUNK = 64
+"""Pictures that one thread of a CPU takes at once: enough for its arithmetic to be busy, few enough for its cache."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one model did on one split of one task."""
+
+    task: str
+    task_version: int
+    split: str
+    n: int
+    correct: int
+    loss: float
+    """Mean cross-entropy."""
+    seconds: float
+    classes: tuple[str, ...] = field(repr=False)
+    confusion: NDArray[np.int64] = field(repr=False)
+    """Counts; a row per true class, a column per answer."""
+
+    @property
+    def accuracy(self) -> float:
+        return self.correct / self.n
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % Wilson interval of the accuracy."""
+        return wilson(self.correct, self.n)
+
+    @property
+    def per_class(self) -> dict[str, float | None]:
+        """The accuracy on the pictures of each class; nothing where there is no picture."""
+        totals, right = self.confusion.sum(axis=1), self.confusion.diagonal()
+        return {
+            name: int(right[number]) / int(totals[number]) if totals[number] else None
+            for number, name in enumerate(self.classes)
+        }
+
+
+def evaluate_model(
+    model: Any,
+    tasks: Tasks = "clip8",
+    *,
+    split: str = "test",
+    limit: int | None = None,
+    text_from: Any = None,
+    batch: int = 256,
+    device: str = "cpu",
+    dtype: str = "float32",
+    threads: int | None = None,
+    quiet: bool = True,
+    data: Data | None = None,
+) -> list[Result]:
+    """Classify the pictures of every task with one model.
+
+    `model` is a reference, a Source, a module, a state dict or a loaded Classifier (which keeps its device and dtype);
+    `text_from` gives the text tower, projections, config and tokenizer where the model lacks them, and may be a loaded
+    Classifier too. At most `batch` pictures are computed at once (on a CPU at most 64 by each thread). `limit` takes a
+    fixed, class-balanced part of every split, the same for every model. `data` is shared by several evaluations so
+    that pictures are read once.
+    """
+    import torch
+
+    chosen = find_tasks(tasks)
+    for task in chosen:
+        task.check_split(split)
+    if batch < 1:
+        raise RecipeError(f"batch is a number of pictures, at least 1; got {batch}")
+    data = data or Data()
+    threads = threads or torch.get_num_threads()
+    with _workers(threads) as pool, Watch(quiet) as watch:
+        classifier = load_classifier(model, text_from=text_from, device=device, dtype=dtype)
+        run = _Run(classifier, split, limit, batch, data, watch, pool, threads)
+        return [run.classify(task) for task in chosen]
+
+
+def load_classifier(model: Any, *, text_from: Any = None, device: str = "cpu", dtype: str = "float32") -> Classifier:
+    """A model ready to classify; one that is loaded already is returned as it is."""
+    if hasattr(model, "logits") and hasattr(model, "head"):
+        loaded: Classifier = model
+        return loaded
+    from smelt.pool.families import FAMILIES
+
+    return FAMILIES["clip"].load(model, text_from=text_from, device=device, dtype=dtype)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One model on its way through the tasks."""
+
+    model: Classifier
+    split: str
+    limit: int | None
+    batch: int
+    data: Data
+    watch: Watch
+    pool: ThreadPoolExecutor
+    threads: int
+
+    def classify(self, task: Task) -> Result:
+        import numpy as np
+        import torch
+
+        began = time.perf_counter()
+        part = self.data.part(task, self.split, self.limit, self.model.preprocess)
+        self.watch.begin(task.name, len(part))
+        head = self.model.head(task.classes, task.templates)
+        confusion = np.zeros((len(task.classes), len(task.classes)), dtype=np.int64)
+        loss = 0.0
+        for labels, logits in self._scores(part, head):
+            truth = torch.from_numpy(labels).to(logits.device)
+            loss += float(torch.nn.functional.cross_entropy(logits.double(), truth, reduction="sum"))
+            np.add.at(confusion, (labels, logits.argmax(dim=1).cpu().numpy()), 1)
+            self.watch.advance(len(labels))
+        if not np.isfinite(loss):
+            raise NumericalError(
+                f"{self.model.label} gives NaN or infinite scores on {task.name}; its weights are not sound"
+            )
+        n, correct = len(part), int(confusion.trace())
+        self.watch.end(f"{100 * (correct / n):.1f} %")
+        seconds = time.perf_counter() - began
+        return Result(task.name, task.version, self.split, n, correct, loss / n, seconds, task.classes, confusion)
+
+    def _scores(self, part: Part, head: Tensor) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
+        def work(batch: tuple[NDArray[np.uint8], NDArray[np.int64]]) -> tuple[NDArray[np.int64], Tensor]:
+            pictures, labels = batch
+            return labels, self.model.logits(pictures, head)
+
+        if self.model.device != "cpu":
+            yield from map(work, part.batches(self.batch, keep=self.data.room))
+            return
+        batches = part.batches(min(self.batch, _CHUNK), keep=self.data.room)
+        yield from ahead(self.pool, work, batches, 2 * self.threads)
+
+
+@contextlib.contextmanager
+def _workers(threads: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that compute on their own, one core each: no core waits for another within an operation.
+
+    That is quicker than two cores in one operation, far quicker on a machine that does other things too, and gives
+    the same bytes whatever the number of threads.
+    """
+    import torch
+
+    before = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(threads, "smelt-classify", torch.set_num_threads, (1,)) as pool:
+            yield pool
+    finally:
+        torch.set_num_threads(before)  # the setting of a thread reaches the libraries of the whole process

@@ -1,0 +1,65 @@
+"""Mosaics: many small pictures of one size as the tiles of one large picture, 100 in a row, row after row.
+
+A codec for pictures packs thousands of thumbnails better so than one by one. The number of pictures is not in the
+file: it is the number of labels. What is left of the last row is padding.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smelt.errors import CorruptFile, MissingExtra
+from smelt.evaluate.task import TaskError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["PER_ROW", "pillow", "read_mosaic", "write_mosaic"]
+
+PER_ROW = 100
+
+
+def read_mosaic(path: Path, n: int, size: int) -> NDArray[np.uint8]:
+    """The pictures of a mosaic, as [n, size, size, 3]."""
+    import numpy as np
+
+    image = pillow()
+    rows = -(-n // PER_ROW)
+    wanted = (PER_ROW * size, rows * size)
+    if not path.is_file():
+        raise TaskError(f"{path}: the mosaic is not there")
+    try:
+        with image.open(path) as mosaic:
+            if mosaic.size != wanted:
+                raise TaskError(
+                    f"{path}: {n} pictures of {size}×{size} make a mosaic of {wanted[0]}×{wanted[1]}, "
+                    f"but it is {mosaic.size[0]}×{mosaic.size[1]}; the size or the labels do not belong to it"
+                )
+            pixels = np.asarray(mosaic.convert("RGB"))
+    except (OSError, SyntaxError, ValueError, image.DecompressionBombError) as error:
+        raise CorruptFile(f"{path}: cannot be read as a picture ({error})") from None
+    tiles = pixels.reshape(rows, size, PER_ROW, size, 3).swapaxes(1, 2)
+    return np.ascontiguousarray(tiles.reshape(-1, size, size, 3)[:n])
+
+
+def write_mosaic(path: Path, pictures: NDArray[np.uint8], **options: Any) -> None:
+    """Pack pictures [n, size, size, 3]; `options` go to Pillow (`quality=95`); lossless without any."""
+    import numpy as np
+
+    n, size = len(pictures), pictures.shape[1]
+    rows = -(-n // PER_ROW)
+    tiles = np.zeros((rows * PER_ROW, size, size, 3), dtype=np.uint8)
+    tiles[:n] = pictures
+    pixels = tiles.reshape(rows, PER_ROW, size, size, 3).swapaxes(1, 2).reshape(rows * size, PER_ROW * size, 3)
+    pillow().fromarray(pixels).save(path, **(options or {"lossless": True}))
+
+
+def pillow() -> Any:
+    """`PIL.Image`, or what to install."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise MissingExtra("reading pictures needs Pillow: pip install 'smelt[clip]'") from None
+    return Image

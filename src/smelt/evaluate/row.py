@@ -1,0 +1,238 @@
+"""Rows: one line of JSON per number, with everything that made it. No number in a report without its row.
+
+An accuracy row is one model on one task; a cost row is the time and memory of one merge and its evaluation.
+Lines are appended in one write under a lock, so that two processes and a kill leave whole lines behind, or one
+torn line at the end, which reading leaves out and the next append removes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from smelt import __version__
+from smelt.errors import CorruptFile
+
+__all__ = [
+    "CostRow",
+    "DataBudget",
+    "Row",
+    "Scored",
+    "Variant",
+    "append_rows",
+    "code_version",
+    "fusionbench_report",
+    "now",
+    "read_rows",
+]
+
+Variant = Literal["reference", "published", "tuned", "curve", "path", "single"]
+"""Why a model was evaluated: as a point of reference, at published or tuned settings, along a curve, or alone."""
+
+_Count = Annotated[int, Field(ge=0)]
+_Seconds = Annotated[float, Field(ge=0)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class DataBudget(_Strict):
+    """What data the model's making used, beyond the training of its parts."""
+
+    split: str | None = None
+    images: _Count = 0
+    labels: _Count = 0
+
+
+class Row(_Strict):
+    """The accuracy of one model on one split of one task."""
+
+    kind: Literal["accuracy"] = "accuracy"
+    suite: str | None = None
+    entry: str
+    """What was evaluated, for programs: `ties`, `expert-photos`, `pretrained`."""
+    variant: Variant = "single"
+    label: str
+    """The same for people: `TIES`."""
+    setting: dict[str, Any] = {}
+    task: str
+    task_version: int
+    split: str
+    n: int = Field(ge=1)
+    correct: _Count
+    accuracy: float = Field(ge=0, le=1)
+    low: float
+    """The 95 % Wilson interval of the accuracy, this and `high`."""
+    high: float
+    loss: float
+    model: str
+    """The model's reference, or `merged`."""
+    model_hash: str
+    recipe: dict[str, Any] | None = None
+    recipe_hash: str | None = None
+    seed: int = 0
+    data_budget: DataBudget = DataBudget()
+    code: str
+    device: str
+    dtype: str
+    command: str
+    when: str
+    """When it was measured: ISO 8601, UTC."""
+
+
+class CostRow(_Strict):
+    """What one model of a suite cost to make and to evaluate."""
+
+    kind: Literal["cost"] = "cost"
+    suite: str | None = None
+    entry: str
+    variant: Variant = "single"
+    setting: dict[str, Any] = {}
+    merge_seconds: _Seconds
+    evaluate_seconds: _Seconds
+    peak_bytes: _Count
+    threads: int = Field(ge=1)
+    device: str
+    code: str
+    command: str
+    when: str
+
+
+_KINDS: dict[str, type[Row] | type[CostRow]] = {"accuracy": Row, "cost": CostRow}
+
+
+def append_rows(path: str | Path, rows: Iterable[Row | CostRow]) -> None:
+    """Add rows at the end of a file, which is made if needed; on disk when the call returns."""
+    lines = b"".join(row.model_dump_json().encode() + b"\n" for row in rows)
+    if not lines:
+        return
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a+b", buffering=0) as file, _locked(file.fileno()):
+        _end_last_line(file.fileno())
+        os.write(file.fileno(), lines)
+        os.fsync(file.fileno())
+
+
+def read_rows(path: str | Path) -> list[Row | CostRow]:
+    """Every row of a file. A torn last line is left out; any other line that is no row is an error."""
+    path = Path(path)
+    *lines, last = path.read_bytes().split(b"\n")
+    rows = [_parse(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    with contextlib.suppress(CorruptFile):  # after the last end of line: nothing, or what a killed process left
+        rows.append(_parse(last, str(path)))
+    return rows
+
+
+def _parse(line: bytes, where: str) -> Row | CostRow:
+    try:
+        content = json.loads(line)
+    except ValueError as error:
+        raise CorruptFile(f"{where}: not readable as JSON ({error})") from None
+    kind = content.get("kind") if isinstance(content, dict) else None
+    if kind not in _KINDS:
+        raise CorruptFile(f"{where}: not a row (its kind is {kind!r}; there is: {', '.join(_KINDS)})")
+    try:
+        return _KINDS[kind].model_validate(content)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise CorruptFile(f"{where}: not a row ({'.'.join(map(str, fault['loc']))}: {fault['msg']})") from None
+
+
+@contextlib.contextmanager
+def _locked(descriptor: int) -> Iterator[None]:
+    try:
+        import fcntl
+    except ImportError:  # not on Windows, where one process at a time has to do
+        yield
+        return
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def _end_last_line(descriptor: int) -> None:
+    """Cut off a torn last line; a whole one that lacks only its end gets it."""
+    size = start = os.lseek(descriptor, 0, os.SEEK_END)
+    while start and os.pread(descriptor, 1, start - 1) != b"\n":
+        start -= 1
+    if start == size:
+        return
+    try:
+        _parse(os.pread(descriptor, size - start, start), "the last line")
+    except CorruptFile:
+        os.ftruncate(descriptor, start)
+    else:
+        os.write(descriptor, b"\n")
+
+
+def now() -> str:
+    """The present moment as rows write it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@functools.cache
+def code_version() -> str:
+    """Smelt's version, and the commit where it runs from a working tree: `0.1.0+ga4f364f`, `.dirty` if edited."""
+    here = Path(__file__).parent
+    try:
+        commit = _git(here, "rev-parse", "--short=7", "HEAD")
+        tracked = _git(here, "ls-files", "row.py")
+        dirty = _git(here, "status", "--porcelain", "--untracked-files=no")
+    except (OSError, subprocess.SubprocessError):
+        return __version__
+    return f"{__version__}+g{commit}{'.dirty' if dirty else ''}" if tracked else __version__
+
+
+def _git(folder: Path, *words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, timeout=10, check=True)
+    return done.stdout.strip()
+
+
+class Scored(Protocol):
+    """A Row or a Result: a task with its accuracy and loss."""
+
+    @property
+    def task(self) -> str: ...
+    @property
+    def accuracy(self) -> float: ...
+    @property
+    def loss(self) -> float: ...
+
+
+def fusionbench_report(results: Iterable[Scored], provenance: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The report in FusionBench's shape: accuracy and loss by task, their average, and where the numbers come from.
+
+    The provenance block holds what all rows share (model, hash, recipe, seed, code, ...), and what is given.
+    """
+    results = list(results)
+    scores = {one.task: {"accuracy": one.accuracy, "loss": one.loss} for one in results}
+    average = {
+        name: sum(score[name] for score in scores.values()) / len(scores) if scores else None
+        for name in ("accuracy", "loss")
+    }
+    shared = _shared([one.model_dump() for one in results if isinstance(one, Row)])
+    return {**scores, "average": average, "provenance": {"code": code_version(), **shared, **(provenance or {})}}
+
+
+def _shared(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    words = "split model model_hash recipe recipe_hash seed data_budget device dtype code command".split()
+    same = {word: rows[0][word] for word in words if all(row[word] == rows[0][word] for row in rows)} if rows else {}
+    if rows:
+        same["tasks"] = {
+            row["task"]: {"version": row["task_version"], "n": row["n"], "low": row["low"], "high": row["high"]}
+            for row in rows
+        }
+    return same

@@ -1,0 +1,203 @@
+"""A task: a folder with `task.yaml` (classes, prompt templates, where the pictures are, version) and a README.
+
+    name: photos
+    version: 1                          # raised when classes, templates or pictures change
+    title: Photos (CIFAR-10)
+    classes: [airplane, automobile]     # in the order of the labels
+    templates: ["a photo of a {}"]      # each with one {} for the class's name
+    size: 32                            # side of the stored pictures, where all have the same
+    data: {mosaics: {val: val.webp, test: test.webp}, labels: labels.npz}
+    # or  {dataset: tanganke/dtd, splits: {train: train, test: test}, image: image, label: label}
+    # or  {folder: pictures}            # pictures/<split>/<class name>/*.png
+
+Nothing here opens a picture; `pictures.py` does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
+
+from smelt.errors import RecipeError, unknown
+
+__all__ = ["FILE", "FolderData", "HubData", "MosaicData", "Task", "TaskError"]
+
+FILE = "task.yaml"
+
+
+class TaskError(RecipeError):
+    """A task, its class list or its pictures are not what they should be."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class MosaicData(_Strict):
+    """Pictures as the tiles of one large picture per split, labels as arrays of one npz file."""
+
+    mosaics: Annotated[dict[str, str], Field(min_length=1)]
+    labels: str
+
+
+class HubData(_Strict):
+    """A data set of the Hugging Face hub; `splits` gives our split's name -> theirs."""
+
+    dataset: str
+    config: str | None = None
+    revision: str | None = None
+    splits: Annotated[dict[str, str], Field(min_length=1)]
+    image: str = "image"
+    label: str = "label"
+
+
+class FolderData(_Strict):
+    """Plain files: `<folder>/<split>/<class name>/*.png`."""
+
+    folder: str
+
+
+_KINDS: dict[str, type[_Strict]] = {"mosaics": MosaicData, "dataset": HubData, "folder": FolderData}
+
+
+def _read_data(value: Any) -> Any:
+    if isinstance(value, _Strict):
+        return value
+    kinds = [kind for kind in _KINDS if isinstance(value, Mapping) and kind in value]
+    if len(kinds) != 1:
+        raise ValueError(f"takes exactly one of {', '.join(_KINDS)}, got {value!r}")
+    return _KINDS[kinds[0]].model_validate(value)
+
+
+TaskData: TypeAlias = Annotated[MosaicData | HubData | FolderData, BeforeValidator(_read_data)]
+
+
+class Task(_Strict):
+    """What is asked of a model: to tell these classes apart in these pictures."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+    version: Annotated[int, Field(ge=1)] = 1
+    title: str = ""
+    classes: tuple[str, ...]
+    templates: tuple[str, ...]
+    size: Annotated[int, Field(ge=1)] | None = None
+    data: TaskData
+    _folder: Path = PrivateAttr(default=Path())
+
+    README: ClassVar[str] = "README.md"
+
+    @classmethod
+    def load(cls, path: str | Path) -> Task:
+        """Read a task's folder (or its task.yaml); every fault is named at once."""
+        import yaml
+
+        path = Path(path)
+        file = path if path.is_file() else path / FILE
+        if not file.is_file():
+            raise TaskError(f"{path}: no such task (a folder with a {FILE})")
+        try:
+            content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise TaskError(f"{file}: not readable as YAML ({' '.join(str(error).split())})") from None
+        if not isinstance(content, dict):
+            raise TaskError(f"{file}: a task is a table with name, classes, templates and data")
+        return cls.parse(content, folder=file.parent, where=str(file))
+
+    @classmethod
+    def parse(cls, content: Mapping[str, Any], *, folder: Path, where: str = "task") -> Task:
+        """A task from a table; its files are relative to `folder`."""
+        try:
+            task = cls.model_validate(dict(content))
+        except ValidationError as error:
+            faults = [_fault(one) for one in error.errors()]
+            body = faults[0] if len(faults) == 1 else "".join(f"\n  - {fault}" for fault in faults)
+            raise TaskError(f"{where}: {body}") from None
+        task._folder = folder
+        return task
+
+    @field_validator("classes", "templates", mode="before")
+    @classmethod
+    def _words(cls, value: Any) -> Any:
+        if not isinstance(value, list | tuple) or not value:
+            raise ValueError("is a list with at least one entry")
+        for number, word in enumerate(value):
+            if not isinstance(word, str):
+                raise ValueError(f"entry {number} is {word!r}, which is not text; write it in quotes")
+            if not word.strip():
+                raise ValueError(f"entry {number} is empty")
+        return tuple(value)
+
+    @field_validator("classes")
+    @classmethod
+    def _distinct(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        twice = [name for name, count in Counter(value).items() if count > 1]
+        if twice:
+            raise ValueError(f"lists {', '.join(map(repr, twice))} more than once; every class needs a name of its own")
+        return value
+
+    @field_validator("templates")
+    @classmethod
+    def _fillable(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for template in value:
+            if template.count("{}") != 1:
+                raise ValueError(f"{template!r} needs one {{}} where the class's name goes")
+        return value
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are."""
+        return self._folder
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The names of its splits."""
+        match self.data:
+            case MosaicData(mosaics=splits) | HubData(splits=splits):
+                return tuple(splits)
+            case FolderData(folder=name):
+                folder = self.folder / name
+                return tuple(sorted(p.name for p in folder.iterdir() if p.is_dir())) if folder.is_dir() else ()
+
+    def check_split(self, split: str) -> None:
+        """Refuse a split that the task does not have."""
+        if split not in self.splits:
+            raise TaskError(f"{self.name}: {unknown('split', split, self.splits)}")
+
+    @property
+    def source(self) -> str:
+        """Where the pictures come from, for people."""
+        match self.data:
+            case HubData(dataset=name, config=config):
+                return f"hf:{name}" + (f" ({config})" if config else "")
+            case MosaicData():
+                return "mosaics in the task's folder"
+            case FolderData(folder=name):
+                return f"picture files in {name}/"
+
+    @property
+    def readme(self) -> str:
+        """Its README, or nothing."""
+        path = self.folder / self.README
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+    @property
+    def licence(self) -> str | None:
+        """What the README says under the heading `Licence`, or on a line that begins with it."""
+        found = re.search(r"^#+\s*Licen[cs]e\s*\n+(.+?)(?:\n\s*\n|\n#|\Z)", self.readme, re.M | re.S | re.I)
+        found = found or re.search(r"^[-*\s]*\**Licen[cs]e\**\s*:\**\s*(.+)$", self.readme, re.M | re.I)
+        return " ".join(found[1].split()) if found else None
+
+
+def _fault(error: Any) -> str:
+    where = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        *_, last = error["loc"]
+        return unknown("word of a task", str(last), Task.model_fields)
+    if error["type"] == "missing":
+        return f"{where} is missing"
+    return f"{where}: {error['msg'].removeprefix('Value error, ')}"

@@ -1,0 +1,107 @@
+"""Whether the models of a pool fit each other, as data: what each shares with the reference and where it differs.
+
+From headers and configs alone. `faults` are the sentences that a merge of the same pool would refuse with, made by
+the same code; the tables beside them are for reports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from smelt.pool.layout import natural
+
+if TYPE_CHECKING:
+    from smelt.engine.source import Source
+    from smelt.pool.modelpool import ModelPool
+
+__all__ = ["Compatibility", "Difference", "ModelFit", "compare"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One tensor that is not as in the reference."""
+
+    tensor: str
+    reference: str
+    model: str
+
+
+@dataclass(frozen=True)
+class ModelFit:
+    """One model beside the reference."""
+
+    model: str
+    shared: int
+    """Tensors that both have."""
+    missing: tuple[str, ...]
+    extra: tuple[str, ...]
+    shapes: tuple[Difference, ...]
+    dtypes: tuple[Difference, ...]
+
+    @property
+    def same(self) -> bool:
+        return not (self.missing or self.extra or self.shapes or self.dtypes)
+
+
+@dataclass(frozen=True)
+class Compatibility:
+    """A pool's report. `ok` says that a merge of it would start."""
+
+    reference: str
+    tensors: int
+    parameters: int
+    models: tuple[ModelFit, ...]
+    faults: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.faults
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "ok": self.ok}
+
+
+def compare(pool: ModelPool, **words: Any) -> Compatibility:
+    """Compare every model with the reference; `words` are those of a recipe (`skip`, `missing`, `config`, ...)."""
+    from smelt.engine.compat import tensor_faults
+    from smelt.engine.drafts import draft
+    from smelt.engine.ready import config_faults
+    from smelt.engine.tied import untie
+    from smelt.pool.modelpool import BASE, ModelPool
+    from smelt.recipe.schema import Recipe
+
+    sources = {name: untie(source)[0] for name, source in pool.all.items()}
+    untied = ModelPool(sources.get(BASE), {name: sources[name] for name in pool.models})
+    refs = {name: source.label for name, source in untied.models.items()}
+    recipe = Recipe.parse({"pool": {"models": refs}, "merge": "average", **words})
+    faults = tensor_faults(recipe, untied, draft(recipe, untied)) + config_faults(recipe, pool)
+    reference = untied.reference
+    return Compatibility(
+        untied.reference_name,
+        len(reference.tensors),
+        sum(info.count for info in reference.tensors.values()),
+        tuple(_fit(name, reference, s) for name, s in untied.all.items() if name != untied.reference_name),
+        tuple(faults),
+    )
+
+
+def _fit(name: str, reference: Source, model: Source) -> ModelFit:
+    ours, theirs = model.tensors, reference.tensors
+    shared = sorted(ours.keys() & theirs.keys(), key=natural)
+    return ModelFit(
+        name,
+        len(shared),
+        tuple(sorted(theirs.keys() - ours.keys() - model.tied.keys(), key=natural)),
+        tuple(sorted(ours.keys() - theirs.keys() - reference.tied.keys(), key=natural)),
+        tuple(
+            Difference(key, str(theirs[key].shape), str(ours[key].shape))
+            for key in shared
+            if theirs[key].shape != ours[key].shape
+        ),
+        tuple(
+            Difference(key, theirs[key].dtype, ours[key].dtype)
+            for key in shared
+            if theirs[key].dtype != ours[key].dtype
+        ),
+    )

@@ -1,0 +1,191 @@
+"""What each of FusionBench's data-free methods is in Smelt's words: the stages that compute the same thing.
+
+The functions below are named and called as FusionBench's configs are; their defaults stand in those configs
+(`smelt/configs/method`) and nowhere else. Every other method of Smelt is offered under its own name, with its own
+words, straight from the registry.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import ConfigDict, Field, ValidationError, validate_call
+
+from smelt.errors import RecipeError, nearest, unknown
+
+__all__ = ["Cosine", "Meaning", "meaning_of", "own_methods"]
+
+Weights: TypeAlias = float | list[float] | dict[str, float]
+Percent: TypeAlias = Annotated[float, Field(gt=0, le=100)]
+Share: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
+MergeFunction: TypeAlias = Literal["sum", "mean", "max"]
+
+
+@dataclass(frozen=True)
+class Cosine:
+    """The one analysis among the methods: the cosine similarity of the models' changes."""
+
+    csv: Path | None
+    heatmap: bool
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """Stages to merge by, tensors that stay the base's, or an analysis. No stages: the base as it is."""
+
+    merge: list[dict[str, Any]] = field(default_factory=list)
+    skip: list[str] = field(default_factory=list)
+    analysis: Cosine | None = None
+
+
+def meaning_of(method: Mapping[str, Any]) -> Meaning:
+    """The meaning of a composed `method`: a name and its parameters."""
+    parameters = dict(method)
+    name = parameters.pop("name", None)
+    if name is None:
+        raise RecipeError("method.name is missing")
+    own = own_methods()
+    if name in _METHODS:
+        try:
+            return validate_call(config=ConfigDict(strict=True))(_METHODS[name])(**parameters)
+        except ValidationError as error:
+            faults = [
+                _fault(name, fault, list(inspect.signature(_METHODS[name]).parameters)) for fault in error.errors()
+            ]
+            text = faults[0] if len(faults) == 1 else f"{name} has faults:" + "".join(f"\n  - {f}" for f in faults)
+            raise RecipeError(text) from None
+    if name in own:
+        return Meaning([{name: {key: value for key, value in parameters.items() if value != own[name].get(key)}}])
+    raise RecipeError(unknown("method", str(name), [*_METHODS, *own]))
+
+
+def own_methods() -> dict[str, dict[str, Any]]:
+    """Smelt's methods, and the names that other tools have for them: {name: {parameter: default, or ??? for none}}."""
+    from smelt.merge import stages
+    from smelt.merge.aliases import ALIASES, Composition
+
+    own: dict[str, Composition] = {name: [(name, {})] for name, stage in stages.items() if stage.kind == "method"}
+    return {name: _defaults(parts) for name, parts in (own | ALIASES).items() if name not in _METHODS}
+
+
+def _defaults(composition: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
+    """A parameter belongs to the first stage that has it and whose value the name does not fix."""
+    from smelt.merge import stages
+
+    found: dict[str, Any] = {}
+    for stage, fixed in composition:
+        for parameter in stages[stage].parameters.values():
+            if parameter.name not in fixed:
+                found.setdefault(parameter.name, "???" if parameter.required else parameter.default)
+    return found
+
+
+def _fault(name: str, fault: Any, known: Sequence[str]) -> str:
+    key = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "unexpected_keyword_argument":
+        near = nearest(key, known)
+        hint = f" (did you mean {near!r}?)" if near else ""
+        return f"{name} has no parameter {key!r}{hint}; it has: {', '.join(known) or 'none'}"
+    if fault["type"] == "missing_keyword_only_argument":
+        return f"method.{key} is missing"
+    return f"method.{key}: {fault['msg'].lower()}, got {fault['input']!r}"
+
+
+def _dummy() -> Meaning:
+    return Meaning()
+
+
+def _simple_average() -> Meaning:
+    return Meaning([{"average": {}}])
+
+
+def _weighted_average(*, weights: Weights, normalize: bool) -> Meaning:
+    return Meaning([{"average": {"weights": weights, "normalize": normalize}}])
+
+
+def _slerp(*, t: float) -> Meaning:
+    return Meaning([{"slerp": {"t": t}}])
+
+
+def _task_arithmetic(*, scaling_factor: float) -> Meaning:
+    return Meaning([{"task_arithmetic": {"scale": scaling_factor}}])
+
+
+def _ties_merging(
+    *, scaling_factor: float, threshold: Percent, remove_keys: list[str] | None, merge_func: MergeFunction
+) -> Meaning:
+    # FusionBench reads a threshold up to 1 as a share, above as percent.
+    density = threshold / 100 if threshold > 1 else threshold
+    ties = {"density": density, "scale": scaling_factor, "merge": merge_func}
+    return Meaning([{"ties": ties}], list(remove_keys or ()))
+
+
+def _dare(sparsity_ratio: float, rescale: bool, then: Meaning) -> Meaning:
+    dare = {"density": 1 - sparsity_ratio, "rescale": "density" if rescale else "none"}
+    return Meaning([{"dare": dare}, *then.merge], then.skip)
+
+
+def _dare_simple_average(*, sparsity_ratio: Share, rescale: bool, only_on_linear_weights: Literal[False]) -> Meaning:
+    return _dare(sparsity_ratio, rescale, _simple_average())
+
+
+def _dare_task_arithmetic(
+    *, sparsity_ratio: Share, rescale: bool, only_on_linear_weights: Literal[False], scaling_factor: float
+) -> Meaning:
+    return _dare(sparsity_ratio, rescale, _task_arithmetic(scaling_factor=scaling_factor))
+
+
+def _dare_ties_merging(
+    *,
+    sparsity_ratio: Share,
+    rescale: bool,
+    only_on_linear_weights: Literal[False],
+    scaling_factor: float,
+    threshold: Percent,
+    remove_keys: list[str] | None,
+    merge_func: MergeFunction,
+) -> Meaning:
+    ties = _ties_merging(
+        scaling_factor=scaling_factor, threshold=threshold, remove_keys=remove_keys, merge_func=merge_func
+    )
+    return _dare(sparsity_ratio, rescale, ties)
+
+
+def _iso_c(*, scaling_factor: float, exclude_keys: list[str] | None) -> Meaning:
+    return Meaning([{"iso_c": {"scale": scaling_factor}}], list(exclude_keys or ()))
+
+
+def _iso_cts(*, scaling_factor: float, common_space_fraction: float, exclude_keys: list[str] | None) -> Meaning:
+    iso_cts = {"scale": scaling_factor, "common": common_space_fraction}
+    return Meaning([{"iso_cts": iso_cts}], list(exclude_keys or ()))
+
+
+def _pipeline(*, merge: Any) -> Meaning:
+    return Meaning(merge if isinstance(merge, list) else [merge])
+
+
+def _cosine(
+    *, save_to_csv: str | None, plot_heatmap: bool, trainable_only: bool, max_points_per_model: int | None
+) -> Meaning:
+    return Meaning(analysis=Cosine(Path(save_to_csv) if save_to_csv else None, plot_heatmap))
+
+
+_METHODS: dict[str, Callable[..., Meaning]] = {
+    "dummy": _dummy,
+    "simple_average": _simple_average,
+    "weighted_average": _weighted_average,
+    "slerp": _slerp,
+    "task_arithmetic": _task_arithmetic,
+    "ties_merging": _ties_merging,
+    "dare/simple_average": _dare_simple_average,
+    "dare/task_arithmetic": _dare_task_arithmetic,
+    "dare/ties_merging": _dare_ties_merging,
+    "isotropic_merging/iso_c": _iso_c,
+    "isotropic_merging/iso_cts": _iso_cts,
+    "pipeline": _pipeline,
+    "task_vector_cos_similarity": _cosine,
+}

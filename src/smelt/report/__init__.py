@@ -1,0 +1,28 @@
+"""The report: rows and figure data in, one HTML page and the table as Markdown, CSV and LaTeX out.
+
+This room reads a suite's folder (`rows.jsonl`, `analyses/*.json`) and nothing else: no model, no task, no network.
+A figure is data first (`grid`, `curves`, `paths`, ...) and a drawing after (`draw/`, `templates/`). The room is also
+the call: `smelt.report("clip8")` (docs/adr/0001).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from smelt.room import callable_room
+
+if TYPE_CHECKING:
+    from smelt.report.write import report
+
+__all__ = ["report"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from smelt.report.write import report
+
+    return report
+
+
+callable_room(__name__, "smelt.report.write")

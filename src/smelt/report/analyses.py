@@ -1,0 +1,110 @@
+"""What the analyses left in `analyses/*.json`, checked and ready to draw. A file that is not there is no figure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from smelt.errors import CorruptFile
+from smelt.report.experts import Matrix
+from smelt.report.words import without_shared_start
+
+__all__ = ["Analyses", "Norms", "Signs", "read_analyses"]
+
+
+@dataclass(frozen=True)
+class Norms:
+    """The length of each model's change, layer after layer; `relative` where it is divided by the base's length."""
+
+    layers: tuple[str, ...]
+    models: dict[str, tuple[float | None, ...]]
+    relative: bool
+
+
+@dataclass(frozen=True)
+class Signs:
+    """Shares of opposite signs between pairs, and (name, share) over all models."""
+
+    pairs: Matrix
+    overall: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Analyses:
+    """The figures about weights that a folder has."""
+
+    cosine: Matrix | None = None
+    norms: Norms | None = None
+    signs: Signs | None = None
+
+
+_OVERALL = {
+    "entries": "changed entries that some models raise and others lower",
+    "mass": "the same, weighted by magnitude",
+    "cancelled": "magnitude that cancels when all changes are added",
+}
+
+
+def read_analyses(folder: Path) -> Analyses:
+    """Read cosine.json, norms.json and signs.json of a folder, those that are there."""
+    cosine, norms, signs = (_read(folder / f"{name}.json") for name in ("cosine", "norms", "signs"))
+    return Analyses(
+        _matrix(cosine, folder / "cosine.json") if cosine else None,
+        _norms(norms, folder / "norms.json") if norms else None,
+        _signs(signs, folder / "signs.json") if signs else None,
+    )
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    if not path.is_file():
+        return None
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise CorruptFile(
+            f"{path}: not readable as JSON ({error}); run the analysis again or remove the file"
+        ) from None
+    if not isinstance(content, dict):
+        raise CorruptFile(f"{path}: should hold an object, has {type(content).__name__}")
+    return content
+
+
+def _matrix(content: Mapping[str, Any], path: Path) -> Matrix:
+    names, matrix = content.get("names"), content.get("matrix")
+    if not isinstance(names, list) or not isinstance(matrix, list) or len(names) != len(matrix):
+        raise CorruptFile(f"{path}: `names` and `matrix` should be lists of the same length")
+    if any(not isinstance(row, list) or len(row) != len(names) for row in matrix):
+        raise CorruptFile(f"{path}: every row of `matrix` should have {len(names)} numbers, one for each name")
+    short = without_shared_start([str(name) for name in names])
+    labels = tuple(short[str(name)] for name in names)
+    return Matrix(labels, labels, tuple(_numbers(row, path) for row in matrix))
+
+
+def _norms(content: Mapping[str, Any], path: Path) -> Norms:
+    relative = content.get("relative")
+    layers, models = content.get("layers"), relative or content.get("models")
+    if not isinstance(layers, list) or not isinstance(models, dict):
+        raise CorruptFile(f"{path}: should hold a list `layers` and a table `models`")
+    wrong = next((name for name, row in models.items() if not isinstance(row, list) or len(row) != len(layers)), None)
+    if wrong is not None:
+        raise CorruptFile(f"{path}: {wrong!r} should have {len(layers)} numbers, one for each layer")
+    short = without_shared_start(list(models))
+    rows = {short[name]: _numbers(row, path) for name, row in models.items()}
+    return Norms(tuple(map(str, layers)), rows, bool(relative))
+
+
+def _signs(content: Mapping[str, Any], path: Path) -> Signs:
+    overall = ((text, content.get(name)) for name, text in _OVERALL.items())
+    shares = tuple((text, float(value)) for text, value in overall if isinstance(value, int | float))
+    return Signs(_matrix(content, path), shares)
+
+
+def _numbers(row: Sequence[Any], path: Path) -> tuple[float | None, ...]:
+    """Numbers, and None for what was not a number: JSON writes nan as null, some writers as NaN."""
+    wrong = next((value for value in row if value is not None and not isinstance(value, int | float)), None)
+    if wrong is not None:
+        raise CorruptFile(f"{path}: {wrong!r} is not a number")
+    return tuple(None if value is None or value != value else float(value) for value in row)

@@ -1,0 +1,103 @@
+"""Where every line of the table comes from: commands to make it again, hashes, data it used. Data, ready to print."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from smelt.evaluate.row import DataBudget, Row
+from smelt.report.grid import Grid, Line
+from smelt.report.words import plural, setting_text
+
+__all__ = ["Origin", "Reproduction", "budget_text", "origins", "reproductions"]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """How to make one line again."""
+
+    name: str
+    setting: str
+    commands: tuple[str, ...]
+    recipe: str
+    """As JSON; empty where nothing was merged."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What one model is, by its hashes, and what data its making used."""
+
+    name: str
+    setting: str
+    model: str
+    model_hash: str
+    recipe_hash: str | None
+    budget: str
+    seed: int
+    code: str
+    device: str
+    dtype: str
+    when: str
+    tasks: str
+
+
+def reproductions(grid: Grid) -> list[Reproduction]:
+    """One entry per line of the table; several commands where a line was measured in several runs."""
+    return [
+        Reproduction(
+            line.name,
+            setting_text(line.setting),
+            tuple(dict.fromkeys(row.command for row in line.rows if row.command)),
+            _recipe(line),
+        )
+        for line in grid.lines
+        if line.rows
+    ]
+
+
+def origins(grid: Grid) -> list[Origin]:
+    """One entry per model of the table, the experts one by one."""
+    found: dict[tuple[str, ...], list[Row]] = {}
+    for line in grid.lines:
+        for row in line.rows:
+            name = row.label if line.entry == "experts" else line.name
+            found.setdefault((name, setting_text(row.setting), row.model_hash, str(row.seed)), []).append(row)
+    return [_origin(name, rows) for (name, *_), rows in found.items()]
+
+
+def budget_text(budget: DataBudget) -> str:
+    """`none`, or `4,000 val pictures, no labels`."""
+    if not budget.images and not budget.labels:
+        return "none"
+    split = f"{budget.split} " if budget.split else ""
+    labels = plural(budget.labels, "label") if budget.labels else "no labels"
+    return f"{plural(budget.images, split + 'picture')}, {labels}"
+
+
+def _origin(name: str, rows: list[Row]) -> Origin:
+    last = rows[-1]
+    return Origin(
+        name,
+        setting_text(last.setting),
+        last.model,
+        last.model_hash,
+        last.recipe_hash,
+        budget_text(last.data_budget),
+        last.seed,
+        _every(row.code for row in rows),
+        _every(row.device for row in rows),
+        _every(row.dtype for row in rows),
+        max(row.when for row in rows),
+        ", ".join(f"{row.task}@{row.task_version}" for row in rows),
+    )
+
+
+def _every(values: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(values))
+
+
+def _recipe(line: Line) -> str:
+    recipe: dict[str, Any] | None = next((row.recipe for row in line.rows if row.recipe), None)
+    return json.dumps(recipe, indent=2, ensure_ascii=False) if recipe else ""

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from smelt.evaluate.intervals import wilson
+
+
+def test_half_of_four_at_z_two_is_a_sixth_of_eight_wide() -> None:
+    # (2 + 4/2 ± 2 √(2·2/4 + 4/4)) / (4 + 4) = (4 ± 2√2) / 8
+    low, high = wilson(2, 4, z=2.0)
+    assert low == pytest.approx((4 - 2 * 2**0.5) / 8)
+    assert high == pytest.approx((4 + 2 * 2**0.5) / 8)
+
+
+def test_none_and_all_right_give_an_end_of_the_scale_and_a_width() -> None:
+    # at k = 0 the upper end is z² / (n + z²)
+    assert wilson(0, 96, z=2.0) == (0.0, pytest.approx(0.04))
+    assert wilson(96, 96, z=2.0) == (pytest.approx(0.96), 1.0)
+
+
+def test_fifteen_hundred_pictures_give_less_than_five_points() -> None:
+    low, high = wilson(750, 1500)
+    assert high - low < 0.051
+    assert (low + high) / 2 == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("correct", "n"), [(1, 0), (5, 4), (-1, 4)])
+def test_no_share_is_no_interval(correct: int, n: int) -> None:
+    with pytest.raises(ValueError, match="no share"):
+        wilson(correct, n)

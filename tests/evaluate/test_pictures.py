@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pico_clip import COLOURS, PROCESSOR, colour_pictures, write_task
+from smelt.evaluate.pictures import Data
+from smelt.evaluate.splits import Split
+from smelt.evaluate.task import Task, TaskError
+from smelt.pool.families.preprocess import Preprocess
+
+SAME = Preprocess.parse(PROCESSOR)
+LARGER = Preprocess.parse({**PROCESSOR, "size": 16, "crop_size": 16})
+
+
+class Counted(Split):
+    """A split that counts how often its pictures are read."""
+
+    def __init__(self) -> None:
+        self.pictures, self.labels = colour_pictures(dict.fromkeys(COLOURS, 10))
+        self.reads = 0
+
+    def read(self, indices: object) -> object:
+        self.reads += len(indices)  # type: ignore[arg-type]
+        return list(self.pictures[indices])
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
+    split = Counted()
+    monkeypatch.setattr("smelt.evaluate.pictures.open_split", lambda task, name: split)
+    return split
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Task:
+    return Task.load(write_task(tmp_path / "colours"))
+
+
+@pytest.mark.parametrize("size", [1, 7, 30, 100])
+def test_batches_hold_every_picture_once_and_in_order(task: Task, size: int) -> None:
+    pictures, labels = colour_pictures(dict.fromkeys(COLOURS, 10), seed=1)
+    batches = list(Data().part(task, "test", None, SAME).batches(size))
+    assert np.array_equal(np.concatenate([b for b, _ in batches]), pictures)
+    assert np.array_equal(np.concatenate([numbers for _, numbers in batches]), labels)
+    assert [len(b) for b, _ in batches][:-1] == [size] * (len(batches) - 1)
+
+
+def test_pictures_of_another_size_are_resized(task: Task) -> None:
+    ((pictures, _),) = Data().part(task, "test", 12, LARGER).batches(100)
+    assert pictures.shape == (12, 16, 16, 3)
+
+
+def test_what_fits_is_read_once(task: Task, counted: Counted) -> None:
+    data = Data()
+    for _ in range(3):
+        first = list(data.part(task, "test", None, LARGER).batches(8, keep=data.room))
+    assert counted.reads == 30
+    assert [len(pictures) for pictures, _ in first] == [8, 8, 8, 6]
+    assert data.room == (2 << 30) - 30 * 16 * 16 * 3
+
+
+def test_what_does_not_fit_is_streamed_again(task: Task, counted: Counted) -> None:
+    data = Data(memory=30 * 16 * 16 * 3 - 1)
+    runs = [list(data.part(task, "test", None, LARGER).batches(8, keep=data.room)) for _ in range(2)]
+    assert counted.reads == 60
+    assert all(np.array_equal(a, b) for (a, _), (b, _) in zip(*runs, strict=True))
+
+
+def test_a_run_that_is_left_early_keeps_nothing(task: Task, counted: Counted) -> None:
+    part = Data().part(task, "test", None, LARGER)
+    for _ in part.batches(4, keep=1 << 30):
+        break
+    assert part.nbytes == 0
+    assert sum(len(pictures) for pictures, _ in part.batches(4)) == 30
+
+
+def test_a_limit_takes_the_same_balanced_part_every_time(task: Task) -> None:
+    first, second = (Data().part(task, "test", 9, SAME) for _ in range(2))
+    assert np.bincount(first.labels).tolist() == [3, 3, 3]
+    assert np.array_equal(next(first.batches(9))[0], next(second.batches(9))[0])
+
+
+def test_a_task_that_was_edited_is_another_task(task: Task) -> None:
+    data = Data()
+    assert data.split(task, "test") is data.split(Task.load(task.folder), "test")
+    fewer = Task.parse({**task.model_dump(), "classes": ["red", "green"]}, folder=task.folder)
+    with pytest.raises(TaskError, match="class list has 2 entries"):
+        data.split(fewer, "test")

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pico_clip import COLOURS, colour_pictures, write_task
+from smelt.errors import CorruptFile, SmeltError
+from smelt.evaluate.splits import count, open_split
+from smelt.evaluate.task import Task, TaskError
+
+
+def picture_folder(root: Path, **words: object) -> Task:
+    """A task of plain files: two red, one blue; sizes 8 and 5×6."""
+    folder = write_task(root / "files", size=None, data={"folder": "pictures"}, **words)
+    for name, (colour, size) in {
+        "red/a": ("red", (8, 8)),
+        "red/b": ("red", (5, 6)),
+        "blue/a": ("blue", (8, 8)),
+    }.items():
+        path = folder / "pictures" / "test" / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", size, COLOURS[colour]).save(path)
+    return Task.load(folder)
+
+
+def test_a_mosaic_split_has_the_pictures_and_labels_that_were_packed(tmp_path: Path) -> None:
+    split = open_split(Task.load(write_task(tmp_path / "colours")), "test")
+    pictures, labels = colour_pictures(dict.fromkeys(COLOURS, 10), seed=1)
+    assert np.array_equal(split.labels, labels)
+    assert np.array_equal(split.read([5, 2]), pictures[[5, 2]])
+
+
+def test_a_folder_split_has_a_folder_per_class(tmp_path: Path) -> None:
+    task = picture_folder(tmp_path)
+    split = open_split(task, "test")
+    assert split.labels.tolist() == [2, 0, 0]  # classes in the order of their folders' names, numbers as in the list
+    assert [picture.shape for picture in split.read([0, 1, 2])] == [(8, 8, 3), (8, 8, 3), (6, 5, 3)]
+    assert split.read([0])[0][0, 0].tolist() == [0, 0, 255]
+    assert (task.splits, count(task, "test")) == (("test",), 3)
+
+
+def test_a_class_folder_that_is_not_in_the_list_gets_a_suggestion(tmp_path: Path) -> None:
+    task = picture_folder(tmp_path)
+    (task.folder / "pictures" / "test" / "blu").mkdir()
+    with pytest.raises(TaskError, match=r"no class named 'blu' \(did you mean 'blue'\?\)"):
+        open_split(task, "test")
+
+
+def test_a_file_of_the_wrong_size_is_named(tmp_path: Path) -> None:
+    task = picture_folder(tmp_path)
+    sized = Task.parse({**task.model_dump(), "size": 8}, folder=task.folder)
+    with pytest.raises(TaskError, match=r"b\.png: is 5×6, but the task files says size: 8"):
+        open_split(sized, "test").read([0, 1, 2])
+
+
+def test_a_file_that_is_no_picture_is_named(tmp_path: Path) -> None:
+    task = picture_folder(tmp_path)
+    (task.folder / "pictures" / "test" / "red" / "a.png").write_text("no picture")
+    with pytest.raises(CorruptFile, match=r"a\.png: cannot be read as a picture"):
+        open_split(task, "test").read([1])
+
+
+def test_labels_outside_the_class_list_are_refused(tmp_path: Path) -> None:
+    task = Task.load(write_task(tmp_path / "colours", classes=["red", "green"]))
+    with pytest.raises(TaskError, match=r"colours/test: picture \d+ has the label 2, but the class list has 2 entries"):
+        open_split(task, "test")
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ({"val": np.zeros(3, int)}, "no split named 'test'"),
+        ({"test": np.zeros(30)}, "labels are one row of whole numbers, got float64"),
+        ({"test": np.zeros((5, 6), int)}, "labels are one row of whole numbers"),
+        ({"test": np.zeros(0, int)}, "holds no pictures|make a mosaic"),
+        ({"test": np.zeros(300, int)}, "300 pictures of 8×8 make a mosaic of 800×24, but it is 800×8"),
+        ({"test": np.array([None] * 30)}, "cannot be read as labels"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(tmp_path: Path, labels: dict[str, np.ndarray], message: str) -> None:
+    folder = write_task(tmp_path / "colours")
+    np.savez(folder / "labels.npz", **labels)
+    with pytest.raises(SmeltError, match=message):
+        open_split(Task.load(folder), "test")
+
+
+def test_a_damaged_or_missing_label_file_is_named(tmp_path: Path) -> None:
+    folder = write_task(tmp_path / "colours")
+    (folder / "labels.npz").write_bytes(b"PK\x03\x04 no more")
+    with pytest.raises(CorruptFile, match=r"labels\.npz: cannot be read as labels"):
+        open_split(Task.load(folder), "test")
+    (folder / "labels.npz").unlink()
+    with pytest.raises(TaskError, match=r"labels\.npz: the labels are not there"):
+        open_split(Task.load(folder), "test")
+
+
+def test_a_data_set_of_the_hub_is_read_by_its_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = pytest.importorskip("datasets", reason="the extra `clip` is not installed")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    pictures, labels = colour_pictures(dict.fromkeys(COLOURS, 4))
+    folder = write_task(
+        tmp_path / "hub",
+        data={"dataset": "rows", "splits": {"test": "train"}, "image": "picture", "label": "colour"},
+    )
+    features = datasets.Features({"picture": datasets.Image(), "colour": datasets.ClassLabel(names=list(COLOURS))})
+    table = {"picture": [Image.fromarray(picture) for picture in pictures], "colour": labels.tolist()}
+    (folder / "rows").mkdir()
+    datasets.Dataset.from_dict(table, features=features).to_parquet(folder / "rows" / "train.parquet")
+    task = Task.load(folder)
+    split = open_split(task, "test")
+    assert split.labels.tolist() == labels.tolist()
+    assert np.array_equal(np.stack(split.read(np.array([7, 0]))), pictures[[7, 0]])
+    assert count(task, "test") is None
+
+    fewer = Task.parse({**task.model_dump(), "classes": ["red", "blue"]}, folder=folder)
+    with pytest.raises(TaskError, match="has 3 classes, but the class list has 2"):
+        open_split(fewer, "test")
+    other = Task.parse({**task.model_dump(), "data": {**task.data.model_dump(), "label": "color"}}, folder=folder)
+    with pytest.raises(TaskError, match=r"no column named 'color' \(did you mean 'colour'\?\)"):
+        open_split(other, "test")
+
+
+def test_a_data_set_that_cannot_be_had_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = pytest.importorskip("datasets", reason="the extra `clip` is not installed")
+
+    def no_network(*args: object, **words: object) -> None:
+        raise ConnectionError("Couldn't reach the Hub")
+
+    monkeypatch.setattr(datasets, "load_dataset", no_network)
+    folder = write_task(tmp_path / "hub", data={"dataset": "tanganke/dtd", "splits": {"test": "test"}})
+    with pytest.raises(
+        TaskError, match=r"hub: the data set 'tanganke/dtd' is not in the local cache .*ConnectionError"
+    ):
+        open_split(Task.load(folder), "test")

@@ -1,0 +1,83 @@
+"""The first paragraph says what was merged and how good it is, and nothing that is not known."""
+
+import pytest
+from made_up_suite import TASKS, row, suite_rows
+
+from smelt.evaluate.row import Row
+from smelt.report.grid import build_grid
+from smelt.report.headline import build_headline, sentences
+
+
+def headline(rows):
+    rows = [one for one in rows if isinstance(one, Row)]
+    return build_headline(rows, build_grid(rows))
+
+
+def small():
+    words = {"variant": "reference", "model": "zoo:clip-tiny"}
+    return [
+        row("pretrained", "photos", 40, 100, label="Pre-trained", **words),
+        row("expert-photos", "photos", 90, 100, **words),
+        row("average", "photos", 30, 100),
+        row("ties", "photos", 60, 100, label="TIES"),
+        row("ties", "photos", 65, 100, label="TIES", variant="tuned", setting={"scale": 0.4}),
+    ]
+
+
+def test_numbers_of_a_small_suite_by_hand():
+    head = headline(small())
+    assert (head.experts, head.methods, head.merges, head.tasks, head.pictures) == (1, 2, 3, 1, 100)
+    assert (head.best.name, head.best_average) == ("TIES (tuned)", 0.65)
+    assert (head.base_average, head.expert_average, head.above_base) == (0.4, 0.9, 2)
+    assert head.closed == pytest.approx(0.5)  # 25 of 50 points
+
+
+def test_sentences_of_a_small_suite():
+    assert sentences(headline(small())) == [
+        "1 fine-tuned expert became one model by 2 merge methods, in 3 variants. "
+        "Every model was tested on the same 100 test pictures of 1 task.",
+        "The best merge, TIES (tuned), gets 65.0 % on average: 25.0 points below the experts' 90.0 % "
+        "and 25.0 above the pre-trained model's 40.0 %.",
+        "2 of 3 merges beat the pre-trained model on average.",
+    ]
+
+
+def test_a_merge_below_the_base_or_above_the_experts_is_said_as_such():
+    words = {"variant": "reference"}
+    rows = [row("pretrained", "photos", 70, 100, **words), row("expert-photos", "photos", 50, 100, **words)]
+    text = sentences(headline([*rows, row("ties", "photos", 60, 100)]))[1]
+    assert "10.0 points above the experts'" in text
+    assert "10.0 below the pre-trained" in text
+
+
+def test_pictures_are_counted_once_per_task():
+    head = headline(suite_rows())
+    assert (head.tasks, head.pictures, head.experts) == (len(TASKS), 16_000, 8)
+
+
+def test_without_references_nothing_is_said_about_them():
+    said = sentences(headline([row("ties", "photos", 60, 100), row("magmax", "photos", 50, 100)]))
+    assert len(said) == 2
+    assert said[1] == "The best merge, ties, gets 60.0 % on average."
+
+
+def test_models_alone_are_models_that_were_tested():
+    said = sentences(headline([row("zoo:clip-tiny", "photos", 60, 100, variant="single")]))
+    assert said == ["Models were tested on the same 100 test pictures of 1 task."]
+
+
+def test_a_merge_without_an_average_is_not_counted_as_beaten():
+    rows = [*small(), row("magmax", "photos", 10, 100), row("magmax", "digits", 10, 100)]
+    assert headline(rows).compared == 1  # only magmax has both tasks now
+
+
+def test_zoo_models_are_noticed():
+    assert headline(small()).zoo
+    assert not headline([row("ties", "photos", 60, 100, model="dir:merged")]).zoo
+
+
+def test_facts_name_every_device_and_the_days():
+    rows = [row("ties", "photos", 60, 100), row("ties", "digits", 60, 100, device="cuda", when="2026-01-07T10:00:00Z")]
+    facts = dict(headline(rows).facts)
+    assert facts["Device"] == "cpu (2 threads), cuda"
+    assert facts["Measured"] == "2026-01-05 to 2026-01-07"

@@ -1,0 +1,54 @@
+"""Emoji by group (`animal-bird`, `food-fruit`, …): five styles to train on, two other styles held out.
+
+The name of each emoji is a caption for pre-training; the group is the class.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from names import emojibase
+from pictures import SIZE, Named, Split, TaskPictures, shuffled
+from vector import draw, icon_names, on_paper, slug
+
+TRAIN = ["noto", "twemoji", "fluent-emoji-flat", "noto-v1", "fluent-emoji-high-contrast"]
+HELD_OUT = ["fluent-emoji", "emojione"]
+VAL = 600
+SMALLEST_GROUP = 8
+
+
+def build() -> TaskPictures:
+    emoji = [e for e in emojibase("en", "data") if e.get("group") not in (None, 2, 9)]  # no components, no flags
+    keys = {entry["order"]: entry["key"] for entry in emojibase("en", "messages")["subgroups"]}
+    sizes = Counter(keys[e["subgroup"]] for e in emoji)
+    groups = sorted(group for group, count in sizes.items() if count >= SMALLEST_GROUP)
+    number = {group: i for i, group in enumerate(groups)}
+    emoji = [e for e in emoji if keys[e["subgroup"]] in number]
+
+    def drawn(styles: list[str]) -> tuple[Split, list[str]]:
+        pixels, labels, names = [], [], []
+        for style in styles:
+            known = icon_names(style)
+            for e in emoji:
+                if (icon := slug(e["label"])) in known:
+                    pixels.append(on_paper(draw(style, icon, size=4 * SIZE), SIZE))
+                    labels.append(number[keys[e["subgroup"]]])
+                    names.append(e["label"].lower())
+        return Split(np.stack(pixels), np.array(labels)), names
+
+    train, names = drawn(TRAIN)
+    held_out, _ = drawn(HELD_OUT)
+    held_out = shuffled(held_out.pixels, held_out.labels, seed=0)
+    german = {entry["key"]: entry["message"] for entry in emojibase("de", "messages")["subgroups"]}
+    return TaskPictures(
+        [group.replace("-", " ") for group in groups],
+        train=shuffled(train.pixels, train.labels, seed=1),
+        val=held_out[:VAL],
+        test=held_out[VAL:],
+        lossless=False,
+        german=[german[group] for group in groups],
+        named=Named(train.pixels, names),
+        facts={"styles to train on": TRAIN, "held-out styles": HELD_OUT},
+    )

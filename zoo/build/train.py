@@ -1,7 +1,7 @@
 """Train the base and its eight experts.
 
     python zoo/build/train.py -o OUT                     on a GPU, about five minutes
-    python zoo/build/train.py -o OUT --rehearsal         the same steps on a CPU in a minute, for a test; the result is useless
+    python zoo/build/train.py -o OUT --rehearsal         the same steps on a CPU in a minute, for a test; of no use
 
 Reads zoo/.cache/pool (pack.py) and the tokenizer. Writes OUT/clip-tiny and OUT/dense/clip-tiny-<task> as
 `from_pretrained` folders in half precision, the experts as delta packs OUT/clip-tiny-<task>, and OUT/training.json with

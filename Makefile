@@ -4,10 +4,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test check unit docs parity benchmark setup clean
+.PHONY: demo language test check unit docs parity benchmark setup clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
+
+language: $(STAMP)
+	$(BIN)/python examples/language/demo.py
 
 test: check unit
 
@@ -40,4 +43,4 @@ $(STAMP): pyproject.toml zoo/pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .bench demo-out site build dist
+	rm -rf $(VENV) .bench demo-out language-out site build dist

@@ -37,6 +37,8 @@ class Options:
 
     limit: int | None = None
     """Pictures of each test split; all of them if nothing is given."""
+    curve_limit: int | None = None
+    """Pictures of each `val` split that a scale is tried on; as the suite says if nothing is given."""
     tune: bool = True
     device: str = "cpu"
     """Where models are evaluated; merging runs on the CPU."""
@@ -71,8 +73,8 @@ def bench(
     """Run a suite: rows, analyses and a report in the folder `out` (the suite's name if nothing is given).
 
     `methods` and `tasks` are the suite's own names of what to run; by default everything. Other words are those of
-    Options: `limit`, `tune`, `device`, `dtype`, `threads`, `keep_models`, `tell`. A folder with a part of the rows is
-    completed; `force` begins anew.
+    Options: `limit`, `curve_limit`, `tune`, `device`, `dtype`, `threads`, `keep_models`, `tell`. A folder with some of
+    the rows is completed; `force` begins anew.
     """
     began = time.perf_counter()
     suite = suite if isinstance(suite, Suite) else find_suite(suite)
@@ -104,7 +106,13 @@ class _Run:
         self.entries = _chosen("method", methods, suite.entries)
         self.tasks = find_tasks(list(_chosen("task", tasks, {name: name for name in suite.tasks})))
         self.recipes = {name: suite.recipe(entry, task=suite.tasks[0]) for name, entry in self.entries.items()}
-        words = {"suite": f"{suite.name}@{suite.version}", "limit": options.limit, "dtype": options.dtype}
+        self.curve_limit = options.curve_limit or suite.curve_limit
+        words = {
+            "suite": f"{suite.name}@{suite.version}",
+            "limit": options.limit,
+            "curve_limit": self.curve_limit,
+            "dtype": options.dtype,
+        }
         self.folder = Folder(out, words, force=force)
         self.data = Data()
         self.done = 0
@@ -203,7 +211,7 @@ class _Run:
                     source,
                     missing[scale],
                     split="val",
-                    limit=self.suite.curve_limit,
+                    limit=self.curve_limit,
                     entry=name,
                     label=entry.label,
                     variant="curve",

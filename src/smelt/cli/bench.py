@@ -19,12 +19,14 @@ def bench(
     methods: Annotated[str | None, typer.Option(help="Which of the suite's merges, e.g. ties,tsv.")] = None,
     tasks: Annotated[str | None, typer.Option(help="Which of its tasks, e.g. photos,digits.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Pictures of each test split.")] = None,
+    curve_limit: Annotated[int | None, typer.Option(min=1, help="Pictures of each val split for a scale.")] = None,
     tune: Annotated[bool, typer.Option(help="Scale curves on val, tuned merges, and paths.")] = True,
     device: Annotated[str, typer.Option(help="Where models are evaluated: cpu or cuda.")] = "cpu",
     dtype: Annotated[str, typer.Option(help="In what format they compute: float32 or bfloat16.")] = "float32",
     threads: ThreadsOption = None,
     keep_models: Annotated[bool, typer.Option("--keep-models", help="Keep the merged models' folders.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Begin anew in a folder that has rows.")] = False,
+    table: Annotated[bool, typer.Option(help="Print the table at the end.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -39,13 +41,15 @@ def bench(
     from smelt.bench.loop import bench as run
 
     silent = quiet or as_json
-    words: dict[str, Any] = {"limit": limit, "tune": tune, "device": device, "dtype": dtype, "threads": threads}
+    words: dict[str, Any] = {"limit": limit, "curve_limit": curve_limit, "tune": tune, "threads": threads}
     done = run(
         suite,
         out=out,
         methods=_listed(methods),
         tasks=_listed(tasks),
         force=force,
+        device=device,
+        dtype=dtype,
         keep_models=keep_models,
         tell=(lambda line: None) if silent else (lambda line: typer.echo(line, err=True)),
         **words,
@@ -56,8 +60,9 @@ def bench(
     elif not quiet:
         from smelt.cli.bench_table import show
 
-        show(done.rows)
-        typer.echo(f"\n{done.computed} numbers computed in {done.seconds:.0f} s; the report: {done.report}")
+        if table:
+            show(done.rows)
+        typer.echo(f"{done.computed} numbers computed in {done.seconds:.0f} s; the report: {done.report}")
 
 
 def _listed(names: str | None) -> list[str] | None:

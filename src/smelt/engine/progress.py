@@ -6,17 +6,19 @@ import sys
 import time
 from threading import Lock
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 __all__ = ["Progress"]
 
 _LOG_EVERY = 15.0
+Unit: TypeAlias = Literal["bytes", "pictures"]
 
 
 class Progress:
     """Implements the engine's Watcher. `advance` may be called from any thread."""
 
-    def __init__(self, quiet: bool = False):
+    def __init__(self, quiet: bool = False, unit: Unit = "bytes"):
+        self._unit = unit
         self._style = "none" if quiet else "bar" if sys.stderr.isatty() else "lines"
         self._lock = Lock()
         self._bar: Any = None
@@ -39,42 +41,53 @@ class Progress:
         if self._style != "bar":
             return
         if self._bar is None:
-            self._bar = _rich_bar()
+            self._bar = _rich_bar(self._unit)
             self._bar.start()
         if self._task is not None:
             self._bar.remove_task(self._task)
         self._task = self._bar.add_task(what, total=self._total)
 
-    def advance(self, nbytes: int) -> None:
+    def advance(self, amount: int) -> None:
         if self._style == "none":
             return
         with self._lock:
-            self._done += nbytes
+            self._done += amount
             if self._bar is not None:
                 self._bar.update(self._task, completed=self._done)
             elif (now := time.monotonic()) - self._said > _LOG_EVERY:
                 self._said = now
                 self._line(now)
 
+    def end(self, outcome: str) -> None:
+        """What was begun is done, with this outcome: a line in a log."""
+        if self._style == "lines":
+            seconds = time.monotonic() - self._began
+            sys.stderr.write(f"{self._what}: {outcome}, {self._total} {self._unit} in {seconds:.1f} s\n")
+            sys.stderr.flush()
+
     def _line(self, now: float) -> None:
         rate = self._done / max(now - self._began, 1e-9)
         left = (self._total - self._done) / rate if rate else 0.0
         share = 100 * self._done / self._total
-        sys.stderr.write(f"{self._what}: {share:.0f} % at {rate / 1e6:.0f} MB/s, {left:.0f} s left\n")
+        speed = f"{rate / 1e6:.0f} MB/s" if self._unit == "bytes" else f"{rate:.0f} {self._unit}/s"
+        sys.stderr.write(f"{self._what}: {share:.0f} % at {speed}, {left:.0f} s left\n")
         sys.stderr.flush()
 
 
-def _rich_bar() -> Any:
+def _rich_bar(unit: Unit) -> Any:
+    from rich import progress
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-    from rich.progress import Progress as Bar
 
-    return Bar(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
+    amounts = (
+        (progress.DownloadColumn(), progress.TransferSpeedColumn())
+        if unit == "bytes"
+        else (progress.MofNCompleteColumn(),)
+    )
+    return progress.Progress(
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        *amounts,
+        progress.TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
     )

@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from smelt.engine.progress import Progress
 from smelt.errors import NumericalError, RecipeError
 from smelt.evaluate.ahead import ahead
 from smelt.evaluate.find import Tasks, find_tasks
 from smelt.evaluate.intervals import wilson
 from smelt.evaluate.pictures import Data, Part
-from smelt.evaluate.progress import Watch
 from smelt.evaluate.task import Task
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def evaluate_model(
         raise RecipeError(f"batch is a number of pictures, at least 1; got {batch}")
     data = data or Data()
     threads = threads or torch.get_num_threads()
-    with _workers(threads) as pool, Watch(quiet) as watch:
+    with _workers(threads) as pool, Progress(quiet, "pictures") as watch:
         classifier = load_classifier(model, text_from=text_from, device=device, dtype=dtype)
         run = _Run(classifier, split, limit, batch, data, watch, pool, threads)
         return [run.classify(task) for task in chosen]
@@ -121,7 +121,7 @@ class _Run:
     limit: int | None
     batch: int
     data: Data
-    watch: Watch
+    watch: Progress
     pool: ThreadPoolExecutor
     threads: int
 

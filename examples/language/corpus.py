@@ -128,7 +128,7 @@ DOMAINS: dict[str, Callable[[], list[_Candidate]]] = {"prose": _prose, "python":
 def _package(name: str) -> Path:
     spec = find_spec(name)
     if spec is None or spec.origin is None:
-        raise SystemExit(f"the demo needs {name}; `make demo` installs it")
+        raise SystemExit(f"the demo needs {name}; `make language` installs it")
     return Path(spec.origin).parent
 
 

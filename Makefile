@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo language test check unit docs parity benchmark setup clean
+.PHONY: demo language test check unit browser docs parity benchmark setup clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -19,8 +19,11 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-unit: $(STAMP)
-	$(BIN)/pytest -n auto
+unit: $(STAMP) browser
+	@if sh tests/install-chromium.sh --check; then export SMELT_REQUIRE_BROWSER=1; fi; set -x; $(BIN)/pytest -n auto
+
+browser:
+	@sh tests/install-chromium.sh
 
 docs: $(STAMP)
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[docs]'

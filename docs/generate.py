@@ -2,14 +2,16 @@
 
     python docs/generate.py
 
-The pages are committed, and tests/docs/test_generated.py holds that they are current. Only Smelt's own stages get a
-page, so that plug-ins which happen to be installed do not show up. mkdocs calls `on_config` to list the pages.
+Then it fills the marked blocks of the other pages (generate_pages.py). All pages are committed, and
+tests/docs/test_generated.py holds that they are current. Only Smelt's own stages get a page, so that plug-ins which
+happen to be installed do not show up. mkdocs calls `on_config` to list the pages.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import runpy
 from pathlib import Path
 from typing import Any, get_args
 
@@ -206,3 +208,4 @@ def _default(parameter: Any) -> str:
 
 if __name__ == "__main__":
     write()
+    runpy.run_path(str(Path(__file__).with_name("generate_pages.py")), run_name="__main__")

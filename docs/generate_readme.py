@@ -1,4 +1,4 @@
-"""Fill README.md's marked blocks: the table of methods from the registry, the benchmark from results/compare.json.
+"""Fill README.md's marked blocks: methods from the registry, results/clip8 in short, results/compare.json.
 
     python docs/generate_readme.py
 
@@ -27,7 +27,7 @@ _HEADINGS = {
 
 def fresh(text: str) -> str:
     """The README with its blocks as they should be."""
-    for name, content in {"methods": methods(), "benchmark": benchmark()}.items():
+    for name, content in {"methods": methods(), "clip8": clip8(), "benchmark": benchmark()}.items():
         text = re.sub(
             rf"(<!-- {name}:[^>]*-->\n).*?(<!-- /{name} -->)",
             lambda m, c=content: m[1] + c + "\n" + m[2],
@@ -48,6 +48,12 @@ def methods() -> str:
                 what = (stage.summary.partition(": ")[2] or stage.summary).replace("|", r"\|")
                 lines.append(f"| [{stage.name}](docs/methods/{stage.name}.md) | {what} |")
     return "\n".join(lines)
+
+
+def clip8() -> str:
+    """A few lines of the suite's table."""
+    text: str = runpy.run_path(str(Path(__file__).with_name("generate_clip8.py")))["readme"]()
+    return text
 
 
 def benchmark() -> str:

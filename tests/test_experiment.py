@@ -13,7 +13,7 @@ import yaml
 import smelt
 from checkpoints import read_weights
 from pico_clip import colour_clip, save_clip, write_task
-from smelt.errors import OutputError, RecipeError
+from smelt.errors import CorruptFile, OutputError, RecipeError
 from smelt.experiment import run
 
 POSITIONS = "vision_model.embeddings.position_ids"
@@ -199,3 +199,15 @@ def test_an_existing_model_is_replaced_only_by_force(go: Any, tmp_path: Path) ->
     go("method=dare/simple_average", "output=merged", "force=true")
     manifest = json.loads((tmp_path / "merged" / "manifest.json").read_text())
     assert manifest["stages"] == ["dare", "average"]
+
+
+def test_a_pre_trained_model_in_a_pickle_is_merged_and_evaluated_if_that_is_allowed(go: Any, tmp_path: Path) -> None:
+    before = go("method=simple_average", "taskpool=mine")
+    torch.save(read_weights(tmp_path / "base"), tmp_path / "base" / "pytorch_model.bin")
+    (tmp_path / "base" / "model.safetensors").unlink()
+    for method in ("simple_average", "dummy"):
+        with pytest.raises(CorruptFile, match="allow_pickle: true"):
+            go(f"method={method}", "taskpool=mine")
+    after = go("method=simple_average", "taskpool=mine", "+modelpool.allow_pickle=true")
+    assert after["colours"] == before["colours"]
+    assert go("method=dummy", "taskpool=mine", "+modelpool.allow_pickle=true")["colours"]["accuracy"] == 1.0

@@ -185,6 +185,7 @@ def _evaluated(
             threads=experiment.threads,
             quiet=quiet,
             data=data,
+            allow_pickle=experiment.allow_pickle,
             entry=experiment.method,
             label=experiment.method,
             recipe=recipe.dump() if recipe else None,

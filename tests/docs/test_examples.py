@@ -53,6 +53,10 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.save(named["birds"], room / "old" / "pytorch_model.bin")
     for recipe in (EXAMPLES / "recipes").glob("*.yaml"):
         shutil.copy(recipe, room)
+    shutil.copy(EXAMPLES / "pool.yaml", room)
+    for folder in ("tasks", "suites", "configs"):
+        shutil.copytree(EXAMPLES / folder, room / folder)
+    draw_shapes(room / "tasks" / "shapes" / "pictures" / "test")
     return room
 
 
@@ -85,6 +89,19 @@ def write_adapter(folder: Path, rank: int) -> None:
     save_file(factors, folder / "adapter_model.safetensors")
     config = {"peft_type": "LORA", "r": rank, "lora_alpha": rank, "target_modules": ["up_proj"]}
     (folder / "adapter_config.json").write_text(json.dumps(config))
+
+
+def draw_shapes(folder: Path) -> None:
+    """The pictures of the task that docs/evaluation.md shows."""
+    from PIL import Image, ImageDraw
+
+    for name in ("circle", "square"):
+        (folder / name).mkdir(parents=True)
+        for number in range(3):
+            picture = Image.new("RGB", (40, 40), "white")
+            draw = ImageDraw.Draw(picture)
+            (draw.ellipse if name == "circle" else draw.rectangle)((6 + number, 6, 32, 32 - number), fill="black")
+            picture.save(folder / name / f"{number}.png")
 
 
 @pytest.mark.parametrize("path", examples("recipes/*.yaml"))

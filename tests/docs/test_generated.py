@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
-from smelt.cli.app import app
+from smelt.engine.delta_note import DeltaNote
 from smelt.engine.describe import PlanReport
 from smelt.engine.manifest import Verification
+from smelt.engine.packs import PackSummary
 from smelt.engine.run import Summary
+from smelt.evaluate import CostRow, Row, Task
+from smelt.pool.families import Classifier, Family
 from smelt.recipe.schema import Recipe
 from smelt.testing import LAWS
 
@@ -32,22 +35,45 @@ def test_every_recipe_key_is_explained() -> None:
     assert [key for key in Recipe.model_fields if f"| `{key}` |" not in text] == []
 
 
-def test_every_flag_is_explained() -> None:
-    import typer
+def test_marked_blocks_are_current() -> None:
+    fresh = runpy.run_path(str(DOCS / "generate_pages.py"))["pages"]()
+    stale = sorted(page for page, text in fresh.items() if text != (DOCS / page).read_text(encoding="utf-8"))
+    assert not stale, f"run `python docs/generate.py`; not current: {', '.join(stale)}"
 
+
+def test_every_command_has_a_section_with_its_flags() -> None:
     text = (DOCS / "commands.md").read_text()
-    commands: Any = typer.main.get_command(app)
-    for name, command in commands.commands.items():
-        section = re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
+    for name, command in runpy.run_path(str(DOCS / "generate_flags.py"))["commands"]():
+        section = re.search(rf"^###? {name}\n(.*?)(?=^###? |\Z)", text, re.DOTALL | re.MULTILINE)
         assert section, f"commands.md has no section on {name}"
         flags = [flag for p in command.params for flag in p.opts if flag.startswith("--") and flag != "--help"]
-        assert [flag for flag in flags if f"`{flag}" not in section[1]] == [], name
+        assert [flag for flag in flags if f"`{flag}`" not in section[1]] == [], name
+        assert [p.name for p in command.params if not p.help and "--help" not in p.opts] == [], f"{name}: no help text"
 
 
-@pytest.mark.parametrize("record", [Summary, PlanReport, Verification])
+@pytest.mark.parametrize("record", [Summary, PlanReport, Verification, PackSummary])
 def test_every_json_key_is_explained(record: type) -> None:
     text = (DOCS / "commands.md").read_text()
     assert [field.name for field in dataclasses.fields(record) if f"| `{field.name}` |" not in text] == []
+
+
+@pytest.mark.parametrize("record", [Row, CostRow, Task])
+def test_every_field_of_a_row_and_key_of_a_task_is_explained(record: Any) -> None:
+    text = (DOCS / "evaluation.md").read_text()
+    assert [field for field in record.model_fields if f"| `{field}` |" not in text] == []
+
+
+@pytest.mark.parametrize("protocol", [Family, Classifier])
+def test_every_part_of_a_family_is_explained(protocol: type) -> None:
+    text = (DOCS / "write-a-family.md").read_text()
+    parts = [name for name in vars(protocol) if not name.startswith("_")]
+    assert parts
+    assert [name for name in parts if f"| `{name}` |" not in text] == []
+
+
+def test_every_key_of_a_pack_is_explained() -> None:
+    text = (DOCS / "packs.md").read_text().partition("| key of `delta.json` |")[2]
+    assert [key for key in DeltaNote.model_fields if f"`{key}`" not in text] == []
 
 
 def test_every_law_is_explained() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import shlex
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,24 @@ def test_its_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     for block in blocks("python"):
         exec(compile(block, "README.md", "exec"), names)
     assert smelt.verify(tmp_path / "merged").ok
+
+
+def test_its_commands_and_flags_are_there() -> None:
+    known = dict(runpy.run_path(str(ROOT / "docs" / "generate_flags.py"))["commands"]())
+    lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("smelt ")]
+    assert len(lines) > 4
+    for line in lines:
+        words = shlex.split(line, comments=True)[1:]
+        name = " ".join(words[:2]) if " ".join(words[:2]) in known else words[0]
+        flags = {flag for parameter in known[name].params for flag in parameter.opts}
+        assert [word for word in words if word.startswith("-") and word not in flags] == [], line
+
+
+def test_its_targets_are_there() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = [line.split()[1] for block in blocks("sh") for line in block.splitlines() if line.startswith("make ")]
+    assert targets == ["demo", "test"]
+    assert [target for target in targets if f"\n{target}:" not in makefile] == []
 
 
 def test_every_page_it_links_to_is_there() -> None:

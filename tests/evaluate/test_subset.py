@@ -9,13 +9,22 @@ from smelt.errors import RecipeError
 from smelt.evaluate.subset import fixed_subset
 
 LABELS = np.array([0] * 50 + [1] * 50 + [2] * 4)
-FIXED = [9, 19, 89, 95, 100, 102]
-"""Two of each class; a change of this list would change every limited number ever measured."""
+FIXED = [7, 12, 29, 68, 78, 86]
+"""A change of this list would change every limited number ever measured."""
 
 
-def test_classes_take_turns_until_one_has_no_more() -> None:
-    chosen = fixed_subset(LABELS, 24, "photos/test")
-    assert np.bincount(LABELS[chosen]).tolist() == [10, 10, 4]
+def test_classes_keep_the_proportions_of_the_split() -> None:
+    labels = np.array([0] * 600 + [1] * 300 + [2] * 100)
+    chosen = fixed_subset(labels, 100, "photos/test")
+    assert np.abs(np.bincount(labels[chosen]) - [60, 30, 10]).max() <= 1
+
+
+def test_no_picture_is_more_likely_than_another() -> None:
+    labels = np.repeat(np.arange(40), np.arange(1, 41))  # a class of one picture, ..., a class of forty
+    times = sum(np.bincount(fixed_subset(labels, 82, f"task {n}/test"), minlength=820) for n in range(400))
+    share = np.bincount(labels, times) / np.bincount(labels) / 400  # of each class; one in ten was asked for
+    assert np.abs(share - 0.1).max() < 0.05
+    assert abs(share[:5].mean() - 0.1) < 0.02  # the rare ones together
 
 
 def test_a_smaller_part_lies_within_a_larger_one() -> None:

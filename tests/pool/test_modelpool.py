@@ -1,9 +1,11 @@
 """The pool: ordered, opened together, closed together, every fault at once."""
 
+import sys
+
 import pytest
 
 from checkpoints import state, write_model, write_yaml
-from smelt.errors import RecipeError
+from smelt.errors import MissingExtra, RecipeError
 from smelt.pool.modelpool import ModelPool, opened
 from smelt.recipe.schema import Pool
 
@@ -49,6 +51,18 @@ def test_every_model_that_cannot_be_opened_is_named(pool):
         pass
     assert "nowhere/base" in str(caught.value)
     assert "nowhere/ghost" in str(caught.value)
+
+
+def test_what_is_wrong_with_several_models_is_said_once(pool, monkeypatch):
+    monkeypatch.setitem(sys.modules, "smelt_zoo", None)
+    zoo = {f"expert-{number}": f"zoo:expert-{number}" for number in range(8)}
+    with pytest.raises(MissingExtra) as caught, opened(Pool(base="zoo:x", models=zoo)):
+        pass
+    assert str(caught.value).count("the zoo is not installed") == 1
+    with pytest.raises(RecipeError) as caught, opened(Pool(base="nowhere", models={**zoo, **pool.models})):
+        pass
+    assert str(caught.value).count("\n  - ") == 2
+    assert str(caught.value).count("the zoo is not installed") == 1
 
 
 def test_every_source_is_closed_at_the_end(pool, monkeypatch):

@@ -109,7 +109,13 @@ def test_costs_are_shares_of_the_largest_in_the_order_of_the_table():
         ("TIES", 0.25, 1.0),
         ("MagMax", 1.0, 0.25),
     ]
-    assert costs.where == "cpu, 2 threads"
+    assert costs.where == "the CPU with 2 threads"
+
+
+def test_costs_of_models_evaluated_on_a_gpu_say_that_merging_was_not_there():
+    grid = build_grid([row("ties", "photos", 1, 2)])
+    made = cost("ties", 1.0, 1).model_copy(update={"device": "cuda", "threads": 1})
+    assert build_costs([made], grid).where == "the CPU with 1 thread; evaluation on cuda"
 
 
 def test_no_rows_of_cost_and_costs_of_zero_are_no_fault():

@@ -6,7 +6,7 @@ import pytest
 from made_up_suite import row
 
 from smelt.evaluate.row import DataBudget
-from smelt.report.grid import Cell, build_grid, mean_cell
+from smelt.report.grid import Cell, build_grid, mean_cell, surely_above
 
 
 def line(grid, entry, variant="published"):
@@ -50,6 +50,13 @@ def test_a_line_that_lacks_a_task_has_no_average():
     assert line(grid, "magmax").cells[1] is None
     assert line(grid, "magmax").average is None
     assert [m.entry for m in grid.ranked] == ["ties"]
+
+
+def test_one_average_is_surely_above_another_beyond_the_interval_of_their_difference():
+    base = Cell(0.50, 0.40, 0.54, 1)  # 4 points upwards
+    assert not surely_above(Cell(0.54, 0.51, 1.0, 1), base)  # 4 points above, of sqrt(3² + 4²) = 5
+    assert surely_above(Cell(0.56, 0.53, 1.0, 1), base)
+    assert not surely_above(base, Cell(0.56, 0.53, 1.0, 1))
 
 
 def test_the_interval_of_an_average_shrinks_with_independent_tasks():

@@ -28,7 +28,8 @@ def test_numbers_of_a_small_suite_by_hand():
     head = headline(small())
     assert (head.experts, head.methods, head.merges, head.tasks, head.pictures) == (1, 2, 3, 1, 100)
     assert (head.best.name, head.best_average) == ("TIES (tuned)", 0.65)
-    assert (head.base_average, head.expert_average, head.above_base) == (0.4, 0.9, 2)
+    assert (head.base_average, head.expert_average) == (0.4, 0.9)
+    assert [line.name for line in head.not_above] == ["average"]
     assert head.closed == pytest.approx(0.5)  # 25 of 50 points
 
 
@@ -38,8 +39,30 @@ def test_sentences_of_a_small_suite():
         "Every model was tested on the same 100 test pictures of 1 task.",
         "The best merge, TIES (tuned), gets 65.0 % on average: 25.0 points below the experts' 90.0 % "
         "and 25.0 above the pre-trained model's 40.0 %.",
-        "2 of 3 merges beat the pre-trained model on average.",
+        "2 of 3 merges are above the pre-trained model's average by more than the 95 % interval of the difference. "
+        "Not so: average (30.0 %).",
     ]
+
+
+def test_a_merge_within_the_interval_of_the_base_is_named_and_not_counted_as_above():
+    words = {"variant": "reference"}
+    rows = [row("pretrained", "photos", 400, 1000, **words), row("ties", "photos", 500, 1000)]
+    near = row("model_stock", "photos", 410, 1000, label="Model Stock")  # 1 point above, of an interval of 4
+    assert sentences(headline([*rows, near]))[-1] == (
+        "1 of 2 merges are above the pre-trained model's average by more than the 95 % interval of the difference. "
+        "Not so: Model Stock (41.0 %)."
+    )
+    assert sentences(headline([*rows, row("tsv", "photos", 600, 1000)]))[-1] == (
+        "All 2 merges are above the pre-trained model's average by more than the 95 % interval of the difference."
+    )
+
+
+def test_many_merges_that_are_not_above_are_not_all_named():
+    rows = [row("pretrained", "photos", 400, 1000, variant="reference")]
+    rows += [row(f"m{number}", "photos", 400 - number, 1000) for number in range(11)]
+    said = sentences(headline(rows))[-1]
+    assert said.startswith("0 of 11 merges are above")
+    assert said.endswith("m7 (39.3 %) and 3 more.")
 
 
 def test_a_merge_below_the_base_or_above_the_experts_is_said_as_such():
@@ -79,5 +102,6 @@ def test_zoo_models_are_noticed():
 def test_facts_name_every_device_and_the_days():
     rows = [row("ties", "photos", 60, 100), row("ties", "digits", 60, 100, device="cuda", when="2026-01-07T10:00:00Z")]
     facts = dict(headline(rows).facts)
-    assert facts["Device"] == "cpu (2 threads), cuda"
+    assert facts["Device"] == "cpu (2 threads), cuda for evaluation; models were merged on the CPU"
+    assert dict(headline(rows[:1]).facts)["Device"] == "cpu (2 threads)"
     assert facts["Measured"] == "2026-01-05 to 2026-01-07"

@@ -1,10 +1,12 @@
-"""Emoji by group (`animal-bird`, `food-fruit`, …): five styles to train on, two other styles held out.
+"""Emoji by group (`animal-bird`, `food-fruit`, …): five styles to train on, three styles of other vendors held out.
 
-The name of each emoji is a caption for pre-training; the group is the class.
+The name of each emoji is a caption for pre-training; the group is the class. An emoji's held-out drawings are all in `val`
+or all in `test`.
 """
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
 import numpy as np
@@ -14,20 +16,22 @@ from pictures import SIZE, Named, Split, TaskPictures, shuffled
 from vector import draw, icon_names, on_paper, slug
 
 TRAIN = ["noto", "twemoji", "fluent-emoji-flat", "noto-v1", "fluent-emoji-high-contrast"]
-HELD_OUT = ["fluent-emoji", "emojione"]
-VAL = 600
+HELD_OUT = ["emojione", "emojione-monotone", "fxemoji"]
+VAL = 0.25
+"""The share of emoji whose held-out drawings are `val`."""
 SMALLEST_GROUP = 8
 
 
-def build() -> TaskPictures:
+def build(every: int = 1) -> TaskPictures:
+    """The task, or a small sample of it: every so many emoji."""
     emoji = [e for e in emojibase("en", "data") if e.get("group") not in (None, 2, 9)]  # no components, no flags
     keys = {entry["order"]: entry["key"] for entry in emojibase("en", "messages")["subgroups"]}
     sizes = Counter(keys[e["subgroup"]] for e in emoji)
     groups = sorted(group for group, count in sizes.items() if count >= SMALLEST_GROUP)
     number = {group: i for i, group in enumerate(groups)}
-    emoji = [e for e in emoji if keys[e["subgroup"]] in number]
+    emoji = [e for e in emoji if keys[e["subgroup"]] in number][::every]
 
-    def drawn(styles: list[str]) -> tuple[Split, list[str]]:
+    def drawn(styles: list[str], emoji: list[dict]) -> tuple[Split, list[str]]:
         pixels, labels, names = [], [], []
         for style in styles:
             known = icon_names(style)
@@ -38,15 +42,17 @@ def build() -> TaskPictures:
                     names.append(e["label"].lower())
         return Split(np.stack(pixels), np.array(labels)), names
 
-    train, names = drawn(TRAIN)
-    held_out, _ = drawn(HELD_OUT)
-    held_out = shuffled(held_out.pixels, held_out.labels, seed=0)
+    train, names = drawn(TRAIN, emoji)
+    mixed = list(emoji)
+    random.Random(0).shuffle(mixed)
+    cut = round(VAL * len(mixed))
+    val, test = (drawn(HELD_OUT, part)[0] for part in (mixed[:cut], mixed[cut:]))
     german = {entry["key"]: entry["message"] for entry in emojibase("de", "messages")["subgroups"]}
     return TaskPictures(
         [group.replace("-", " ") for group in groups],
         train=shuffled(train.pixels, train.labels, seed=1),
-        val=held_out[:VAL],
-        test=held_out[VAL:],
+        val=shuffled(val.pixels, val.labels, seed=0),
+        test=shuffled(test.pixels, test.labels, seed=0),
         lossless=False,
         german=[german[group] for group in groups],
         named=Named(train.pixels, names),

@@ -10,6 +10,7 @@ are whatever npm and apt on this machine are configured to use.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
 import json
 import os
@@ -39,8 +40,12 @@ def package(name: str) -> Path:
     folder = CACHE / "packages" / name.replace("@", "").replace("/", "--")
     if (folder / ".complete").exists():
         return folder
-    archive = download(name, entry)
-    with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(f"{folder}.lock", "w") as lock, tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if (folder / ".complete").exists():  # another process was first
+            return folder
+        archive = download(name, entry)
         target = Path(scratch) / "package"
         target.mkdir()
         if archive.suffix == ".deb":
@@ -49,12 +54,7 @@ def package(name: str) -> Path:
             with tarfile.open(archive) as tar:
                 tar.extractall(target, filter="data")
         (target / ".complete").touch()
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            target.rename(folder)
-        except OSError:  # another process was first
-            if not (folder / ".complete").exists():
-                raise
+        target.rename(folder)
     return folder
 
 
@@ -66,13 +66,16 @@ def download(name: str, entry: dict, *, check: bool = True) -> Path:
     if not archive.exists():
         with tempfile.TemporaryDirectory(dir=archives) as scratch:
             command = {
-                "npm": ["npm", "pack", f"{name}@{entry['version']}", "--silent"],
+                "npm": ["npm", "pack", f"{name}@{entry['version']}", "--loglevel=error"],
                 "debian": ["apt-get", "download", f"{name}={entry['version']}"],
             }[entry["registry"]]
-            ran = subprocess.run(command, cwd=scratch, capture_output=True, text=True, timeout=600)
+            try:
+                ran = subprocess.run(command, cwd=scratch, capture_output=True, text=True, timeout=600)
+            except (OSError, subprocess.TimeoutExpired) as error:  # no such program, or no answer
+                raise Unreachable(f"{name}: {error}") from None
             files = [path for path in Path(scratch).iterdir() if path.suffix in (".tgz", ".deb")]
             if ran.returncode or len(files) != 1:
-                raise Unreachable(f"{name}: {ran.stderr.strip()[-300:] or 'nothing was downloaded'}")
+                raise Unreachable(f"{name}: {' '.join(ran.stderr.split())[:300] or 'nothing was downloaded'}")
             files[0].rename(archive)
     if check and sha256(archive) != entry["sha256"]:
         raise ValueError(f"{archive.name}: not the file that the zoo was built from (its SHA-256 differs)")

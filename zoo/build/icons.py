@@ -1,6 +1,8 @@
 """Icons by concept: what 44 or more icon sets draw under one name; whole families of sets are held out.
 
 Names that only say a brand, or the same thing in another word, are left out. Icons of other names pre-train the base.
+Of the held-out sets only those are shown that share no author and no model (Google's Material icons) with a set that was
+trained on, without pictures that look like one that was; `val` and `test` are different sets.
 """
 
 from __future__ import annotations
@@ -20,7 +22,11 @@ HELD_OUT = 0.24
 """The share of the task's pictures whose sets are never trained on."""
 NAMED, PER_NAME = 40_000, 8
 """Pictures for pre-training, and how many sets may draw one name."""
-VAL = 600
+VAL = 0.25
+"""The share of held-out pictures that is `val`, about: whole sets."""
+ALIKE = 0.98
+"""Pictures that correlate more than this are the same drawing."""
+_OF_MATERIAL = frozenset({"mdi", "mdi-light", "zmdi"})
 BRANDS = frozenset("android apple facebook github google instagram linkedin twitter youtube".split())
 SYNONYMS = frozenset("comment envelope location message settings unlock".split())
 _STYLE = re.compile(
@@ -30,30 +36,74 @@ _STYLE = re.compile(
 _NAME = re.compile(r"[a-z][a-z ]{1,30}")
 
 
-def build() -> TaskPictures:
+def build(every: int = 1) -> TaskPictures:
+    """The task, or a small sample of it: every so many concepts."""
     drawings = _by_name()
     concepts = sorted(name for name, sets in drawings.items() if len(sets) >= SETS and name not in BRANDS | SYNONYMS)
     held = _held_out(drawings, concepts)
+    named = _named(drawings, frozenset(concepts) | BRANDS | SYNONYMS, held, every)
+    concepts = concepts[::every]
     draft = random.Random(1)
-    parts: dict[str, tuple[list, list]] = {"train": ([], []), "held out": ([], [])}
+    inks: dict[str, list[np.ndarray]] = {"train": [], "val": [], "test": []}
+    labels: dict[str, list[int]] = {"train": [], "val": [], "test": []}
+    split = _splits(drawings, concepts, held)
     for number, concept in enumerate(concepts):
         for set_name, icons in sorted(drawings[concept].items()):
-            pixels = _drawn(set_name, draft.choice(icons))
-            if pixels is not None:
-                part = parts["held out" if _family(set_name) in held else "train"]
-                part[0].append(pixels)
-                part[1].append(number)
-    train, held_out = (shuffled(_black(part[0]), np.array(part[1]), seed=0) for part in parts.values())
+            chosen = draft.choice(icons)
+            part = split.get(set_name)
+            others = [icon for icon in icons if icon != chosen][:1] if part in ("val", "test") else []
+            for icon in [chosen, *others] if part else []:
+                ink = _drawn(set_name, icon)
+                if ink is not None:
+                    inks[part].append(ink)
+                    labels[part].append(number)
+    black = {part: _black(drawn) for part, drawn in inks.items()}
+    train = shuffled(black["train"], np.array(labels["train"]), seed=0)
+    seen, kept = np.concatenate([train.pixels, named.pixels]), {}
+    for part in ("val", "test"):
+        new = ~_alike(black[part], seen)
+        kept[part] = shuffled(black[part][new], np.array(labels[part])[new], seed=0)
+        seen = np.concatenate([seen, black[part]])
     return TaskPictures(
         concepts,
         train=train,
-        val=held_out[:VAL],
-        test=held_out[VAL:][:2_000],
+        val=kept["val"],
+        test=kept["test"][:2_000],
         lossless=True,
         german=german("icons", concepts),
-        named=_named(drawings, frozenset(concepts) | BRANDS | SYNONYMS, held),
-        facts={"families of icon sets": len({_family(s) for s in _sets()}), "held-out families": len(held)},
+        named=named,
+        facts={part: f"{sum(p == part for p in split.values())} icon sets" for part in ("train", "val", "test")},
     )
+
+
+def _splits(drawings: dict, concepts: list[str], held: set[str]) -> dict[str, str]:
+    """Which split a set's pictures belong to; held-out sets that are too close to a trained one belong to none."""
+    authors = {name: collections()[name]["author"]["name"] for name in _sets()}
+    trained = {authors[name] for name in authors if _family(name) not in held}
+    apart = [n for n in authors if _family(n) in held and authors[n] not in trained and n not in _OF_MATERIAL]
+    counts = {name: sum(name in drawings[concept] for concept in concepts) for name in apart}
+    families = sorted({_family(name) for name in apart})
+    random.Random(3).shuffle(families)
+    split, taken = {name: "train" for name in authors if _family(name) not in held}, 0
+    for family in families:
+        part = "val" if taken < VAL * sum(counts.values()) else "test"
+        for name in apart:
+            if _family(name) == family:
+                split[name] = part
+                taken += counts[name]
+    return split
+
+
+def _alike(pictures: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Which pictures look like one of the others: correlation over the pixels."""
+
+    def unit(pixels: np.ndarray) -> np.ndarray:
+        flat = pixels[..., 0].reshape(len(pixels), -1).astype(np.float32)
+        flat -= flat.mean(1, keepdims=True)
+        return flat / np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-6)
+
+    known = unit(others).T
+    return np.concatenate([(unit(pictures[i : i + 500]) @ known).max(1) > ALIKE for i in range(0, len(pictures), 500)])
 
 
 def _sets() -> list[str]:
@@ -101,7 +151,7 @@ def _held_out(drawings: dict, concepts: list[str]) -> set[str]:
     return held
 
 
-def _named(drawings: dict, used: frozenset[str], held: set[str]) -> Named:
+def _named(drawings: dict, used: frozenset[str], held: set[str], every: int) -> Named:
     draft, chosen = random.Random(2), []
     for name, sets in sorted(drawings.items()):
         others = sorted(s for s in sets if _family(s) not in held)
@@ -110,7 +160,7 @@ def _named(drawings: dict, used: frozenset[str], held: set[str]) -> Named:
         draft.shuffle(others)
         chosen += [(name, set_name, draft.choice(sets[set_name])) for set_name in others[:PER_NAME]]
     draft.shuffle(chosen)
-    drawn = [(name, _drawn(set_name, icon)) for name, set_name, icon in chosen[:NAMED]]
+    drawn = [(name, _drawn(set_name, icon)) for name, set_name, icon in chosen[:NAMED:every]]
     kept = [(name, pixels) for name, pixels in drawn if pixels is not None]
     return Named(_black([pixels for _, pixels in kept]), [name for name, _ in kept])
 

@@ -53,18 +53,19 @@ TASKS = {
     ),
     "emoji": TaskText(
         "Emoji groups",
-        "Which group an emoji belongs to (Unicode subgroups with eight or more emoji), in two styles never trained on. "
+        "Which group an emoji belongs to (Unicode subgroups with eight or more emoji), in the drawings of vendors never "
+        "trained on. "
         "Groups overlap in meaning, so nobody gets all of them right.",
         ["an emoji from the group {}", "an emoji about {}", "{} emoji group"],
         "ein Emoji aus der Gruppe {}",
-        f"{_ICONIFY} (sets noto, twemoji, fluent-emoji-flat, noto-v1, fluent-emoji-high-contrast; fluent-emoji, emojione), "
+        f"{_ICONIFY} (sets noto, twemoji, fluent-emoji-flat, noto-v1, fluent-emoji-high-contrast; emojione, emojione-monotone, fxemoji), "
         "groups and names from emojibase-data 17.0.0",
-        "Noto Apache-2.0, Twemoji CC-BY-4.0, Fluent MIT, Emoji One (v2) CC-BY-4.0, emojibase MIT",
+        "Noto and Firefox OS emoji Apache-2.0, Twemoji and Emoji One (v2) CC-BY-4.0, Fluent MIT, emojibase MIT",
     ),
     "flags": TaskText(
         "Country flags",
-        "Flags seen at an angle, in drawings never trained on. A country has three held-out drawings with five views each, so "
-        "the number of independent test pictures is smaller than the number of pictures.",
+        "Flags seen at an angle, in drawings never trained on. A country has two test drawings with five views each, so "
+        "there are only 388 independent ones, and the true interval is about twice as wide as the one for 1,940 pictures.",
         ["the flag of {}", "a flag of the country {}", "{} flag"],
         "die Flagge von {}",
         f"{_ICONIFY} (sets flag, flagpack, twemoji; cif, circle-flags, emojione), npm package svg-country-flags 1.2.10",

@@ -41,15 +41,21 @@ class Cosine:
 
 
 def cosine_similarity(
-    pool: Any, keys: Patterns = None, *, base: Any = None, skip: Patterns = None, quiet: bool = True
+    pool: Any,
+    keys: Patterns = None,
+    *,
+    base: Any = None,
+    skip: Patterns = None,
+    allow_pickle: bool = False,
+    quiet: bool = True,
 ) -> Cosine:
     """The cosine similarity of every pair of task vectors.
 
     `pool` is a ModelPool, a recipe or pool (or the path of its YAML), or models as `smelt.merge` takes them, with
     their `base`. `keys` and `skip` are patterns of tensor names (`vision_model.*`); by default all floating-point
-    tensors that every model has are compared.
+    tensors that every model has are compared. With `allow_pickle` references may name pickles.
     """
-    with open_models(pool, base) as models:
+    with open_models(pool, base, allow_pickle=allow_pickle) as models:
         deltas = Deltas(models, keys, skip, quiet=quiet)
         gram = torch.zeros(len(deltas.names), len(deltas.names), dtype=torch.float64)
         for block in deltas:

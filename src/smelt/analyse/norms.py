@@ -45,13 +45,19 @@ class Norms:
 
 
 def delta_norms(
-    pool: Any, keys: Patterns = None, *, base: Any = None, skip: Patterns = None, quiet: bool = True
+    pool: Any,
+    keys: Patterns = None,
+    *,
+    base: Any = None,
+    skip: Patterns = None,
+    allow_pickle: bool = False,
+    quiet: bool = True,
 ) -> Norms:
     """The length of every task vector, per layer and over all, as such and relative to the base's weights.
 
-    `pool`, `base`, `keys` and `skip` as for `cosine_similarity`.
+    `pool`, `base`, `keys`, `skip` and `allow_pickle` as for `cosine_similarity`.
     """
-    with open_models(pool, base) as models:
+    with open_models(pool, base, allow_pickle=allow_pickle) as models:
         deltas = Deltas(models, keys, skip, quiet=quiet)
         layer_of = _layers(deltas.keys)
         layers = list(dict.fromkeys(layer_of.values()))

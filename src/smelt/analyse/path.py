@@ -77,10 +77,13 @@ def interpolation_path(
     limit: int | None = None,
     text_from: Any = None,
     device: str = "cpu",
+    dtype: str = "float32",
+    threads: int | None = None,
     keys: Patterns = None,
     skip: Patterns = None,
     names: tuple[str, str] | None = None,
     evaluate: Evaluate | None = None,
+    allow_pickle: bool = False,
     command: str = "",
     quiet: bool = True,
 ) -> Interpolation:
@@ -88,17 +91,18 @@ def interpolation_path(
 
     Models are references, state dicts or modules; rows call them by `names`. `points` is how many, evenly from 0 to 1,
     or the values of t themselves (0 and 1 are added: a barrier needs both ends). `tasks`, `split`, `limit`,
-    `text_from` and `device` as for `smelt.evaluate`; `evaluate`, which maps a state dict to rows, takes its place.
-    Rows name the `command` that made them.
+    `text_from`, `device`, `dtype` and `threads` as for `smelt.evaluate`; `evaluate`, which maps a state dict to
+    rows, takes its place. With `allow_pickle` references may name pickles. Rows name the `command` that made them.
     """
     steps = _steps(points)
     names = names or (_name(first, "first"), _name(second, "second"))
     rows: list[Row] = []
     with ExitStack() as stack:
-        a, b = (stack.enter_context(open_one(model)) for model in (first, second))
+        a, b = (stack.enter_context(open_one(model, allow_pickle=allow_pickle)) for model in (first, second))
         chosen, notes = _between(names, a, b, keys, skip)
-        how = {"split": split, "limit": limit, "text_from": text_from, "device": device, "quiet": quiet}
-        run = evaluate or evaluator(a, tasks, **how)
+        where = {"device": device, "dtype": dtype, "threads": threads}
+        how = {"limit": limit, "text_from": text_from, "allow_pickle": allow_pickle, "quiet": quiet, **where}
+        run = evaluate or evaluator(a, tasks, split=split, **how)
         for t in steps:
             about = {
                 "entry": f"{names[0]}..{names[1]}",

@@ -17,11 +17,11 @@ from torch import Tensor
 
 from smelt.analyse.evaluator import Evaluate, evaluator
 from smelt.analyse.linear import at_scale, is_linear
-from smelt.analyse.models import request
 from smelt.engine import dtype as dtypes
 from smelt.engine.run import Options, merge_to_memory, planned
 from smelt.errors import RecipeError
 from smelt.pool.modelpool import ModelPool
+from smelt.pool.request import read_request
 from smelt.recipe.schema import Recipe
 
 if TYPE_CHECKING:
@@ -93,12 +93,13 @@ def scale_curve(
     Rows are called `entry`, and `label` for people: by default the names of the stages. They name the `command` that
     made them.
     """
-    recipe, relative_to, pool = request(models, base, method, words)
+    recipe, relative_to, pool = read_request(models, base, method, words)
     name = entry or "+".join(call.name for call in recipe.merge)
     rows: list[Row] = []
     with planned(at_scale(recipe, 1.0), relative_to=relative_to, pool=pool) as ready:
-        how = {"split": split, "limit": limit, "text_from": text_from, "device": device, "quiet": quiet}
-        run = evaluate or evaluator(ready.pool.reference, tasks, **how)
+        pickles = recipe.allow_pickle
+        how = {"limit": limit, "text_from": text_from, "device": device, "allow_pickle": pickles, "quiet": quiet}
+        run = evaluate or evaluator(ready.pool.reference, tasks, split=split, **how)
         for scale, state in scaled_merges(recipe, scales, pool=ready.pool):
             made = at_scale(recipe, scale)
             about = {

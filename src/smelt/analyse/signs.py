@@ -63,16 +63,17 @@ def sign_conflicts(
     density: float = 1.0,
     base: Any = None,
     skip: Patterns = None,
+    allow_pickle: bool = False,
     quiet: bool = True,
 ) -> Signs:
     """How often the models' changes have opposite signs: for every pair, and over all models.
 
-    `density` counts only that share of each model's largest changes. `pool`, `base`, `keys` and `skip` as for
-    `cosine_similarity`.
+    `density` counts only that share of each model's largest changes. `pool`, `base`, `keys`, `skip` and
+    `allow_pickle` as for `cosine_similarity`.
     """
     if not 0 < density <= 1:
         raise RecipeError(f"density: the share of changes that count lies above 0 and at most at 1, got {density}")
-    with open_models(pool, base) as models:
+    with open_models(pool, base, allow_pickle=allow_pickle) as models:
         deltas = Deltas(models, keys, skip, quiet=quiet)
         count = len(deltas.names)
         cuts = _cuts(deltas, density)

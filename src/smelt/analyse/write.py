@@ -23,14 +23,15 @@ def write_analyses(
     base: Any = None,
     skip: Patterns = None,
     density: float = 1.0,
+    allow_pickle: bool = False,
     quiet: bool = True,
 ) -> list[Path]:
     """Compute the three analyses that need weights only and write them under `directory`/analyses.
 
-    `pool`, `base`, `keys` and `skip` as for `cosine_similarity`; `density` as for `sign_conflicts`.
+    `pool`, `base`, `keys`, `skip` and `allow_pickle` as for `cosine_similarity`; `density` as for `sign_conflicts`.
     """
     folder = Path(directory) / "analyses"
-    with open_models(pool, base) as models:
+    with open_models(pool, base, allow_pickle=allow_pickle) as models:
         found = {
             "cosine": cosine_similarity(models, keys, skip=skip, quiet=quiet).to_json(),
             "norms": delta_norms(models, keys, skip=skip, quiet=quiet).to_json(),

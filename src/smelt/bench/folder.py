@@ -1,12 +1,15 @@
 """A suite's output folder: what was asked for, the rows so far, the recipes.
 
-`run.json` holds the words that change numbers; a folder that was begun with others is refused, so that one table never
-mixes two protocols. `rows.jsonl` only grows: a cell that stands there is not computed again.
+`run.json` holds what numbers depend on, models and tasks among it; a folder that was begun with others is refused, so
+that one table never mixes two protocols. One run at a time writes to a folder. `rows.jsonl` only grows: a cell that
+stands there is not computed again.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,9 +34,9 @@ class Folder:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OutputError(f"{path}: the folder cannot be made ({error.strerror})") from None
+        self._lock = _locked(path)
         if force:
-            for name in (_ROWS, _RUN):
-                (path / name).unlink(missing_ok=True)
+            _clear(path)
         self._check(words)
         rows = read_rows(self.rows_file) if self.rows_file.exists() else []
         self._done = {_key(row) for row in rows}
@@ -42,6 +45,10 @@ class Folder:
     @property
     def rows_file(self) -> Path:
         return self.path / _ROWS
+
+    def close(self) -> None:
+        """Let another run have the folder."""
+        os.close(self._lock)
 
     def has(self, entry: str, variant: str, task: str, recipe_hash: str | None, **setting: Any) -> bool:
         """Whether a cell is there already."""
@@ -72,8 +79,39 @@ class Folder:
             raise RecipeError(f"{path}: not readable as JSON; give --force to begin anew") from None
         other = sorted(word for word in words.keys() | before.keys() if words.get(word) != before.get(word))
         if other:
-            said = ", ".join(f"{word} {before.get(word)} instead of {words.get(word)}" for word in other)
+            said = ", ".join(_difference(word, before.get(word), words.get(word)) for word in other)
             raise RecipeError(f"{self.path} was begun with {said}; choose another folder or give --force to begin anew")
+
+
+def _difference(word: str, before: Any, now: Any) -> str:
+    """`limit 20 instead of 30`, `another flags among the tasks`."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+        return f"another {', '.join(names)} among the {word}"
+    return f"{word} {before} instead of {now}"
+
+
+def _locked(path: Path) -> int:
+    """An open folder that no other run can have."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:  # not on Windows, where one run at a time has to do
+        pass
+    except OSError:
+        os.close(descriptor)
+        raise RecipeError(f"{path}: another run is writing there; wait for it or choose another folder") from None
+    return descriptor
+
+
+def _clear(path: Path) -> None:
+    """Take away what an earlier run left; files of other names stay."""
+    for name in (_ROWS, _RUN, "report.html", "table.md", "table.csv", "table.tex"):
+        (path / name).unlink(missing_ok=True)
+    for name in ("recipes", "analyses", "models"):
+        shutil.rmtree(path / name, ignore_errors=True)
 
 
 def _key(row: Row | CostRow) -> tuple[Any, ...]:

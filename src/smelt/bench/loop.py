@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.analyse.linear import at_scale, is_linear
+from smelt.bench.fingerprint import model_fingerprints, task_fingerprint
 from smelt.bench.folder import Folder
 from smelt.bench.merging import Merged, merge_apart
 from smelt.bench.suite import Entry, Suite, find_suite
@@ -83,9 +84,12 @@ def bench(
         raise RecipeError(unknown("word of a suite", strange[0], [*Options.__dataclass_fields__, "methods", "tasks"]))
     run = _Run(suite, Path(out or suite.name), methods, tasks, Options(**words), force)
     before = len(run.folder.rows)
-    for step in run.steps():
-        step()
-    report = run.finish()
+    try:
+        for step in run.steps():
+            step()
+        report = run.finish()
+    finally:
+        run.folder.close()
     computed = sum(isinstance(row, Row) for row in run.folder.rows[before:])
     return Finished(run.folder.path, report, run.folder.rows, time.perf_counter() - began, computed)
 
@@ -111,7 +115,10 @@ class _Run:
             "suite": f"{suite.name}@{suite.version}",
             "limit": options.limit,
             "curve_limit": self.curve_limit,
+            "device": options.device,
             "dtype": options.dtype,
+            "models": model_fingerprints(suite.pool, allow_pickle=suite.allow_pickle),
+            "tasks": {task.name: task_fingerprint(task) for task in find_tasks(suite.tasks)},
         }
         self.folder = Folder(out, words, force=force)
         self.data = Data()
@@ -144,14 +151,15 @@ class _Run:
         from smelt.analyse.write import write_analyses
         from smelt.report.write import report
 
-        write_analyses(self.suite.pool, self.folder.path, self.suite.include or None)
+        pickles = self.suite.allow_pickle
+        write_analyses(self.suite.pool, self.folder.path, self.suite.include or None, allow_pickle=pickles)
         return report(self.folder.path)
 
     def _reference(self, entry: str, label: str, ref: str) -> None:
         todo = self._missing(entry, "reference", None)
         done = None
         if todo:
-            command = shlex.join(["smelt", "eval", ref, "--tasks", ",".join(t.name for t in todo), *self._limit()])
+            command = shlex.join(["smelt", "eval", ref, "--tasks", ",".join(t.name for t in todo), *self._how()])
             done = self._evaluate(ref, todo, entry=entry, label=label, variant="reference", command=command)
         self._told(label, entry, "reference", None, done)
 
@@ -180,16 +188,16 @@ class _Run:
         best = self._best_scale(name)
         chosen = at_scale(recipe, best)
         todo = self._missing(name, "tuned", chosen.hash)
-        images = sum(row.n for row in self._curve_rows(name) if row.setting["scale"] == best)
+        images = sum(row.n for row in self._curve_rows(name) if row.recipe_hash == chosen.hash)
         budget = DataBudget(split="val", images=images, labels=images)
-        label = f"{entry.label} at {best:g}"
-        if todo and chosen.hash == recipe.hash:
-            twins = [r for r in self._rows(name, "published") if r.task in {task.name for task in todo}]
-            self.folder.add([row.model_copy(update={"variant": "tuned", "data_budget": budget}) for row in twins])
-        elif todo:
-            self._merge(f"{name}-tuned", chosen, todo, entry, "tuned", entry_name=name, data_budget=budget)
+        if chosen.hash == recipe.hash:  # the published setting is the best: one line in the table, not two
+            spent = time.perf_counter() - began if computed else None
+            self._told(f"{entry.label}, best at its published {best:g}", name, "published", chosen.hash, spent)
+            return
+        if todo:
+            self._merge(f"{name}-at-{best:g}", chosen, todo, entry, "tuned", entry_name=name, data_budget=budget)
         spent = time.perf_counter() - began if todo or computed else None
-        self._told(f"{label} (tuned)", name, "tuned", chosen.hash, spent)
+        self._told(f"{entry.label} at {best:g} (tuned)", name, "tuned", chosen.hash, spent)
 
     def _curve(self, name: str, entry: Entry) -> bool:
         """The rows of all scales on `val`; whether any had to be computed."""
@@ -202,7 +210,7 @@ class _Run:
         missing = {scale: todo for scale, todo in cells.items() if todo}
         if not missing:
             return False
-        with opened(recipe.pool) as pool:
+        with opened(recipe.pool, allow_pickle=recipe.allow_pickle) as pool:
             for scale, state in scaled_merges(recipe, list(missing), pool=pool):
                 made = at_scale(recipe, scale)
                 source = MemorySource("merged", state)
@@ -215,11 +223,11 @@ class _Run:
                     entry=name,
                     label=entry.label,
                     variant="curve",
-                    setting={**_setting(recipe), "scale": scale},
+                    setting=_setting(made),
                     recipe=made.dump(),
                     recipe_hash=made.hash,
                     seed=made.seed,
-                    command=f"smelt bench {self.suite.name} --methods {name}",
+                    command=shlex.join(["smelt", "bench", self.suite.name, "--methods", name, *self._how(curve=True)]),
                 )
         return True
 
@@ -230,19 +238,24 @@ class _Run:
         chosen = {task.name: task for task in self.tasks}
         tasks = [chosen[name] for name in way.tasks if name in chosen]
         name = f"{way.start}..{way.end}"
-        seen = [row for row in self._rows(name, "path") if row.task in way.tasks]
+        seen = [row for row in self._rows(name, "path") if row.task in {task.name for task in tasks}]
         began = time.perf_counter()
         if tasks and len(seen) < self.suite.points * len(tasks):
             ends = (self.suite.pool.models[way.start], self.suite.pool.models[way.end])
-            words = ["smelt", "analyse", "path", *ends, "--tasks", ",".join(t.name for t in tasks), *self._limit()]
+            words = ["smelt", "analyse", "path", *ends, "--tasks", ",".join(t.name for t in tasks), *self._how()]
+            words += ["--points", str(self.suite.points)]
+            words += [word for pattern in self.suite.include for word in ("--keys", pattern)]
             found = interpolation_path(
                 *ends,
                 self.suite.points,
                 tasks=tasks,
                 limit=self.options.limit,
                 device=self.options.device,
+                dtype=self.options.dtype,
+                threads=self.options.threads,
                 keys=self.suite.include or None,
                 names=(way.start, way.end),
+                allow_pickle=self.suite.allow_pickle,
                 command=shlex.join(words),
             )
             have = {(row.task, row.setting["t"]) for row in seen}
@@ -273,7 +286,7 @@ class _Run:
             "entry": entry_name or file,
             "variant": variant,
             "setting": _setting(recipe),
-            "command": " ".join([command, *self._limit()]),
+            "command": " ".join([command, *self._how()]),
             **about,
         }
         try:
@@ -312,6 +325,7 @@ class _Run:
             dtype=self.options.dtype,
             threads=self.options.threads,
             data=self.data,
+            allow_pickle=self.suite.allow_pickle,
             suite=self.suite.name,
             **about,
         )
@@ -343,15 +357,19 @@ class _Run:
 
     def _curve_rows(self, name: str) -> Iterator[Row]:
         """The curve of this recipe on the chosen tasks."""
-        hashes = {at_scale(self.recipes[name], scale).hash for scale in self.suite.scales}
-        chosen = {task.name for task in self.tasks}
-        return (row for row in self._rows(name, "curve") if row.recipe_hash in hashes and row.task in chosen)
+        chosen, scales = {task.name for task in self.tasks}, self._scales(name)
+        return (row for row in self._rows(name, "curve") if row.recipe_hash in scales and row.task in chosen)
+
+    def _scales(self, name: str) -> dict[str | None, float]:
+        """The scales of the suite by the hash of the recipe at each."""
+        return {at_scale(self.recipes[name], scale).hash: scale for scale in self.suite.scales}
 
     def _best_scale(self, name: str) -> float:
         """The scale with the highest mean accuracy on `val`; of equals, the smallest."""
         found: dict[float, list[float]] = {}
+        scales = self._scales(name)
         for row in self._curve_rows(name):
-            found.setdefault(row.setting["scale"], []).append(row.accuracy)
+            found.setdefault(scales[row.recipe_hash], []).append(row.accuracy)
         return max(sorted(found), key=lambda scale: sum(found[scale]) / len(found[scale]))
 
     def _has_scale(self, name: str, entry: Entry) -> bool:
@@ -362,8 +380,13 @@ class _Run:
         except RecipeError:
             return False
 
-    def _limit(self) -> list[str]:
-        return ["--limit", str(self.options.limit)] if self.options.limit is not None else []
+    def _how(self, *, curve: bool = False) -> list[str]:
+        """The flags that a command needs to give the same numbers."""
+        limits = {"--limit": self.options.limit, "--curve-limit": self.curve_limit if curve else None}
+        places = {"--device": self.options.device, "--dtype": self.options.dtype}
+        words = [word for flag, value in limits.items() if value is not None for word in (flag, str(value))]
+        words += [word for flag, value in places.items() if value not in ("cpu", "float32") for word in (flag, value)]
+        return [*words, *(["--allow-pickle"] if self.suite.allow_pickle and not curve else [])]
 
     def _told(self, label: str, entry: str, variant: str, recipe_hash: str | None, spent: float | None) -> None:
         self.done += 1

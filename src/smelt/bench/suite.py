@@ -57,6 +57,7 @@ class Suite(_Strict):
     tasks: list[str]
     include: list[str] = []
     """Patterns of the tensors that are merged; the others stay the base's."""
+    allow_pickle: bool = False
     seed: int = 0
     scales: list[float]
     """The scales that are tried on `val`."""
@@ -74,6 +75,7 @@ class Suite(_Strict):
             "merge": [{call.name: dict(call.parameters)} for call in entry.merge],
             "include": self.include,
             "seed": self.seed,
+            "allow_pickle": self.allow_pickle,
         }
         if entry.for_task is not None:
             stage, parameter = entry.for_task.split(".")

@@ -13,6 +13,7 @@ import typer
 
 from smelt.cli.analyse_tables import print_matrix, print_rows, print_table
 from smelt.cli.request import (
+    AllowPickleOption,
     BaseOption,
     JsonOption,
     MethodOption,
@@ -69,12 +70,13 @@ def cosine(
     model: ModelOption = None,
     keys: KeysOption = None,
     skip: SkipOption = None,
+    allow_pickle: AllowPickleOption = False,
     out: FileOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Cosine similarity of the models' task vectors."""
-    models, words = _models(pool, base, model)
+    models, words = _models(pool, base, model, allow_pickle)
     _check_suffix(out, ".csv", ".json")
 
     from smelt.analyse import cosine_similarity
@@ -91,12 +93,13 @@ def norms(
     model: ModelOption = None,
     keys: KeysOption = None,
     skip: SkipOption = None,
+    allow_pickle: AllowPickleOption = False,
     out: JsonFileOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Length of the models' task vectors, layer by layer, as a share of the base's length."""
-    models, words = _models(pool, base, model)
+    models, words = _models(pool, base, model, allow_pickle)
     _check_suffix(out, ".json")
 
     from smelt.analyse import delta_norms
@@ -120,12 +123,13 @@ def signs(
     keys: KeysOption = None,
     skip: SkipOption = None,
     density: Annotated[float, typer.Option(help="Count only this share of each model's largest changes.")] = 1.0,
+    allow_pickle: AllowPickleOption = False,
     out: FileOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """How often the models' changes have opposite signs."""
-    models, words = _models(pool, base, model)
+    models, words = _models(pool, base, model, allow_pickle)
     _check_suffix(out, ".csv", ".json")
 
     from smelt.analyse import sign_conflicts
@@ -158,6 +162,7 @@ def scales(
     limit: LimitOption = None,
     text_from: TextOption = None,
     device: DeviceOption = "cpu",
+    allow_pickle: AllowPickleOption = False,
     out: RowsOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
@@ -165,6 +170,7 @@ def scales(
     """Accuracy against the scale of one merge."""
     wanted = _numbers(at, "--scales")
     models, words = request(recipe, method, base, model, set_)
+    words |= {"allow_pickle": True} if allow_pickle else {}
 
     from smelt.analyse import scale_curve
 
@@ -201,6 +207,7 @@ def path(
     limit: LimitOption = None,
     text_from: TextOption = None,
     device: DeviceOption = "cpu",
+    allow_pickle: AllowPickleOption = False,
     out: RowsOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
@@ -219,6 +226,7 @@ def path(
         device=device,
         keys=keys,
         skip=skip,
+        allow_pickle=allow_pickle,
         command=_command(),
         quiet=quiet or as_json,
     )
@@ -231,10 +239,13 @@ def path(
     _show(found, show, quiet, as_json)
 
 
-def _models(pool: Path | None, base: str | None, models: Sequence[str] | None) -> tuple[Any, dict[str, Any]]:
+def _models(
+    pool: Path | None, base: str | None, models: Sequence[str] | None, allow_pickle: bool
+) -> tuple[Any, dict[str, Any]]:
     if pool is None and not models:
         raise RecipeError("nothing to compare: give a recipe or pool, or --base and --model once per model")
-    return request(pool, None, base, models, None)
+    found, words = request(pool, None, base, models, None)
+    return found, {**words, "allow_pickle": allow_pickle}
 
 
 def _command() -> str:

@@ -1,41 +1,93 @@
-"""A suite's table in the terminal, laid out as the report's: tasks across, methods down, the best in bold."""
+"""A suite's table in the terminal, laid out as the report's: tasks across, methods down, the best in bold.
+
+Numbers are never cut. On a narrow terminal the tasks' names are, then the methods'; in a log nothing is.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from smelt.evaluate.row import CostRow, Row
-    from smelt.report.grid import Cell
+    from smelt.report.grid import Cell, Grid
 
-__all__ = ["show"]
+__all__ = ["layout", "show"]
+
+_SHORT = {"average": "mean", "of experts": "norm"}
+_TUNED = " (tuned)"
+_LABEL, _LEAST = 28, 16
+"""Characters that methods' names get before tasks' names grow, and what they keep on any terminal."""
 
 
 def show(rows: Sequence[Row | CostRow]) -> None:
     """Print the table; numbers are per cent."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from smelt.evaluate.row import Row
     from smelt.report.grid import build_grid
 
     grid = build_grid([row for row in rows if isinstance(row, Row)])
-    table = Table(box=None, pad_edge=False, padding=(0, 1))
-    table.add_column("", no_wrap=True)
-    for name in (*grid.tasks, "average", "of experts"):
-        table.add_column(name, justify="right")
+    lines = _lines(grid)
+    heads = [*grid.tasks, "average", "of experts"]
+    labels = [label for label, _ in lines]
+    numbers = [max((len(cells[i][0]) for _, cells in lines if cells), default=0) for i in range(len(heads))]
+    console = Console()
+    room = console.width if console.is_terminal or os.environ.get("COLUMNS") else None
+    gap, widths = layout(max(map(len, labels), default=0), heads, numbers, room)
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
+    table.add_column("", no_wrap=True, width=widths[0])
+    for head, width in zip(heads, widths[1:], strict=True):
+        table.add_column(Text(_head(head, width)), justify="right", no_wrap=True, width=width)
+    for label, cells in lines:
+        name = Text(_label(label, widths[0]), style="" if cells else "dim")
+        table.add_row(name, *(Text(number, style="bold" if best else "") for number, best in cells))
+    Console(width=max(console.width, sum(widths) + gap * len(heads))).print(table)
+
+
+def layout(label: int, heads: Sequence[str], numbers: Sequence[int], room: int | None) -> tuple[int, list[int]]:
+    """The gap between columns and their widths: names first, then one for each head, none below its numbers.
+
+    `label` and `numbers` are the longest lengths of their columns; `room` is the terminal's width, None in a log.
+    """
+    full = [max(len(head), number) for head, number in zip(heads, numbers, strict=True)]
+    if room is None or label + sum(full) + 2 * len(full) <= room:
+        return 2, [label, *full]
+    room -= len(full)
+    first = min(label, _LABEL)
+    for widest in range(max(full), 0, -1):
+        cut = [max(number, min(whole, widest)) for number, whole in zip(numbers, full, strict=True)]
+        if first + sum(cut) <= room:
+            break
+    return 1, [min(label, max(room - sum(cut), _LEAST)), *cut]
+
+
+def _lines(grid: Grid) -> list[tuple[str, list[tuple[str, bool]]]]:
+    """Every line's name and its numbers, the best marked; a heading has no numbers."""
+    found: list[tuple[str, list[tuple[str, bool]]]] = []
     for title, lines in grid.groups():
-        table.add_row(f"[dim]{title}[/dim]")
+        found.append((title, []))
         for line in lines:
-            share = f"{100 * line.normalised:.1f}" if line.normalised is not None else ""
-            share = f"[bold]{share}[/bold]" if line.normalised_rank == 1 else share
-            table.add_row(line.name, *(_shown(cell) for cell in line.cells), _shown(line.average), share)
-    Console(width=None).print(table)
+            cells = [_shown(cell) for cell in (*line.cells, line.average)]
+            share = "" if line.normalised is None else f"{100 * line.normalised:.1f}"
+            found.append((line.name, [*cells, (share, line.normalised_rank == 1)]))
+    return found
 
 
-def _shown(cell: Cell | None) -> str:
-    if cell is None:
-        return ""
-    number = f"{100 * cell.accuracy:.1f}"
-    return f"[bold]{number}[/bold]" if cell.rank == 1 else number
+def _shown(cell: Cell | None) -> tuple[str, bool]:
+    return ("", False) if cell is None else (f"{100 * cell.accuracy:.1f}", cell.rank == 1)
+
+
+def _head(head: str, width: int) -> str:
+    return head if len(head) <= width else _SHORT.get(head, head)[:width]
+
+
+def _label(label: str, width: int) -> str:
+    """The name cut to a width; that it is tuned stays readable."""
+    if len(label) <= width:
+        return label
+    end = _TUNED if label.endswith(_TUNED) else ""
+    return label[: width - len(end) - 1].rstrip() + "…" + end

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from smelt.cli.request import JsonOption, ThreadsOption
+from smelt.cli.request import AllowPickleOption, JsonOption, ThreadsOption
 
 if TYPE_CHECKING:
     from smelt.evaluate.call import Evaluation
@@ -34,6 +34,7 @@ def evaluate(
     device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
     dtype: Annotated[str, typer.Option(help="Of the picture tower: float32, bfloat16, float16.")] = "float32",
     threads: ThreadsOption = None,
+    allow_pickle: AllowPickleOption = False,
     confusion: Annotated[bool, typer.Option("--confusion", help="Show what was taken for what.")] = False,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Append the rows to this file (JSON lines).", show_default=False)
@@ -61,6 +62,7 @@ def evaluate(
         dtype=dtype,
         threads=threads,
         quiet=quiet or as_json,
+        allow_pickle=allow_pickle,
     )
     if out is not None:
         append_rows(out, done.rows)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from smelt.cli.request import (
+    AllowPickleOption,
     BaseOption,
     JsonOption,
     MethodOption,
@@ -37,6 +38,7 @@ def merge(
     threads: ThreadsOption = None,
     memory: Annotated[str | None, typer.Option(help="Limit for work memory, e.g. 500MB.")] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    allow_pickle: AllowPickleOption = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was killed.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing output, at the end.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
@@ -51,7 +53,12 @@ def merge(
     if out is None:
         raise RecipeError("where should the merged model go? Give -o OUT")
     models, words = request(recipe, method, base, model, set_)
-    flags: dict[str, Any] = {"dtype": dtype, "seed": seed, "shard_size": shard_size}
+    flags: dict[str, Any] = {
+        "dtype": dtype,
+        "seed": seed,
+        "shard_size": shard_size,
+        "allow_pickle": allow_pickle or None,
+    }
     words |= {key: value for key, value in flags.items() if value is not None}
 
     from smelt.api import merge as merge_models

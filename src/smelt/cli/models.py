@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from smelt.cli.request import BaseOption, JsonOption, ModelOption, named_models
+from smelt.cli.request import AllowPickleOption, BaseOption, JsonOption, ModelOption, named_models
 from smelt.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def models(
     ] = None,
     base: BaseOption = None,
     model: ModelOption = None,
+    allow_pickle: AllowPickleOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the zoo's models, or report whether the models of a pool fit each other.
@@ -43,7 +44,7 @@ def models(
     from smelt.pool.listing import models as list_models
 
     wanted: Any = pool if pool is not None else named_models(model) if model else None
-    found = list_models(wanted, base=base)
+    found = list_models(wanted, base=base, allow_pickle=allow_pickle)
     if isinstance(found, list):
         _list(found, as_json)
         return

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from smelt.cli.request import JsonOption
+from smelt.cli.request import AllowPickleOption, JsonOption
 
 __all__ = ["pack"]
 
@@ -20,6 +20,7 @@ def pack(
     out: Annotated[Path, typer.Option("-o", "--out", help="The folder to write.")],
     bits: Annotated[int | None, typer.Option("--bits", help="Bits per number: 2, 4 (the default) or 8.")] = None,
     rank: Annotated[int | None, typer.Option("--rank", help="Store low-rank changes of this rank instead.")] = None,
+    allow_pickle: AllowPickleOption = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing output, at the end.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     as_json: JsonOption = False,
@@ -32,7 +33,16 @@ def pack(
     """
     from smelt.engine.packs import pack as pack_model
 
-    done = pack_model(model, base=base, out=out, bits=bits, rank=rank, force=force, quiet=quiet or as_json)
+    done = pack_model(
+        model,
+        base=base,
+        out=out,
+        bits=bits,
+        rank=rank,
+        force=force,
+        quiet=quiet or as_json,
+        allow_pickle=allow_pickle,
+    )
     if as_json:
         typer.echo(json.dumps({**dataclasses.asdict(done), "ratio": done.ratio}, indent=2))
     elif not quiet:

@@ -7,6 +7,7 @@ import json
 import typer
 
 from smelt.cli.request import (
+    AllowPickleOption,
     BaseOption,
     JsonOption,
     MethodOption,
@@ -27,10 +28,12 @@ def plan(
     model: ModelOption = None,
     set_: SetOption = None,
     threads: ThreadsOption = None,
+    allow_pickle: AllowPickleOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Say what a merge would do, or everything that is wrong with it, from headers alone."""
     models, words = request(recipe, method, base, model, set_)
+    words |= {"allow_pickle": True} if allow_pickle else {}
 
     from smelt.api import plan as plan_merge
 

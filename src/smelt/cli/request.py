@@ -11,6 +11,7 @@ import typer
 from smelt.errors import RecipeError
 
 __all__ = [
+    "AllowPickleOption",
     "BaseOption",
     "JsonOption",
     "MethodOption",
@@ -38,6 +39,9 @@ SetOption = Annotated[
     typer.Option("--set", help="A parameter of the method or a word of the recipe: density=0.2, dtype=bfloat16."),
 ]
 ThreadsOption = Annotated[int | None, typer.Option("--threads", min=1, help="Worker threads; all cores by default.")]
+AllowPickleOption = Annotated[
+    bool, typer.Option("--allow-pickle", help="Read .bin and .pt files too, with torch's weights_only.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 

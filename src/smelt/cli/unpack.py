@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from smelt.cli.request import JsonOption, ThreadsOption
+from smelt.cli.request import AllowPickleOption, JsonOption, ThreadsOption
 
 __all__ = ["unpack"]
 
@@ -19,6 +19,7 @@ def unpack(
     out: Annotated[Path, typer.Option("-o", "--out", help="The folder to write.")],
     shard_size: Annotated[str, typer.Option(help="Largest weights file, e.g. 2GB.")] = "5GB",
     threads: ThreadsOption = None,
+    allow_pickle: AllowPickleOption = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing output, at the end.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     as_json: JsonOption = False,
@@ -26,7 +27,15 @@ def unpack(
     """Write a delta pack as an ordinary folder that `from_pretrained` loads."""
     from smelt.engine.packs import unpack as unpack_model
 
-    done = unpack_model(pack, out=out, shard_size=shard_size, threads=threads, force=force, quiet=quiet or as_json)
+    done = unpack_model(
+        pack,
+        out=out,
+        shard_size=shard_size,
+        threads=threads,
+        force=force,
+        quiet=quiet or as_json,
+        allow_pickle=allow_pickle,
+    )
     if as_json:
         typer.echo(json.dumps(dataclasses.asdict(done), indent=2))
     elif not quiet:

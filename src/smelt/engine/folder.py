@@ -15,7 +15,7 @@ from smelt.engine.source import FileSource, MemorySource, Source
 from smelt.engine.tower import with_tower_prefix
 from smelt.errors import CorruptFile, RecipeError
 
-__all__ = ["is_adapter", "is_delta", "open_path", "read_json"]
+__all__ = ["is_adapter", "is_delta", "is_pickle", "open_path", "read_json"]
 
 _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
@@ -59,6 +59,11 @@ def is_delta(path: Path) -> bool:
     return (path / "delta.json").is_file()
 
 
+def is_pickle(name: str) -> bool:
+    """Whether a file of this name holds a model's weights as pickle; what trainers leave beside them does not."""
+    return name.endswith(_PICKLES) and not _TRAINER.match(name)
+
+
 def _refuse_other_weights(pack: Path) -> None:
     others = sorted(path.name for path in pack.glob("*.safetensors") if path.name != _DELTA)
     if others:
@@ -92,7 +97,7 @@ def _open_folder(path: Path, allow_pickle: bool) -> Source:
     gguf = sorted(path.glob("*.gguf"))
     if len(gguf) == 1:
         return open_path(gguf[0])
-    pickles = sorted(p for p in path.iterdir() if p.suffix in _PICKLES and not _TRAINER.match(p.name))
+    pickles = sorted(file for file in path.iterdir() if is_pickle(file.name))
     if pickles:
         return _open_pickles(_complete(path, pickles), path, path, allow_pickle)
     raise CorruptFile(f"{path}: no model weights (*.safetensors) in this folder")
@@ -136,7 +141,7 @@ def _open_pickles(files: list[Path], path: Path, folder: Path | None, allow_pick
     if not allow_pickle:
         raise CorruptFile(
             f"{path}: its weights are pickles ({files[0].name}), which can run code when opened. Convert them to "
-            "safetensors, or write `allow_pickle: true` (then they are read with weights_only)"
+            "safetensors, or write `allow_pickle: true` (`--allow-pickle` as a flag) to read them with weights_only"
         )
     import pickle
     import zipfile

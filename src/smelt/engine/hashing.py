@@ -12,6 +12,8 @@ from io import FileIO
 from pathlib import Path
 from threading import Condition, Event, Thread
 
+from smelt.engine.cache import cache_folder
+
 __all__ = ["FollowingHash", "ParentHashes", "file_hashes", "hash_file"]
 
 _CHUNK = 1 << 20
@@ -139,10 +141,7 @@ class _Memory:
     """The remembered hashes: a small JSON file in the user's cache folder. Losing it costs time only."""
 
     def __init__(self) -> None:
-        root = os.environ.get("SMELT_CACHE") or os.path.join(
-            os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "smelt"
-        )
-        self._path = Path(root) / "hashes.json"
+        self._path = cache_folder() / "hashes.json"
         try:
             known = json.loads(self._path.read_text())
             self._known: dict[str, str] = known if isinstance(known, dict) else {}

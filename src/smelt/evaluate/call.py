@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Evaluation", "evaluate", "evaluation", "row_of"]
 
-_WORDS = "split limit text_from batch device dtype threads quiet data out".split()
+_WORDS = "split limit text_from batch device dtype threads quiet data out allow_pickle".split()
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,9 @@ def evaluate(model: Any, tasks: Tasks = "clip8", *, out: str | Path | None = Non
 
     `model` is a reference (a path, `zoo:name`, `hf:org/name`), a module or a state dict; a state dict and a model that
     is a picture tower alone need `text_from`, the CLIP model with the rest. Other words: `split` ("test"), `limit` (a
-    fixed, class-balanced part of each split, the same for every model), `batch` (256), `device` ("cpu"), `dtype`
-    ("float32"), `threads`, `quiet`, `data` (pictures shared by several calls), and those of the row (`suite`, `entry`).
+    fixed, representative part of each split, the same for every model), `batch` (256), `device` ("cpu"), `dtype`
+    ("float32"), `threads`, `quiet`, `data` (pictures shared by several calls), `allow_pickle` (False: references to
+    `.bin` and `.pt` files are refused), and those of the row (`suite`, `entry`).
     """
     rows = evaluation(model, tasks, **words).rows
     if out is not None:
@@ -70,6 +71,7 @@ def evaluation(
     threads: int | None = None,
     quiet: bool = True,
     data: Data | None = None,
+    allow_pickle: bool = False,
     **about: Any,
 ) -> Evaluation:
     """What `evaluate` does, with the confusion matrices and the time it took."""
@@ -78,11 +80,11 @@ def evaluation(
     if strange:
         raise RecipeError(unknown("word of an evaluation", strange[0], [*_WORDS, *Row.model_fields]))
     chosen = find_tasks(tasks)
-    classifier = load_classifier(model, text_from=text_from, device=device, dtype=dtype)
+    classifier = load_classifier(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
     results = evaluate_model(
         classifier, chosen, split=split, limit=limit, batch=batch, threads=threads, quiet=quiet, data=data
     )
-    command = _command(classifier, chosen, split, limit, text_from)
+    command = _command(classifier, chosen, split, limit, text_from, allow_pickle)
     rows = [row_of(result, classifier, **{"command": command, **about}) for result in results]
     return Evaluation(rows, results, time.perf_counter() - began)
 
@@ -133,7 +135,9 @@ def _name(label: str) -> str:
     return ref_name(label).removeprefix("zoo:") or label
 
 
-def _command(model: Classifier, tasks: list[Task], split: str, limit: int | None, text_from: Any) -> str:
+def _command(
+    model: Classifier, tasks: list[Task], split: str, limit: int | None, text_from: Any, allow_pickle: bool
+) -> str:
     """The command line that gives the same numbers, where the model has a reference."""
     import shlex
 
@@ -144,4 +148,5 @@ def _command(model: Classifier, tasks: list[Task], split: str, limit: int | None
     words += ["--text-from", str(text_from)] if isinstance(text_from, str | Path) else []
     words += ["--device", model.device] if model.device != "cpu" else []
     words += ["--dtype", model.dtype] if model.dtype != "float32" else []
+    words += ["--allow-pickle"] if allow_pickle else []
     return shlex.join(words)

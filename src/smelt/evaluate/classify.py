@@ -78,14 +78,15 @@ def evaluate_model(
     threads: int | None = None,
     quiet: bool = True,
     data: Data | None = None,
+    allow_pickle: bool = False,
 ) -> list[Result]:
     """Classify the pictures of every task with one model.
 
     `model` is a reference, a Source, a module, a state dict or a loaded Classifier (which keeps its device and dtype);
     `text_from` gives the text tower, projections, config and tokenizer where the model lacks them, and may be a loaded
     Classifier too. At most `batch` pictures are computed at once (on a CPU at most 64 by each thread). `limit` takes a
-    fixed, class-balanced part of every split, the same for every model. `data` is shared by several evaluations so
-    that pictures are read once.
+    fixed, representative part of every split, the same for every model. `data` is shared by several evaluations so
+    that pictures are read once. With `allow_pickle` references may name pickles.
     """
     import torch
 
@@ -97,19 +98,21 @@ def evaluate_model(
     data = data or Data()
     threads = threads or torch.get_num_threads()
     with _workers(threads) as pool, Progress(quiet, "pictures") as watch:
-        classifier = load_classifier(model, text_from=text_from, device=device, dtype=dtype)
+        classifier = load_classifier(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
         run = _Run(classifier, split, limit, batch, data, watch, pool, threads)
         return [run.classify(task) for task in chosen]
 
 
-def load_classifier(model: Any, *, text_from: Any = None, device: str = "cpu", dtype: str = "float32") -> Classifier:
+def load_classifier(
+    model: Any, *, text_from: Any = None, device: str = "cpu", dtype: str = "float32", allow_pickle: bool = False
+) -> Classifier:
     """A model ready to classify; one that is loaded already is returned as it is."""
     if hasattr(model, "logits") and hasattr(model, "head"):
         loaded: Classifier = model
         return loaded
     from smelt.pool.families import FAMILIES
 
-    return FAMILIES["clip"].load(model, text_from=text_from, device=device, dtype=dtype)
+    return FAMILIES["clip"].load(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,7 @@ class CostRow(_Strict):
     peak_bytes: _Count
     threads: int = Field(ge=1)
     device: str
+    """Where it was evaluated; a suite merges on the CPU."""
     code: str
     command: str
     when: str

@@ -16,11 +16,15 @@ __all__ = ["models"]
 
 
 def models(
-    pool: str | Path | Mapping[str, Any] | Sequence[str] | None = None, *, base: str | None = None
+    pool: str | Path | Mapping[str, Any] | Sequence[str] | None = None,
+    *,
+    base: str | None = None,
+    allow_pickle: bool = False,
 ) -> list[ZooModel] | Compatibility:
     """The models of the zoo, or the compatibility report of a pool.
 
-    `pool` is a YAML file with `base` and `models`, a table {name: reference} or a list of references.
+    `pool` is a YAML file with `base` and `models`, a table {name: reference} or a list of references. With
+    `allow_pickle` these may name pickles.
     """
     if pool is None:
         if base is not None:
@@ -30,5 +34,5 @@ def models(
         return zoo_models()
     from smelt.pool.modelpool import ModelPool
 
-    with ModelPool.open(pool, base=base) as opened:
+    with ModelPool.open(pool, base=base, allow_pickle=allow_pickle) as opened:
         return opened.compatibility()

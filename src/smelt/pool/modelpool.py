@@ -138,8 +138,8 @@ def _open_all(pool: Pool, relative_to: Path | None, allow_pickle: bool) -> dict[
             try:
                 sources[name] = open_ref(ref, relative_to=relative_to, allow_pickle=allow_pickle)
             except SmeltError as error:
-                faults.append(str(error))
                 errors.append(error)
+        faults += dict.fromkeys(map(str, errors))  # what is wrong with several models is said once
         faults += _repeated(sources)
         if len(faults) == 1 and errors:
             raise errors[0]

@@ -17,8 +17,6 @@ from smelt.errors import RecipeError
 
 __all__ = ["local_path", "open_ref", "ref_name", "ref_seen_from"]
 
-_WEIGHTS = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.spm", "*.py"]
-
 
 def open_ref(ref: str, *, relative_to: Path | None = None, allow_pickle: bool = False) -> Source:
     """The Source that a reference means. A path may be relative to the recipe that names it."""
@@ -26,7 +24,7 @@ def open_ref(ref: str, *, relative_to: Path | None = None, allow_pickle: bool = 
     if path is None and "+" in ref:
         base, adapter = _split_adapter(ref, relative_to)
         return _adapt(open_ref(base, relative_to=relative_to, allow_pickle=allow_pickle), _fetch(adapter, relative_to))
-    path = path or _fetch(ref, relative_to)
+    path = path or _fetch(ref, relative_to, allow_pickle)
     if path.is_dir() and is_adapter(path):
         base = read_json(path / "adapter_config.json").get("base_model_name_or_path")
         if not base:
@@ -82,11 +80,13 @@ def local_path(ref: str, relative_to: Path | None = None) -> Path | None:
     return None
 
 
-def _fetch(ref: str, relative_to: Path | None) -> Path:
+def _fetch(ref: str, relative_to: Path | None, allow_pickle: bool = False) -> Path:
     if (path := local_path(ref, relative_to)) is not None:
         return path
     if ref.startswith("hf:"):
-        return _download(ref.removeprefix("hf:"))
+        from smelt.pool.download import download
+
+        return download(ref.removeprefix("hf:"), allow_pickle=allow_pickle)
     if ref.startswith("zoo:"):
         from smelt.pool.zoo import zoo_folder
 
@@ -94,19 +94,3 @@ def _fetch(ref: str, relative_to: Path | None) -> Path:
     raise RecipeError(
         f"there is no model at {ref.removeprefix('dir:')!r} (a folder or file; for the Hugging Face hub write hf:{ref})"
     )
-
-
-def _download(name: str) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
-
-    repo, _, revision = name.partition("@")
-    try:
-        return Path(snapshot_download(repo, revision=revision or None, allow_patterns=_WEIGHTS))
-    except RepositoryNotFoundError:
-        raise RecipeError(f"the Hugging Face hub has no model {repo!r} (or it needs a login)") from None
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
-        raise RecipeError(
-            f"hf:{name} is not in the local cache and could not be downloaded ({type(error).__name__}); "
-            "check the name and the network, or give a folder"
-        ) from None

@@ -25,7 +25,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Costs:
-    """The merges in the order of the table, and where they ran."""
+    """The merges in the order of the table, and where they were made and evaluated. A suite merges on the CPU."""
 
     lines: tuple[Cost, ...]
     where: str
@@ -58,6 +58,12 @@ def build_costs(rows: Iterable[CostRow], grid: Grid) -> Costs | None:
         )
         for row in kept
     )
-    threads = "/".join(str(number) for number in sorted({row.threads for row in kept}))
-    devices = ", ".join(sorted({row.device for row in kept}))
-    return Costs(lines, f"{devices}, {threads} thread{'' if threads == '1' else 's'}")
+    return Costs(lines, _where(kept))
+
+
+def _where(rows: Iterable[CostRow]) -> str:
+    rows = list(rows)
+    threads = "/".join(str(number) for number in sorted({row.threads for row in rows}))
+    devices = ", ".join(sorted({row.device for row in rows}))
+    merged = f"the CPU with {threads} thread{'' if threads == '1' else 's'}"
+    return merged if devices == "cpu" else f"{merged}; evaluation on {devices}"

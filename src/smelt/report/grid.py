@@ -2,6 +2,8 @@
 
 The average of T tasks is their plain mean. Its interval combines the tasks' own (they are independent samples):
     low = mean - sqrt(sum_t (acc_t - low_t)^2) / T        and so upwards      (Zou & Donner 2008)
+Of two averages the higher one is surely so where their difference exceeds its own interval, combined in the same way
+(models see the same pictures, so that this errs on the side of caution).
 The normalised average is the mean over tasks of accuracy / accuracy of the task's own expert.
 A line that lacks a task has no average: a mean over fewer tasks would not be comparable.
 """
@@ -16,7 +18,7 @@ from typing import Any, Literal
 
 from smelt.evaluate.row import Row
 
-__all__ = ["EXPERT", "GROUPS", "Cell", "Grid", "Line", "build_grid", "mean_cell"]
+__all__ = ["EXPERT", "GROUPS", "Cell", "Grid", "Line", "build_grid", "mean_cell", "surely_above"]
 
 EXPERT = "expert-"
 """An expert's entry is this word and its own task: `expert-photos`."""
@@ -137,13 +139,23 @@ def mean_cell(cells: Sequence[Cell | None]) -> Cell | None:
     return Cell(mean, mean - below, mean + above, sum(cell.n for cell in known))
 
 
+def surely_above(one: Cell, other: Cell) -> bool:
+    """Whether one average is above another by more than the 95 % interval of their difference."""
+    return one.accuracy - other.accuracy > math.hypot(one.accuracy - one.low, other.high - other.accuracy)
+
+
 def _is_expert(row: Row) -> bool:
     return row.variant == "reference" and row.entry.startswith(EXPERT)
 
 
 def _by_model(rows: Iterable[Row]) -> list[list[Row]]:
+    """Rows of one model together. Of an entry that was tuned twice, to different settings, the last one counts."""
+    rows = list(rows)
+    tuned = {row.entry: row.recipe_hash for row in rows if row.variant == "tuned"}
     models: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
+        if row.variant == "tuned" and row.recipe_hash != tuned[row.entry]:
+            continue
         key = (row.entry, row.variant, json.dumps(row.setting, sort_keys=True, default=str), str(row.seed))
         models.setdefault(key, []).append(row)
     return list(models.values())

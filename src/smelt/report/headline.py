@@ -6,10 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from smelt.evaluate.row import Row
-from smelt.report.grid import EXPERT, Cell, Grid, Line
+from smelt.report.grid import EXPERT, Cell, Grid, Line, surely_above
 from smelt.report.words import count, percent, plural
 
 __all__ = ["Headline", "build_headline", "sentences"]
+
+_NAMED = 8
+"""Merges that are named one by one in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,8 @@ class Headline:
     base_average: float | None
     compared: int
     """Merges that have an average, so that they can be compared."""
-    above_base: int
-    """Those of them whose average is above the base's."""
+    not_above: tuple[Line, ...]
+    """Those of them whose average is not surely above the base's, best first."""
     zoo: bool
     facts: tuple[tuple[str, str], ...]
     """Device, precision, seed, code version and time, as (name, text)."""
@@ -66,7 +69,7 @@ def build_headline(rows: Iterable[Row], grid: Grid) -> Headline:
         expert_average=experts.average.accuracy if experts and experts.average else None,
         base_average=base_average,
         compared=len(ranked),
-        above_base=sum(m.average.accuracy > (base_average or 0) for m in ranked if m.average),
+        not_above=tuple(m for m in ranked if base and not _above(m, base)),
         zoo=any(row.model.startswith("zoo:") for row in rows),
         facts=_facts(rows),
     )
@@ -79,8 +82,7 @@ def sentences(head: Headline) -> list[str]:
     if best and average is not None:
         said.append(f"The best merge, {best.name}, gets {percent(average)} % on average{_between(head, average)}.")
     if head.compared > 1 and head.base_average is not None:
-        whole = "All" if head.above_base == head.compared else f"{head.above_base} of"
-        said.append(f"{whole} {head.compared} merges beat the pre-trained model on average.")
+        said.append(_against_base(head))
     return said
 
 
@@ -108,6 +110,22 @@ def _between(head: Headline, average: float) -> str:
     return ": " + " and ".join(parts) if parts else ""
 
 
+def _above(line: Line, base: Line) -> bool:
+    return bool(line.average and base.average and surely_above(line.average, base.average))
+
+
+def _against_base(head: Headline) -> str:
+    sure = head.compared - len(head.not_above)
+    whole = f"{sure} of" if head.not_above else "All"
+    said = (
+        f"{whole} {head.compared} merges are above the pre-trained model's average by more than the 95 % interval "
+        "of the difference."
+    )
+    names = [f"{line.name} ({percent(line.average.accuracy)} %)" for line in head.not_above if line.average]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{said} Not so: {', '.join(names[:_NAMED])}{more}." if names else said
+
+
 def _columns(grid: Grid) -> Iterable[tuple[Cell | None, ...]]:
     return zip(*(line.cells for line in grid.lines), strict=True)
 
@@ -118,9 +136,15 @@ def _facts(rows: list[Row]) -> tuple[tuple[str, str], ...]:
 
     days = sorted(row.when for row in rows)
     return (
-        ("Device", every(row.device for row in rows)),
+        ("Device", every(row.device for row in rows) + _merged_elsewhere(rows)),
         ("Precision", every(row.dtype for row in rows)),
         ("Seed", every(row.seed for row in rows)),
         ("Code", every(row.code for row in rows)),
         ("Measured", days[0][:10] if days[0][:10] == days[-1][:10] else f"{days[0][:10]} to {days[-1][:10]}"),
     )
+
+
+def _merged_elsewhere(rows: Iterable[Row]) -> str:
+    """A row's device is where the model was evaluated; a suite merges on the CPU whatever that is."""
+    other = any(row.suite and row.variant in ("published", "tuned") and row.device.split()[0] != "cpu" for row in rows)
+    return " for evaluation; models were merged on the CPU" if other else ""

@@ -11,11 +11,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from pico_clip import COLOURS, PROCESSOR, TEMPLATES, random_clip, save_clip, tokenizer
+from smelt.engine.cache import cache_folder
 from smelt.engine.folder import open_path
 from smelt.errors import RecipeError
 from smelt.pool.families import FAMILIES
 from smelt.pool.families.clip import CLIP, Clip
-from smelt.pool.families.head_cache import cache_folder
 
 CLASSES = tuple(COLOURS)
 

@@ -147,25 +147,36 @@ class ClipFamily:
     model_types = frozenset({"clip", "clip_vision_model"})
     merged: tuple[str, ...] = (f"{_VISION}*",)
 
-    def load(self, model: Any, *, text_from: Any = None, device: str = "cpu", dtype: str = "float32") -> Clip:
+    def load(
+        self,
+        model: Any,
+        *,
+        text_from: Any = None,
+        device: str = "cpu",
+        dtype: str = "float32",
+        allow_pickle: bool = False,
+    ) -> Clip:
         """A CLIP model from a reference, Source, module or state dict.
 
         With `text_from` (the same kinds, or a Clip) the text tower, both projections, the scale and the tokenizer are
         that model's, and `model` need hold the picture tower only. A state dict needs it for its config. A Clip is
-        returned as it is.
+        returned as it is. With `allow_pickle` references may name pickles (`.bin`, `.pt`).
         """
         if isinstance(model, Clip):
             return model
         check_device(device, dtype)
-        with closing(_open(model, "model")) as given, closing(_open(text_from, "text_from")) as text:
+        with (
+            closing(_open(model, "model", allow_pickle)) as given,
+            closing(_open(text_from, "text_from", allow_pickle)) as text,
+        ):
             return _assemble(given, text, device, dtype)
 
 
 CLIP = ClipFamily()
 
 
-def _open(model: Any, what: str) -> Given:
-    given = Given.open(model.model if isinstance(model, Clip) else model, what)
+def _open(model: Any, what: str, allow_pickle: bool) -> Given:
+    given = Given.open(model.model if isinstance(model, Clip) else model, what, allow_pickle=allow_pickle)
     if isinstance(model, Clip):
         given.label, given.config, given.preprocess = model.label, dict(model.config), model.preprocess
         given.folder = model.text_folder

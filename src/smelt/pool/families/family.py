@@ -60,5 +60,13 @@ class Family(Protocol):
     def merged(self) -> tuple[str, ...]:
         """Patterns of the tensors that are fine-tuned and merged; all others stay the base's."""
 
-    def load(self, model: Any, *, text_from: Any = None, device: str = "cpu", dtype: str = "float32") -> Classifier:
+    def load(
+        self,
+        model: Any,
+        *,
+        text_from: Any = None,
+        device: str = "cpu",
+        dtype: str = "float32",
+        allow_pickle: bool = False,
+    ) -> Classifier:
         """A model from a reference, a Source, a module or a state dict."""

@@ -32,7 +32,7 @@ class Given:
     opened_here: bool = False
 
     @classmethod
-    def open(cls, model: Any, what: str) -> Given:
+    def open(cls, model: Any, what: str, *, allow_pickle: bool = False) -> Given:
         """Open what was given; `what` is its word in messages."""
         import torch
 
@@ -41,7 +41,7 @@ class Given:
         if isinstance(model, str | Path):
             from smelt.pool.refs import open_ref
 
-            source = open_ref(str(model))
+            source = open_ref(str(model), allow_pickle=allow_pickle)
             return cls(str(model), source, opened_here=True)._look_around()
         if isinstance(model, Source):
             return cls(model.label, model)._look_around()

@@ -12,18 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from smelt.engine.cache import cache_folder
+
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["cache_folder", "remembered"]
+__all__ = ["remembered"]
 
 _DIGEST = 32
-
-
-def cache_folder() -> Path:
-    """Where Smelt keeps what it can make again: $SMELT_CACHE, else smelt/ in the user's cache folder."""
-    usual = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "smelt")
-    return Path(os.environ.get("SMELT_CACHE") or usual)
 
 
 def remembered(key: str, shape: tuple[int, ...], build: Callable[[], Tensor]) -> Tensor:

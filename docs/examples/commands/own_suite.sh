@@ -1,0 +1,1 @@
+smelt bench suites/pair.yaml -o pair --limit 20

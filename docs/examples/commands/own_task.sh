@@ -1,0 +1,2 @@
+smelt tasks tasks/shapes
+smelt eval zoo:clip-tiny --tasks tasks/shapes

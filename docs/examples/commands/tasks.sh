@@ -1,0 +1,2 @@
+smelt tasks
+smelt tasks photos

@@ -1,0 +1,54 @@
+"""The flags of every command as tables, from the command line itself: blocks for docs/commands.md."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+
+def blocks() -> dict[str, dict[str, str]]:
+    """By page and block; see generate_pages.py."""
+    return {"commands.md": {"flags " + name: table(command) for name, command in commands()}}
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Every command by what one types: `merge`, `analyse cosine`."""
+    import typer
+
+    from smelt.cli.app import app
+
+    top: Any = typer.main.get_command(app)
+    for name, command in top.commands.items():
+        if hasattr(command, "commands"):
+            yield from ((f"{name} {inner}", one) for inner, one in command.commands.items())
+        else:
+            yield name, command
+
+
+def table(command: Any) -> str:
+    """One line per argument and flag."""
+    lines = ["| flag | meaning | default |", "|---|---|---|"]
+    for parameter in command.params:
+        if "--help" not in parameter.opts:
+            lines.append(f"| {_name(parameter)} | {_meaning(parameter)} | {_default(parameter)} |")
+    return "\n".join(lines)
+
+
+def _name(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        return f"`{parameter.metavar or parameter.name.upper()}`"
+    short_first = sorted([*parameter.opts, *parameter.secondary_opts], key=lambda flag: flag.startswith("--"))
+    return ", ".join(f"`{flag}`" for flag in short_first)
+
+
+def _meaning(parameter: Any) -> str:
+    return re.sub(r"([*|])", r"\\\1", (parameter.help or "").removesuffix("."))
+
+
+def _default(parameter: Any) -> str:
+    if parameter.required:
+        return "required"
+    if parameter.default is None or parameter.default is False:
+        return ""
+    return "on" if parameter.default is True else f"`{parameter.default}`"

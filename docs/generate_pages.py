@@ -1,0 +1,40 @@
+"""Fill the marked blocks of the pages: flags, FusionBench's names, the numbers of results/clip8.
+
+    python docs/generate.py                  runs this too
+
+A block is what stands between `<!-- NAME: ... -->` and `<!-- /NAME -->`. Each maker is a file beside this one with a
+function `blocks()`: {page: {block: text}}. tests/docs/test_generated.py holds that every page is current.
+"""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+MAKERS = ("generate_flags.py", "generate_fusionbench.py", "generate_clip8.py", "generate_zoo.py", "generate_packs.py")
+
+
+def fill(text: str, blocks: dict[str, str]) -> str:
+    """The page with these blocks as they should be. A block that the page lacks is an error."""
+    for name, content in blocks.items():
+        marked = rf"(<!-- {re.escape(name)}:[^>]*-->\n).*?(<!-- /{re.escape(name)} -->)"
+        text, found = re.subn(marked, lambda m, c=content: f"{m[1]}{c}\n{m[2]}", text, flags=re.S)
+        if found != 1:
+            raise ValueError(f"the page has {found} blocks named {name!r} instead of one")
+    return text
+
+
+def pages() -> dict[str, str]:
+    """Every page that has blocks, as it should be."""
+    fresh: dict[str, str] = {}
+    for maker in MAKERS:
+        for page, blocks in runpy.run_path(str(DOCS / maker))["blocks"]().items():
+            fresh[page] = fill(fresh.get(page) or (DOCS / page).read_text(encoding="utf-8"), blocks)
+    return fresh
+
+
+if __name__ == "__main__":
+    for page, text in pages().items():
+        (DOCS / page).write_text(text, encoding="utf-8")

@@ -1,0 +1,77 @@
+"""What the tests of a suite share: its models and tasks on disk, and merges made inside the test's process."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pico_suite import write_suite
+
+import smelt
+from smelt.bench.loop import Finished
+from smelt.bench.merging import Merged
+
+
+class Merges:
+    """Stands for `merge_apart`, without a process of its own; remembers what was merged."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def __call__(self, recipe: Path, out: Path, *, threads: int | None = None) -> Merged:
+        self.names.append(recipe.stem)
+        smelt.merge(recipe, out=out, force=True, threads=threads)
+        return Merged(out, 0.5, 1_000_000)
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Finished]:
+    """The folder of the pico suite, written once, and one whole run of it."""
+    root = tmp_path_factory.mktemp("pico-suite")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SMELT_CACHE", str(root / "cache"))
+        patch.setattr("smelt_zoo.tasks", lambda: _tasks(root))
+        patch.setattr("smelt.bench.loop.merge_apart", Merges())
+        return root, smelt.bench(write_suite(root), out=root / "whole")
+
+
+@pytest.fixture
+def root(made: tuple[Path, Finished], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The suite's folder, with its tasks known by their names; not to be written to."""
+    monkeypatch.setattr("smelt_zoo.tasks", lambda: _tasks(made[0]))
+    return made[0]
+
+
+@pytest.fixture
+def whole(made: tuple[Path, Finished]) -> Finished:
+    return made[1]
+
+
+@pytest.fixture
+def merges(monkeypatch: pytest.MonkeyPatch) -> Merges:
+    merges = Merges()
+    monkeypatch.setattr("smelt.bench.loop.merge_apart", merges)
+    return merges
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`own(scales=[...])` writes a suite of the test's own with other words, and makes its tasks known."""
+
+    def write(**words: Any) -> Path:
+        monkeypatch.setattr("smelt_zoo.tasks", lambda: _tasks(tmp_path))
+        return write_suite(tmp_path, **words)
+
+    return write
+
+
+@pytest.fixture
+def half_done(root: Path, whole: Finished, tmp_path: Path) -> Path:
+    """A copy of the finished run's folder."""
+    return Path(shutil.copytree(whole.folder, tmp_path / "out"))
+
+
+def _tasks(root: Path) -> dict[str, Path]:
+    return {path.name: path for path in sorted((root / "tasks").iterdir())}

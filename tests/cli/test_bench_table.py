@@ -1,0 +1,108 @@
+"""The table of a suite in terminals of several widths: every number is whole, on the narrowest too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from smelt.cli.bench_table import layout, show
+from smelt.evaluate.row import Row
+
+TASKS = "photos digits clothing sketches emoji flags letters icons".split()
+LABEL = "Breadcrumbs + task arithmetic"
+
+
+def row(entry: str, variant: str, label: str, task: str, correct: int) -> Row:
+    share = correct / 1000
+    words: dict[str, Any] = dict.fromkeys(("model", "model_hash", "code", "device", "dtype", "command", "when"), "x")
+    words |= {"task_version": 1, "split": "test", "n": 1000, "loss": 1.0, "low": share, "high": share}
+    return Row(entry=entry, variant=variant, label=label, task=task, correct=correct, accuracy=share, **words)
+
+
+@pytest.fixture
+def rows() -> list[Row]:
+    """Ten per cent more with every task for one merge, five less for its tuned twin; experts at 100."""
+    made = []
+    for number, task in enumerate(TASKS):
+        made.append(row(f"expert-{task}", "reference", f"Expert: {task}", task, 1000))
+        made.append(row("breadcrumbs", "published", LABEL, task, 101 + 100 * number))
+        made.append(row("breadcrumbs", "tuned", LABEL, task, 51 + 100 * number))
+    return made
+
+
+NUMBERS = ["10.1", "20.1", "30.1", "40.1", "50.1", "60.1", "70.1", "80.1", "45.1", "45.1"]
+TUNED = ["5.1", "15.1", "25.1", "35.1", "45.1", "55.1", "65.1", "75.1", "40.1", "40.1"]
+
+
+@pytest.fixture
+def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, rows: list[Row]) -> Any:
+    def run(columns: int | None, rows: list[Row] = rows) -> list[str]:
+        monkeypatch.delenv("COLUMNS", raising=False)
+        if columns is not None:
+            monkeypatch.setenv("COLUMNS", str(columns))
+        show(rows)
+        return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+
+    return run
+
+
+def numbers(line: str) -> list[str]:
+    return line.split()[-10:]
+
+
+@pytest.mark.parametrize("columns", [30, 60, 80, 100, 120, 140, None])
+def test_every_number_is_whole_at_any_width(shown: Any, columns: int | None) -> None:
+    head, _, experts, _, published, tuned = shown(columns)
+    assert numbers(published) == NUMBERS
+    assert numbers(tuned) == TUNED
+    assert numbers(experts) == ["100.0"] * 10
+    ends = [
+        index for index, letter in enumerate(published) if letter != " " and published[index + 1 :][:1] in ("", " ")
+    ]
+    assert len(head) == len(published) == len(tuned) == ends[-1] + 1  # heads end where their numbers do
+
+
+@pytest.mark.parametrize("columns", [80, 100, 120, 140])
+def test_the_table_is_no_wider_than_the_terminal(shown: Any, columns: int) -> None:
+    assert max(map(len, shown(columns))) <= columns
+
+
+def test_eighty_columns_cut_tasks_and_methods_but_not_that_one_is_tuned(shown: Any) -> None:
+    head, *_, published, tuned = shown(80)
+    assert head.split() == ["photo", "digit", "cloth", "sketc", "emoji", "flags", "lette", "icons", "mean", "norm"]
+    assert published.startswith("Breadcrumbs + task…   10.1")
+    assert tuned.startswith("Breadcrumbs… (tuned)   5.1")
+
+
+def test_a_wide_terminal_and_a_log_show_everything(shown: Any) -> None:
+    for columns in (140, None):
+        head, *_, published, tuned = shown(columns)
+        assert head.split() == [*TASKS, "average", "of", "experts"]
+        assert published.startswith(f"{LABEL}  ")
+        assert tuned.startswith(f"{LABEL} (tuned)  ")
+
+
+def test_square_brackets_in_a_label_are_shown_and_not_taken_for_colours(shown: Any) -> None:
+    one = [row("x", "published", "TIES [red]", "photos", 500)]
+    assert any(line.startswith("TIES [red]  ") for line in shown(None, one))
+
+
+def test_no_rows_make_no_lines(shown: Any) -> None:
+    assert [line for line in shown(80, []) if "." in line] == []
+
+
+@pytest.mark.parametrize(
+    ("room", "gap", "widths"),
+    [
+        (None, 2, [40, 6, 8, 10]),
+        (70, 2, [40, 6, 8, 10]),  # 40 + 24 + 3 gaps of two
+        (69, 1, [40, 6, 8, 10]),  # with gaps of one it still fits
+        (54, 1, [28, 6, 8, 9]),  # names keep 28, so one letter of a head goes
+        (44, 1, [28, 4, 4, 5]),  # heads as wide as their numbers
+        (40, 1, [24, 4, 4, 5]),  # then the names give way
+        (20, 1, [16, 4, 4, 5]),  # wider than the terminal rather than a number cut
+    ],
+)
+def test_widths_are_given_to_numbers_first_then_names_then_heads(room: int | None, gap: int, widths: list[int]) -> None:
+    assert layout(40, ["photos", "clothing", "of experts"], [4, 4, 5], room) == (gap, widths)

@@ -1,0 +1,196 @@
+"""What docs/clip8.md, docs/zoo.md and docs/log.md say in words about results/clip8 is what the rows say.
+
+When a new run of the suite turns one of these red, the page has to be rewritten, not the test.
+"""
+
+from __future__ import annotations
+
+import itertools
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from smelt.bench.suite import Entry, Suite, find_suite
+from smelt.merge import stages
+
+ROOT = Path(__file__).parents[2]
+ZOO = runpy.run_path(str(ROOT / "docs" / "generate_zoo.py"))
+MADE = ZOO["CLIP8"]
+PAGE = (ROOT / "docs" / "clip8.md").read_text()
+TASKS = MADE["grid"]().tasks
+
+
+def average(entry: str, variant: str = "published") -> float:
+    return 100 * MADE["line"](entry, variant).average.accuracy
+
+
+def apart(first: tuple[str, str], second: tuple[str, str]) -> bool:
+    return MADE["difference"](first, second).clear
+
+
+def on_tasks(entry: str, variant: str = "published") -> dict[str, float]:
+    cells = MADE["line"](entry, variant).cells
+    return {task: 100 * cell.accuracy for task, cell in zip(TASKS, cells, strict=True)}
+
+
+def test_the_order_is_experts_masks_spectral_ties_task_arithmetic_average_base() -> None:
+    order = [
+        average("experts", "reference"),
+        average("emr_masks", "reference"),
+        average("wudi"),
+        max(average("iso_cts", "tuned"), average("tsv"), average("iso_c", "tuned")),
+        min(average("iso_cts", "tuned"), average("tsv"), average("iso_c", "tuned")),
+        average("ties", "tuned"),
+        average("task_arithmetic"),
+        average("average"),
+        average("pretrained", "reference"),
+    ]
+    assert order == sorted(order, reverse=True)
+
+
+def test_every_merge_is_above_the_base_and_only_model_stock_is_not_clearly_so() -> None:
+    base = ("pretrained", "reference")
+    assert all(100 * one.average.accuracy > average(*base) for one in MADE["merges"]())
+    unclear = {one.entry for one in MADE["merges"]() if not apart((one.entry, one.variant), base)}
+    assert unclear == {"model_stock"}
+
+
+def test_most_pairs_of_merges_are_told_apart() -> None:
+    names = [(one.entry, one.variant) for one in MADE["merges"]()]
+    pairs = list(itertools.combinations(names, 2))
+    assert sum(apart(*pair) for pair in pairs) > 0.75 * len(pairs)
+
+
+def test_an_expert_gains_on_its_own_task_and_loses_on_most_others() -> None:
+    for own in TASKS:
+        gains = MADE["gains"](own)
+        others = [value for task, value in gains.items() if task != own]
+        assert gains[own] > 5
+        assert sum(value < 0 for value in others) >= 5
+        assert sum(others) / len(others) < -1
+
+
+def test_emoji_and_letters_alone_cost_flags_and_icons_more_than_ten_points() -> None:
+    large = {(own, task) for own in TASKS for task, value in MADE["gains"](own).items() if value < -10}
+    assert large == {(own, task) for own in ("emoji", "letters") for task in ("flags", "icons")}
+
+
+def test_two_experts_lose_about_seven_points_on_the_others_and_photos_about_one() -> None:
+    lost = {own: sum(v for t, v in MADE["gains"](own).items() if t != own) / 7 for own in TASKS}
+    assert {own for own, points in lost.items() if points < -6} == {"emoji", "letters"}
+    assert -2 < lost["photos"] < -1
+
+
+def test_ties_and_task_arithmetic_are_level_at_their_published_setting_and_apart_when_tuned() -> None:
+    assert abs(average("ties") - average("task_arithmetic")) < 0.5
+    assert not apart(("ties", "published"), ("task_arithmetic", "published"))
+    assert all(apart(("ties", "tuned"), ("task_arithmetic", variant)) for variant in ("published", "tuned"))
+
+
+def test_model_stock_goes_nowhere_because_the_task_vectors_are_orthogonal() -> None:
+    assert max(MADE["apart"](MADE["analysis"]("cosine")["matrix"])) < 0.03
+    assert MADE["stock_ratio"]() < 0.1
+
+
+def test_ram_plus_is_ram_and_means_on_the_sphere_are_the_average() -> None:
+    assert on_tasks("ram_plus") == on_tasks("ram")
+    for entry in ("karcher", "multislerp"):
+        differences = [abs(value - on_tasks("average")[task]) for task, value in on_tasks(entry).items()]
+        assert max(differences) < 0.2  # four pictures
+    assert all(0.8 < row[number] < 0.9 for number, row in enumerate(MADE["analysis"]("signs")["overlap"]))
+
+
+def test_dare_costs_nothing_measurable() -> None:
+    assert not apart(("dare", "published"), ("task_arithmetic", "published"))
+
+
+def test_without_masks_emr_falls_below_the_base_on_three_tasks() -> None:
+    base = on_tasks("pretrained", "reference")
+    assert {task for task, value in on_tasks("emr").items() if value < base[task]} == {"photos", "sketches", "icons"}
+
+
+def test_there_is_no_barrier_between_experts() -> None:
+    losses: dict[tuple[str, str], dict[float, float]] = {}
+    for row in MADE["rows"]():
+        if row.variant == "path":
+            losses.setdefault((row.entry, row.task), {})[row.setting["t"]] = row.loss
+    assert len(losses) == 4
+    for path in losses.values():
+        assert all(loss <= (1 - t) * path[0.0] + t * path[1.0] for t, loss in path.items())
+
+
+def test_tuning_matters_for_ties_consensus_and_the_isotropic_methods_only() -> None:
+    tuned = {one.entry for one in MADE["grid"]().merges if one.variant == "tuned"}
+    clear = {entry for entry in tuned if apart((entry, "tuned"), (entry, "published"))}
+    assert clear == {"ties", "consensus", "iso_c", "iso_cts"}
+    assert [MADE["scale_of"](MADE["line"](entry, "tuned")) for entry in ("iso_c", "iso_cts")] == [2.0, 2.0]
+    assert {MADE["scale_of"](MADE["line"](entry, "tuned")) for entry in ("ties", "consensus")} <= {0.5, 0.6, 0.7}
+    assert MADE["scale_of"](MADE["line"]("tsv", "tuned")) == MADE["scale_of"](MADE["line"]("tsv", "published"))
+
+
+def test_tuned_task_arithmetic_is_better_on_val_and_worse_on_test() -> None:
+    curve = MADE["val_curve"]("task_arithmetic")
+    assert 0 < curve[0.4] - curve[0.3] < 0.5
+    assert -0.5 < average("task_arithmetic", "tuned") - average("task_arithmetic") < 0
+
+
+def test_the_order_of_the_papers_is_kept_and_every_method_closes_less_of_the_gap() -> None:
+    published = MADE["PUBLISHED"]
+    mine = {
+        entry: average(entry, "reference" if entry in ("pretrained", "experts") else "published") for entry in published
+    }
+    in_order = sorted(published, key=published.__getitem__)
+    assert all(mine[a] < mine[b] + 0.1 for a, b in itertools.pairwise(in_order))
+
+    def closed(numbers: dict[str, float], entry: str) -> float:
+        return (numbers[entry] - numbers["pretrained"]) / (numbers["experts"] - numbers["pretrained"])
+
+    assert all(closed(mine, e) < closed(published, e) for e in published if e not in ("pretrained", "experts"))
+
+
+def test_packing_changed_no_accuracy_by_a_point_and_the_unpacked_base_by_one_picture_at_most() -> None:
+    assert max(abs(value) for own in TASKS for value in ZOO["packing_change"](own).values()) < 0.7
+    assert abs(sum(ZOO["packing_change"](own)[own] for own in TASKS) / len(TASKS)) < 0.15
+    base = on_tasks("pretrained", "reference")
+    assert max(abs(base[task] - before) for task, before in ZOO["trained"]()["base"].items()) < 100 / 1788
+
+
+def test_every_stage_is_in_the_suite_or_named_as_left_out() -> None:
+    used = {call.name for entry in find_suite("clip8").entries.values() for call in entry.merge}
+    own = {name for name, stage in stages.items() if stage.function.__module__.startswith("smelt.merge.")}
+    section = PAGE.partition("## Which methods are not in it")[2].partition("\n## ")[0]
+    assert {name for name in own if f"`{name}`" in section} == own - used
+
+
+@pytest.mark.parametrize("record", [Suite, Entry])
+def test_every_key_of_a_suite_is_explained(record: Any) -> None:
+    assert [key for key in record.model_fields if f"| `{key}` |" not in PAGE] == []
+
+
+def test_the_log_says_that_the_peak_memory_of_merges_is_the_suites() -> None:
+    from smelt.evaluate.row import CostRow, read_rows
+
+    costs = [row for row in read_rows(ROOT / "results" / "clip8" / "rows.jsonl") if isinstance(row, CostRow)]
+    useless = len({round(row.peak_bytes / 1e8) for row in costs}) == 1
+    assert useless == ("So `peak_bytes` in `results/clip8` is" in (ROOT / "docs" / "log.md").read_text())
+
+
+def test_the_readme_counts_the_ways_to_merge_right() -> None:
+    ways = sum(one.variant == "published" for one in MADE["grid"]().merges)
+    assert f"{ways} ways to" in (ROOT / "README.md").read_text()
+
+
+def test_the_papers_commands_are_counted_right() -> None:
+    lines = (ROOT / "tests" / "data" / "fusionbench_commands.txt").read_text().splitlines()
+    with_data = sum(
+        any(f"method={name}" in line for name in ("clip_fisher", "clip_regmean", "adamerging", "weight_ensembling"))
+        for line in lines
+    )
+    misspelt = sum("tsakpool" in line for line in lines)
+    page = (ROOT / "docs" / "fusionbench.md").read_text()
+    assert f"has {len(lines)} command lines" in page
+    assert f"| {len(lines) - with_data - misspelt} work |" in page
+    assert f"| {misspelt} works once" in page
+    assert f"| {with_data} do not work yet |" in page

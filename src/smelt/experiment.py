@@ -98,6 +98,9 @@ def _carry_out(job: Job, experiment: Experiment, quiet: bool, data: Data | None)
     for place in (experiment.report, experiment.cosine.csv if experiment.cosine else None):
         if place is not None:
             _make_room(place)
+    data = data or Data()
+    if experiment.evaluation is not None:
+        _check_evaluation(experiment, experiment.evaluation, data)
     command = shlex.join(["smelt", "run", *job.overrides])
     report: dict[str, Any] = {}
     if experiment.cosine is not None:
@@ -166,8 +169,36 @@ def _merged(experiment: Experiment, quiet: bool) -> Model:
     return merged.out if isinstance(merged, Summary) else merged
 
 
+def _check_evaluation(experiment: Experiment, wanted: Evaluation, data: Data) -> None:
+    """Open the pictures and the text model before anything is merged: what is missing is said at once."""
+    from smelt.engine.folder import read_json
+    from smelt.evaluate.find import find_tasks
+    from smelt.pool.modelpool import opened
+    from smelt.recipe.schema import Pool
+
+    for task in find_tasks(list(wanted.tasks)):
+        task.check_split(wanted.split)
+        data.split(task, wanted.split)
+    if wanted.text_from is None or experiment.pool.base in (None, wanted.text_from):
+        return
+    pool = Pool(base=experiment.pool.base, models={"clip_model": wanted.text_from})
+    with opened(pool, allow_pickle=experiment.allow_pickle) as models:
+        configs = [
+            read_json(source.folder / "config.json").get("vision_config", {})
+            for source in models.all.values()
+            if source.folder is not None and (source.folder / "config.json").exists()
+        ]
+    for word in ("hidden_size", "num_hidden_layers", "patch_size", "image_size"):
+        values = {config.get(word) for config in configs if config.get(word) is not None}
+        if len(values) > 1:
+            raise RecipeError(
+                f"taskpool.clip_model is {wanted.text_from}, but the models were made from {experiment.pool.base}: "
+                f"{word} differs ({' and '.join(map(str, sorted(values)))}); give taskpool.clip_model the models' base"
+            )
+
+
 def _evaluated(
-    experiment: Experiment, wanted: Evaluation, model: Model, command: str, quiet: bool, data: Data | None
+    experiment: Experiment, wanted: Evaluation, model: Model, command: str, quiet: bool, data: Data
 ) -> dict[str, Any]:
     """Accuracy and loss by task, in FusionBench's shape."""
     from smelt.evaluate.call import evaluate

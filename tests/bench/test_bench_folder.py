@@ -12,7 +12,7 @@ import pytest
 
 from smelt.bench.folder import Folder
 from smelt.errors import CorruptFile, OutputError, RecipeError
-from smelt.evaluate.row import CostRow, Row
+from smelt.evaluate.row import CostRow, Row, read_rows
 from smelt.recipe.read import read_recipe
 from smelt.recipe.schema import Recipe
 
@@ -117,7 +117,14 @@ def test_a_folder_begun_with_other_words_is_refused(tmp_path: Path, other: dict[
     begin(tmp_path, row())
     with pytest.raises(RecipeError, match=f"was begun with {said}; choose another folder or give --force"):
         Folder(tmp_path, {**WORDS, **other})
-    with opened(tmp_path) as folder:  # the refusal changed nothing, and lets the folder go
+    assert read_rows(tmp_path / "rows.jsonl") == [row()]  # the refusal changed nothing
+
+
+def test_a_refusal_lets_the_folder_go(tmp_path: Path) -> None:
+    begin(tmp_path, row())
+    with pytest.raises(RecipeError, match="was begun with"):
+        Folder(tmp_path, {**WORDS, "limit": 5})
+    with opened(tmp_path) as folder:
         assert folder.rows == [row()]
 
 
@@ -140,6 +147,10 @@ def test_rows_of_something_else_are_refused(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text(row(entry="other").model_dump_json() + "\n")
     with pytest.raises(RecipeError, match="holds rows of something else"):
         Folder(tmp_path, WORDS)
+
+
+def test_force_takes_a_folder_with_rows_of_something_else(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(row(entry="other").model_dump_json() + "\n")
     with opened(tmp_path, force=True) as folder:
         assert folder.rows == []
 
@@ -152,6 +163,7 @@ def test_a_torn_last_line_is_left_out_and_the_next_row_stands_whole(tmp_path: Pa
         assert torn.rows == [row()]
         assert not torn.has("ties", "published", "birds", "aa")
         torn.add([row(task="birds")])
+        assert torn.has("ties", "published", "birds", "aa")
     assert file.read_bytes() == whole
 
 

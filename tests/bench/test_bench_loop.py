@@ -309,7 +309,6 @@ def test_an_unknown_name_is_refused_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.xfail(strict=True, reason="recipes are bound to their methods one by one, each when it is merged")
 def test_a_method_with_a_wrong_parameter_is_refused_before_anything_is_merged(
     own: Any, merges: Any, tmp_path: Path
 ) -> None:

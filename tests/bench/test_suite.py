@@ -112,13 +112,11 @@ def test_a_recipe_for_a_task_names_it_in_the_stage_that_was_said(tmp_path: Path)
     assert one.merge[0].parameters == {}  # the entry itself stays as it was
 
 
-@pytest.mark.xfail(strict=True, reason="Suite.recipe passes over a for_task whose stage the entry does not have")
 def test_a_for_task_of_a_stage_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="for_task"):
         find_suite(written(tmp_path, entries=entry(for_task="erm.task")))
 
 
-@pytest.mark.xfail(strict=True, reason="a path's models and tasks are looked up only when the path is walked")
 @pytest.mark.parametrize("way", [{"start": "carz", "end": "birds"}, {"start": "cars", "end": "birdz"}])
 def test_a_path_from_a_model_that_is_not_in_the_pool_is_refused(tmp_path: Path, way: dict[str, str]) -> None:
     with pytest.raises(RecipeError, match=r"did you mean"):

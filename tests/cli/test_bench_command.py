@@ -119,9 +119,15 @@ def test_an_unknown_suite_ends_with_two(cli: Any) -> None:
     assert (ran.code, "no suite named 'clip9' (did you mean 'clip8'?)" in ran.err) == (2, True)
 
 
-def test_a_folder_of_another_run_is_refused_until_force(cli: Any, suite: Path, tmp_path: Path) -> None:
+def test_a_folder_of_another_run_is_refused(cli: Any, suite: Path, tmp_path: Path) -> None:
     words = ["bench", suite, "-o", tmp_path / "out", "--methods", "average", "--no-tune", "--quiet"]
     assert cli(*words, "--limit", 5).code == 0
     refused = cli(*words, "--limit", 6)
     assert (refused.code, "was begun with limit 5 instead of 6" in refused.err) == (2, True)
+
+
+def test_force_begins_anew(cli: Any, suite: Path, tmp_path: Path) -> None:
+    words = ["bench", suite, "-o", tmp_path / "out", "--methods", "average", "--no-tune", "--quiet"]
+    assert cli(*words, "--limit", 5).code == 0
     assert cli(*words, "--limit", 6, "--force").code == 0
+    assert '"n":5' not in (tmp_path / "out" / "rows.jsonl").read_text()

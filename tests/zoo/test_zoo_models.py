@@ -82,14 +82,14 @@ def test_an_expert_answers_the_same_packed_and_unpacked(unpacked: Path) -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_an_expert_is_well_above_the_base_on_its_own_task_and_near_the_published_number(task: str) -> None:
-    """On 200 pictures the 95 % interval is at most 7 points to each side."""
+    """On 200 pictures the 95 % interval is at most 7 points to each side; ten leave room for sixteen comparisons."""
     (base,) = smelt.evaluate("zoo:clip-tiny", tasks=task, limit=200)
     (expert,) = smelt.evaluate(f"zoo:clip-tiny-{task}", tasks=task, limit=200)
     known = on_all_pictures()
     gain = known[task, task] - known["pretrained", task]
     assert expert.accuracy - base.accuracy > 0.4 * gain > 0.02
-    assert expert.accuracy == pytest.approx(known[task, task], abs=0.07)
-    assert base.accuracy == pytest.approx(known["pretrained", task], abs=0.07)
+    assert expert.accuracy == pytest.approx(known[task, task], abs=0.1)
+    assert base.accuracy == pytest.approx(known["pretrained", task], abs=0.1)
 
 
 def test_the_published_rows_show_experts_that_know_their_own_task_best() -> None:

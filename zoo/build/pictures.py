@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+
+from smelt.evaluate import mosaic
 
 SIZE = 32
-ROW = 100
 
 
 @dataclass(frozen=True)
@@ -75,16 +75,5 @@ def grey(pixels: np.ndarray) -> np.ndarray:
 
 
 def write_mosaic(path: Path, pixels: np.ndarray, *, lossless: bool) -> None:
-    rows = -(-len(pixels) // ROW)
-    tiles = np.zeros((rows * ROW, SIZE, SIZE, 3), np.uint8)
-    tiles[: len(pixels)] = pixels
-    sheet = tiles.reshape(rows, ROW, SIZE, SIZE, 3).transpose(0, 2, 1, 3, 4).reshape(rows * SIZE, ROW * SIZE, 3)
     options = {"lossless": True, "quality": 100} if lossless else {"quality": 90}
-    Image.fromarray(np.ascontiguousarray(sheet)).save(path, "webp", method=4, **options)
-
-
-def read_mosaic(path: Path, count: int) -> np.ndarray:
-    with Image.open(path) as image:
-        sheet = np.asarray(image.convert("RGB"))
-    rows, columns = sheet.shape[0] // SIZE, sheet.shape[1] // SIZE
-    return sheet.reshape(rows, SIZE, columns, SIZE, 3).transpose(0, 2, 1, 3, 4).reshape(-1, SIZE, SIZE, 3)[:count]
+    mosaic.write_mosaic(path, pixels, method=4, **options)

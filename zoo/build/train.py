@@ -28,8 +28,9 @@ from torch import Tensor
 from transformers import CLIPConfig, CLIPModel, CLIPTokenizer
 
 import captions
-from pictures import read_mosaic
+from pictures import SIZE
 from smelt.engine.packs import pack
+from smelt.evaluate.mosaic import read_mosaic
 from tasks import TASKS
 from tokenizer import FOLDER as TOKENIZER
 
@@ -136,7 +137,7 @@ def read_split(task: str, split: str, about: dict, device: str) -> Split:
 
 def read_pixels(name: str, count: int, device: str) -> Tensor:
     """uint8 [n, 3, 32, 32]."""
-    pixels = torch.from_numpy(read_mosaic(captions.POOL / f"{name}.webp", count).copy())
+    pixels = torch.from_numpy(read_mosaic(captions.POOL / f"{name}.webp", count, SIZE))
     return pixels.to(device).permute(0, 3, 1, 2).contiguous()
 
 

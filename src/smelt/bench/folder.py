@@ -35,10 +35,14 @@ class Folder:
         except OSError as error:
             raise OutputError(f"{path}: the folder cannot be made ({error.strerror})") from None
         self._lock = _locked(path)
-        if force:
-            _clear(path)
-        self._check(words)
-        rows = read_rows(self.rows_file) if self.rows_file.exists() else []
+        try:
+            if force:
+                _clear(path)
+            self._check(words)
+            rows = read_rows(self.rows_file) if self.rows_file.exists() else []
+        except BaseException:
+            self.close()
+            raise
         self._done = {_key(row) for row in rows}
         self.rows = list(rows)
 

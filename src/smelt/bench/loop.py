@@ -19,12 +19,13 @@ from smelt.bench.fingerprint import model_fingerprints, task_fingerprint
 from smelt.bench.folder import Folder
 from smelt.bench.merging import Merged, merge_apart
 from smelt.bench.suite import Entry, Suite, find_suite
-from smelt.errors import RecipeError, unknown
+from smelt.errors import RecipeError, SmeltError, unknown
 from smelt.evaluate.call import evaluation
 from smelt.evaluate.find import find_tasks
 from smelt.evaluate.pictures import Data
 from smelt.evaluate.row import CostRow, DataBudget, Row, Variant, code_version, now
 from smelt.evaluate.task import Task
+from smelt.recipe.pipeline import bind
 from smelt.recipe.schema import Recipe
 
 __all__ = ["Finished", "Options", "bench"]
@@ -110,6 +111,8 @@ class _Run:
         self.entries = _chosen("method", methods, suite.entries)
         self.tasks = find_tasks(list(_chosen("task", tasks, {name: name for name in suite.tasks})))
         self.recipes = {name: suite.recipe(entry, task=suite.tasks[0]) for name, entry in self.entries.items()}
+        for name, recipe in self.recipes.items():
+            _check_stages(name, recipe)
         self.curve_limit = options.curve_limit or suite.curve_limit
         words = {
             "suite": f"{suite.name}@{suite.version}",
@@ -406,6 +409,14 @@ def _chosen(what: str, names: Sequence[str] | None, known: dict[str, Any]) -> di
         if name not in known:
             raise RecipeError(unknown(f"{what} of the suite", name, known))
     return {name: known[name] for name in known if name in names}
+
+
+def _check_stages(name: str, recipe: Recipe) -> None:
+    """That every stage of a merge exists and takes its parameters, before anything is computed."""
+    try:
+        bind(recipe.merge, list(recipe.pool.models))
+    except SmeltError as error:
+        raise RecipeError(f"{name}: {error}") from None
 
 
 def _setting(recipe: Recipe) -> dict[str, Any]:

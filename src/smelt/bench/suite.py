@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from smelt.errors import RecipeError, unknown
 from smelt.recipe.read import load_yaml
@@ -67,6 +67,19 @@ class Suite(_Strict):
     """Models on a line, its ends included."""
     entries: dict[str, Entry]
     paths: list[Way] = []
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> Suite:
+        """What the suite refers to within itself has to be there."""
+        for name, entry in self.entries.items():
+            stages = [call.name for call in entry.merge]
+            if entry.for_task is not None and entry.for_task.split(".")[0] not in stages:
+                raise ValueError(f"entries.{name}.for_task: {entry.for_task.split('.')[0]!r} is not among its stages")
+        for way in self.paths:
+            for model in (way.start, way.end):
+                if model not in self.pool.models:
+                    raise ValueError(f"paths: {unknown('model of the pool', model, self.pool.models)}")
+        return self
 
     def recipe(self, entry: Entry, *, task: str | None = None) -> Recipe:
         """The recipe of an entry; `task` is the one its model is made for, where there is one model per task."""

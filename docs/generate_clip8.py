@@ -107,8 +107,9 @@ def grid() -> Any:
 
 
 def line(entry: str, variant: str) -> Any:
-    """A line of the table; a tuned one whose scale is the published one is there too."""
-    return next(one for one in grid().lines if (one.entry, one.variant) == (entry, variant))
+    """A line of the table. Where tuning chose the published scale, the published line is the tuned one."""
+    found = {one.variant: one for one in grid().lines if one.entry == entry}
+    return found.get(variant) or found["published"]
 
 
 def difference(first: tuple[str, str], second: tuple[str, str]) -> Difference:
@@ -122,13 +123,24 @@ def difference(first: tuple[str, str], second: tuple[str, str]) -> Difference:
 def run() -> str:
     """What was run, in a sentence."""
     base = line("pretrained", "reference")
+    old = " **The tasks have changed since, and this run has to be made again: its numbers are of earlier pictures.**"
     scales = {row.n for row in rows() if row.variant == "curve"}
     return (
         f"{base.average.n:,} test pictures of {len(grid().tasks)} tasks, {len(merges())} merges and "
         f"{sum(one.variant == 'published' for one in grid().merges)} methods; scales tuned on "
         f"{'/'.join(map(str, sorted(scales)))} `val` pictures of each task; evaluated in "
         f"{_every('dtype')} on {_every('device')}, seed {_every('seed')}, Smelt {_every('code')}, {_days()}."
+        + (old if stale() else "")
     )
+
+
+def stale() -> bool:
+    """Whether a task's pictures are others than those of the run, by the hashes that the run wrote down."""
+    from smelt.bench.fingerprint import task_fingerprint
+    from smelt.evaluate.find import find_tasks
+
+    known = json.loads((RESULTS / "run.json").read_text()).get("tasks", {})
+    return any(known.get(task.name) != task_fingerprint(task) for task in find_tasks(list(grid().tasks)))
 
 
 def merges() -> list[Any]:
@@ -247,7 +259,7 @@ def tuning() -> str:
         "| method | published scale | tuned scale | on `val` | on `test` | points on `test` | 95 % interval |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
-    for entry in dict.fromkeys(one.entry for one in grid().merges if one.variant == "tuned"):
+    for entry in tuned():
         before, after = (scale_of(line(entry, variant)) for variant in ("published", "tuned"))
         curve = val_curve(entry)
         found = difference((entry, "tuned"), (entry, "published"))
@@ -269,8 +281,13 @@ def tuning() -> str:
     return "\n".join(lines)
 
 
+def tuned() -> list[str]:
+    """The entries whose scale was tried on `val`."""
+    return list(dict.fromkeys(row.entry for row in rows() if row.variant == "curve"))
+
+
 def scale_of(one: Any) -> float:
-    """The scale of the method in a line's setting, whichever stage holds it."""
+    """The scale of the method in the setting of a line or row, whichever stage holds it."""
     inner = [one.setting, *(value for value in one.setting.values() if isinstance(value, dict))]
     return float(next(setting["scale"] for setting in inner if "scale" in setting))
 
@@ -280,7 +297,7 @@ def val_curve(entry: str) -> dict[float, float]:
     found: dict[float, list[float]] = {}
     for row in rows():
         if (row.entry, row.variant) == (entry, "curve"):
-            found.setdefault(row.setting["scale"], []).append(100 * row.accuracy)
+            found.setdefault(scale_of(row), []).append(100 * row.accuracy)
     return {scale: _mean(values) for scale, values in found.items()}
 
 

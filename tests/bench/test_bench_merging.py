@@ -84,3 +84,10 @@ def test_a_suite_that_is_killed_goes_on_and_gives_the_rows_of_an_undisturbed_one
     costs = [row for row in done.rows if isinstance(row, CostRow)]
     assert all(cost.merge_seconds > 0 and cost.peak_bytes > 50e6 for cost in costs)
     assert not list((rows.parent / "models").iterdir())
+
+
+def test_the_peak_of_a_merge_is_its_own_and_not_that_of_the_process_that_asked(recipe: Any, tmp_path: Path) -> None:
+    small = merge_apart(recipe(average={}), tmp_path / "before", threads=1).peak_bytes
+    ballast = bytearray(2 * small)
+    ballast[::4096] = b"x" * len(ballast[::4096])  # every page is really there
+    assert merge_apart(recipe(average={}), tmp_path / "after", threads=1).peak_bytes < 1.2 * small

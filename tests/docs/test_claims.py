@@ -122,8 +122,7 @@ def test_there_is_no_barrier_between_experts() -> None:
 
 
 def test_tuning_matters_for_ties_consensus_and_the_isotropic_methods_only() -> None:
-    tuned = {one.entry for one in MADE["grid"]().merges if one.variant == "tuned"}
-    clear = {entry for entry in tuned if apart((entry, "tuned"), (entry, "published"))}
+    clear = {entry for entry in MADE["tuned"]() if apart((entry, "tuned"), (entry, "published"))}
     assert clear == {"ties", "consensus", "iso_c", "iso_cts"}
     assert [MADE["scale_of"](MADE["line"](entry, "tuned")) for entry in ("iso_c", "iso_cts")] == [2.0, 2.0]
     assert {MADE["scale_of"](MADE["line"](entry, "tuned")) for entry in ("ties", "consensus")} <= {0.5, 0.6, 0.7}
@@ -150,11 +149,9 @@ def test_the_order_of_the_papers_is_kept_and_every_method_closes_less_of_the_gap
     assert all(closed(mine, e) < closed(published, e) for e in published if e not in ("pretrained", "experts"))
 
 
-def test_packing_changed_no_accuracy_by_a_point_and_the_unpacked_base_by_one_picture_at_most() -> None:
+def test_packing_changed_no_accuracy_by_a_point_and_the_own_task_by_next_to_nothing() -> None:
     assert max(abs(value) for own in TASKS for value in ZOO["packing_change"](own).values()) < 0.7
     assert abs(sum(ZOO["packing_change"](own)[own] for own in TASKS) / len(TASKS)) < 0.15
-    base = on_tasks("pretrained", "reference")
-    assert max(abs(base[task] - before) for task, before in ZOO["trained"]()["base"].items()) < 100 / 1788
 
 
 def test_every_stage_is_in_the_suite_or_named_as_left_out() -> None:
@@ -173,7 +170,7 @@ def test_the_log_says_that_the_peak_memory_of_merges_is_the_suites() -> None:
     from smelt.evaluate.row import CostRow, read_rows
 
     costs = [row for row in read_rows(ROOT / "results" / "clip8" / "rows.jsonl") if isinstance(row, CostRow)]
-    useless = len({round(row.peak_bytes / 1e8) for row in costs}) == 1
+    useless = len({round(row.peak_bytes / 1e7) for row in costs if row.variant == "published"}) == 1
     assert useless == ("So `peak_bytes` in `results/clip8` is" in (ROOT / "docs" / "log.md").read_text())
 
 

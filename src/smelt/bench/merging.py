@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from smelt.errors import RecipeError, SmeltError
 
-__all__ = ["Merged", "merge_apart"]
+__all__ = ["Merged", "merge_and_tell", "merge_apart"]
 
-_COMMAND = [sys.executable, "-c", "from smelt.cli import process; process()", "merge"]
+_COMMAND = [sys.executable, "-c", "from smelt.bench.merging import merge_and_tell; merge_and_tell()", "merge"]
 
 
 @dataclass(frozen=True)
@@ -31,19 +29,35 @@ def merge_apart(recipe: Path, out: Path, *, threads: int | None = None) -> Merge
     words = [*_COMMAND, str(recipe), "-o", str(out), "--quiet", "--force"]
     words += ["--threads", str(threads)] if threads else []
     began = time.perf_counter()
-    with tempfile.TemporaryFile() as said:
-        child = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=said)
-        try:
-            _, status, used = os.wait4(child.pid, 0)
-        except BaseException:
-            child.kill()
-            child.wait()
-            raise
-        child.returncode = os.waitstatus_to_exitcode(status)
-        said.seek(0)
-        message = said.read().decode(errors="replace").strip().removeprefix("smelt: ")
+    child = subprocess.run(words, capture_output=True, text=True, errors="replace")
     if child.returncode:
+        message = child.stderr.strip().removeprefix("smelt: ")
         kind = RecipeError if child.returncode == RecipeError.exit_code else SmeltError
         raise kind(f"{recipe.name}: {message or f'the merge ended with {child.returncode}'}")
-    unit = 1 if sys.platform == "darwin" else 1024
-    return Merged(out, time.perf_counter() - began, used.ru_maxrss * unit)
+    return Merged(out, time.perf_counter() - began, int(child.stdout))
+
+
+def merge_and_tell() -> None:
+    """What that process runs: the command line, then the peak of its memory in bytes on stdout.
+
+    It has to tell by itself: what the parent is told about a child (`ru_maxrss`) counts the parent's own memory at the
+    moment of the fork.
+    """
+    from smelt.cli import main
+
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            raise
+    sys.stdout.write(f"{_peak()}\n")
+
+
+def _peak() -> int:
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on a Mac

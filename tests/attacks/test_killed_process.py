@@ -56,7 +56,7 @@ def stop(process, number, moment):
 
 def caught(models, out, number, moment):
     """Start a merge and stop it at a moment; once more where it was over before the signal came."""
-    for _ in range(10):
+    for _ in range(40):  # on a busy machine the watcher may sleep through the whole merge, again and again
         process = start(models, out)
         running, err = stop(process, number, moment)
         if running and not out.exists():

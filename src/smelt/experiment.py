@@ -177,7 +177,6 @@ def _check_evaluation(experiment: Experiment, wanted: Evaluation, data: Data) ->
     from smelt.recipe.schema import Pool
 
     for task in find_tasks(list(wanted.tasks)):
-        task.check_split(wanted.split)
         data.split(task, wanted.split)
     if wanted.text_from is None or experiment.pool.base in (None, wanted.text_from):
         return

@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 
 from smelt.errors import RecipeError, unknown
 
-__all__ = ["Part", "Pipeline", "Pool", "Recipe", "Slice", "StageCall", "parse_size"]
+__all__ = ["DataUse", "Part", "Pipeline", "Pool", "Recipe", "Slice", "StageCall", "parse_size"]
 
 _SIZES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
@@ -124,11 +124,24 @@ class TokenRule(_Strict):
     force: bool = False
 
 
+class DataUse(_Strict):
+    """The data that a method may look at: a task for each model, by the model's name; by default the task named so.
+
+    What it does not say, the method decides: statistics are measured on `train`, adaptation uses `val`.
+    """
+
+    tasks: dict[str, str] = {}
+    split: str | None = None
+    examples: Annotated[int, Field(gt=0)] | None = None
+
+
 class Recipe(_Strict):
     """Everything a merge needs to know. See docs/recipes.md for a tour."""
 
     pool: Pool
     merge: Pipeline
+    data: DataUse | None = None
+    statistics: dict[str, str] = {}
     parts: list[Part] = []
     slices: list[Slice] | None = None
     dtype: str | None = None
@@ -202,7 +215,13 @@ def _explain(error: ValidationError) -> str:
 
 def _fields_at(path: list[str]) -> list[str]:
     words = [part for part in path if not part.isdigit()]
-    table: dict[str, type[BaseModel]] = {"pool": Pool, "slices": Slice, "parts": Part, "tokens": TokenRule}
+    table: dict[str, type[BaseModel]] = {
+        "pool": Pool,
+        "slices": Slice,
+        "parts": Part,
+        "data": DataUse,
+        "tokens": TokenRule,
+    }
     model: type[BaseModel] = Recipe
     for word in words:
         model = table.get(word, model)

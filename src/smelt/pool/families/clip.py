@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from smelt.pool.families.network import Network
+
 __all__ = ["CLIP", "Clip", "ClipFamily"]
 
 _VISION = "vision_model."
@@ -82,6 +84,12 @@ class Clip:
         with torch.inference_mode():
             scores: Tensor = self.model.logit_scale.exp() * self.features(pictures) @ head.T
         return scores
+
+    def network(self) -> Network:
+        """The model as a function of its picture tower's weights."""
+        from smelt.pool.families.clip_network import ClipNetwork
+
+        return ClipNetwork(self)
 
     def _head_key(self, classes: tuple[str, ...], templates: tuple[str, ...]) -> str:
         tokenizer = {

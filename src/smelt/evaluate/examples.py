@@ -1,0 +1,171 @@
+"""Examples: data as statistics and learning take it. A task's split in, batches of a network's inputs out.
+
+The only way by which data reaches `measure`, `learn` and `mix`, so that what was used is always known: every stream
+has a name, a hash over its content, and the budget that goes into result rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from smelt.errors import RecipeError
+from smelt.evaluate.row import DataBudget
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from smelt.evaluate.pictures import Data
+    from smelt.evaluate.task import Task
+    from smelt.pool.families.family import Classifier
+    from smelt.pool.families.preprocess import Preprocess
+
+__all__ = ["ArrayStream", "Batch", "Examples", "Stream", "examples_for"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Inputs of a network with their labels, and what it knows of the classes; all on the network's device."""
+
+    inputs: Any
+    labels: Tensor
+    head: Tensor | None
+
+
+class Stream(Protocol):
+    """Examples of one task in a fixed order."""
+
+    @property
+    def name(self) -> str:
+        """The task."""
+
+    @property
+    def hash(self) -> str:
+        """Over the examples and their order."""
+
+    @property
+    def budget(self) -> DataBudget:
+        """What its use costs in data."""
+
+    def __len__(self) -> int: ...
+
+    def batch(self, indices: Sequence[int]) -> Batch:
+        """The examples at these places."""
+
+    def batches(self, size: int) -> Iterator[Batch]:
+        """All of them in order."""
+
+
+class _InOrder:
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def batch(self, indices: Sequence[int]) -> Batch:
+        raise NotImplementedError
+
+    def batches(self, size: int) -> Iterator[Batch]:
+        for start in range(0, len(self), size):
+            yield self.batch(range(start, min(start + size, len(self))))
+
+
+class ArrayStream(_InOrder):
+    """Examples in memory: inputs [n, ...] and labels [n]."""
+
+    def __init__(self, name: str, inputs: Tensor, labels: Tensor, head: Tensor | None = None):
+        if len(inputs) != len(labels):
+            raise RecipeError(f"{name}: {len(inputs)} inputs, but {len(labels)} labels")
+        self.name, self._inputs, self._labels, self._head = name, inputs, labels, head
+        content = hashlib.sha256(name.encode())
+        for tensor in (inputs, labels, *([head] if head is not None else [])):
+            content.update(f"{tuple(tensor.shape)}{tensor.dtype}".encode())
+            content.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        self.hash = content.hexdigest()
+        self.budget = DataBudget(images=len(inputs), labels=0)
+
+    def __len__(self) -> int:
+        return len(self._inputs)
+
+    def batch(self, indices: Sequence[int]) -> Batch:
+        places = list(indices)
+        return Batch(self._inputs[places], self._labels[places], self._head)
+
+
+class Examples(_InOrder):
+    """A fixed part of one split of a task, as a model with this pre-processing takes it."""
+
+    def __init__(
+        self,
+        name: str,
+        split: str,
+        pictures: NDArray[np.uint8],
+        labels: NDArray[np.int64],
+        head: Tensor,
+        preprocess: Preprocess,
+        device: str,
+    ):
+        self.name, self.split = name, split
+        self._pictures, self._labels, self._head, self._preprocess = pictures, labels, head, preprocess
+        self._device = device
+        content = hashlib.sha256(f"{name}\0{split}\0{preprocess}\0{pictures.shape}\0".encode())
+        content.update(pictures.tobytes())
+        content.update(labels.tobytes())
+        content.update(head.detach().float().cpu().numpy().tobytes())
+        self.hash = content.hexdigest()
+        self.budget = DataBudget(split=split, images=len(pictures), labels=0)
+
+    def __len__(self) -> int:
+        return len(self._pictures)
+
+    def batch(self, indices: Sequence[int]) -> Batch:
+        import torch
+
+        places = list(indices)
+        pictures = torch.from_numpy(self._pictures[places]).to(self._device)
+        labels = torch.from_numpy(self._labels[places]).to(self._device)
+        return Batch(self._preprocess.normalise(pictures, torch.float32), labels, self._head)
+
+
+def examples_for(
+    classifier: Classifier,
+    task: Task,
+    *,
+    split: str,
+    count: int | None = None,
+    data: Data | None = None,
+    corruption: Any = None,
+) -> Examples:
+    """The examples of a task for one model: `count` of the split, always the same and in the same order, or all.
+
+    Fewer than asked for is an error, not a smaller number: a statistic of 100 examples must not pass for one of 256.
+    """
+    import numpy as np
+
+    from smelt.evaluate.pictures import Data
+
+    task.check_split(split)
+    data = data or Data()
+    words = {"corruption": corruption} if corruption is not None else {}
+    part = data.part(task, split, count, classifier.preprocess, **words)
+    if count is not None and len(part) < count:
+        raise RecipeError(
+            f"{task.name}: {count} examples are asked for, but its {split} split has {len(part)}; "
+            f"ask for at most {len(part)}, or use another split"
+        )
+    pairs = list(part.batches(512, keep=data.room))
+    pictures = np.concatenate([pictures for pictures, _ in pairs])
+    labels = np.concatenate([labels for _, labels in pairs])
+    order = _shuffled(len(pictures), f"{task.name}/{split}")
+    head = classifier.head(task.classes, task.templates)
+    return Examples(task.name, split, pictures[order], labels[order], head, classifier.preprocess, classifier.device)
+
+
+def _shuffled(count: int, place: str) -> NDArray[np.int64]:
+    """An order that is the same for all time: splits may be stored class by class."""
+    import numpy as np
+
+    ranks = [hashlib.blake2b(f"{place}\0order {i}".encode(), digest_size=8).digest() for i in range(count)]
+    return np.array(sorted(range(count), key=ranks.__getitem__), dtype=np.int64)

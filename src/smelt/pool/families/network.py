@@ -1,0 +1,70 @@
+"""A model as a function of its weights: what statistics are measured on, and what learning differentiates.
+
+    logits = f(weights, inputs)            weights: the tensors that the family merges, under the model's own keys
+
+A family offers its models in this form; what measures or learns from them never asks which family it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from smelt.errors import RecipeError
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+__all__ = ["ModuleNetwork", "Network", "network_of"]
+
+
+class Network(Protocol):
+    """A loaded model whose merged weights can be replaced by any others of the same shapes."""
+
+    @property
+    def module(self) -> nn.Module:
+        """The whole model; the names of its parameters are the model's keys."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The weights that are merged; all others are fixed."""
+
+    @property
+    def device(self) -> str:
+        """Where it computes."""
+
+    def weights(self) -> dict[str, Tensor]:
+        """Its own merged weights, detached, in fp32."""
+
+    def logits(self, weights: Mapping[str, Tensor], inputs: Any, head: Tensor | None) -> Tensor:
+        """Scores [n, classes] in fp32, differentiable in `weights`; keys that are not given keep their own values."""
+
+
+class ModuleNetwork:
+    """A plain module that maps inputs to scores. `head` means nothing to it."""
+
+    def __init__(self, module: nn.Module, keys: Sequence[str] | None = None):
+        self.module = module.requires_grad_(False).eval()
+        own = dict(module.named_parameters())
+        self.keys = tuple(own if keys is None else keys)
+        first = next(iter(own.values()))
+        self.device = str(first.device)
+
+    def weights(self) -> dict[str, Tensor]:
+        own = dict(self.module.named_parameters())
+        return {key: own[key].detach().float() for key in self.keys}
+
+    def logits(self, weights: Mapping[str, Tensor], inputs: Any, head: Tensor | None) -> Tensor:
+        from torch.func import functional_call
+
+        scores: Tensor = functional_call(self.module, dict(weights), (inputs,)).float()
+        return scores
+
+
+def network_of(model: Any) -> Network:
+    """The network of a loaded model, or an error where it is none: an ensemble has no weights of its own."""
+    if not hasattr(model, "network"):
+        label = getattr(model, "label", type(model).__name__)
+        raise RecipeError(f"{label} is not one model with weights of its own; measure and learn on its parts")
+    network: Network = model.network()
+    return network

@@ -14,6 +14,8 @@ FULL = {
         {"dare": {"density": 0.1}},
         {"ties": {"density": {"depth": [0.1, 0.9]}, "weights": {"cars": 1, "birds": 2}}},
     ],
+    "data": {"tasks": {"cars": "stanford_cars"}, "split": "val", "examples": 64},
+    "statistics": {"cars": "dir:cars-gram", "birds": "dir:birds-gram"},
     "parts": [{"keys": ["vision.*"], "merge": "average", "models": ["cars"], "slices": [{"models": {"cars": [0, 2]}}]}],
     "slices": [{"models": {"cars": [0, 4], "birds": [2, 6]}, "base": [0, 4], "merge": "slerp"}],
     "dtype": "bfloat16",

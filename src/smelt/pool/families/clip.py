@@ -105,7 +105,7 @@ class Clip:
 
         prompts = [template.replace("{}", name) for name in classes for template in templates]
         encode = self._encoder()
-        with torch.inference_mode():
+        with torch.no_grad():  # not inference mode: learning multiplies with what comes out
             parts = [self._text_features(encode(prompts[i : i + _PROMPTS])) for i in range(0, len(prompts), _PROMPTS)]
             means = torch.cat(parts).view(len(classes), len(templates), -1).mean(dim=1)
             return torch.nn.functional.normalize(means, dim=-1)

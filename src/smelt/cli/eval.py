@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -13,6 +13,7 @@ from smelt.cli.request import AllowPickleOption, JsonOption, ThreadsOption
 if TYPE_CHECKING:
     from smelt.evaluate.call import Evaluation
     from smelt.evaluate.classify import Result
+    from smelt.evaluate.corruptions import SetName
 
 __all__ = ["evaluate"]
 
@@ -34,6 +35,18 @@ def evaluate(
     device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
     dtype: Annotated[str, typer.Option(help="Of the picture tower: float32, bfloat16, float16.")] = "float32",
     threads: ThreadsOption = None,
+    corruption: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND@SEVERITY",
+            help="Corrupt the pictures first: motion_blur, impulse_noise, gaussian_noise, pixelate, spatter, contrast "
+            "or jpeg, @1 to @5; or clean. Repeat it for several, each with its own rows.",
+            show_default=False,
+        ),
+    ] = None,
+    corrupted_by: Annotated[
+        str, typer.Option(metavar="SET", help="The numbers that a severity stands for: cifar_c or imagenet_c.")
+    ] = "cifar_c",
     allow_pickle: AllowPickleOption = False,
     confusion: Annotated[bool, typer.Option("--confusion", help="Show what was taken for what.")] = False,
     out: Annotated[
@@ -47,6 +60,7 @@ def evaluate(
     \b
     smelt eval zoo:clip-tiny-photos --tasks photos
     smelt eval OUT --tasks clip8 --split val --limit 500 -o rows.jsonl
+    smelt eval OUT --tasks photos --corruption clean --corruption motion_blur@3
     """
     from smelt.evaluate.call import evaluation
     from smelt.evaluate.row import append_rows
@@ -63,6 +77,8 @@ def evaluate(
         threads=threads,
         quiet=quiet or as_json,
         allow_pickle=allow_pickle,
+        corruption=corruption,
+        corrupted_by=cast("SetName", corrupted_by),
     )
     if out is not None:
         append_rows(out, done.rows)
@@ -82,7 +98,7 @@ def _as_dict(done: Evaluation, confusion: bool) -> dict[str, object]:
     }
     if confusion:
         table["confusion"] = {
-            one.task: {
+            _what(one): {
                 "classes": list(one.classes),
                 "matrix": one.confusion.tolist(),
                 "per_class": one.per_class,
@@ -92,25 +108,34 @@ def _as_dict(done: Evaluation, confusion: bool) -> dict[str, object]:
     return table
 
 
+def _what(result: Result) -> str:
+    return f"{result.task}, {result.corruption}" if result.corruption else result.task
+
+
 def _show(done: Evaluation) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from smelt.evaluate.corruptions import CLEAN
+
     first = done.rows[0]
     table = Table(title=f"{first.model}, {first.split} split", title_justify="left")
     table.add_column("task")
+    corrupted = max(len(row.corruption or "") for row in done.rows)
+    if corrupted:
+        table.add_column("corruption", min_width=corrupted)
     for heading in ("accuracy %", "95 % interval", "loss", "pictures", "seconds"):
         table.add_column(heading, justify="right")
     for row, result in zip(done.rows, done.results, strict=True):
         interval = f"{100 * row.low:.1f} to {100 * row.high:.1f}"
         seconds = f"{result.seconds:.1f}"
-        table.add_row(row.task, f"{100 * row.accuracy:.1f}", interval, f"{row.loss:.3f}", f"{row.n:,}", seconds)
+        names = [row.task, row.corruption or CLEAN] if corrupted else [row.task]
+        table.add_row(*names, f"{100 * row.accuracy:.1f}", interval, f"{row.loss:.3f}", f"{row.n:,}", seconds)
     if len(done.rows) > 1:
         table.add_section()
         total = sum(row.n for row in done.rows)
-        table.add_row(
-            "average", f"{100 * done.accuracy:.1f}", "", f"{done.loss:.3f}", f"{total:,}", f"{done.seconds:.1f}"
-        )
+        numbers = [f"{100 * done.accuracy:.1f}", "", f"{done.loss:.3f}", f"{total:,}", f"{done.seconds:.1f}"]
+        table.add_row("average", *([""] if corrupted else []), *numbers)
     Console(soft_wrap=False).print(table)
 
 
@@ -121,7 +146,7 @@ def _show_confusion(result: Result) -> None:
 
     matrix, names = result.confusion, result.classes
     if len(names) <= _LARGEST_MATRIX:
-        title = f"{result.task}: true class by row, answer by column"
+        title = f"{_what(result)}: true class by row, answer by column"
         table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1, 0, 0))
         table.add_column("")
         for number in range(len(names)):
@@ -132,7 +157,7 @@ def _show_confusion(result: Result) -> None:
             right = "" if share is None else f"{100 * share:.0f}"
             table.add_row(f"{number} {name}", *(str(count) if count else "·" for count in matrix[number]), right)
     else:
-        table = Table(title=f"{result.task}: the commonest mistakes", title_justify="left")
+        table = Table(title=f"{_what(result)}: the commonest mistakes", title_justify="left")
         for heading in ("true class", "answer", "pictures"):
             table.add_column(heading, justify="right" if heading == "pictures" else "left")
         wrong = [(int(matrix[i, j]), i, j) for i in range(len(names)) for j in range(len(names)) if i != j]

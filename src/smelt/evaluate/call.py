@@ -11,22 +11,23 @@ from smelt.engine.folder import read_json
 from smelt.engine.manifest import MANIFEST
 from smelt.errors import CorruptFile, RecipeError, unknown
 from smelt.evaluate.classify import Result, evaluate_model, load_classifier
+from smelt.evaluate.corruptions import CLEAN, Corruption, Corruptions, SetName, read_corruptions
 from smelt.evaluate.find import Tasks, find_tasks, task_folders
+from smelt.evaluate.pictures import Data
 from smelt.evaluate.row import Row, append_rows, code_version, now
 
 if TYPE_CHECKING:
-    from smelt.evaluate.pictures import Data
     from smelt.evaluate.task import Task
     from smelt.pool.families.family import Classifier
 
 __all__ = ["Evaluation", "evaluate", "evaluation", "row_of"]
 
-_WORDS = "split limit text_from batch device dtype threads quiet data out allow_pickle".split()
+_WORDS = "split limit text_from batch device dtype threads quiet data out allow_pickle corruption corrupted_by".split()
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The rows of one model, and the results behind them with their confusion matrices."""
+    """The rows of one model (a row per corruption and task), and the results behind them with their confusions."""
 
     rows: list[Row]
     results: list[Result]
@@ -50,7 +51,9 @@ def evaluate(model: Any, tasks: Tasks = "clip8", *, out: str | Path | None = Non
     is a picture tower alone need `text_from`, the CLIP model with the rest. Other words: `split` ("test"), `limit` (a
     fixed, representative part of each split, the same for every model), `batch` (256), `device` ("cpu"), `dtype`
     ("float32"), `threads`, `quiet`, `data` (pictures shared by several calls), `allow_pickle` (False: references to
-    `.bin` and `.pt` files are refused), and those of the row (`suite`, `entry`).
+    `.bin` and `.pt` files are refused), `corruption` (`"motion_blur@3"`, done to the stored pictures; of several, with
+    `"clean"` for none, each gives its own rows), `corrupted_by` (the numbers that a severity stands for: "cifar_c", or
+    "imagenet_c"), and those of the row (`suite`, `entry`).
     """
     rows = evaluation(model, tasks, **words).rows
     if out is not None:
@@ -72,6 +75,8 @@ def evaluation(
     quiet: bool = True,
     data: Data | None = None,
     allow_pickle: bool = False,
+    corruption: Corruptions = None,
+    corrupted_by: SetName = "cifar_c",
     **about: Any,
 ) -> Evaluation:
     """What `evaluate` does, with the confusion matrices and the time it took."""
@@ -79,12 +84,16 @@ def evaluation(
     strange = sorted(about.keys() - Row.model_fields.keys())
     if strange:
         raise RecipeError(unknown("word of an evaluation", strange[0], [*_WORDS, *Row.model_fields]))
-    chosen = find_tasks(tasks)
+    chosen, corruptions = find_tasks(tasks), read_corruptions(corruption, corrupted_by)
     classifier = load_classifier(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
-    results = evaluate_model(
-        classifier, chosen, split=split, limit=limit, batch=batch, threads=threads, quiet=quiet, data=data
-    )
-    command = _command(classifier, chosen, split, limit, text_from, allow_pickle)
+    words: dict[str, Any] = {"split": split, "limit": limit, "batch": batch, "threads": threads, "quiet": quiet}
+    data = data or Data()
+    results = [
+        result
+        for worse in corruptions
+        for result in evaluate_model(classifier, chosen, data=data, corruption=worse, **words)
+    ]
+    command = _command(classifier, chosen, split, limit, text_from, allow_pickle, corruptions)
     rows = [row_of(result, classifier, **{"command": command, **about}) for result in results]
     return Evaluation(rows, results, time.perf_counter() - began)
 
@@ -115,6 +124,7 @@ def row_of(result: Result, model: Classifier, **about: Any) -> Row:
         low=low,
         high=high,
         loss=result.loss,
+        corruption=result.corruption,
     )
 
 
@@ -136,7 +146,13 @@ def _name(label: str) -> str:
 
 
 def _command(
-    model: Classifier, tasks: list[Task], split: str, limit: int | None, text_from: Any, allow_pickle: bool
+    model: Classifier,
+    tasks: list[Task],
+    split: str,
+    limit: int | None,
+    text_from: Any,
+    allow_pickle: bool,
+    corruptions: list[Corruption | None],
 ) -> str:
     """The command line that gives the same numbers, where the model has a reference."""
     import shlex
@@ -149,4 +165,6 @@ def _command(
     words += ["--device", model.device] if model.device != "cpu" else []
     words += ["--dtype", model.dtype] if model.dtype != "float32" else []
     words += ["--allow-pickle"] if allow_pickle else []
+    for worse in corruptions if corruptions != [None] else []:
+        words += ["--corruption", worse.name if worse else CLEAN]
     return shlex.join(words)

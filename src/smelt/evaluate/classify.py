@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from smelt.engine.progress import Progress
 from smelt.errors import NumericalError, RecipeError
 from smelt.evaluate.ahead import ahead
+from smelt.evaluate.corruptions import Corruption, read_corruptions
 from smelt.evaluate.find import Tasks, find_tasks
 from smelt.evaluate.intervals import wilson
 from smelt.evaluate.pictures import Data, Part
@@ -45,6 +46,8 @@ class Result:
     classes: tuple[str, ...] = field(repr=False)
     confusion: NDArray[np.int64] = field(repr=False)
     """Counts; a row per true class, a column per answer."""
+    corruption: str | None = None
+    """What was done to the pictures before the model saw them, as `motion_blur@3`."""
 
     @property
     def accuracy(self) -> float:
@@ -79,6 +82,7 @@ def evaluate_model(
     quiet: bool = True,
     data: Data | None = None,
     allow_pickle: bool = False,
+    corruption: str | Corruption | None = None,
 ) -> list[Result]:
     """Classify the pictures of every task with one model.
 
@@ -86,7 +90,8 @@ def evaluate_model(
     `text_from` gives the text tower, projections, config and tokenizer where the model lacks them, and may be a loaded
     Classifier too. At most `batch` pictures are computed at once (on a CPU at most 64 by each thread). `limit` takes a
     fixed, representative part of every split, the same for every model. `data` is shared by several evaluations so
-    that pictures are read once. With `allow_pickle` references may name pickles.
+    that pictures are read once. With `allow_pickle` references may name pickles. A `corruption` (`motion_blur@3`) is
+    done to the stored pictures, before the model's resize.
     """
     import torch
 
@@ -95,11 +100,12 @@ def evaluate_model(
         task.check_split(split)
     if batch < 1:
         raise RecipeError(f"batch is a number of pictures, at least 1; got {batch}")
+    (worse,) = read_corruptions(corruption)
     data = data or Data()
     threads = threads or torch.get_num_threads()
     with _workers(threads) as pool, Progress(quiet, "pictures") as watch:
         classifier = load_classifier(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
-        run = _Run(classifier, split, limit, batch, data, watch, pool, threads)
+        run = _Run(classifier, split, limit, batch, data, watch, pool, threads, worse)
         return [run.classify(task) for task in chosen]
 
 
@@ -110,6 +116,12 @@ def load_classifier(
     if hasattr(model, "logits") and hasattr(model, "head"):
         loaded: Classifier = model
         return loaded
+    from smelt.mix.note import is_mixed
+
+    if is_mixed(model):
+        from smelt.mix.classifier import load_mixed
+
+        return load_mixed(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
     from smelt.pool.families import FAMILIES
 
     return FAMILIES["clip"].load(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
@@ -127,14 +139,16 @@ class _Run:
     watch: Progress
     pool: ThreadPoolExecutor
     threads: int
+    corruption: Corruption | None = None
 
     def classify(self, task: Task) -> Result:
         import numpy as np
         import torch
 
         began = time.perf_counter()
-        part = self.data.part(task, self.split, self.limit, self.model.preprocess)
-        self.watch.begin(task.name, len(part))
+        part = self.data.part(task, self.split, self.limit, self.model.preprocess, self.corruption)
+        corruption = self.corruption.name if self.corruption else None
+        self.watch.begin(f"{task.name}, {corruption}" if corruption else task.name, len(part))
         head = self.model.head(task.classes, task.templates)
         confusion = np.zeros((len(task.classes), len(task.classes)), dtype=np.int64)
         loss = 0.0
@@ -150,7 +164,9 @@ class _Run:
         n, correct = len(part), int(confusion.trace())
         self.watch.end(f"{100 * (correct / n):.1f} %")
         seconds = time.perf_counter() - began
-        return Result(task.name, task.version, self.split, n, correct, loss / n, seconds, task.classes, confusion)
+        return Result(
+            task.name, task.version, self.split, n, correct, loss / n, seconds, task.classes, confusion, corruption
+        )
 
     def _scores(self, part: Part, head: Tensor) -> Iterator[tuple[NDArray[np.int64], Tensor]]:
         def work(batch: tuple[NDArray[np.uint8], NDArray[np.int64]]) -> tuple[NDArray[np.int64], Tensor]:

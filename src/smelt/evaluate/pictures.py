@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from smelt.evaluate.corruptions import Corruption
     from smelt.evaluate.task import Task
     from smelt.pool.families.preprocess import Preprocess
 
@@ -31,10 +32,22 @@ _AHEAD = 4
 
 
 class Part:
-    """The pictures of one split, or a fixed part of them, as one pre-processing shapes them."""
+    """The pictures of one split, or a fixed part of them, as one pre-processing shapes them.
 
-    def __init__(self, split: Split, indices: NDArray[np.int64], preprocess: Preprocess):
+    A corruption comes before it, at the size of the stored picture. `place` (task and split) is where its randomness
+    belongs.
+    """
+
+    def __init__(
+        self,
+        split: Split,
+        indices: NDArray[np.int64],
+        preprocess: Preprocess,
+        corruption: Corruption | None = None,
+        place: str = "",
+    ):
         self._split, self._indices, self._preprocess = split, indices, preprocess
+        self._corruption, self._place = corruption, place
         self.labels: NDArray[np.int64] = split.labels[indices]
         self._kept: NDArray[np.uint8] | None = self._as_they_are()
 
@@ -68,6 +81,8 @@ class Part:
 
     def _as_they_are(self) -> NDArray[np.uint8] | None:
         split = self._split
+        if self._corruption is not None:
+            return None
         if not isinstance(split, ArraySplit) or not self._preprocess.keeps(*split.pictures.shape[1:3]):
             return None
         return split.pictures if len(self) == len(split) else split.pictures[self._indices]
@@ -80,16 +95,22 @@ class Part:
             yield from ahead(pool, self._read, pieces, workers + _AHEAD)
 
     def _read(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
-        return self._preprocess.shape(self._split.read(indices))
+        pictures = self._split.read(indices)
+        if self._corruption is not None:
+            pictures = self._corruption.apply(pictures, indices, self._place)
+        return self._preprocess.shape(pictures)
 
 
 class Data:
-    """The pictures of all tasks that were asked for so far. Give one to several evaluations and they share it."""
+    """The pictures of all tasks that were asked for so far. Give one to several evaluations and they share it.
+
+    Corrupted pictures are kept for one corruption, the last one: ask for all models before the next corruption.
+    """
 
     def __init__(self, *, memory: int = _MEMORY):
         self._memory = memory
         self._splits: dict[tuple[str, str], Split] = {}
-        self._parts: dict[tuple[str, str, int | None, Preprocess], Part] = {}
+        self._parts: dict[tuple[str, str, int | None, Preprocess, Corruption | None], Part] = {}
 
     def split(self, task: Task, split: str) -> Split:
         """One split of a task, opened once."""
@@ -98,13 +119,22 @@ class Data:
             self._splits[key] = open_split(task, split)
         return self._splits[key]
 
-    def part(self, task: Task, split: str, limit: int | None, preprocess: Preprocess) -> Part:
+    def part(
+        self,
+        task: Task,
+        split: str,
+        limit: int | None,
+        preprocess: Preprocess,
+        corruption: Corruption | None = None,
+    ) -> Part:
         """The pictures of a split as a model with this pre-processing sees them; at most `limit`, always the same."""
-        key = (_identity(task), split, limit, preprocess)
+        if corruption is not None:
+            self._parts = {key: part for key, part in self._parts.items() if key[-1] in (None, corruption)}
+        key = (_identity(task), split, limit, preprocess, corruption)
         if key not in self._parts:
-            opened = self.split(task, split)
-            indices = fixed_subset(opened.labels, limit, f"{task.name}/{split}")
-            self._parts[key] = Part(opened, indices, preprocess)
+            opened, place = self.split(task, split), f"{task.name}/{split}"
+            indices = fixed_subset(opened.labels, limit, place)
+            self._parts[key] = Part(opened, indices, preprocess, corruption, place)
         return self._parts[key]
 
     @property

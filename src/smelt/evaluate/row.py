@@ -28,6 +28,7 @@ __all__ = [
     "Row",
     "Scored",
     "Variant",
+    "Way",
     "append_rows",
     "code_version",
     "fusionbench_report",
@@ -37,6 +38,8 @@ __all__ = [
 
 Variant = Literal["reference", "published", "tuned", "curve", "path", "single"]
 """Why a model was evaluated: as a point of reference, at published or tuned settings, along a curve, or alone."""
+
+Way = Literal["merge", "mix", "ensemble"]
 
 _Count = Annotated[int, Field(ge=0)]
 _Seconds = Annotated[float, Field(ge=0)]
@@ -68,6 +71,8 @@ class Row(_Strict):
     task: str
     task_version: int
     split: str
+    corruption: str | None = None
+    """What was done to the pictures first: `motion_blur@3`, or nothing."""
     n: int = Field(ge=1)
     correct: _Count
     accuracy: float = Field(ge=0, le=1)
@@ -82,6 +87,12 @@ class Row(_Strict):
     recipe_hash: str | None = None
     seed: int = 0
     data_budget: DataBudget = DataBudget()
+    way: Way = "merge"
+    """How it was made: one model of the parts' size, one larger model, or several models asked together."""
+    part: str | None = None
+    """The part of a suite that it belongs to, where a suite repeats its entries on several pools."""
+    seen: bool | None = None
+    """Whether the task's own expert was among the models, where a suite leaves some out."""
     code: str
     device: str
     dtype: str
@@ -98,6 +109,10 @@ class CostRow(_Strict):
     entry: str
     variant: Variant = "single"
     setting: dict[str, Any] = {}
+    part: str | None = None
+    prepare_seconds: _Seconds = 0.0
+    """What measuring or learning took when it was done; it is kept and not done again."""
+    prepare_device: str = "cpu"
     merge_seconds: _Seconds
     evaluate_seconds: _Seconds
     peak_bytes: _Count
@@ -229,7 +244,7 @@ def fusionbench_report(results: Iterable[Scored], provenance: Mapping[str, Any] 
 
 
 def _shared(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    words = "split model model_hash recipe recipe_hash seed data_budget device dtype code command".split()
+    words = "split corruption model model_hash recipe recipe_hash seed data_budget device dtype code command".split()
     same = {word: rows[0][word] for word in words if all(row[word] == rows[0][word] for row in rows)} if rows else {}
     if rows:
         same["tasks"] = {

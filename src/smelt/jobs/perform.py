@@ -1,0 +1,66 @@
+"""What happens inside a worker: find the function, call it, and answer in plain data, whatever happens."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from smelt.errors import RecipeError, unknown
+from smelt.jobs.failure import pack_error
+from smelt.jobs.job import plain
+
+__all__ = ["cores", "perform", "perform_with", "thread_words", "threads_each"]
+
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+def perform(call: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """{result, seconds}, or {failure, seconds} where the function raised."""
+    began = time.perf_counter()
+    answer: dict[str, Any]
+    try:
+        function = _find(call)
+        answer = {"result": plain(function(**copy.deepcopy(dict(arguments))), f"the result of {call}")}
+    except (Exception, SystemExit) as error:
+        answer = {"failure": pack_error(error)}
+    return {**answer, "seconds": time.perf_counter() - began}
+
+
+def perform_with(threads: int, path: Sequence[str], call: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The same in a process of somebody else's (Ray, Slurm).
+
+    It is told first how many cores it has, and where the caller finds its modules, as far as it has no such place.
+    """
+    os.environ.update(thread_words(threads))
+    sys.path += [place for place in path if place not in sys.path]
+    return perform(call, arguments)
+
+
+def threads_each(workers: int) -> int:
+    """The cores of one of so many workers, at least one."""
+    return max(1, cores() // max(1, workers))
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    usable = getattr(os, "sched_getaffinity", None)
+    return len(usable(0)) if usable else os.cpu_count() or 1
+
+
+def thread_words(threads: int) -> dict[str, str]:
+    """What the environment has to say before torch and its like are loaded."""
+    return dict.fromkeys(_THREADS, str(threads))
+
+
+def _find(call: str) -> Callable[..., Any]:
+    module, _, name = call.partition(":")
+    home = importlib.import_module(module)
+    function = getattr(home, name, None)
+    if not callable(function):
+        raise RecipeError(f"{module}: {unknown('function', name, [one for one in vars(home) if one[0] != '_'])}")
+    return function  # type: ignore[no-any-return]

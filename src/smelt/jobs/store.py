@@ -1,0 +1,79 @@
+"""Results by the key of their job: `<first two letters>/<key>.json`, written whole, checked when read.
+
+Several runs may share a folder: a file appears by a rename, and whoever comes second writes the same. A file that
+cannot be read, or whose result does not match its hash, counts as missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from smelt import __version__
+from smelt.errors import OutputError
+from smelt.jobs.job import Job
+
+__all__ = ["Kept", "Store"]
+
+
+class Kept(NamedTuple):
+    """A stored result and the seconds that it once took."""
+
+    result: Any
+    seconds: float
+
+
+class Store:
+    """A folder of results."""
+
+    def __init__(self, folder: str | Path):
+        self.folder = Path(folder)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"{self.folder}: the folder for results cannot be made ({error.strerror})") from None
+
+    def path(self, job: Job) -> Path:
+        """Where the result of a job lies, or will."""
+        return self.folder / job.key[:2] / f"{job.key}.json"
+
+    def read(self, job: Job) -> Kept | None:
+        """The result, if it is there and sound."""
+        try:
+            content = json.loads(self.path(job).read_bytes())
+            if content["key"] != job.key or content["sha256"] != _hash(content["result"]):
+                return None
+            return Kept(content["result"], float(content["seconds"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def write(self, job: Job, result: Any, seconds: float) -> None:
+        """Keep a result; on disk, whole, when the call returns."""
+        content = {
+            "key": job.key,
+            "call": job.call,
+            "arguments": job.arguments,
+            "result": result,
+            "sha256": _hash(result),
+            "seconds": seconds,
+            "smelt": __version__,
+        }
+        path = self.path(job)
+        temporary = path.with_name(f".{job.key}.{os.getpid()}.tmp")
+        try:
+            path.parent.mkdir(exist_ok=True)
+            with open(temporary, "w", encoding="utf-8") as file:
+                file.write(json.dumps(content))
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise OutputError(f"{path}: the result of {job.label} cannot be written ({error.strerror})") from None
+
+
+def _hash(result: Any) -> str:
+    return hashlib.sha256(json.dumps(result, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,149 @@
+"""Worker processes for real: they last, they die, they are stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from work_for_tests import calls
+
+from smelt.errors import IncompatibleModels, RecipeError
+from smelt.jobs import Done, Job, JobFailed, WorkerDied, run_jobs
+from smelt.jobs.perform import cores
+
+
+def job(function: str, **words: Any) -> Job:
+    return Job(f"work_for_tests:{function}", words)
+
+
+def local(*jobs: Job, **words: Any) -> list[Done]:
+    return list(run_jobs(jobs, executor="local", **words))
+
+
+def soon(true: Callable[[], bool], seconds: float = 20) -> bool:
+    until = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def alive(pid: int) -> bool:
+    """Whether a process still runs; one that has ended but was not yet waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_one_worker_keeps_what_it_loaded_and_has_all_cores() -> None:
+    first, second, third = local(*(job("who", number=number) for number in range(3)))
+    assert first.result["pid"] == second.result["pid"] == third.result["pid"] != os.getpid()
+    assert third.result["seen"] == [0, 1, 2]
+    assert first.result["threads"] == str(cores())
+
+
+def test_several_workers_share_the_cores_and_torch_keeps_to_its_share() -> None:
+    (one,) = local(job("torch_threads"), workers=cores())
+    assert one.result == 1
+
+
+def test_jobs_run_at_the_same_time_and_come_as_they_finish(tmp_path: Path) -> None:
+    slow, quick = (job("wait", seconds=seconds, folder=str(tmp_path)) for seconds in (1.5, 0.1))
+    done = local(slow, quick, workers=2)
+    assert [one.result for one in done] == [0.1, 1.5]
+
+
+@pytest.mark.parametrize(("how", "said"), [("kill", "killed by SIGKILL"), ("exit", "it ended with 3")])
+def test_a_worker_that_dies_costs_its_job_and_no_other(tmp_path: Path, how: str, said: str) -> None:
+    done = local(job("die", how=how, folder=str(tmp_path)), *(job("square", number=n) for n in (2, 3)), workers=2)
+    by = {one.job.call.partition(":")[2]: one for one in done}
+    assert sorted(one.result for one in done if one.error is None) == [4, 9]
+    assert isinstance(by["die"].error, WorkerDied)
+    assert f"its worker died 2 times; {said}" in str(by["die"].error).replace("it was ", "")
+    assert (by["die"].attempts, calls(tmp_path, "die")) == (2, 2)
+
+
+def test_a_job_whose_worker_dies_once_is_done_by_a_fresh_one(tmp_path: Path) -> None:
+    before, revived, after = local(
+        job("who", number=1), job("die", how="kill", folder=str(tmp_path), times=1), job("who", number=2)
+    )
+    assert (revived.result, revived.attempts, revived.error) == ("survived", 2, None)
+    assert before.result["pid"] != after.result["pid"]
+    assert after.result["seen"] == [2]
+
+
+def test_errors_cross_processes_with_class_text_and_place() -> None:
+    recipe, models, other = local(*(job("fail", kind=kind) for kind in ("recipe", "models", "other")))
+    assert (type(recipe.error), str(recipe.error)[:15]) == (RecipeError, "no merge method")
+    assert type(models.error) is IncompatibleModels
+    assert models.error.faults == ("cars has no head", "birds has two")
+    assert type(other.error) is JobFailed
+    assert "ZeroDivisionError: by nothing" in str(other.error)
+    assert "in fail (" in str(other.error)
+    assert [one.attempts for one in (recipe, models, other)] == [1, 1, 1]
+
+
+def test_what_a_job_prints_is_no_answer(capfd: pytest.CaptureFixture[str]) -> None:
+    (done,) = local(job("talk", text='{"result": 1}'))
+    assert done.result == '{"result": 1}'
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "straight to stdout" in err
+
+
+def test_a_run_that_is_closed_ends_its_workers_at_once(tmp_path: Path) -> None:
+    jobs = [job("who", number=1), job("wait", seconds=60, folder=str(tmp_path))]
+    began = time.monotonic()
+    with closing(run_jobs(jobs, workers=2)) as done:
+        pid = next(done).result["pid"]
+        assert soon(lambda: calls(tmp_path, "began60") == 1)
+    assert time.monotonic() - began < 30
+    assert not alive(pid)
+
+
+PROGRAM = """
+import sys
+sys.path.insert(0, {here!r})
+from smelt.jobs import Job, run_jobs
+jobs = [Job("work_for_tests:square", {{"number": 7}}), Job("work_for_tests:who", {{"number": 7}})]
+jobs += [Job("work_for_tests:wait", {{"seconds": 60 + n, "folder": {marks!r}}}) for n in range(2)]
+for done in run_jobs(jobs, workers=2, store={store!r}):
+    print(done.result["pid"] if isinstance(done.result, dict) else done.result, flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_stopping_the_run_stops_its_workers_and_leaves_finished_results(tmp_path: Path, how: signal.Signals) -> None:
+    marks, store = tmp_path / "marks", tmp_path / "store"
+    marks.mkdir()
+    here = str(Path(__file__).parent)
+    program = PROGRAM.format(here=here, marks=str(marks), store=str(store))
+    run = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert run.stdout is not None
+    try:
+        seen = {int(run.stdout.readline()) for _ in range(2)}
+        assert soon(lambda: calls(marks, "began") == 2)
+        began = time.monotonic()
+        run.send_signal(how)
+        run.wait(20)
+        assert time.monotonic() - began < 15
+    finally:
+        run.kill()
+        run.stdout.close()
+    (pid,) = seen - {49}
+    assert soon(lambda: not alive(pid), 10)
+    assert calls(marks, "ended") == 0
+    (again,) = run_jobs([Job("work_for_tests:square", {"number": 7})], store=store)
+    assert (again.cached, again.result) == (True, 49)

@@ -1,0 +1,69 @@
+"""A real Ray cluster on this machine, of two cores."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from work_for_tests import calls
+
+from smelt.errors import RecipeError
+from smelt.jobs import Done, Job, WorkerDied, run_jobs
+
+ray = pytest.importorskip(
+    "ray", reason="RAY IS NOT INSTALLED (pip install 'smelt[cluster]'): its executor is not tested"
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cluster() -> Iterator[None]:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray.init(
+        num_cpus=2,
+        include_dashboard=False,
+        object_store_memory=80 << 20,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+    )
+    yield
+    ray.shutdown()
+
+
+def on_ray(*jobs: Job, **words: Any) -> list[Done]:
+    return list(run_jobs(jobs, executor="ray", **words))
+
+
+def job(function: str, **words: Any) -> Job:
+    return Job(f"work_for_tests:{function}", words)
+
+
+def test_results_errors_and_deaths_come_back_from_the_cluster_and_are_computed_once(tmp_path: Path) -> None:
+    marks, store = tmp_path / "marks", tmp_path / "store"
+    marks.mkdir()
+    jobs = [
+        *(job("square", number=number, folder=str(marks)) for number in (2, 3)),
+        job("fail", kind="recipe"),
+        job("die", how="kill", folder=str(marks), times=1),
+        job("die", how="exit", folder=str(marks)),
+    ]
+    done = {one.job.key: one for one in on_ray(*jobs, workers=2, store=store)}
+    two, three, wrong, revived, dead = (done[one.key] for one in jobs)
+    assert (two.result, three.result) == (4, 9)
+    assert type(wrong.error) is RecipeError
+    assert (revived.result, revived.attempts) == ("survived", 2)
+    assert isinstance(dead.error, WorkerDied)
+    assert "its worker died 2 times; Ray says" in str(dead.error)
+    again = {one.job.key: one for one in on_ray(*jobs[:2], workers=2, store=store)}
+    assert all(one.cached for one in again.values())
+    assert calls(marks, "square") == 2
+
+
+def test_a_cluster_that_was_there_before_stays_and_its_workers_know_their_cores() -> None:
+    (done,) = on_ray(job("who", number=1), workers=2)
+    assert done.result["pid"] != os.getpid()
+    assert done.result["threads"] == "1"
+    assert ray.is_initialized()

@@ -9,6 +9,7 @@ from smelt.errors import RecipeError
 from smelt.merge import stages
 from smelt.recipe.schema import Recipe
 from smelt.testing.laws import variants
+from smelt.testing.made_up import made_up
 from smelt.testing.pico import BUFFER, pico
 
 METHODS = scaled_methods()
@@ -22,9 +23,12 @@ def departure(pipeline, models=3, scale=0.37):
     pool = pico(models)
     recipe = Recipe.parse({"pool": {"base": "b", "models": dict.fromkeys(pool.models, "m")}, "merge": pipeline})
 
+    kinds = [kind for call in recipe.merge if (kind := stages[call.name].statistics)]
+    words = {"statistics": made_up(kinds[0], pool)} if kinds else {}
+
     def merged(at):
         method = [(call.name, call.parameters) for call in at_scale(recipe, at).merge]
-        return smelt.merge(pool.models, base=pool.base, method=method)
+        return smelt.merge(pool.models, base=pool.base, method=method, **words)
 
     one, other = merged(1.0), merged(scale)
     worst = 0.0

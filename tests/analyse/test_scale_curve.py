@@ -1,5 +1,7 @@
 """Scale curves: one merge where that is enough, rows that say what they are."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from analysed_by_hand import pool as opened_pool
@@ -9,9 +11,11 @@ import smelt
 from smelt.analyse import scale_curve, scaled_merges, scales
 from smelt.analyse.linear import scaled_methods
 from smelt.api import merge
+from smelt.engine.source import MemorySource
 from smelt.errors import RecipeError
 from smelt.recipe.schema import Recipe
 from smelt.testing.pico import pico
+from smelt.testing.trial import statistics_for
 
 BASE = tensors(w=[0, 0])
 MODELS = {"a": tensors(w=[2, 0]), "b": tensors(w=[0, 2])}
@@ -79,10 +83,12 @@ def test_linear_curves_merge_once_and_others_once_per_scale(monkeypatch):
 def test_every_scale_is_what_a_merge_at_that_scale_gives(method, dtype):
     models = smelt.methods()[method].models[1] or 3
     pool = pico(models, dtype=dtype)
-    opened = opened_pool(pool.base, **pool.models)
+    words = statistics_for(smelt.methods()[method], pool)
+    beside = {name: MemorySource(name, one) for name, one in words.get("statistics", {}).items()}
+    opened = replace(opened_pool(pool.base, **pool.models), statistics=beside)
     recipe = Recipe.parse({"pool": {"base": "b", "models": dict.fromkeys(pool.models, "m")}, "merge": method})
     for scale, state in scaled_merges(recipe, [0.0, 0.3, 1.0, 1.7], pool=opened):
-        expected = merge(pool.models, base=pool.base, method=method, scale=scale)
+        expected = merge(pool.models, base=pool.base, method=method, scale=scale, **words)
         assert state.keys() == expected.keys()
         for key, tensor in expected.items():
             assert state[key].dtype == tensor.dtype

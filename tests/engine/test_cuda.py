@@ -7,6 +7,8 @@ import torch
 
 import smelt
 from smelt.merge import stages
+from smelt.testing import Pico
+from smelt.testing.trial import statistics_for
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="NOT TESTED HERE: no CUDA device")
 
@@ -33,8 +35,9 @@ def test_every_stage_gives_the_same_numbers_on_both_devices(name: str) -> None:
         "basis": [name, "task_arithmetic"],
         "wrapper": ["task_arithmetic", name],
     }[stage.kind]
-    on_cpu = smelt.merge(models, base=BASE, method=method)
-    on_gpu = smelt.merge(models, base=BASE, method=method, device="cuda")
+    words = statistics_for(stage, Pico(BASE, models))
+    on_cpu = smelt.merge(models, base=BASE, method=method, **words)
+    on_gpu = smelt.merge(models, base=BASE, method=method, device="cuda", **words)
     for key in BASE:
         torch.testing.assert_close(on_gpu[key], on_cpu[key], rtol=1e-4, atol=2e-5)
 

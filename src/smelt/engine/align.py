@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,7 @@ def align(recipe: Recipe, pool: ModelPool) -> Alignment:
     for name, source in pool.all.items():
         untied[name], said = untie(source)
         notes += [f"{name}: {note}" for note in (*source.notes, *said)]
-    pool = ModelPool(untied.get(BASE), {name: untied[name] for name in pool.models})
+    pool = replace(pool, base=untied.get(BASE), models={name: untied[name] for name in pool.models})
     keys = [
         key
         for key, info in pool.reference.tensors.items()
@@ -103,7 +103,8 @@ def align(recipe: Recipe, pool: ModelPool) -> Alignment:
     moved = [name for name in wrapped if plan.changes(name)]
     if moved:
         notes.append(f"the vocabulary has {plan.rows:,} rows ({recipe.vocab}); rows move in {', '.join(moved)}")
-    return Alignment(ModelPool(wrapped.get(BASE), {name: wrapped[name] for name in pool.models}), plan, tuple(notes))
+    aligned = replace(pool, base=wrapped.get(BASE), models={name: wrapped[name] for name in pool.models})
+    return Alignment(aligned, plan, tuple(notes))
 
 
 def _resolve(source: Source, key: str) -> str:

@@ -45,7 +45,7 @@ class Blocking:
 
     def block(self, item: Item) -> int:
         """Elements per model of a block: a power of two, unless it is tiny."""
-        share = self.stack // max(1, len(item.all_taps))
+        share = self.stack // max(1, len(item.all_taps) + len(item.statistics))
         return 1 << (share.bit_length() - 1) if share >= 1024 else max(1, share)
 
     def spans(self, item: Item) -> list[Span]:

@@ -9,13 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from smelt.engine.source import Source
 from smelt.errors import RecipeError
 from smelt.pool.layout import Layout, natural
 from smelt.pool.modelpool import BASE, ModelPool
 from smelt.recipe.schema import Recipe, Slice, StageCall
 from smelt.recipe.values import Spot, matches
 
-__all__ = ["Draft", "Drafts", "draft"]
+__all__ = ["Draft", "Drafts", "Tap", "draft"]
+
+
+@dataclass(frozen=True)
+class Tap:
+    """One model's tensor behind an output tensor, or what is known about it."""
+
+    model: str
+    source: Source
+    key: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from smelt.engine import dtype as dtypes
 from smelt.engine.blocks import Blocking, Span, stack_shape
 from smelt.engine.memory import keep_pages
 from smelt.engine.pipeline import Pipeline
-from smelt.engine.plan import Item, Plan
+from smelt.engine.plan import Item, Plan, Tap
 from smelt.engine.schedule import Batch, InOrder, Program, run_programs
 from smelt.errors import NumericalError
 from smelt.ops.block import Block, Place
@@ -215,7 +215,20 @@ class Executor:
         place = Place(item.key, item.order, item.info.shape, start, stop, item.depth, names)
         shape = stack_shape(item, place)
         base = values[-1].view(shape) if item.base is not None else None
-        return Block(values[: len(item.taps)].view(-1, *shape), base, place)
+        statistics = self._load_statistics(item, place, shape) if item.statistics else None
+        return Block(values[: len(item.taps)].view(-1, *shape), base, place, statistics=statistics)
+
+    def _load_statistics(self, item: Item, place: Place, shape: tuple[int, ...]) -> Tensor:
+        """The block's part of statistics that have the tensor's shape, all of others (which go with whole matrices)."""
+        info = item.statistics[0].source.tensors[item.statistics[0].key]
+        aligned = info.shape == item.info.shape
+        start, count = (place.start, place.stop - place.start) if aligned else (0, info.count)
+        buffer = self._buffer("in statistics", len(item.statistics) * count, torch.float32).view(-1, count)
+        for row, tap in zip(buffer, item.statistics, strict=True):
+            tap.source.read(tap.key, start, row)
+            if not math.isfinite(float(row.sum())):
+                _refuse_statistic(tap, row, start)
+        return buffer.to(self._device, non_blocking=True).view(-1, *(shape if aligned else info.shape))
 
     def _buffer(self, name: str, count: int, dtype: torch.dtype) -> Tensor:
         """A thread's own buffer, re-used from block to block: a fresh page costs more than the arithmetic on it."""
@@ -247,6 +260,16 @@ class Executor:
             )
 
 
+def _refuse_statistic(tap: Tap, row: Tensor, start: int) -> None:
+    bad = (~torch.isfinite(row)).nonzero()
+    if len(bad):
+        index, value = start + int(bad[0]), float(row[int(bad[0])])
+        raise NumericalError(
+            f"the statistics of {tap.model} ({tap.source.label}) hold {value} for {tap.key!r} at element {index:,}; "
+            "measure them again"
+        )
+
+
 def _with_index(device: torch.device) -> torch.device:
     """`cuda` means the GPU that is current in the thread that asked."""
     return torch.device("cuda", torch.cuda.current_device()) if str(device) == "cuda" else device
@@ -255,9 +278,11 @@ def _with_index(device: torch.device) -> torch.device:
 def work_memory(item: Item, blocking: Blocking) -> int:
     """Bytes that working on this item takes: inputs, float32 stack, and a few temporaries of the stack's size.
 
-    A matrix is decomposed in float64, whose temporaries are larger.
+    A matrix is decomposed in float64, whose temporaries are larger; statistics of whole matrices are summed in it.
     """
     rows = len(item.taps) + 2
     if item.unit in ("tensor", "matrix"):
-        return 4 * item.info.count * rows * 6
+        sizes = [tap.source.tensors[tap.key].count for tap in item.statistics]
+        return 4 * item.info.count * rows * 6 + 4 * sum(sizes) + 8 * 5 * max(sizes, default=0)
+    rows += len(item.statistics)
     return 4 * min(blocking.block(item), item.info.count) * rows * 3

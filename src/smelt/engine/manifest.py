@@ -34,12 +34,19 @@ def encode_manifest(content: Mapping[str, Any], files: Mapping[str, tuple[str, i
     return _encode({**body, _SEAL: _seal(body)})
 
 
-def already_made(folder: Path, recipe_hash: str, parents: Mapping[str, Mapping[str, str]]) -> bool:
+def already_made(
+    folder: Path,
+    recipe_hash: str,
+    parents: Mapping[str, Mapping[str, str]],
+    statistics: Mapping[str, Mapping[str, str]] | None = None,
+) -> bool:
     """Whether a folder is the finished output of this very merge, by this version: a resumed run has nothing to do."""
     try:
         manifest = read_json(folder / MANIFEST)
         made_from = {name: parent["files"] for name, parent in manifest["parents"].items()}
+        beside = {name: one["files"] for name, one in manifest.get("statistics", {}).items()}
         same = (manifest["smelt"], manifest["recipe_hash"], made_from) == (__version__, recipe_hash, parents)
+        same &= beside == (statistics or {})
         same &= all((folder / name).stat().st_size == entry["bytes"] for name, entry in manifest["files"].items())
     except (OSError, CorruptFile, AttributeError, KeyError, TypeError):
         return False

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from smelt.errors import NumericalError
 from smelt.ops.block import Block
 from smelt.ops.fold import Fold
 from smelt.ops.random import PlaceRandom
@@ -33,8 +34,11 @@ class Pipeline:
     def merge(self, item: Item, block: Block, folds: Mapping[int, Fold]) -> Tensor:
         """The merged weights of a block."""
         state = _State(block)
-        for run in item.stages:
-            state = self._apply(run, state, folds)
+        try:
+            for run in item.stages:
+                state = self._apply(run, state, folds)
+        except NumericalError as error:  # a stage does not know where it is
+            raise NumericalError(f"{item.key!r}: {error}") from None
         if state.merged is None:
             raise AssertionError("a pipeline without a method passed the plan")
         return _to_space(state.merged, state.merged_space, "weight", block.base)
@@ -84,6 +88,8 @@ class Pipeline:
                 given[name] = block.place.models
             elif name == "rng":
                 given[name] = self._random(run, block)
+            elif name == "statistics":
+                given[name] = block.statistics
             else:
                 fold = folds.get(run.position)
                 given[name] = fold.at(block.place) if fold is not None else None

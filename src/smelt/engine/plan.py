@@ -12,8 +12,9 @@ from typing import Any
 from smelt import __version__
 from smelt.engine import dtype as dtypes
 from smelt.engine.compat import left_out, tensor_faults
-from smelt.engine.drafts import Draft, Drafts, draft
+from smelt.engine.drafts import Draft, Drafts, Tap, draft
 from smelt.engine.header import TensorInfo
+from smelt.engine.pairing import Pairing
 from smelt.engine.source import Source
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.merge import Stage, stages
@@ -27,15 +28,6 @@ from smelt.recipe.values import constant, matches, patterns_in, resolve
 __all__ = ["Item", "Plan", "RunStage", "Tap", "make_plan"]
 
 _COARSENESS: dict[Unit, int] = {"element": 0, "row": 1, "tensor": 2, "matrix": 3}
-
-
-@dataclass(frozen=True)
-class Tap:
-    """One model's tensor behind an output tensor."""
-
-    model: str
-    source: Source
-    key: str
 
 
 @dataclass(frozen=True)
@@ -60,6 +52,8 @@ class Item:
     taps: tuple[Tap, ...] = ()
     stages: tuple[RunStage, ...] = ()
     unit: Unit = "element"
+    statistics: tuple[Tap, ...] = ()
+    """What a stage reads beside each of the taps, in their order."""
 
     @property
     def copied(self) -> bool:
@@ -73,7 +67,7 @@ class Item:
     @property
     def bytes_in(self) -> int:
         """Bytes that one pass over its inputs reads."""
-        return sum(tap.source.tensors[tap.key].nbytes for tap in self.all_taps)
+        return sum(tap.source.tensors[tap.key].nbytes for tap in (*self.all_taps, *self.statistics))
 
 
 @dataclass(frozen=True)
@@ -87,6 +81,8 @@ class Plan:
     layers: Mapping[str, list[int]]
     stage_names: tuple[str, ...]
     parents: Mapping[str, Source] = field(default_factory=dict)
+    statistics: Mapping[str, Source] = field(default_factory=dict)
+    """What stages read beside the models, by the models' names."""
 
     @property
     def bytes_out(self) -> int:
@@ -99,7 +95,8 @@ class Plan:
 
     def fingerprint(self, device: str) -> str:
         """Changes whenever a resumed run could not continue an earlier one: code, device, recipe, tensors, inputs."""
-        paths = {path for source in self.parents.values() for path in (*source.files, *_small_files(source.folder))}
+        sources = [*self.parents.values(), *self.statistics.values()]
+        paths = {path for source in sources for path in (*source.files, *_small_files(source.folder))}
         files = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(paths)]
         tensors = [(item.key, item.info.dtype, item.info.shape) for item in self.items]
         return hashlib.sha256(json.dumps([__version__, device, self.recipe.hash, tensors, files]).encode()).hexdigest()
@@ -114,23 +111,24 @@ def make_plan(recipe: Recipe, pool: ModelPool) -> Plan:
     """Plan a merge. Raises RecipeError or IncompatibleModels with all that is wrong."""
     drafts = draft(recipe, pool)
     bound, notes = _bind_all(recipe, pool, drafts)
-    faults = _pool_faults(pool, bound) + _filter_faults(drafts, bound)
+    pairing = Pairing(pool, bound, [models for _, models in drafts.pipelines])
+    faults = _pool_faults(pool, bound) + _filter_faults(drafts, bound) + pairing.faults()
     if faults:
         raise RecipeError("\n".join(faults))
-    faults = tensor_faults(recipe, pool, drafts)
+    faults = tensor_faults(recipe, pool, drafts) + pairing.model_faults()
     if faults:
         raise IncompatibleModels(faults)
-    builder = _Builder(recipe, pool, bound)
+    builder = _Builder(recipe, pool, bound, pairing)
     items = tuple(builder.item(number, one) for number, one in enumerate(drafts.items))
-    if builder.faults:
-        raise IncompatibleModels(builder.faults)
+    if faults := builder.faults + pairing.tensor_faults():
+        raise IncompatibleModels(faults)
     if len({item.key for item in items}) != len(items):
         raise RecipeError("two parts of the recipe make the same tensor")
     if not any(item.stages for item in items):
         raise RecipeError("nothing is left to merge: include, skip and the tensors' types leave only copies")
     names = tuple(dict.fromkeys(b.stage.name for stages_ in bound for b in stages_))
-    notes += builder.notes() + _left_behind(recipe, pool, drafts)
-    return Plan(recipe, items, tuple(notes), pool.reference.tied, drafts.layers, names, pool.all)
+    notes += builder.notes() + pairing.notes() + _left_behind(recipe, pool, drafts)
+    return Plan(recipe, items, tuple(notes), pool.reference.tied, drafts.layers, names, pool.all, pairing.used)
 
 
 def _bind_all(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> tuple[list[list[BoundStage]], list[str]]:
@@ -179,8 +177,8 @@ def _left_behind(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> list[str]:
 class _Builder:
     """Turns drafts into items; gathers faults and notes on the way."""
 
-    def __init__(self, recipe: Recipe, pool: ModelPool, bound: Sequence[Sequence[BoundStage]]):
-        self._recipe, self._pool, self._bound = recipe, pool, bound
+    def __init__(self, recipe: Recipe, pool: ModelPool, bound: Sequence[Sequence[BoundStage]], pairing: Pairing):
+        self._recipe, self._pool, self._bound, self._pairing = recipe, pool, bound, pairing
         self._dtype = dtypes.parse_dtype(recipe.dtype) if recipe.dtype else None
         self._cache: dict[tuple[Any, ...], tuple[RunStage, ...]] = {}
         self._copied: dict[str, list[str]] = {}
@@ -210,10 +208,10 @@ class _Builder:
         if missing and base is not None:
             taps += tuple(Tap(name, base.source, one.base_key) for name in missing)
             taps = tuple(sorted(taps, key=lambda tap: list(one.taps).index(tap.model)))
-        run, unit = self._stages(one, info, tuple(one.taps))
-        return Item(
-            one.key, order, TensorInfo(code, info.shape), one.depth, base if _uses_base(run) else None, taps, run, unit
-        )
+        statistics = self._pairing.taps(one, info.shape)
+        run, unit = self._stages(one, info, tuple(one.taps), bool(statistics))
+        base = base if _uses_base(run) else None
+        return Item(one.key, order, TensorInfo(code, info.shape), one.depth, base, taps, run, unit, statistics)
 
     def notes(self) -> list[str]:
         return [
@@ -231,19 +229,21 @@ class _Builder:
             return "empty"
         return None
 
-    def _stages(self, one: Draft, info: TensorInfo, models: tuple[str, ...]) -> tuple[tuple[RunStage, ...], Unit]:
+    def _stages(
+        self, one: Draft, info: TensorInfo, models: tuple[str, ...], measured: bool
+    ) -> tuple[tuple[RunStage, ...], Unit]:
         matrix = Layout.is_matrix(one.key, info.shape)
         bound = self._bound[one.pipeline]
         fixed = all(constant(value) for b in bound for value in b.values.values())
-        place = (one.pipeline, models, matrix) if fixed else (one.pipeline, models, matrix, one.key)
+        place = (one.pipeline, models, matrix, measured, None if fixed else one.key)
         if place not in self._cache:
-            self._cache[place] = self._resolve(one, bound, models, matrix)
+            self._cache[place] = self._resolve(one, bound, models, matrix, measured)
         run = self._cache[place]
         unit = max((r.stage.unit_for(r.parameters) for r in run), key=_COARSENESS.__getitem__)
         return run, unit
 
     def _resolve(
-        self, one: Draft, bound: Sequence[BoundStage], models: tuple[str, ...], matrix: bool
+        self, one: Draft, bound: Sequence[BoundStage], models: tuple[str, ...], matrix: bool, measured: bool
     ) -> tuple[RunStage, ...]:
         run = []
         for position, b in enumerate(bound):
@@ -260,10 +260,11 @@ class _Builder:
             if stage.kind == "method" and not low <= len(models) <= (high or len(models)):
                 wanted = f"exactly {low}" if low == high else f"at least {low}"
                 self.faults.append(f"{stage.name} merges {wanted} models, got {len(models)} for {one.key!r}")
-            if not matrix and stage.unit_for(values) == "matrix":
+            unmeasured = stage.statistics is not None and not measured
+            if unmeasured or (not matrix and stage.unit_for(values) == "matrix"):
                 if stage.kind != "method":
                     continue
-                stage, values = _mean_of_deltas(stage, values, len(models))
+                stage, values = _plainly(stage, values, len(models))
             run.append(RunStage(stage, one.pipeline, position, values))
         return tuple(run)
 
@@ -278,10 +279,15 @@ class _Builder:
             )
 
 
-def _mean_of_deltas(stage: Stage, values: Mapping[str, Any], models: int) -> tuple[Stage, dict[str, Any]]:
-    """What a whole-matrix method does to norms, biases and embeddings: the mean change, under its own scale."""
-    scale = values.get("scale", 1.0)
-    return stages["task_arithmetic"], {"scale": scale, "weights": [1.0] * models, "normalize": True}
+def _plainly(stage: Stage, values: Mapping[str, Any], models: int) -> tuple[Stage, dict[str, Any]]:
+    """What a whole-matrix method does to norms, biases and embeddings, and any method to what it has no statistics of.
+
+    The mean change, or the sum, under its own scale; the average under its own weights.
+    """
+    if stage.space_for(values) == "weight":
+        return stages["average"], {"weights": values.get("weights", [1.0] * models), "normalize": True}
+    scale, mean = values.get("scale", 1.0), stage.elsewhere == "mean"
+    return stages["task_arithmetic"], {"scale": scale, "weights": [1.0] * models, "normalize": mean}
 
 
 def _uses_base(run: Sequence[RunStage]) -> bool:

@@ -18,6 +18,7 @@ from smelt.engine.carry import carried_files
 from smelt.engine.gguf import GGUFSource
 from smelt.engine.manifest import encode_manifest
 from smelt.engine.plan import Plan, make_plan
+from smelt.engine.source import Source
 from smelt.errors import IncompatibleModels, RecipeError, unknown
 from smelt.pool.config import config_differences, read_config
 from smelt.pool.modelpool import ModelPool
@@ -59,19 +60,20 @@ class Ready:
 
     def parent_hashes(self, hashes: Mapping[Path, str]) -> dict[str, dict[str, str]]:
         """For each parent, the SHA-256 of its files by their names (with the folder's, where two are alike)."""
-        found: dict[str, dict[str, str]] = {}
-        for parent, source in self.plan.parents.items():
-            names = [path.name for path in source.files]
-            found[parent] = {
-                path.name if names.count(path.name) == 1 else f"{path.parent.name}/{path.name}": hashes[path]
-                for path in source.files
-            }
-        return found
+        return {name: _by_file(source, hashes) for name, source in self.plan.parents.items()}
+
+    def statistics_hashes(self, hashes: Mapping[Path, str]) -> dict[str, dict[str, str]]:
+        """The same for what stages read beside the models."""
+        return {name: _by_file(source, hashes) for name, source in self.plan.statistics.items()}
 
     def manifest(self, files: Mapping[str, tuple[str, int]], hashes: Mapping[Path, str], **more: Any) -> bytes:
         recipe = self.plan.recipe
         by_file = self.parent_hashes(hashes)
         parents = {name: {"ref": recipe.pool.refs[name], "files": by_file[name]} for name in self.plan.parents}
+        statistics = {
+            name: {"ref": recipe.statistics[name], "files": files}
+            for name, files in self.statistics_hashes(hashes).items()
+        }
         return encode_manifest(
             {
                 "torch": torch.__version__,
@@ -79,11 +81,20 @@ class Ready:
                 "recipe": recipe.dump(),
                 "recipe_hash": recipe.hash,
                 "parents": parents,
+                **({"statistics": statistics} if statistics else {}),
                 "notes": list(self.plan.notes),
                 **more,
             },
             files,
         )
+
+
+def _by_file(source: Source, hashes: Mapping[Path, str]) -> dict[str, str]:
+    names = [path.name for path in source.files]
+    return {
+        path.name if names.count(path.name) == 1 else f"{path.parent.name}/{path.name}": hashes[path]
+        for path in source.files
+    }
 
 
 def make_ready(recipe: Recipe, pool: ModelPool) -> Ready:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from smelt.engine.hashing import ParentHashes
 from smelt.engine.manifest import already_made
 from smelt.engine.progress import Progress
 from smelt.errors import CorruptFile, IncompatibleModels, NumericalError, OutputError, RecipeError
-from smelt.pool.modelpool import ModelPool, opened
+from smelt.pool.modelpool import ModelPool, opened, with_statistics
 from smelt.recipe.schema import Recipe
 
 if TYPE_CHECKING:
@@ -56,16 +56,14 @@ class Summary:
 
 @contextmanager
 def planned(recipe: Recipe, *, relative_to: Path | None = None, pool: ModelPool | None = None) -> Iterator[Ready]:
-    """The pool opened, aligned and planned; closed again at the end."""
-    if pool is not None:
+    """The pool and its statistics opened, aligned and planned; what was opened here is closed at the end."""
+    with ExitStack() as stack:
+        if pool is None:
+            pool = stack.enter_context(opened(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle))
+        pool = stack.enter_context(with_statistics(pool, recipe.statistics, relative_to=relative_to))
         from smelt.engine.ready import make_ready
 
         yield make_ready(recipe, pool)
-        return
-    with opened(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle) as fresh:
-        from smelt.engine.ready import make_ready
-
-        yield make_ready(recipe, fresh)
 
 
 def merge_to_memory(ready: Ready, options: Options) -> dict[str, torch.Tensor]:
@@ -82,8 +80,12 @@ def merge_to_memory(ready: Ready, options: Options) -> dict[str, torch.Tensor]:
 def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to: Path | None = None) -> Summary:
     """Merge into a folder that appears when it is complete."""
     began = time.monotonic()
-    with opened(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle) as pool:
-        hashes = ParentHashes(file for source in pool.all.values() for file in source.files)
+    with (
+        opened(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle) as models,
+        with_statistics(models, recipe.statistics, relative_to=relative_to) as pool,
+    ):
+        sources = [*pool.all.values(), *pool.statistics.values()]
+        hashes = ParentHashes(file for source in sources for file in source.files)
         try:
             from smelt.engine.ready import make_ready
 
@@ -110,11 +112,13 @@ def _write(ready: Ready, out: Path, options: Options, hashes: ParentHashes) -> i
     plan = ready.plan
     inputs = [
         path
-        for source in plan.parents.values()
+        for source in (*plan.parents.values(), *plan.statistics.values())
         for path in (*source.files, *([source.folder] if source.folder else []))
     ]
-    if options.resume and already_made(out, plan.recipe.hash, ready.parent_hashes(hashes.result())):
-        return len(plan.items)
+    if options.resume:
+        known = hashes.result()
+        if already_made(out, plan.recipe.hash, ready.parent_hashes(known), ready.statistics_hashes(known)):
+            return len(plan.items)
     check_output(out, inputs, force=options.force, needed=0 if plan.recipe.lora else plan.bytes_out)
     out = out.resolve()
     kept = f"what is finished is kept in {partial_folder(out)}"
@@ -154,6 +158,8 @@ def _write_model(ready: Ready, folder: OutputFolder, name: str, options: Options
         "recipe_hash": recipe.hash,
         "parents": json.dumps(ready.parent_hashes(hashes.result()), separators=(",", ":")),
     }
+    if ready.plan.statistics:
+        metadata["statistics"] = json.dumps(ready.statistics_hashes(hashes.result()), separators=(",", ":"))
     sink = FolderSink(folder, ready.plan, metadata)
     try:
         _execute(ready.plan, sink, options, skip=folder.finished)

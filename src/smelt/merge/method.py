@@ -9,7 +9,8 @@ A recipe is a pipeline of stages, each registered here by a decorator that retur
 
 A stage never opens a file, picks a device, casts, logs or knows a tensor's neighbours. It asks for more by
 naming it among its positional arguments: `base` (the base's tensor), `depth` (0..1), `rng` (randomness that
-belongs to the place), `models` (the names in the stack); any other name receives what its `prepare` fold found.
+belongs to the place), `models` (the names in the stack), `statistics` (what was measured or learned about each model,
+of the kind that the stage declares); any other name receives what its `prepare` fold found.
 Parameters are keyword-only and their types validate them.
 """
 
@@ -28,6 +29,7 @@ from smelt.errors import SmeltError
 from smelt.ops.block import Stack
 
 __all__ = [
+    "Elsewhere",
     "Fraction",
     "Kind",
     "ModelName",
@@ -50,6 +52,8 @@ Space: TypeAlias = Literal["weight", "delta"]
 Unit: TypeAlias = Literal["element", "row", "tensor", "matrix"]
 """The smallest piece a stage may be given: any run of elements, whole rows, the whole tensor, or the whole tensor
 where it is a linear layer's matrix."""
+Elsewhere: TypeAlias = Literal["mean", "sum"]
+"""What becomes of the changes of a tensor that a method does not treat: no matrix, or no statistics of it."""
 
 Fraction: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 Positive: TypeAlias = Annotated[float, Field(gt=0)]
@@ -65,8 +69,6 @@ if TYPE_CHECKING:
         """One value per model. A recipe may give one for all; the stage receives a column that broadcasts."""
 else:
     PerModel = Annotated[T, _PER_MODEL]
-
-_GIVEN_BY_ENGINE = frozenset({"base", "depth", "rng", "models"})
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Stage:
-    """The record of one registered stage; `laws` names the laws it is exempt from and why."""
+    """The record of one registered stage; `exempt` names the laws it does not keep and why."""
 
     name: str
     kind: Kind
@@ -111,6 +113,9 @@ class Stage:
     back: Callable[..., Tensor] | None = None
     paper: str | None = None
     models: tuple[int, int | None] = (1, None)
+    statistics: str | None = None
+    """The kind of statistics that it reads beside each model: fisher, gram, mask, components."""
+    elsewhere: Elsewhere = "mean"
     exempt: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
@@ -168,7 +173,13 @@ def _register(kind: Kind, name: str, **record: Any) -> Callable[[F], F]:
         known = stages.get(name)
         if known is not None and known.function.__qualname__ != function.__qualname__:
             raise SmeltError(f"two stages are named {name!r}: {known.function.__module__} and {function.__module__}")
-        stages[name] = Stage(name, kind, function, **record)
+        stage = Stage(name, kind, function, **record)
+        if (stage.statistics is None) == ("statistics" in stage.asks):
+            raise SmeltError(
+                f"{name}: a stage that reads statistics says both which (statistics='fisher' in its decorator) and "
+                "where it takes them (a positional argument named `statistics`)"
+            )
+        stages[name] = stage
         return function
 
     return decorate
@@ -182,16 +193,31 @@ def merge_method(
     prepare: Callable[..., Any] | None = None,
     paper: str | None = None,
     models: tuple[int, int | None] = (1, None),
+    statistics: str | None = None,
+    elsewhere: Elsewhere = "mean",
     exempt: Mapping[str, str] | None = None,
 ) -> Callable[[F], F]:
     """Register `function(stack, ...) -> Tensor` under a name.
 
     `space` says whether the stack holds weights or deltas from the base (the engine adds the base back). Like `unit`
     it may be a function of the parameters.
-    A method whose `unit` is `matrix` sees linear layers whole; other tensors get the mean of the deltas.
+    A method whose `unit` is `matrix` sees linear layers whole; other tensors get the mean of the deltas (their sum with
+    `elsewhere="sum"`), under the method's `scale` if it has one. In weight space they are averaged.
+    A method with `statistics` asks for a positional argument of that name: one row per model, aligned with the stack
+    (`[models, ...block]`), or for a whole matrix the whole statistic (`[models, in, in]` for a Gram matrix). A tensor
+    that has no statistics in any model is treated like one that is no matrix.
     """
     return _register(
-        "method", name, space=space, unit=unit, prepare=prepare, paper=paper, models=models, exempt=exempt or {}
+        "method",
+        name,
+        space=space,
+        unit=unit,
+        prepare=prepare,
+        paper=paper,
+        models=models,
+        statistics=statistics,
+        elsewhere=elsewhere,
+        exempt=exempt or {},
     )
 
 
@@ -201,10 +227,11 @@ def merge_step(
     unit: Unit | Callable[..., Unit] = "element",
     prepare: Callable[..., Any] | None = None,
     paper: str | None = None,
+    statistics: str | None = None,
     exempt: Mapping[str, str] | None = None,
 ) -> Callable[[F], F]:
     """Register `function(deltas, ...) -> deltas`, which may stand before any method."""
-    return _register("step", name, unit=unit, prepare=prepare, paper=paper, exempt=exempt or {})
+    return _register("step", name, unit=unit, prepare=prepare, paper=paper, statistics=statistics, exempt=exempt or {})
 
 
 def merge_wrapper(

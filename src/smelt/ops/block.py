@@ -44,3 +44,5 @@ class Block:
     place: Place
     rng: PlaceRandom | None = None
     """The randomness of the stage that looks at the block."""
+    statistics: Stack | None = None
+    """What is known about each model at this place: aligned with the stack, or the whole statistic of a matrix."""

@@ -5,28 +5,29 @@ In: references by name, from Python, from a recipe or from a YAML file of their 
     base: zoo:clip-tiny
     models: {photos: zoo:clip-tiny-photos, digits: zoo:clip-tiny-digits}      # a list works too
 
-Out: open Sources, and a report on whether they fit each other.
+Out: open Sources, and a report on whether they fit each other. What was measured or learned about a model goes along
+under the model's name: `statistics: {photos: DIR}`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from smelt.engine.source import Source
 from smelt.errors import RecipeError, SmeltError
-from smelt.pool.refs import open_ref
+from smelt.pool.refs import local_path, open_ref
 from smelt.recipe.read import load_yaml
 from smelt.recipe.schema import Pool, Recipe
 
 if TYPE_CHECKING:
     from smelt.pool.compatibility import Compatibility
 
-__all__ = ["BASE", "ModelPool", "opened", "read_pool"]
+__all__ = ["BASE", "ModelPool", "opened", "read_pool", "with_statistics"]
 
 BASE = "base"
 """How messages and policies call the base."""
@@ -38,9 +39,12 @@ class ModelPool:
 
     base: Source | None
     models: Mapping[str, Source]
+    statistics: Mapping[str, Source] = field(default_factory=dict)
+    """What is known about the models, by their names."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "models", MappingProxyType(dict(self.models)))
+        object.__setattr__(self, "statistics", MappingProxyType(dict(self.statistics)))
 
     @classmethod
     def open(
@@ -82,7 +86,7 @@ class ModelPool:
         return compare(self, **words)
 
     def close(self) -> None:
-        for source in self.all.values():
+        for source in (*self.all.values(), *self.statistics.values()):
             source.close()
 
     def __enter__(self) -> ModelPool:
@@ -123,6 +127,35 @@ def opened(pool: Pool, *, relative_to: Path | None = None, allow_pickle: bool = 
     """Open every reference of a recipe's pool, and close them all at the end. Faults are listed together."""
     with ModelPool.open(pool, relative_to=relative_to, allow_pickle=allow_pickle) as models:
         yield models
+
+
+@contextmanager
+def with_statistics(
+    pool: ModelPool, refs: Mapping[str, str], *, relative_to: Path | None = None
+) -> Iterator[ModelPool]:
+    """The pool with the statistics that a recipe names, which are closed at the end; those it has already stay."""
+    wanted = {name: ref for name, ref in refs.items() if name not in pool.statistics}
+    if not wanted:
+        yield pool
+        return
+    from smelt.engine.statistics import open_statistics
+
+    sources: dict[str, Source] = {}
+    faults: list[str] = []
+    try:
+        for name, ref in wanted.items():
+            try:
+                sources[name] = open_statistics(str(local_path(ref, relative_to) or ref))
+            except SmeltError as error:
+                faults.append(f"statistics of {name}: {error}")
+        if faults:
+            raise RecipeError(
+                faults[0] if len(faults) == 1 else "statistics cannot be used:" + "".join(f"\n  - {f}" for f in faults)
+            )
+        yield replace(pool, statistics={**pool.statistics, **sources})
+    finally:
+        for source in sources.values():
+            source.close()
 
 
 def _open_all(pool: Pool, relative_to: Path | None, allow_pickle: bool) -> dict[str, Source]:

@@ -15,7 +15,7 @@ from smelt.engine.folder import is_adapter, open_path, read_json
 from smelt.engine.source import Source
 from smelt.errors import RecipeError
 
-__all__ = ["local_path", "open_ref", "ref_name", "ref_seen_from"]
+__all__ = ["absolute_ref", "local_path", "open_ref", "ref_name", "ref_seen_from"]
 
 
 def open_ref(ref: str, *, relative_to: Path | None = None, allow_pickle: bool = False) -> Source:
@@ -51,6 +51,16 @@ def ref_seen_from(ref: str, folder: Path) -> str:
         return os.path.relpath(path, folder)
     if "+" in ref:
         return "+".join(ref_seen_from(part, folder) for part in _split_adapter(ref, None))
+    return ref
+
+
+def absolute_ref(ref: str, relative_to: Path) -> str:
+    """The same model wherever the recipe that named it is read: paths become absolute, hub and zoo names stay."""
+    path = local_path(ref, relative_to)
+    if path is not None:
+        return str(path)
+    if "+" in ref:
+        return "+".join(absolute_ref(part, relative_to) for part in _split_adapter(ref, relative_to))
     return ref
 
 

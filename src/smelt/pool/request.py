@@ -50,6 +50,7 @@ def read_request(models: Any, base: Any = None, method: Any = None, words: Mappi
     memory = [m for m in (base, *named.values()) if m is not None and not isinstance(m, str | Path)]
     if memory and len(memory) < len(named) + (base is not None):
         raise RecipeError("give either references for all models or state dicts and modules for all")
+    words, measured = _without_tensors(words, bool(memory))
     recipe = Recipe.parse(
         {
             "pool": {"base": _ref(base, "base"), "models": {name: _ref(m, name) for name, m in named.items()}},
@@ -57,7 +58,7 @@ def read_request(models: Any, base: Any = None, method: Any = None, words: Mappi
             **{key: value for key, value in words.items() if key in _RECIPE_WORDS},
         }
     )
-    return Request(recipe, None, _in_memory(base, named) if memory else None)
+    return Request(recipe, None, _in_memory(base, named, measured) if memory else None)
 
 
 def _named(models: Any) -> dict[str, Any]:
@@ -100,11 +101,31 @@ def _refuse_misspelt_words(method: str, parameters: Mapping[str, Any]) -> None:
             raise RecipeError(unknown("parameter or word of the recipe", word, _RECIPE_WORDS | known))
 
 
-def _in_memory(base: Any, named: Mapping[str, Any]) -> ModelPool:
+def _without_tensors(words: Mapping[str, Any], in_memory: bool) -> tuple[Mapping[str, Any], dict[str, Any]]:
+    """The words as a recipe can hold them, and the statistics that are no references but lie in memory."""
+    given = words.get("statistics")
+    if not isinstance(given, Mapping):
+        return words, {}
+    given = {str(name): one for name, one in given.items()}
+    tensors = {name: one for name, one in given.items() if not isinstance(one, str | Path)}
+    if tensors and not in_memory:
+        raise RecipeError(
+            "statistics in memory go with models in memory; save them in a folder and give its path, or load the models"
+        )
+    return {**words, "statistics": {name: _ref(one, name) for name, one in given.items()}}, tensors
+
+
+def _in_memory(base: Any, named: Mapping[str, Any], statistics: Mapping[str, Any]) -> ModelPool:
+    from smelt.engine.source import Source
     from smelt.pool.modelpool import ModelPool
 
     return ModelPool(
-        _source(base, "base") if base is not None else None, {name: _source(m, name) for name, m in named.items()}
+        _source(base, "base") if base is not None else None,
+        {name: _source(m, name) for name, m in named.items()},
+        {
+            name: one if isinstance(one, Source) else _source(one, f"statistics of {name}")
+            for name, one in statistics.items()
+        },
     )
 
 

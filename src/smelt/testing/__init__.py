@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from smelt.testing.laws import EXAMPLES, LAWS, applicable, check_stage, merged_by, unneeded_exemptions, variants
+from smelt.testing.made_up import STATISTICS
 from smelt.testing.pico import Pico, digest, load, pico, save
 
 __all__ = [
     "EXAMPLES",
     "LAWS",
+    "STATISTICS",
     "Pico",
     "applicable",
     "check_stage",

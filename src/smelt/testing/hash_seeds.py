@@ -66,8 +66,8 @@ def main() -> None:
     """Read which stages to merge with from stdin; write their digests to stdout."""
     import torch
 
-    from smelt.testing.laws import _pool, merged_by
     from smelt.testing.pico import digest
+    from smelt.testing.trial import merged_by, pool_for
 
     torch.set_num_threads(1)
     digests = []
@@ -75,7 +75,7 @@ def main() -> None:
         try:
             importlib.import_module(module)
             stage = stages[name]
-            digests.append(digest(merged_by(stage, _pool(stage), words={"threads": 1}, **parameters)))
+            digests.append(digest(merged_by(stage, pool_for(stage), words={"threads": 1}, **parameters)))
         except (AssertionError, ImportError, KeyError) as error:
             digests.append(f"{FAILED} {type(error).__name__}: {error}")
     json.dump(digests, sys.stdout)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from smelt.pool.families.network import sharing_copy
+
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from smelt.pool.families.clip import Clip
+    from smelt.pool.families.network import Network
 
 __all__ = ["ClipNetwork"]
 
@@ -21,6 +24,7 @@ class ClipNetwork:
     def __init__(self, clip: Clip):
         self._clip = clip
         self.module: nn.Module = clip.model
+        self._tower: nn.Module = clip.model.vision_model
         self.keys = tuple(name for name, _ in clip.model.named_parameters() if name.startswith(_VISION))
         self.device = clip.device
 
@@ -29,13 +33,24 @@ class ClipNetwork:
         return {key: own[key].detach().float() for key in self.keys}
 
     def logits(self, weights: Mapping[str, Tensor], inputs: Any, head: Tensor | None) -> Tensor:
+        return self.score(self.embed(weights, inputs), head)
+
+    def embed(self, weights: Mapping[str, Tensor], inputs: Any) -> Tensor:
+        """Normalised picture features in fp32."""
         import torch
         from torch.func import functional_call
 
-        assert head is not None
-        model = self._clip.model
         given = {key.removeprefix(_VISION): tensor for key, tensor in weights.items()}
-        pooled = functional_call(model.vision_model, given, (inputs,)).pooler_output
-        features = torch.nn.functional.normalize(model.visual_projection(pooled.float()), dim=-1)
-        scores: Tensor = model.logit_scale.exp() * features @ head.T
+        pooled = functional_call(self._tower, given, (inputs,)).pooler_output
+        return torch.nn.functional.normalize(self._clip.model.visual_projection(pooled.float()), dim=-1)
+
+    def score(self, features: Tensor, head: Tensor | None) -> Tensor:
+        """Cosines of pictures and classes, times the model's own scale."""
+        assert head is not None
+        scores: Tensor = self._clip.model.logit_scale.exp() * features @ head.T
         return scores
+
+    def replica(self) -> Network:
+        twin = ClipNetwork(self._clip)
+        twin._tower = sharing_copy(self._tower)
+        return twin

@@ -7,15 +7,16 @@ A family offers its models in this form; what measures or learns from them never
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from smelt.errors import RecipeError
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["ModuleNetwork", "Network", "network_of"]
+__all__ = ["Divided", "ModuleNetwork", "Network", "Replicable", "network_of", "sharing_copy"]
 
 
 class Network(Protocol):
@@ -40,6 +41,25 @@ class Network(Protocol):
         """Scores [n, classes] in fp32, differentiable in `weights`; keys that are not given keep their own values."""
 
 
+@runtime_checkable
+class Divided(Protocol):
+    """A network whose larger part does not know the head: pictures of several tasks go through it at once."""
+
+    def embed(self, weights: Mapping[str, Tensor], inputs: Any) -> Tensor:
+        """Features [n, width] in fp32, differentiable in `weights`."""
+
+    def score(self, features: Tensor, head: Tensor | None) -> Tensor:
+        """Scores [n, classes] of features: `logits` is this after `embed`."""
+
+
+@runtime_checkable
+class Replicable(Protocol):
+    """A network that can be had several times, for threads: one module runs with one set of weights at a time."""
+
+    def replica(self) -> Network:
+        """The same network on the same numbers, with modules of its own."""
+
+
 class ModuleNetwork:
     """A plain module that maps inputs to scores. `head` means nothing to it."""
 
@@ -59,6 +79,15 @@ class ModuleNetwork:
 
         scores: Tensor = functional_call(self.module, dict(weights), (inputs,)).float()
         return scores
+
+    def replica(self) -> Network:
+        return ModuleNetwork(sharing_copy(self.module), self.keys)
+
+
+def sharing_copy(module: nn.Module) -> nn.Module:
+    """A copy of the modules whose parameters and buffers are the very same tensors."""
+    shared = {id(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}
+    return copy.deepcopy(module, shared)
 
 
 def network_of(model: Any) -> Network:

@@ -1,0 +1,80 @@
+import pytest
+import torch
+from torch.testing import assert_close
+
+import smelt
+from smelt.errors import NumericalError, RecipeError
+
+CARS, BIRDS = [[1.0, 0.0], [2.0, 2.0]], [[0.0, 1.0], [4.0, 6.0]]
+
+
+def merged(first, second, **parameters):
+    """Two layers of two inputs and two outputs, and a bias, merged with the Gram matrix given for each."""
+    models = {
+        "cars": {"w": torch.tensor(CARS), "b": torch.tensor([1.0, 2.0])},
+        "birds": {"w": torch.tensor(BIRDS), "b": torch.tensor([3.0, 6.0])},
+    }
+    grams = {"cars": {"w": torch.tensor(first)}, "birds": {"w": torch.tensor(second)}}
+    return smelt.merge(models, method="regmean", statistics=grams, **parameters)
+
+
+def test_two_inputs_by_hand():
+    """Cars saw the first input thrice as large: (3*1 + 1*0) / 4, (3*2 + 1*4) / 4; the second is shared evenly."""
+    got = merged([[3.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]], reduction=1.0, ridge=0.0)
+    assert_close(got["w"], torch.tensor([[0.75, 0.5], [2.5, 4.0]]))
+
+
+def test_off_diagonals_are_reduced():
+    """First row: W1 G1 = (2, r) and W2 G2 = (-r, 2) over a sum of 4 on the diagonal."""
+    grams = [[2.0, 1.0], [1.0, 2.0]], [[2.0, -1.0], [-1.0, 2.0]]
+    assert_close(merged(*grams, reduction=0.5, ridge=0.0)["w"][0], torch.tensor([0.375, 0.625]))
+    assert_close(merged(*grams)["w"][0], torch.tensor([(2 - 0.95) / 4, (2 + 0.95) / 4]), rtol=1e-5, atol=0)
+
+
+def test_a_linear_model_answers_as_least_squares_on_the_pooled_data():
+    draw = torch.Generator().manual_seed(3)
+    weights = {name: torch.randn(2, 3, generator=draw) for name in ("cars", "birds", "dogs")}
+    inputs = {name: torch.randn(7, 3, generator=draw) for name in weights}
+    answers = torch.cat([inputs[name] @ weights[name].T for name in weights])
+    expected = torch.linalg.lstsq(torch.cat(list(inputs.values())), answers).solution.T
+    got = smelt.merge(
+        {name: {"w": weight} for name, weight in weights.items()},
+        method="regmean",
+        statistics={name: {"w": x.T @ x / 7} for name, x in inputs.items()},
+        reduction=1.0,
+        ridge=0.0,
+    )
+    assert_close(got["w"], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_equal_grams_give_the_average():
+    gram = [[2.0, 0.7], [0.7, 0.3]]
+    assert_close(merged(gram, gram)["w"], (torch.tensor(CARS) + torch.tensor(BIRDS)) / 2)
+
+
+def test_biases_and_layers_without_a_gram_are_averaged_and_no_base_is_needed():
+    got = merged([[3.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]])
+    assert got["b"].tolist() == [2.0, 4.0]
+    models = {
+        "x": {"w": torch.ones(2, 2), "v": torch.ones(2, 2)},
+        "y": {"w": torch.ones(2, 2), "v": 3 * torch.ones(2, 2)},
+    }
+    grams = {name: {"w": torch.eye(2)} for name in models}
+    assert smelt.merge(models, method="regmean", statistics=grams)["v"].tolist() == [[2.0, 2.0], [2.0, 2.0]]
+    assert smelt.plan(models, method="regmean", statistics=grams).notes == [
+        "gram statistics are read beside x, y",
+        "1 tensors have no statistics and are merged plainly: v",
+    ]
+
+
+def test_a_singular_gram_is_refused_with_the_tensors_name_and_the_remedy():
+    one_example = [[1.0, 2.0], [2.0, 4.0]]
+    with pytest.raises(NumericalError, match=r"'w': .*singular.*more examples.*larger `ridge`"):
+        merged(one_example, one_example, reduction=1.0, ridge=0.0)
+    merged(one_example, one_example)
+
+
+@pytest.mark.parametrize("words", [{"reduction": 1.5}, {"reduction": -0.1}, {"ridge": -1e-9}])
+def test_values_that_make_no_gram_are_refused(words):
+    with pytest.raises(RecipeError, match=f"regmean.{next(iter(words))}"):
+        merged([[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]], **words)

@@ -7,16 +7,17 @@ from typing import Any
 import pytest
 
 from smelt.cli.bench_table import layout, show
-from smelt.evaluate.row import Row
+from smelt.evaluate.row import DataBudget, Row
 
 TASKS = "photos digits clothing sketches emoji flags letters icons".split()
 LABEL = "Breadcrumbs + task arithmetic"
 
 
-def row(entry: str, variant: str, label: str, task: str, correct: int) -> Row:
+def row(entry: str, variant: str, label: str, task: str, correct: int, **more: Any) -> Row:
     share = correct / 1000
     words: dict[str, Any] = dict.fromkeys(("model", "model_hash", "code", "device", "dtype", "command", "when"), "x")
     words |= {"task_version": 1, "split": "test", "n": 1000, "loss": 1.0, "low": share, "high": share}
+    words |= more
     return Row(entry=entry, variant=variant, label=label, task=task, correct=correct, accuracy=share, **words)
 
 
@@ -86,6 +87,50 @@ def test_a_wide_terminal_and_a_log_show_everything(shown: Any) -> None:
 def test_square_brackets_in_a_label_are_shown_and_not_taken_for_colours(shown: Any) -> None:
     one = [row("x", "published", "TIES [red]", "photos", 500)]
     assert any(line.startswith("TIES [red]  ") for line in shown(None, one))
+
+
+def test_what_data_made_which_lines_stands_below_the_table(shown: Any) -> None:
+    val, labelled = DataBudget(split="val", images=64), DataBudget(split="val", images=80, labels=80)
+    rows = [
+        row("ties", "published", "TIES", "photos", 500),
+        row("ties", "tuned", "TIES", "photos", 510, data_budget=labelled),
+        row("magmax", "tuned", "MagMax", "photos", 505, data_budget=labelled),
+        row("ada", "published", "Ada", "photos", 600, data_budget=val),
+        row("wemoe", "published", "WEMoE", "photos", 700, data_budget=val, way="mix"),
+        row("peek", "published", "Peek", "photos", 900, data_budget=DataBudget(split="test", images=5)),
+    ]
+    assert shown(None, rows)[-4:] == [
+        "made with 80 labelled val pictures: the tuned ones",
+        "made with 64 unlabelled val pictures: Ada, WEMoE",
+        "made with 5 unlabelled test pictures; ADAPTED ON THE VERY TEST PICTURES: Peek",
+        "mixtures and ensembles are more than one model's size and are not ranked",
+    ]
+
+
+def test_every_part_has_a_table_with_seen_and_unseen_averages(shown: Any) -> None:
+    rows = [
+        row("ties", "published", "TIES", task, correct, part=part, seen=seen)
+        for part in ("exp1", "exp2")
+        for task, correct, seen in (("photos", 600, True), ("digits", 800, True), ("emoji", 300, False))
+    ]
+    lines = shown(None, rows)
+    assert [line for line in lines if line.startswith("exp")] == ["exp1", "exp2"]
+    assert lines[2].split() == ["photos", "digits", "seen", "avg", "emoji", "unseen", "avg"]
+    assert lines[4].split() == ["TIES", "60.0", "80.0", "70.0", "30.0", "30.0"]
+    narrow = shown(60, rows)
+    assert narrow[2].split() == ["photos", "digits", "seen", "emoji", "unseen"]
+
+
+def test_corruptions_are_shown_in_short(shown: Any) -> None:
+    rows = [
+        row("ties", "published", "TIES", task, correct - lost, corruption=corruption)
+        for corruption, lost in ((None, 0), ("contrast@1", 100), ("contrast@5", 200), ("jpeg@1", 300))
+        for task, correct in (("photos", 900), ("digits", 700))
+    ]
+    about, head, _, ties = shown(None, rows)
+    assert about.endswith("the mean over severities 1 and 5 of Contrast; severity 1 of JPEG.")
+    assert head.split() == ["Clean", "Contrast", "JPEG", "corrupted"]
+    assert ties.split() == ["TIES", "80.0", "65.0", "50.0", "57.5"]
 
 
 def test_no_rows_make_no_lines(shown: Any) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,3 +69,21 @@ def test_a_cluster_that_was_there_before_stays_and_its_workers_know_their_cores(
     assert done.result["pid"] != os.getpid()
     assert done.result["threads"] == "1"
     assert ray.is_initialized()
+
+
+PROGRAM = """
+import sys
+sys.path.insert(0, {here!r})
+from smelt.jobs import Job, run_jobs
+jobs = [Job("work_for_tests:square", {{"number": number}}) for number in range(4)]
+print(sorted(done.value for done in run_jobs(jobs, executor="ray", workers=2)))
+import ray
+print(ray.is_initialized())
+"""
+
+
+@pytest.mark.slow
+def test_where_there_is_no_cluster_one_is_started_and_ended() -> None:
+    program = PROGRAM.format(here=str(Path(__file__).parent))
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert ran.stdout.splitlines()[-2:] == ["[0, 1, 4, 9]", "False"], ran.stderr

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from work_for_tests import calls
 
-from smelt.errors import IncompatibleModels, RecipeError
+from smelt.errors import IncompatibleModels, RecipeError, SmeltError
 from smelt.jobs import Done, Executor, Job, JobFailed, find_executor, run_jobs
 from smelt.jobs.executor import Finished
 from smelt.jobs.perform import perform
@@ -194,3 +194,9 @@ def test_numbers_of_workers_and_retries_are_checked() -> None:
         find_executor("local", 0)
     with pytest.raises(RecipeError, match="retries: at least 0, got -1"):
         run_jobs([], retries=-1)
+
+
+def test_an_address_where_no_cluster_answers_is_an_error_at_once() -> None:
+    pytest.importorskip("ray", reason="RAY IS NOT INSTALLED (pip install 'smelt[cluster]'): its executor is not tested")
+    with pytest.raises(SmeltError, match=r"no Ray cluster at 127.0.0.1:1: .*refused"):
+        list(run_jobs([square(1)], executor="ray:127.0.0.1:1"))

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 
 import pytest
+from made_up_data_suites import generalization_rows, robustness_rows, write_heats
 from made_up_suite import write_suite
 
 from smelt.report.write import report as write_report
@@ -132,6 +133,50 @@ def test_an_error_in_the_script_would_be_heard(report, tmp_path):
 def test_a_picture_from_elsewhere_would_be_heard(report, tmp_path):
     asking = report.replace("</main>", '<img src="https://example.org/x.png"></main>', 1)
     assert any("example.org" in line for line in opened(tmp_path, asking, widths=(390,))[1])
+
+
+SHAPE = """
+const found = {};
+for (const frame of document.querySelectorAll("iframe")) {
+  const page = frame.contentDocument, root = page.documentElement;
+  const inScroll = (node) => node.closest(".scroll, pre, svg, fieldset");
+  const boxes = Array.from(page.querySelectorAll("main *")).filter((node) => !inScroll(node));
+  found[frame.dataset.width] = [
+    root.scrollWidth - root.clientWidth,
+    boxes.filter((node) => node.getBoundingClientRect().right > root.clientWidth + 1).map((node) => node.className),
+  ];
+}
+const page = document.querySelector("iframe").contentDocument;
+const table = page.getElementById("table");
+const heads = table.querySelectorAll("th[data-sort]"), last = heads.length - 1;
+const merges = table.querySelectorAll("tbody.lines")[2];
+const averages = () => Array.from(merges.rows, (row) => Number(row.cells[last].dataset.value));
+found.printed = averages();
+heads[last].querySelector("button").click();
+found.falling = averages();
+heads[last].querySelector("button").click();
+found.rising = averages();
+page.getElementById("intervals").click();
+const shown = (mark) => page.defaultView.getComputedStyle(mark).display;
+found.hidden = Array.from(page.querySelectorAll(".ci")).filter((mark) => shown(mark) === "none").length;
+const out = document.createElement("pre");
+out.id = "found";
+out.textContent = JSON.stringify(found);
+document.body.append(out);
+"""
+
+
+@pytest.mark.parametrize("rows", [generalization_rows, robustness_rows])
+def test_tables_of_parts_and_corruptions_fit_the_page_and_sort(rows, tmp_path):
+    write_suite(tmp_path, rows(), analyses=False)
+    write_heats(tmp_path)
+    dom, console = opened(tmp_path, write_report(tmp_path).read_text(encoding="utf-8"), SHAPE)
+    found = json.loads(html.unescape(re.search(r'<pre id="found">(.*?)</pre>', dom, re.DOTALL)[1]))
+    assert console == []
+    assert [found[str(width)] for width in WIDTHS] == [[0, []]] * 3
+    assert found["falling"] == sorted(found["printed"], reverse=True)
+    assert found["rising"] == sorted(found["printed"]) != found["falling"]
+    assert found["hidden"] == 0
 
 
 @pytest.mark.parametrize("width", WIDTHS)

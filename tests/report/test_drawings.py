@@ -14,9 +14,10 @@ from smelt.report.draw.panel import Mark, Stroke, panel
 from smelt.report.draw.radar import radar
 from smelt.report.draw.svg import tag
 from smelt.report.draw.tracks import task_bars
-from smelt.report.figures import curve_charts, norm_charts, path_charts, short_layer
+from smelt.report.figures import curve_charts, norm_charts, path_charts
 from smelt.report.grid import build_grid
 from smelt.report.paths import interpolation_paths
+from smelt.report.words import short_layer
 
 ROWS = [one for one in suite_rows() if isinstance(one, Row)]
 

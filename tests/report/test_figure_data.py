@@ -13,7 +13,7 @@ from smelt.report.costs import build_costs
 from smelt.report.curves import scale_curves, scale_of
 from smelt.report.experts import experts_matrix
 from smelt.report.grid import build_grid
-from smelt.report.heat import accuracy_map, cosine_map, signs_map
+from smelt.report.heat import accuracy_map, cosine_map, plain_map, signs_map
 from smelt.report.paths import barrier, interpolation_paths
 
 
@@ -104,7 +104,7 @@ def cost(entry, seconds, peak, variant="published"):
 
 def test_costs_are_shares_of_the_largest_in_the_order_of_the_table():
     grid = build_grid([row("ties", "photos", 1, 2, label="TIES"), row("magmax", "photos", 1, 2, label="MagMax")])
-    costs = build_costs([cost("magmax", 4.0, 100), cost("ties", 1.0, 400), cost("magmax", 9.0, 9, "tuned")], grid)
+    costs = build_costs([cost("magmax", 4.0, 100), cost("ties", 1.0, 400), cost("magmax", 9.0, 9, "tuned")], grid.lines)
     assert [(one.label, one.merge_share, one.peak_share) for one in costs.lines] == [
         ("TIES", 0.25, 1.0),
         ("MagMax", 1.0, 0.25),
@@ -115,13 +115,37 @@ def test_costs_are_shares_of_the_largest_in_the_order_of_the_table():
 def test_costs_of_models_evaluated_on_a_gpu_say_that_merging_was_not_there():
     grid = build_grid([row("ties", "photos", 1, 2)])
     made = cost("ties", 1.0, 1).model_copy(update={"device": "cuda", "threads": 1})
-    assert build_costs([made], grid).where == "the CPU with 1 thread; evaluation on cuda"
+    assert build_costs([made], grid.lines).where == "the CPU with 1 thread; evaluation on cuda"
+
+
+def test_preparing_is_told_beside_merging_with_its_device():
+    grid = build_grid(
+        [row("ties", "photos", 1, 2), row("regmean", "photos", 1, 2), row("wemoe", "photos", 1, 2, way="mix")]
+    )
+    learned = cost("wemoe", 1.0, 1).model_copy(update={"prepare_seconds": 40.0, "prepare_device": "cuda"})
+    measured = cost("regmean", 1.0, 1).model_copy(update={"prepare_seconds": 10.0})
+    costs = build_costs([learned, measured, cost("ties", 1.0, 1)], grid.lines)
+    assert costs.prepared
+    assert [(one.label, one.prepare_seconds, one.prepare_device, one.prepare_share) for one in costs.lines] == [
+        ("ties", 0.0, "cpu", 0.0),
+        ("regmean", 10.0, "cpu", 0.25),
+        ("wemoe", 40.0, "cuda", 1.0),
+    ]
+    assert not build_costs([cost("ties", 1.0, 1)], grid.lines).prepared
+
+
+def test_costs_of_parts_are_kept_apart_and_ensembles_have_theirs():
+    grid = build_grid([row("ensemble", "photos", 1, 2, label="All", way="ensemble", variant="reference")])
+    rows = [cost("ties", 1.0, 1).model_copy(update={"part": part}) for part in ("exp1", "exp2")]
+    rows.append(cost("ensemble", 0.0, 0, "reference"))
+    rows.append(cost("pretrained", 0.0, 0, "reference"))
+    assert [one.label for one in build_costs(rows, grid.lines).lines] == ["All", "ties, exp1", "ties, exp2"]
 
 
 def test_no_rows_of_cost_and_costs_of_zero_are_no_fault():
     grid = build_grid([row("ties", "photos", 1, 2)])
-    assert build_costs([], grid) is None
-    assert build_costs([cost("ties", 0.0, 0)], grid).lines[0].merge_share == 0.0
+    assert build_costs([], grid.lines) is None
+    assert build_costs([cost("ties", 0.0, 0)], grid.lines).lines[0].merge_share == 0.0
 
 
 def test_the_ranking_puts_the_best_method_first_whatever_its_variant():
@@ -130,6 +154,16 @@ def test_the_ranking_puts_the_best_method_first_whatever_its_variant():
     ranked = ranking(build_grid(rows))
     assert [(one.label, one.best) for one in ranked] == [("b", 0.6), ("a", 0.5), ("c", 0.45)]
     assert [place.variant for place in ranked[0].places] == ["tuned", "published"]
+
+
+def test_mixtures_and_ensembles_stand_in_the_ranking_under_their_own_name():
+    rows = [row("ties", "photos", 50, 100), row("wemoe", "photos", 90, 100, way="mix")]
+    rows.append(row("all", "photos", 70, 100, way="ensemble", variant="reference"))
+    assert [(one.label, one.kind) for one in ranking(build_grid(rows))] == [
+        ("wemoe", "mix"),
+        ("all", "ensemble"),
+        ("ties", ""),
+    ]
 
 
 def test_the_figure_over_tasks_starts_with_base_experts_and_the_best_four_methods():
@@ -213,6 +247,45 @@ def test_shares_over_all_models_are_read_beside_the_pairs(tmp_path):
 def test_a_damaged_analysis_is_named(tmp_path, content):
     with pytest.raises(CorruptFile, match=r"cosine\.json"):
         analyses(tmp_path, cosine=content)
+
+
+def heat(**changes):
+    content = {"title": "Gates", "rows": ["photos", "digits"], "columns": ["zoo-photos", "zoo-digits"]}
+    return {**content, "matrix": [[0.9, -0.3], [None, 0.6]], "note": "mean", "signed": True, **changes}
+
+
+def test_any_number_of_heat_maps_is_read_in_the_order_of_their_names(tmp_path):
+    found = analyses(tmp_path, **{"heat-b": heat(), "heat-a": heat(title="Coefficients")})
+    assert [(one.title, one.note, one.signed) for one in found.heats] == [
+        ("Coefficients", "mean", True),
+        ("Gates", "mean", True),
+    ]
+    assert found.heats[0].matrix.columns == ("photos", "digits")
+    assert analyses(tmp_path, **{"heat-b": heat(title=None)}).heats[1].title == "b"
+
+
+def test_layers_of_a_heat_map_have_short_names_where_these_differ(tmp_path):
+    layers = ["m.layers.0", "m.post_norm"]
+    found = analyses(tmp_path, **{"heat-a": heat(rows=layers), "heat-b": heat(rows=["a.mlp.w", "b.mlp.w"])})
+    assert [one.matrix.rows for one in found.heats] == [("layer 0", "post norm"), ("a.mlp.w", "b.mlp.w")]
+
+
+def test_a_heat_map_is_shaded_from_zero_and_frames_a_name_that_meets_itself(tmp_path):
+    (found,) = analyses(tmp_path, **{"heat-a": heat()}).heats
+    first, second = (cells for _, cells in plain_map(found.matrix).rows)
+    assert [(cell.text, cell.strength, cell.below, cell.own) for cell in first] == [
+        ("0.90", 1.0, False, True),
+        ("-0.30", 0.333, True, False),
+    ]
+    assert [(cell.text, cell.own) for cell in second] == [("–", False), ("0.60", True)]
+
+
+@pytest.mark.parametrize(
+    "content", [{"matrix": []}, heat(rows=["one"]), heat(columns=["one"]), heat(matrix=[["x", 1], [1, 1]]), "[]"]
+)
+def test_a_damaged_heat_map_is_named(tmp_path, content):
+    with pytest.raises(CorruptFile, match=r"heat-x\.json"):
+        analyses(tmp_path, **{"heat-x": content})
 
 
 @pytest.mark.parametrize("content", [{"layers": ["l"]}, {"layers": ["l"], "models": {"a": [1, 2]}}])

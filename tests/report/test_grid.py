@@ -6,7 +6,10 @@ import pytest
 from made_up_suite import row
 
 from smelt.evaluate.row import DataBudget
-from smelt.report.grid import Cell, build_grid, mean_cell, surely_above
+from smelt.report.cells import Cell, mean_cell, surely_above
+from smelt.report.grid import build_grid
+from smelt.report.lines import Line
+from smelt.report.ranks import with_ranks
 
 
 def line(grid, entry, variant="published"):
@@ -114,6 +117,32 @@ def test_a_method_that_needs_pictures_has_a_group_of_its_own_and_its_tuned_line_
     }
 
 
+def test_mixtures_and_ensembles_have_groups_of_their_own_and_take_no_place():
+    rows = [*two_tasks("ties", 60, 30), *two_tasks("average", 50, 40)]
+    rows += two_tasks("wemoe", 90, 90, way="mix", data_budget=DataBudget(split="val", images=100))
+    rows += two_tasks("wemoe", 91, 90, way="mix", variant="tuned", setting={"top": 2})
+    rows += two_tasks("ensemble", 95, 95, way="ensemble", variant="reference")
+    grid = build_grid([*experts(), *rows])
+    assert [(title, [(m.entry, m.variant) for m in lines]) for title, lines in grid.groups()] == [
+        ("Reference", [("experts", "reference")]),
+        ("Model merging (data-free)", [("ties", "published"), ("average", "published")]),
+        ("Model mixing", [("wemoe", "published"), ("wemoe", "tuned")]),
+        ("Ensembles (reference: several models are run)", [("ensemble", "reference")]),
+    ]
+    assert [cell.rank for cell in line(grid, "ties").cells] == [1, 2]
+    assert [cell.rank for cell in line(grid, "wemoe").cells] == [0, 0]
+    assert {m.entry for m in grid.ranked} == {"ties", "average"}
+    assert grid.base is None  # an ensemble is a reference, but nothing started from it
+
+
+def test_a_number_that_is_not_whole_is_shown_and_takes_no_place():
+    part = Cell(0.9, 0.8, 1.0, 10, whole=False)
+    assert not mean_cell([part, Cell(0.5, 0.4, 0.6, 10)]).whole
+    words = ("published", "", {}, "data-free")
+    lines = [Line(name, *words, (cell,), (), cell) for name, cell in (("a", part), ("b", Cell(0.5, 0.4, 0.6, 10)))]
+    assert [m.cells[0].rank for m in with_ranks(lines)] == [0, 1]
+
+
 def test_curves_paths_and_validation_rows_stay_out_of_the_table():
     rows = [row("ties", "photos", 50, 100), row("ties", "photos", 90, 100, split="val")]
     rows += [row("ties", "photos", 91, 100, variant="curve"), row("path", "photos", 92, 100, variant="path")]
@@ -155,3 +184,9 @@ def test_the_table_says_on_which_split_the_tuned_lines_were_tuned_and_warns_of_i
     assert tuned_on("val") == "scale chosen on val pictures"
     assert tuned_on(None) == "scale chosen"
     assert "THE VERY SPLIT" in tuned_on("test")
+    assert tuned_on("train, val") == "scale chosen on train and val pictures"
+
+
+def test_corrupted_pictures_stay_out_of_the_clean_table():
+    rows = [row("ties", "photos", 50, 100), row("ties", "photos", 10, 100, corruption="contrast@5")]
+    assert [cell.accuracy for m in build_grid(rows).lines for cell in m.cells] == [0.5]

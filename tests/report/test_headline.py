@@ -3,9 +3,12 @@
 import pytest
 from made_up_suite import TASKS, row, suite_rows
 
-from smelt.evaluate.row import Row
+from smelt.evaluate.row import DataBudget, Row
+from smelt.report.facts import facts, is_zoo
 from smelt.report.grid import build_grid
 from smelt.report.headline import build_headline, sentences
+from smelt.report.opening import build_opening
+from smelt.report.tables import build_sheets
 
 
 def headline(rows):
@@ -57,6 +60,34 @@ def test_a_merge_within_the_interval_of_the_base_is_named_and_not_counted_as_abo
     )
 
 
+def test_the_best_mixture_and_ensemble_are_named_beside_the_best_merge():
+    rows = [*small(), row("wemoe", "photos", 85, 100, label="WEMoE", way="mix")]
+    rows += [
+        row(name, "photos", n, 100, label=name, way="ensemble", variant="reference")
+        for name, n in (("a", 70), ("b", 75))
+    ]
+    head = headline(rows)
+    assert (head.best.name, head.merges) == ("TIES (tuned)", 3)
+    assert sentences(head)[2] == (
+        "With more than one model's size, the best mixture, WEMoE, gets 85.0 % and the best ensemble, b, gets 75.0 %."
+    )
+    tiles = build_opening(rows, build_sheets(rows)).tiles
+    assert [(tile.title, tile.text, tile.below) for tile in tiles] == [
+        ("Best merge", "65.0", "TIES (tuned)"),
+        ("Best mixture", "85.0", "WEMoE"),
+        ("Best ensemble", "75.0", "b"),
+        ("Experts", "90.0", "each on its own task"),
+        ("Before merging", "40.0", "Pre-trained"),
+        ("Gap closed", "50", "of the way to the experts"),
+    ]
+
+
+def test_a_best_merge_that_saw_the_test_is_not_praised_without_saying_so():
+    budget = DataBudget(split="test", images=100)
+    said = sentences(headline([row("ada", "photos", 90, 100, data_budget=budget), row("ties", "photos", 50, 100)]))
+    assert "The best merge, ada (ADAPTED ON THE VERY TEST PICTURES), gets 90.0 %" in said[1]
+
+
 def test_many_merges_that_are_not_above_are_not_all_named():
     rows = [row("pretrained", "photos", 400, 1000, variant="reference")]
     rows += [row(f"m{number}", "photos", 400 - number, 1000) for number in range(11)]
@@ -95,13 +126,13 @@ def test_a_merge_without_an_average_is_not_counted_as_beaten():
 
 
 def test_zoo_models_are_noticed():
-    assert headline(small()).zoo
-    assert not headline([row("ties", "photos", 60, 100, model="dir:merged")]).zoo
+    assert is_zoo(small())
+    assert not is_zoo([row("ties", "photos", 60, 100, model="dir:merged")])
 
 
 def test_facts_name_every_device_and_the_days():
     rows = [row("ties", "photos", 60, 100), row("ties", "digits", 60, 100, device="cuda", when="2026-01-07T10:00:00Z")]
-    facts = dict(headline(rows).facts)
-    assert facts["Device"] == "cpu (2 threads), cuda for evaluation; models were merged on the CPU"
-    assert dict(headline(rows[:1]).facts)["Device"] == "cpu (2 threads)"
-    assert facts["Measured"] == "2026-01-05 to 2026-01-07"
+    found = dict(facts(rows))
+    assert found["Device"] == "cpu (2 threads), cuda for evaluation; models were merged on the CPU"
+    assert dict(facts(rows[:1]))["Device"] == "cpu (2 threads)"
+    assert found["Measured"] == "2026-01-05 to 2026-01-07"

@@ -1,22 +1,27 @@
 """A folder in, four files out; what is missing is left out, what is wrong is refused."""
 
+import json
 import re
 from html.parser import HTMLParser
 
 import pytest
 import typer
+from made_up_data_suites import data_rows, generalization_rows, robustness_rows, write_heats
 from made_up_suite import row, suite_rows, write_suite
 from typer.testing import CliRunner
 
 from smelt.cli import report as cli
 from smelt.errors import CorruptFile, OutputError, RecipeError
+from smelt.evaluate.row import DataBudget
 from smelt.report import report
 
 HEADINGS = {
     "results": "Results",
+    "severities": "Accuracy against severity",
     "methods": "Methods compared",
     "experts": "Experts on every task",
     "curves": "How much of the change to keep",
+    "learned": "What was learned",
     "vectors": "Task vectors",
     "paths": "Paths between models",
     "costs": "Time and memory",
@@ -62,7 +67,7 @@ def sections(text):
 
 def test_a_whole_suite_has_every_section_and_three_tables_beside_it(whole):
     text = whole.read_text(encoding="utf-8")
-    assert sections(text) == list(HEADINGS)
+    assert sections(text) == [name for name in HEADINGS if name not in ("severities", "learned")]
     assert whole.name == "report.html"
     assert sorted(path.name for path in whole.parent.glob("table.*")) == ["table.csv", "table.md", "table.tex"]
     assert not list(whole.parent.glob(".*"))
@@ -114,6 +119,39 @@ def test_rows_of_one_kind_alone_are_a_report_too(tmp_path, variant):
     assert sections(text)
 
 
+SUITES = {"data": data_rows, "parts": generalization_rows, "corruptions": robustness_rows}
+
+
+@pytest.mark.parametrize("kind", SUITES)
+def test_suites_with_data_have_pages_that_are_whole(tmp_path, kind):
+    write_suite(tmp_path, SUITES[kind](), analyses=False)
+    write_heats(tmp_path)
+    text = report(tmp_path).read_text(encoding="utf-8")
+    page = Page(text)
+    assert len(page.ids) == len(set(page.ids))
+    links = {attributes["href"].removeprefix("#") for tag, attributes in page.tags if tag == "a"}
+    assert links <= set(page.ids)
+    assert "learned" in sections(text)
+    assert ("severities" in sections(text)) == (kind == "corruptions")
+    tables = sum(tag == "table" and a.get("class") == "results" for tag, a in page.tags)
+    assert tables == {"data": 1, "parts": 2, "corruptions": 9}[kind]
+    assert "4,526 unlabelled val pictures" in text
+
+
+def test_a_reference_of_all_parts_is_to_be_made_again_once(tmp_path):
+    text = report(write_suite(tmp_path, generalization_rows(), analyses=False)).read_text(encoding="utf-8")
+    commands = text[text.index('<section id="reproduce">') : text.index('id="provenance"')]
+    assert commands.count("<h3>Pre-trained") == 1
+    assert (commands.count("<h3>Fisher, exp1"), commands.count("<h3>Fisher, exp2")) == (1, 1)
+
+
+def test_a_line_adapted_on_the_test_is_called_out_on_the_page(tmp_path):
+    budget = DataBudget(split="test", images=64)
+    rows = [row("ada", "photos", 60, 100, data_budget=budget), row("ties", "photos", 50, 100)]
+    text = report(write_suite(tmp_path, rows, analyses=False)).read_text(encoding="utf-8")
+    assert '<small class="loud">ADAPTED ON THE VERY TEST PICTURES</small>' in text
+
+
 def test_a_suite_that_was_stopped_half_way_is_reported_as_far_as_it_went(tmp_path):
     text = report(write_suite(tmp_path, suite_rows()[:84], analyses=False)).read_text(encoding="utf-8")
     assert 'title="not measured"' in text
@@ -130,10 +168,14 @@ def test_no_text_of_a_row_becomes_markup(tmp_path):
         row("pretrained", EVIL, 50, 100, **words, variant="reference"),
         row("expert-" + EVIL, EVIL, 50, 100, **words, variant="reference"),
         *(row("ties", EVIL, 60, 100, **words, variant="curve", setting={"scale": s}) for s in (0.0, 1.0)),
+        row("e", EVIL, 60, 100, **words, corruption=EVIL + "@1", data_budget=DataBudget(split=EVIL, images=3)),
+        row("e", EVIL, 60, 100, **words, part=EVIL, seen=True),
         *(row("p", EVIL, 6, 10, **words, variant="path", setting={"from": EVIL, "to": "b", "t": t}) for t in (0, 1)),
     ]
     write_suite(tmp_path, rows)
     (tmp_path / "analyses" / "cosine.json").write_text('{"names": ["<img src=x>"], "matrix": [[1]]}')
+    heat = {"title": EVIL, "note": EVIL, "rows": [EVIL], "columns": [EVIL], "matrix": [[1]]}
+    (tmp_path / "analyses" / "heat-x.json").write_text(json.dumps(heat))
     text = report(tmp_path).read_text(encoding="utf-8")
     page = Page(text)
     assert sum(tag == "script" for tag, _ in page.tags) == 1

@@ -1,6 +1,7 @@
-"""A suite's table in the terminal, laid out as the report's: tasks across, methods down, the best in bold.
+"""A suite's tables in the terminal, laid out as the report's: tasks across, methods down, the best in bold.
 
-Numbers are never cut. On a narrow terminal the tasks' names are, then the methods'; in a log nothing is.
+Numbers are never cut. On a narrow terminal the tasks' names are, then the methods'; in a log nothing is. Corruptions
+are shown in short, kinds across. What data made which lines stands below.
 """
 
 from __future__ import annotations
@@ -10,32 +11,43 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from smelt.evaluate.row import CostRow, Row
-    from smelt.report.grid import Cell, Grid
+    from smelt.report.grid import Cell, Line
+    from smelt.report.sheet import Sheet
 
 __all__ = ["layout", "show"]
 
-_SHORT = {"average": "mean", "of experts": "norm"}
+_SHORT = {"average": "mean", "of experts": "norm", "corrupted": "mean", "seen avg": "seen", "unseen avg": "unseen"}
 _TUNED = " (tuned)"
+_SHARE = "of experts"
 _LABEL, _LEAST = 28, 16
 """Characters that methods' names get before tasks' names grow, and what they keep on any terminal."""
 
 
 def show(rows: Sequence[Row | CostRow]) -> None:
-    """Print the table; numbers are per cent."""
+    """Print the tables; numbers are per cent."""
+    from rich.console import Console
+
+    from smelt.evaluate.row import Row
+    from smelt.report.tables import build_sheets
+
+    console = Console()
+    for number, sheet in enumerate(build_sheets(row for row in rows if isinstance(row, Row))):
+        if number:
+            console.print()
+        _print(sheet.summary or sheet, console)
+
+
+def _print(sheet: Sheet, console: Console) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from smelt.evaluate.row import Row
-    from smelt.report.grid import build_grid
-
-    grid = build_grid([row for row in rows if isinstance(row, Row)])
-    lines = _lines(grid)
-    heads = [*grid.tasks, "average", "of experts"]
+    lines, heads = _lines(sheet), _heads(sheet)
     labels = [label for label, _ in lines]
     numbers = [max((len(cells[i][0]) for _, cells in lines if cells), default=0) for i in range(len(heads))]
-    console = Console()
     room = console.width if console.is_terminal or os.environ.get("COLUMNS") else None
     gap, widths = layout(max(map(len, labels), default=0), heads, numbers, room)
     table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
@@ -45,7 +57,11 @@ def show(rows: Sequence[Row | CostRow]) -> None:
     for label, cells in lines:
         name = Text(_label(label, widths[0]), style="" if cells else "dim")
         table.add_row(name, *(Text(number, style="bold" if best else "") for number, best in cells))
+    for text in filter(None, [sheet.title, sheet.about]):
+        console.print(Text(text), soft_wrap=True)
     Console(width=max(console.width, sum(widths) + gap * len(heads))).print(table)
+    for text in _below(sheet):
+        console.print(Text(text, style="dim"), soft_wrap=True)
 
 
 def layout(label: int, heads: Sequence[str], numbers: Sequence[int], room: int | None) -> tuple[int, list[int]]:
@@ -65,16 +81,42 @@ def layout(label: int, heads: Sequence[str], numbers: Sequence[int], room: int |
     return 1, [min(label, max(room - sum(cut), _LEAST)), *cut]
 
 
-def _lines(grid: Grid) -> list[tuple[str, list[tuple[str, bool]]]]:
+def _heads(sheet: Sheet) -> list[str]:
+    """Tasks and averages of all blocks; only a plain table is compared with the experts."""
+    found = []
+    for block in sheet.blocks:
+        found += [*block.grid.tasks, f"{block.key} avg" if block.title else block.grid.average.lower()]
+    return [*found, _SHARE] if found[-1] == "average" else found
+
+
+def _lines(sheet: Sheet) -> list[tuple[str, list[tuple[str, bool]]]]:
     """Every line's name and its numbers, the best marked; a heading has no numbers."""
     found: list[tuple[str, list[tuple[str, bool]]]] = []
-    for title, lines in grid.groups():
+    shares = _SHARE in _heads(sheet)
+    for title, members in sheet.groups(sheet.blocks):
         found.append((title, []))
-        for line in lines:
-            cells = [_shown(cell) for cell in (*line.cells, line.average)]
-            share = "" if line.normalised is None else f"{100 * line.normalised:.1f}"
-            found.append((line.name, [*cells, (share, line.normalised_rank == 1)]))
+        for lines in members:
+            cells = [_shown(cell) for line in lines for cell in (*line.cells, line.average)]
+            found.append((lines[0].name, [*cells, *([_share(lines[0])] if shares else [])]))
     return found
+
+
+def _below(sheet: Sheet) -> list[str]:
+    """Which lines were made with which data, those with the same budget together; and what takes no place."""
+    found: dict[str, list[str]] = {}
+    tuned = {line.data for line in sheet.lines if line.variant == "tuned"}
+    for line in sheet.lines:
+        if line.data:
+            names = found.setdefault("; ".join(filter(None, [line.data, line.loud])), [])
+            name = "the tuned ones" if line.variant == "tuned" and len(tuned) == 1 else line.name
+            names += [name] * (name not in names)
+    said = [f"made with {text}: {', '.join(names)}" for text, names in found.items()]
+    larger = any(block.grid.larger for block in sheet.blocks)
+    return [*said, *(["mixtures and ensembles are more than one model's size and are not ranked"] if larger else [])]
+
+
+def _share(line: Line) -> tuple[str, bool]:
+    return ("", False) if line.normalised is None else (f"{100 * line.normalised:.1f}", line.normalised_rank == 1)
 
 
 def _shown(cell: Cell | None) -> tuple[str, bool]:

@@ -7,6 +7,7 @@ its processes between tasks, so what a job loaded may serve the next one.
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from typing import Any
 
@@ -16,6 +17,8 @@ from smelt.jobs.job import Job
 from smelt.jobs.perform import cores, perform_with, threads_each
 
 __all__ = ["RayExecutor"]
+
+_PATIENCE = 10.0
 
 
 class RayExecutor:
@@ -65,14 +68,22 @@ class RayExecutor:
     def _begin(self, ray: Any) -> None:
         """Join the cluster at the address, or start one here that has room for every worker."""
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        here = {} if self._address else {"num_cpus": max(cores(), self._workers * self._threads)}
+        words: dict[str, Any] = {"address": self._address, "log_to_driver": False}
+        if self._address is None:
+            words |= {"num_cpus": max(cores(), self._workers * self._threads), "include_dashboard": False}
         try:
-            ray.init(
-                address=self._address, include_dashboard=None if self._address else False, log_to_driver=False, **here
-            )
-        except (ConnectionError, RuntimeError, ValueError) as error:
+            _knock(self._address)
+            ray.init(**words)
+        except (OSError, RuntimeError, ValueError) as error:
             where = f"at {self._address}" if self._address else "on this machine"
             raise SmeltError(f"no Ray cluster {where}: {str(error).strip().splitlines()[0]}") from None
+
+
+def _knock(address: str | None) -> None:
+    """Raise where nobody listens at an address; Ray itself would go on trying for minutes."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
 
 
 def _ray() -> Any:

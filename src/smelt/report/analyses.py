@@ -10,9 +10,9 @@ from typing import Any
 
 from smelt.errors import CorruptFile
 from smelt.report.experts import Matrix
-from smelt.report.words import without_shared_start
+from smelt.report.words import short_layer, without_shared_start
 
-__all__ = ["Analyses", "Norms", "Signs", "read_analyses"]
+__all__ = ["Analyses", "Heat", "Norms", "Signs", "read_analyses"]
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,23 @@ class Signs:
 
 
 @dataclass(frozen=True)
+class Heat:
+    """Any matrix to look at: coefficients by layer and model, gates by task and expert. `signed`: both sides of 0."""
+
+    title: str
+    matrix: Matrix
+    note: str
+    signed: bool
+
+
+@dataclass(frozen=True)
 class Analyses:
     """The figures about weights that a folder has."""
 
     cosine: Matrix | None = None
     norms: Norms | None = None
     signs: Signs | None = None
+    heats: tuple[Heat, ...] = ()
 
 
 _OVERALL = {
@@ -49,12 +60,13 @@ _OVERALL = {
 
 
 def read_analyses(folder: Path) -> Analyses:
-    """Read cosine.json, norms.json and signs.json of a folder, those that are there."""
+    """Read cosine.json, norms.json, signs.json and every heat-NAME.json of a folder, those that are there."""
     cosine, norms, signs = (_read(folder / f"{name}.json") for name in ("cosine", "norms", "signs"))
     return Analyses(
         _matrix(cosine, folder / "cosine.json") if cosine else None,
         _norms(norms, folder / "norms.json") if norms else None,
         _signs(signs, folder / "signs.json") if signs else None,
+        tuple(_heat(content, path) for path in sorted(folder.glob("heat-*.json")) if (content := _read(path))),
     )
 
 
@@ -78,8 +90,7 @@ def _matrix(content: Mapping[str, Any], path: Path) -> Matrix:
         raise CorruptFile(f"{path}: `names` and `matrix` should be lists of the same length")
     if any(not isinstance(row, list) or len(row) != len(names) for row in matrix):
         raise CorruptFile(f"{path}: every row of `matrix` should have {len(names)} numbers, one for each name")
-    short = without_shared_start([str(name) for name in names])
-    labels = tuple(short[str(name)] for name in names)
+    labels = _labels(names)
     return Matrix(labels, labels, tuple(_numbers(row, path) for row in matrix))
 
 
@@ -100,6 +111,30 @@ def _signs(content: Mapping[str, Any], path: Path) -> Signs:
     overall = ((text, content.get(name)) for name, text in _OVERALL.items())
     shares = tuple((text, float(value)) for text, value in overall if isinstance(value, int | float))
     return Signs(_matrix(content, path), shares)
+
+
+def _heat(content: Mapping[str, Any], path: Path) -> Heat:
+    rows, columns, matrix = (content.get(word) for word in ("rows", "columns", "matrix"))
+    if not isinstance(rows, list) or not isinstance(columns, list) or not isinstance(matrix, list):
+        raise CorruptFile(f"{path}: should hold the lists `rows`, `columns` and `matrix`")
+    if len(matrix) != len(rows) or any(not isinstance(row, list) or len(row) != len(columns) for row in matrix):
+        raise CorruptFile(f"{path}: `matrix` should have {len(rows)} rows of {len(columns)} numbers, as named")
+    values = tuple(_numbers(row, path) for row in matrix)
+    named = Matrix(_layers(rows), _labels(columns), values)
+    title = str(content.get("title") or path.stem.removeprefix("heat-"))
+    return Heat(title, named, str(content.get("note") or ""), bool(content.get("signed", False)))
+
+
+def _labels(names: Sequence[Any]) -> tuple[str, ...]:
+    """Names without what all of them begin with."""
+    short = without_shared_start([str(name) for name in names])
+    return tuple(short[str(name)] for name in names)
+
+
+def _layers(names: Sequence[Any]) -> tuple[str, ...]:
+    """Modules by their short names, where these tell them apart."""
+    short = tuple(short_layer(str(name)) for name in names)
+    return short if all("." in str(name) for name in names) and len(set(short)) == len(names) else _labels(names)
 
 
 def _numbers(row: Sequence[Any], path: Path) -> tuple[float | None, ...]:

@@ -1,9 +1,13 @@
-"""The table as LaTeX with booktabs rules: paste it into a paper. Best in bold, second underlined."""
+"""Tables as LaTeX with booktabs rules: paste them into a paper. Best in bold, second underlined."""
 
 from __future__ import annotations
 
-from smelt.report.columns import beside, columns, has_ratio
-from smelt.report.grid import Grid, Line
+from collections.abc import Sequence
+
+from smelt.report.columns import heads, note_of, tier_columns
+from smelt.report.grid import Line
+from smelt.report.sheet import Block, Sheet
+from smelt.report.tables import printed
 from smelt.report.words import percent
 
 __all__ = ["as_latex"]
@@ -20,28 +24,28 @@ _SIGNS = {
 }
 
 
-def as_latex(grid: Grid) -> str:
-    """One `table` environment that needs the booktabs and, where it is wide, the graphicx package."""
-    width = len(grid.tasks) + 1 + has_ratio(grid)
-    head = ["Method", *map(_escape, grid.tasks), "Average", *(["Normalised"] if has_ratio(grid) else [])]
+def as_latex(sheets: Sequence[Sheet]) -> str:
+    """One `table` environment each; they need the packages booktabs and, where they are wide, graphicx."""
+    return "\n".join([r"% \usepackage{booktabs,graphicx}", *map(_table, printed(sheets))])
+
+
+def _table(sheet: Sheet) -> str:
+    tiers = sheet.tiers()
+    names = [name for block in tiers[0] for name in heads(block.grid)]
+    caption = " ".join([f"{sheet.title}:" if sheet.title else "", *sheet.caption()])
     body: list[str] = []
-    for number, (title, members) in enumerate(grid.groups()):
+    for number, tier in enumerate(tiers):
         body += [r"\midrule"] * bool(number)
-        body.append(rf"\multicolumn{{{width + 1}}}{{l}}{{\emph{{{_escape(title)}}}}} \\")
-        body += [" & ".join([_name(line), *_numbers(line, grid)]) + r" \\" for line in members]
-    caption = (
-        f"Accuracy in percent on the {_escape(grid.split)} split; best merge of a column in bold, second underlined."
-    )
+        body += _tier(sheet, tier, len(names))
     return "\n".join(
         [
-            r"% \usepackage{booktabs,graphicx}",
             r"\begin{table}[t]",
             r"\centering",
-            rf"\caption{{{caption}}}",
+            rf"\caption{{{_escape(caption)}}}",
             r"\resizebox{\linewidth}{!}{%",
-            rf"\begin{{tabular}}{{l{'r' * width}}}",
+            rf"\begin{{tabular}}{{l{'r' * len(names)}}}",
             r"\toprule",
-            " & ".join(head) + r" \\",
+            " & ".join(["Method", *map(_escape, names)]) + r" \\",
             r"\midrule",
             *body,
             r"\bottomrule",
@@ -52,14 +56,35 @@ def as_latex(grid: Grid) -> str:
     )
 
 
-def _name(line: Line) -> str:
-    extra = beside(line)
+def _tier(sheet: Sheet, tier: Sequence[Block], width: int) -> list[str]:
+    body = [_titles(tier)] if any(block.title for block in tier) else []
+    for number, (title, members) in enumerate(sheet.groups(tuple(tier))):
+        body += [r"\midrule"] * bool(number)
+        if title:
+            body.append(rf"\multicolumn{{{width + 1}}}{{l}}{{\emph{{{_escape(title)}}}}} \\")
+        body += [" & ".join([_name(one[0], sheet), *_numbers(one, tier)]) + r" \\" for one in members]
+    return body
+
+
+def _titles(tier: Sequence[Block]) -> str:
+    """The blocks' titles, each over all of its columns, with rules below."""
+    titles, rules, at = [""], [], 2
+    for block in tier:
+        width = len(heads(block.grid))
+        titles.append(rf"\multicolumn{{{width}}}{{c}}{{{_escape(block.title)}}}")
+        rules.append(rf"\cmidrule(lr){{{at}-{at + width - 1}}}")
+        at += width
+    return " & ".join(titles) + r" \\ " + " ".join(rules)
+
+
+def _name(line: Line, sheet: Sheet) -> str:
+    extra = note_of(line, sheet)
     return r"\quad " + _escape(line.label) + (rf" {{\small ({_escape(extra)})}}" if extra else "")
 
 
-def _numbers(line: Line, grid: Grid) -> list[str]:
+def _numbers(lines: Sequence[Line], tier: Sequence[Block]) -> list[str]:
     marks = {0: "%s", 1: r"\textbf{%s}", 2: r"\underline{%s}"}
-    return ["--" if v is None else marks[rank] % percent(v) for v, rank in columns(line, grid)]
+    return ["--" if v is None else marks[rank] % percent(v) for v, rank in tier_columns(lines, tier)]
 
 
 def _escape(text: str) -> str:

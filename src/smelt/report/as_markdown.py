@@ -1,40 +1,61 @@
-"""The table as Markdown, as the papers print it: tasks across, methods down, best in bold, second underlined."""
+"""Tables as Markdown, as the papers print them: tasks across, methods down, best in bold, second underlined."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.report.columns import beside, columns, has_ratio
-from smelt.report.grid import Grid, Line
+from smelt.report.columns import heads, note_of, tier_columns
+from smelt.report.grid import Line
+from smelt.report.sheet import Block, Sheet
+from smelt.report.tables import printed
 from smelt.report.words import percent
 
 __all__ = ["as_markdown"]
 
 
-def as_markdown(grid: Grid) -> str:
-    """A pipe table; accuracies in percent. Every text is escaped, so that a label stays a label."""
-    head = ["Method", *grid.tasks, "Average", *(["Normalised"] if has_ratio(grid) else [])]
-    lines = [_row([_escape(word) for word in head]), _row(["---", *["---:"] * (len(head) - 1)])]
-    for title, members in grid.groups():
-        lines.append(_row([f"*{_escape(title)}*", *[""] * (len(head) - 1)]))
-        lines += [_row([_name(line), *_numbers(line, grid)]) for line in members]
-    note = f"Accuracy in % on the {_escape(grid.split)} split. Best merge of a column in bold, second underlined."
-    tuned = f" Tuned: {_escape(grid.tuned_on)}." if grid.tuned_on else ""
-    return "\n".join([*lines, "", note + tuned, ""])
+def as_markdown(sheets: Sequence[Sheet]) -> str:
+    """Pipe tables; accuracies in percent. Every text is escaped, so that a label stays a label."""
+    return "\n".join(_table(sheet) for sheet in printed(sheets))
+
+
+def _table(sheet: Sheet) -> str:
+    tiers = sheet.tiers()
+    names = [name for block in tiers[0] for name in heads(block.grid)]
+    lines = [_row(["Method", *map(_escape, names)]), _row(["---", *["---:"] * len(names)])]
+    for tier in tiers:
+        if any(block.title for block in tier):
+            lines.append(_row(_padded(["", *_titles(tier)], len(names))))
+        for title, members in sheet.groups(tier):
+            if title:
+                lines.append(_row(_padded([f"*{_escape(title)}*"], len(names))))
+            lines += [_row(_padded([_name(one[0], sheet), *_numbers(one, tier)], len(names))) for one in members]
+    name = [f"**{_escape(sheet.title)}**", ""] if sheet.title else []
+    return "\n".join([*name, *lines, "", " ".join(map(_escape, sheet.caption())), ""])
+
+
+def _titles(tier: Sequence[Block]) -> list[str]:
+    """The blocks' titles, each over its first column."""
+    titled = ([f"**{_escape(block.title)}**", *[""] * (len(heads(block.grid)) - 1)] for block in tier)
+    return [word for words in titled for word in words]
 
 
 def _row(words: Sequence[str]) -> str:
     return "| " + " | ".join(words) + " |"
 
 
-def _name(line: Line) -> str:
-    extra = beside(line)
+def _padded(words: list[str], columns: int) -> list[str]:
+    """With empty cells at the end, so that every row of a table has as many."""
+    return words + [""] * (columns + 1 - len(words))
+
+
+def _name(line: Line, sheet: Sheet) -> str:
+    extra = note_of(line, sheet)
     return _escape(line.label) + (f" ({_escape(extra)})" if extra else "")
 
 
-def _numbers(line: Line, grid: Grid) -> list[str]:
+def _numbers(lines: Sequence[Line], tier: Sequence[Block]) -> list[str]:
     marks = {0: "{}", 1: "**{}**", 2: "<u>{}</u>"}
-    return ["–" if v is None else marks[rank].format(percent(v)) for v, rank in columns(line, grid)]
+    return ["–" if v is None else marks[rank].format(percent(v)) for v, rank in tier_columns(lines, tier)]
 
 
 def _escape(text: str) -> str:

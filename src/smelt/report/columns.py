@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from smelt.report.grid import Grid, Line
+from smelt.report.sheet import Block, Sheet
 from smelt.report.words import setting_text
 
-__all__ = ["beside", "columns", "has_ratio"]
+__all__ = ["beside", "columns", "has_ratio", "heads", "note_of", "tier_columns"]
 
 
 def has_ratio(grid: Grid) -> bool:
     """Whether any line can be compared with the experts."""
     return any(line.normalised is not None for line in grid.lines)
+
+
+def heads(grid: Grid) -> list[str]:
+    """The headings after the name."""
+    return [*grid.tasks, grid.average, *(["Normalised"] if has_ratio(grid) else [])]
 
 
 def columns(line: Line, grid: Grid) -> list[tuple[float | None, int]]:
@@ -19,9 +27,21 @@ def columns(line: Line, grid: Grid) -> list[tuple[float | None, int]]:
     return [*found, (line.normalised, line.normalised_rank)] if has_ratio(grid) else list(found)
 
 
+def tier_columns(lines: Sequence[Line], tier: Sequence[Block]) -> list[tuple[float | None, int]]:
+    """The same for blocks side by side."""
+    return [one for line, block in zip(lines, tier, strict=True) for one in columns(line, block.grid)]
+
+
+def note_of(line: Line, sheet: Sheet) -> str:
+    """What stands beside a label; where lines are repeated block after block, what its short form does not say."""
+    if sheet.summary is None:
+        return beside(line)
+    return "; ".join(filter(None, ["tuned" if line.variant == "tuned" else "", line.loud]))
+
+
 def beside(line: Line) -> str:
-    """`density 0.2, scale 0.3`, `tuned: scale 0.4`, `each on its own task`, or nothing."""
-    text = line.note or setting_text(line.setting)
-    if line.variant != "tuned":
-        return text
-    return f"tuned: {text}" if text else "tuned"
+    """`density 0.2, scale 0.3`, `tuned: scale 0.4`, `each on its own task`, the data it used, or nothing."""
+    text = "; ".join(filter(None, [line.note, setting_text(line.setting)]))
+    if line.variant == "tuned":
+        text = f"tuned: {text}" if text else "tuned"
+    return "; ".join(filter(None, [text, line.data, line.loud]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smelt.report.grid import Cell, Grid, Line
+from smelt.report.grid import Cell, Grid, Line, best_first
 from smelt.report.words import setting_text
 
 __all__ = ["MERGE_COLOURS", "Place", "Ranked", "Series", "ranking", "task_series"]
@@ -25,10 +25,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Ranked:
-    """One method with its published and tuned averages."""
+    """One method with its published and tuned averages. `kind` is its group where it is no merge: mix, ensemble."""
 
     label: str
     places: tuple[Place, ...]
+    kind: str = ""
 
     @property
     def best(self) -> float:
@@ -52,12 +53,16 @@ class Series:
 
 
 def ranking(grid: Grid) -> list[Ranked]:
-    """The merge methods, best average first."""
-    found: dict[str, list[Line]] = {}
-    for line in grid.ranked:
-        found.setdefault(line.entry, []).append(line)
+    """The methods, best average first; mixtures and ensembles stand among the merges and are called so."""
+    found: dict[tuple[str, str], list[Line]] = {}
+    for line in best_first([*grid.merges, *grid.larger]):
+        found.setdefault((line.entry, line.label), []).append(line)
     ranked = [
-        Ranked(lines[0].label, tuple(Place(m.variant, setting_text(m.setting), m.average) for m in lines if m.average))
+        Ranked(
+            lines[0].label,
+            tuple(Place(m.variant, setting_text(m.setting), m.average) for m in lines if m.average),
+            "" if lines[0].merged else lines[0].group,
+        )
         for lines in found.values()
     ]
     return sorted(ranked, key=lambda one: -one.best)
@@ -66,9 +71,9 @@ def ranking(grid: Grid) -> list[Ranked]:
 def task_series(grid: Grid) -> list[Series]:
     """Base, experts and every other line; chosen at first: these two and the best four methods, once each."""
     merges = grid.ranked
-    best: dict[str, Line] = {}
+    best: dict[tuple[str, str], Line] = {}
     for line in merges:
-        best.setdefault(line.entry, line)
+        best.setdefault((line.entry, line.label), line)
     first = list(best.values())[:_CHOSEN]
     known = [line for line in (grid.base, grid.experts) if line is not None]
     rest = [line for line in grid.lines if line not in known and line not in merges]

@@ -2,63 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from smelt.evaluate.row import CostRow
-from smelt.report.grid import Grid
+from smelt.report.grid import Line
 
 __all__ = ["Cost", "Costs", "build_costs"]
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one merge took; shares are of the largest of the report, for the length of a bar."""
+    """What one model took; shares are of the largest of the report, for the length of a bar."""
 
     label: str
+    prepare_seconds: float
+    """Measuring or learning, once; what is found is kept."""
+    prepare_device: str
     merge_seconds: float
     evaluate_seconds: float
     peak_bytes: int
+    prepare_share: float
     merge_share: float
     peak_share: float
 
 
 @dataclass(frozen=True)
 class Costs:
-    """The merges in the order of the table, and where they were made and evaluated. A suite merges on the CPU."""
+    """The models in the order of the table, and where they were made and evaluated. A suite merges on the CPU."""
 
     lines: tuple[Cost, ...]
     where: str
 
+    @property
+    def prepared(self) -> bool:
+        """Whether any of them had to measure or learn something first."""
+        return any(line.prepare_seconds for line in self.lines)
 
-def build_costs(rows: Iterable[CostRow], grid: Grid) -> Costs | None:
-    """One bar per merged entry, at the published setting where there is one. None without rows of cost."""
-    order = {(line.entry, line.variant): place for place, line in enumerate(grid.lines) if line.merged}
-    labels = {line.entry: line.label for line in grid.lines}
-    latest: dict[str, CostRow] = {}
+
+def build_costs(rows: Iterable[CostRow], lines: Sequence[Line]) -> Costs | None:
+    """One bar per entry and part, at the published setting where there is one. None without rows of cost."""
+    made = [line for line in lines if line.group not in ("reference", "single")]
+    order = {(line.entry, line.variant, line.part): place for place, line in enumerate(made)}
+    labels = {line.entry: line.label for line in made}
+    latest: dict[tuple[str, str | None], CostRow] = {}
     for row in rows:
-        known = latest.get(row.entry)
-        if row.variant in ("published", "tuned") and (
-            known is None or row.variant == known.variant or row.variant == "published"
-        ):
-            latest[row.entry] = row
+        known = latest.get((row.entry, row.part))
+        shown = row.variant in ("published", "tuned") or (row.entry, row.variant, row.part) in order
+        if shown and (known is None or row.variant == known.variant or row.variant == "published"):
+            latest[row.entry, row.part] = row
     if not latest:
         return None
-    kept = sorted(latest.values(), key=lambda row: order.get((row.entry, row.variant), len(order)))
+    kept = sorted(latest.values(), key=lambda row: order.get((row.entry, row.variant, row.part), len(order)))
+    longest = max(row.prepare_seconds for row in kept) or 1.0
     slowest = max(row.merge_seconds for row in kept) or 1.0
     largest = max(row.peak_bytes for row in kept) or 1
-    lines = tuple(
+    costs = tuple(
         Cost(
-            labels.get(row.entry, row.entry),
+            labels.get(row.entry, row.entry) + (f", {row.part}" if row.part else ""),
+            row.prepare_seconds,
+            row.prepare_device,
             row.merge_seconds,
             row.evaluate_seconds,
             row.peak_bytes,
+            row.prepare_seconds / longest,
             row.merge_seconds / slowest,
             row.peak_bytes / largest,
         )
         for row in kept
     )
-    return Costs(lines, _where(kept))
+    return Costs(costs, _where(kept))
 
 
 def _where(rows: Iterable[CostRow]) -> str:

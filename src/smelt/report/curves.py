@@ -30,19 +30,19 @@ class Curve:
 def scale_curves(rows: Iterable[Row]) -> list[Curve]:
     """A curve for every entry that was evaluated at two scales or more; scales that miss a task are left out."""
     rows = list(rows)
-    found: dict[str, list[Row]] = {}
+    found: dict[tuple[str, str | None], list[Row]] = {}
     for row in rows:
         if row.variant == "curve" and scale_of(row.setting) is not None:
-            found.setdefault(row.entry, []).append(row)
+            found.setdefault((row.entry, row.part), []).append(row)
     curves = []
-    for entry, measured in found.items():
+    for (entry, part), measured in found.items():
         points = _points(measured)
         if len(points) > 1:
-            marks = {r.variant: scale_of(r.setting) for r in rows if r.entry == entry and r.variant != "curve"}
+            same = [row for row in rows if (row.entry, row.part) == (entry, part) and row.variant != "curve"]
+            marks = {row.variant: scale_of(row.setting) for row in same}
             first = measured[0]
-            curves.append(
-                Curve(entry, first.label, first.split, points, marks.get("published"), marks.get("tuned")),
-            )
+            label = f"{first.label}, {part}" if part else first.label
+            curves.append(Curve(entry, label, first.split, points, marks.get("published"), marks.get("tuned")))
     return curves
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from smelt.evaluate.row import Row
-from smelt.report.grid import EXPERT, Grid
+from smelt.report.grid import Grid
+from smelt.report.lines import EXPERT, is_expert
 
 __all__ = ["Matrix", "experts_matrix"]
 
@@ -24,7 +25,7 @@ def experts_matrix(rows: Iterable[Row], grid: Grid) -> Matrix | None:
     """Experts × tasks on the split of the table; the pre-trained model comes last. None where there are no experts."""
     found: dict[tuple[str, str], float] = {}
     for row in rows:
-        if row.variant == "reference" and row.entry.startswith(EXPERT) and row.split == grid.split:
+        if is_expert(row) and row.split == grid.split and row.corruption is None:
             found[row.entry.removeprefix(EXPERT), row.task] = row.accuracy
     names = {name for name, _ in found}
     order = (*(t for t in grid.tasks if t in names), *sorted(names.difference(grid.tasks)))

@@ -13,9 +13,9 @@ from smelt.report.curves import Curve
 from smelt.report.draw.axis import round_ticks, span
 from smelt.report.draw.panel import Mark, Stroke, panel
 from smelt.report.paths import InterpolationPath
-from smelt.report.words import percent, without_shared_start
+from smelt.report.words import percent, short_layer, without_shared_start
 
-__all__ = ["Chart", "curve_charts", "norm_charts", "path_charts", "short_layer"]
+__all__ = ["Chart", "curve_charts", "norm_charts", "path_charts"]
 
 
 @dataclass(frozen=True)
@@ -110,12 +110,6 @@ def path_charts(paths: Sequence[InterpolationPath]) -> list[Chart]:
             )
         )
     return charts
-
-
-def short_layer(name: str) -> str:
-    """`vision_model.encoder.layers.3` → `layer 3`; other modules keep their last word."""
-    last = name.rpartition(".")[2]
-    return f"layer {last}" if last.isdigit() else last.replace("_", " ")
 
 
 def _role(task: str, path: InterpolationPath) -> str:

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from smelt.evaluate.row import Row
-from smelt.report.grid import EXPERT, Cell, Grid, Line, surely_above
+from smelt.report.cells import surely_above
+from smelt.report.grid import Grid, Line, best_first
+from smelt.report.lines import is_expert
 from smelt.report.words import count, percent, plural
 
-__all__ = ["Headline", "build_headline", "sentences"]
+__all__ = ["Headline", "build_headline", "named", "pictures_of", "sentences"]
 
 _NAMED = 8
 """Merges that are named one by one in a sentence."""
@@ -19,7 +21,6 @@ _NAMED = 8
 class Headline:
     """The facts behind the first paragraph. Shares are between 0 and 1."""
 
-    suite: str | None
     experts: int
     methods: int
     merges: int
@@ -34,9 +35,8 @@ class Headline:
     """Merges that have an average, so that they can be compared."""
     not_above: tuple[Line, ...]
     """Those of them whose average is not surely above the base's, best first."""
-    zoo: bool
-    facts: tuple[tuple[str, str], ...]
-    """Device, precision, seed, code version and time, as (name, text)."""
+    larger: tuple[tuple[str, Line], ...] = ()
+    """The best mixture and the best ensemble, by what they are."""
 
     @property
     def best_average(self) -> float | None:
@@ -53,25 +53,22 @@ class Headline:
 
 def build_headline(rows: Iterable[Row], grid: Grid) -> Headline:
     """Gather the facts from rows and table."""
-    rows = list(rows)
     base, experts, ranked = grid.base, grid.experts, grid.ranked
-    base_average = base.average.accuracy if base and base.average else None
-    largest = [max((cell.n for cell in column if cell), default=0) for column in _columns(grid)]
+    groups = (("mixture", "mix"), ("ensemble", "ensemble"))
+    best = ((what, best_first(line for line in grid.larger if line.group == group)) for what, group in groups)
     return Headline(
-        suite=next((row.suite for row in rows if row.suite), None),
-        experts=len({row.entry for row in rows if row.variant == "reference" and row.entry.startswith(EXPERT)}),
+        experts=len({row.entry for row in rows if is_expert(row)}),
         methods=len({line.entry for line in grid.merges}),
         merges=len(grid.merges),
         tasks=len(grid.tasks),
-        pictures=sum(largest),
+        pictures=pictures_of(grid),
         split=grid.split,
         best=ranked[0] if ranked else None,
         expert_average=experts.average.accuracy if experts and experts.average else None,
-        base_average=base_average,
+        base_average=base.average.accuracy if base and base.average else None,
         compared=len(ranked),
         not_above=tuple(m for m in ranked if base and not _above(m, base)),
-        zoo=any(row.model.startswith("zoo:") for row in rows),
-        facts=_facts(rows),
+        larger=tuple((what, lines[0]) for what, lines in best if lines),
     )
 
 
@@ -80,10 +77,23 @@ def sentences(head: Headline) -> list[str]:
     said = [_what(head)]
     best, average = head.best, head.best_average
     if best and average is not None:
-        said.append(f"The best merge, {best.name}, gets {percent(average)} % on average{_between(head, average)}.")
+        said.append(f"The best merge, {named(best)}, gets {percent(average)} % on average{_between(head, average)}.")
+    if head.larger:
+        said.append(_larger(head))
     if head.compared > 1 and head.base_average is not None:
         said.append(_against_base(head))
     return said
+
+
+def named(line: Line) -> str:
+    """A line's name, with the warning that goes with it if there is one."""
+    return f"{line.name} ({line.loud})" if line.loud else line.name
+
+
+def pictures_of(grid: Grid) -> int:
+    """How many pictures a model saw, of all tasks together."""
+    columns = zip(*(line.cells for line in grid.lines), strict=True)
+    return sum(max((cell.n for cell in column if cell), default=0) for column in columns)
 
 
 def _what(head: Headline) -> str:
@@ -110,6 +120,16 @@ def _between(head: Headline, average: float) -> str:
     return ": " + " and ".join(parts) if parts else ""
 
 
+def _larger(head: Headline) -> str:
+    """What more than one model of the experts' size reaches."""
+    said = [
+        f"the best {what}, {named(line)}, gets {percent(line.average.accuracy)} %"
+        for what, line in head.larger
+        if line.average
+    ]
+    return f"With more than one model's size, {' and '.join(said)}."
+
+
 def _above(line: Line, base: Line) -> bool:
     return bool(line.average and base.average and surely_above(line.average, base.average))
 
@@ -124,27 +144,3 @@ def _against_base(head: Headline) -> str:
     names = [f"{line.name} ({percent(line.average.accuracy)} %)" for line in head.not_above if line.average]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{said} Not so: {', '.join(names[:_NAMED])}{more}." if names else said
-
-
-def _columns(grid: Grid) -> Iterable[tuple[Cell | None, ...]]:
-    return zip(*(line.cells for line in grid.lines), strict=True)
-
-
-def _facts(rows: list[Row]) -> tuple[tuple[str, str], ...]:
-    def every(values: Iterable[object]) -> str:
-        return ", ".join(sorted({str(value) for value in values}))
-
-    days = sorted(row.when for row in rows)
-    return (
-        ("Device", every(row.device for row in rows) + _merged_elsewhere(rows)),
-        ("Precision", every(row.dtype for row in rows)),
-        ("Seed", every(row.seed for row in rows)),
-        ("Code", every(row.code for row in rows)),
-        ("Measured", days[0][:10] if days[0][:10] == days[-1][:10] else f"{days[0][:10]} to {days[-1][:10]}"),
-    )
-
-
-def _merged_elsewhere(rows: Iterable[Row]) -> str:
-    """A row's device is where the model was evaluated; a suite merges on the CPU whatever that is."""
-    other = any(row.suite and row.variant in ("published", "tuned") and row.device.split()[0] != "cpu" for row in rows)
-    return " for evaluation; models were merged on the CPU" if other else ""

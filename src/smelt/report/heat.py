@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from smelt.report.experts import Matrix
 from smelt.report.words import percent
 
-__all__ = ["HeatMap", "Shade", "accuracy_map", "cosine_map", "signs_map"]
+__all__ = ["HeatMap", "Shade", "accuracy_map", "cosine_map", "plain_map", "signs_map"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,16 @@ def signs_map(matrix: Matrix) -> HeatMap:
         return f"{row} and {column}: {text} % of the entries that both changed have opposite signs"
 
     return _map(matrix, percent, lambda value: 0.12 + 0.7 * ((value - low) / width if width else 0.5), tip, apart=True)
+
+
+def plain_map(matrix: Matrix) -> HeatMap:
+    """Any numbers: 0 is blank, the largest on either side of it is full; a name that meets itself is framed."""
+    most = max((abs(value) for row in matrix.values for value in row if value is not None), default=0.0) or 1.0
+
+    def tip(row: str, column: str, text: str) -> str:
+        return f"{row}, {column}: {text}"
+
+    return _map(matrix, _two_digits, lambda value: abs(value) / most, tip)
 
 
 def _map(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from smelt import __version__
 from smelt.report.analyses import Analyses
-from smelt.report.columns import has_ratio
+from smelt.report.columns import has_ratio, heads
 from smelt.report.compare import MERGE_COLOURS, ranking, task_series
 from smelt.report.costs import build_costs
 from smelt.report.curves import scale_curves
@@ -20,18 +20,20 @@ from smelt.report.draw.radar import radar
 from smelt.report.draw.tracks import cell_text, rank_track, task_bars
 from smelt.report.experts import experts_matrix
 from smelt.report.figures import curve_charts, norm_charts, path_charts
-from smelt.report.grid import Grid
-from smelt.report.headline import build_headline, sentences
-from smelt.report.heat import accuracy_map, cosine_map, signs_map
+from smelt.report.grid import Grid, Line, build_grid
+from smelt.report.heat import accuracy_map, cosine_map, plain_map, signs_map
+from smelt.report.opening import build_opening
 from smelt.report.paths import interpolation_paths
 from smelt.report.provenance import origins, reproductions
 from smelt.report.rows import Measured
+from smelt.report.severity import severity_figure
+from smelt.report.sheet import Sheet
 from smelt.report.words import bytes_text, percent, seconds_text, setting_text, short_hash
 
 __all__ = ["render_page"]
 
 
-def render_page(measured: Measured, grid: Grid, analyses: Analyses) -> str:
+def render_page(measured: Measured, sheets: Sequence[Sheet], analyses: Analyses) -> str:
     """The whole report as one HTML text that needs nothing else."""
     environment = Environment(
         loader=PackageLoader("smelt.report"),
@@ -47,8 +49,10 @@ def render_page(measured: Measured, grid: Grid, analyses: Analyses) -> str:
         setting=_setting,
         short=short_hash,
         words=cell_text,
+        ratio=has_ratio,
+        heads=heads,
     )
-    return environment.get_template("report.html.jinja").render(_content(measured, grid, analyses))
+    return environment.get_template("report.html.jinja").render(_content(measured, sheets, analyses))
 
 
 def _setting(setting: Mapping[str, Any]) -> str:
@@ -56,21 +60,25 @@ def _setting(setting: Mapping[str, Any]) -> str:
     return re.sub(r" (?=[-\d])", "\N{NO-BREAK SPACE}", setting_text(setting))
 
 
-def _content(measured: Measured, grid: Grid, analyses: Analyses) -> dict[str, Any]:
+def _content(measured: Measured, sheets: Sequence[Sheet], analyses: Analyses) -> dict[str, Any]:
     """Everything the templates name. What a folder has no data for is empty, and its section is left out."""
     rows = measured.accuracy
-    head = build_headline(rows, grid)
-    experts = experts_matrix(rows, grid)
+    clean = build_grid(row for row in rows if row.part is None)
+    experts = experts_matrix(rows, clean)
     curves, paths = scale_curves(rows), interpolation_paths(rows)
+    lines = _lines(sheets)
     return {
         "version": __version__,
-        "head": head,
-        "sentences": sentences(head),
-        "grid": grid,
-        "ratio": has_ratio(grid),
-        "ranking": _ranking(grid),
-        "comparison": _comparison(grid),
+        "opening": build_opening(rows, sheets),
+        "sheets": [sheet for sheet in sheets if sheet.lines],
+        "larger": any(block.grid.larger for sheet in sheets for block in sheet.blocks),
+        "ratio": any(has_ratio(block.grid) for sheet in sheets for block in sheet.blocks),
+        "tuned_on": next((on for sheet in sheets if (on := sheet.blocks[0].grid.tuned_on)), ""),
+        "rankings": _rankings(sheets),
+        "comparison": _comparison(sheets),
+        "severities": [figure for sheet in sheets if (figure := severity_figure(sheet))],
         "experts": accuracy_map(experts) if experts else None,
+        "experts_base": clean.base is not None,
         "curves": curve_charts(curves),
         "curve_split": curves[0].split if curves else "",
         "cosine": cosine_map(analyses.cosine) if analyses.cosine else None,
@@ -80,10 +88,29 @@ def _content(measured: Measured, grid: Grid, analyses: Analyses) -> dict[str, An
         "signs_overall": analyses.signs.overall if analyses.signs else (),
         "paths": path_charts(paths),
         "path_split": paths[0].split if paths else "",
-        "costs": build_costs(measured.cost, grid),
-        "reproductions": reproductions(grid),
-        "origins": origins(grid),
+        "heats": [(heat, plain_map(heat.matrix)) for heat in analyses.heats],
+        "costs": build_costs(measured.cost, lines),
+        "reproductions": reproductions(lines),
+        "origins": origins(lines),
     }
+
+
+def _lines(sheets: Sequence[Sheet]) -> list[Line]:
+    """Every model once, although a reference stands in the table of every part."""
+    return list({tuple(map(id, line.rows)): line for sheet in sheets for line in sheet.lines}.values())
+
+
+def _rankings(sheets: Sequence[Sheet]) -> list[tuple[str, dict[str, Any]]]:
+    """Titles and rankings: of a plain table its average, of parts every block's, of corruptions their mean."""
+    found = []
+    for sheet in sheets:
+        for block in (sheet.summary or sheet).blocks:
+            plain = "Mean over the corruptions" if sheet.summary else "Average over the tasks"
+            title = ", ".join(filter(None, [sheet.title, "" if sheet.summary else block.title.lower()])) or plain
+            ranked = _ranking(block.grid)
+            if ranked:
+                found.append((title, ranked))
+    return found
 
 
 def _ranking(grid: Grid) -> dict[str, Any] | None:
@@ -104,12 +131,17 @@ def _ranking(grid: Grid) -> dict[str, Any] | None:
     }
 
 
-def _comparison(grid: Grid) -> dict[str, Any] | None:
-    series = task_series(grid)
-    if not grid.merges or not series:
+def _comparison(sheets: Sequence[Sheet]) -> dict[str, Any] | None:
+    """Models over tasks, or over corruptions; a suite in parts has none."""
+    sheet = next((sheet.summary or sheet for sheet in sheets if sheet.part is None), None)
+    grid = sheet.blocks[0].grid if sheet else None
+    series = task_series(grid) if grid else []
+    if grid is None or not grid.merges or not series:
         return None
-    title = "Accuracy of each model on each task"
+    worse = sheets[0].summary is not None
+    title = f"Accuracy of each model {'under each corruption' if worse else 'on each task'}"
     return {
+        "title": "Corruption by corruption" if worse else "Task by task",
         "series": series,
         "radar": radar(title, grid.tasks, series) if len(grid.tasks) > 2 else None,
         "bars": [(task, task_bars(task, place, series)) for place, task in enumerate(grid.tasks)],

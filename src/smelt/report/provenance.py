@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from smelt.evaluate.row import DataBudget, Row
-from smelt.report.grid import Grid, Line
-from smelt.report.words import plural, setting_text
+from smelt.evaluate.row import Row
+from smelt.report.budget import data_text
+from smelt.report.grid import Line
+from smelt.report.words import setting_text
 
-__all__ = ["Origin", "Reproduction", "budget_text", "origins", "reproductions"]
+__all__ = ["Origin", "Reproduction", "origins", "reproductions"]
 
 
 @dataclass(frozen=True)
@@ -43,37 +44,28 @@ class Origin:
     tasks: str
 
 
-def reproductions(grid: Grid) -> list[Reproduction]:
+def reproductions(lines: Iterable[Line]) -> list[Reproduction]:
     """One entry per line of the table; several commands where a line was measured in several runs."""
     return [
         Reproduction(
-            line.name,
+            _name(line),
             setting_text(line.setting),
             tuple(dict.fromkeys(row.command for row in line.rows if row.command)),
             _recipe(line),
         )
-        for line in grid.lines
+        for line in lines
         if line.rows
     ]
 
 
-def origins(grid: Grid) -> list[Origin]:
+def origins(lines: Iterable[Line]) -> list[Origin]:
     """One entry per model of the table, the experts one by one."""
     found: dict[tuple[str, ...], list[Row]] = {}
-    for line in grid.lines:
+    for line in lines:
         for row in line.rows:
-            name = row.label if line.entry == "experts" else line.name
+            name = row.label if line.entry == "experts" else _name(line)
             found.setdefault((name, setting_text(row.setting), row.model_hash, str(row.seed)), []).append(row)
     return [_origin(name, rows) for (name, *_), rows in found.items()]
-
-
-def budget_text(budget: DataBudget) -> str:
-    """`none`, or `4,000 val pictures, no labels`."""
-    if not budget.images and not budget.labels:
-        return "none"
-    split = f"{budget.split} " if budget.split else ""
-    labels = plural(budget.labels, "label") if budget.labels else "no labels"
-    return f"{plural(budget.images, split + 'picture')}, {labels}"
 
 
 def _origin(name: str, rows: list[Row]) -> Origin:
@@ -84,14 +76,18 @@ def _origin(name: str, rows: list[Row]) -> Origin:
         last.model,
         last.model_hash,
         last.recipe_hash,
-        budget_text(last.data_budget),
+        data_text(rows) or "none",
         last.seed,
         _every(row.code for row in rows),
         _every(row.device for row in rows),
         _every(row.dtype for row in rows),
         max(row.when for row in rows),
-        ", ".join(f"{row.task}@{row.task_version}" for row in rows),
+        _every(f"{row.task}@{row.task_version}" for row in rows),
     )
+
+
+def _name(line: Line) -> str:
+    return f"{line.name}, {line.part}" if line.part else line.name
 
 
 def _every(values: Iterable[str]) -> str:

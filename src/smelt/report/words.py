@@ -13,6 +13,7 @@ __all__ = [
     "seconds_text",
     "setting_text",
     "short_hash",
+    "short_layer",
     "without_shared_start",
 ]
 
@@ -66,6 +67,12 @@ def _value(value: Any) -> str:
 def short_hash(digest: str | None) -> str:
     """The first twelve digits of a hash, without the name of its kind."""
     return (digest or "").rpartition(":")[2][:12]
+
+
+def short_layer(name: str) -> str:
+    """`vision_model.encoder.layers.3` → `layer 3`; other modules keep their last word."""
+    last = name.rpartition(".")[2]
+    return f"layer {last}" if last.isdigit() else last.replace("_", " ")
 
 
 def without_shared_start(names: Sequence[str]) -> dict[str, str]:

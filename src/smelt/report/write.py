@@ -10,8 +10,8 @@ from smelt.report.analyses import read_analyses
 from smelt.report.as_csv import as_csv
 from smelt.report.as_latex import as_latex
 from smelt.report.as_markdown import as_markdown
-from smelt.report.grid import build_grid
 from smelt.report.rows import read_folder
+from smelt.report.tables import build_sheets
 
 __all__ = ["PAGE", "TABLES", "report"]
 
@@ -20,7 +20,7 @@ TABLES = {"table.md": as_markdown, "table.csv": as_csv, "table.tex": as_latex}
 
 
 def report(folder: str | Path, out: str | Path | None = None) -> Path:
-    """Write the report of a suite's folder: one HTML page, and the table as Markdown, CSV and LaTeX beside it.
+    """Write the report of a suite's folder: one HTML page, and its tables as Markdown, CSV and LaTeX beside it.
 
     Reads `rows.jsonl` and `analyses/*.json` only. `out` is the page's file, `report.html` in the folder unless given;
     an older report is replaced. Returns the page's path.
@@ -33,9 +33,9 @@ def report(folder: str | Path, out: str | Path | None = None) -> Path:
         raise OutputError(f"{page}: is a folder; give the name of the HTML file to write")
     measured = read_folder(folder)
     analyses = read_analyses(folder / "analyses")
-    grid = build_grid(measured.accuracy)
-    texts = {page.with_name(name): table(grid) for name, table in TABLES.items()}
-    texts[page] = render_page(measured, grid, analyses)
+    sheets = build_sheets(measured.accuracy)
+    texts = {page.with_name(name): table(sheets) for name, table in TABLES.items()}
+    texts[page] = render_page(measured, sheets, analyses)
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
         for path, text in texts.items():

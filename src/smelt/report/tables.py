@@ -1,0 +1,32 @@
+"""Which tables a suite's rows make: one, one for each part, or one with a block for each corruption."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from smelt.evaluate.row import Row
+from smelt.report.grid import build_grid, table_rows
+from smelt.report.parts import part_sheet, rows_by_part
+from smelt.report.robustness import robust_sheet
+from smelt.report.sheet import Block, Sheet
+
+__all__ = ["build_sheets", "printed"]
+
+
+def build_sheets(rows: Iterable[Row]) -> list[Sheet]:
+    """The tables in the order of the suite; a suite without a row for a table has one that is empty."""
+    shown, split = table_rows(rows)
+    sheets = []
+    for part, members in rows_by_part(shown).items():
+        if any(row.corruption for row in members):
+            sheets.append(robust_sheet(members, split, part))
+        elif part is not None:
+            sheets.append(part_sheet(part, members, split))
+        else:
+            sheets.append(Sheet((Block("", "", build_grid(members)),)))
+    return sheets
+
+
+def printed(sheets: Iterable[Sheet]) -> list[Sheet]:
+    """Every table that a file has, each followed by its short form."""
+    return [one for sheet in sheets for one in (sheet, sheet.summary) if one is not None]

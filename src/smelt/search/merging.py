@@ -1,0 +1,136 @@
+"""Merges inside a study: models are read once, and a merge whose scale alone is new costs one addition.
+
+In: recipes that differ in the parameters of their stages. Out: state dicts. What is kept is bounded: models that do
+not fit stay on disk, and of the merged changes the latest are kept.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from smelt.analyse.linear import at_scale, is_linear
+from smelt.analyse.scales import scaled_merges
+from smelt.engine import dtype as dtypes
+from smelt.engine.run import Options, merge_to_memory, planned
+from smelt.engine.source import MemorySource, Source
+from smelt.pool.modelpool import ModelPool
+from smelt.recipe.pipeline import bind
+from smelt.recipe.schema import Recipe
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Merges"]
+
+_MODELS = 8 << 30
+_CHANGES = 2 << 30
+"""Bytes of models and of merged changes that are kept; the latest change always is."""
+
+
+class Merges:
+    """The models of a pool, open and in memory if they fit, and their merges."""
+
+    def __init__(self, recipe: Recipe, relative_to: Path | None = None):
+        self._relative_to = relative_to
+        self.pool = ModelPool.open(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle)
+        needed = sum(info.nbytes for source in self.pool.all.values() for info in source.tensors.values())
+        if needed <= _MODELS:
+            self.pool = _in_memory(self.pool)
+        self._changes: OrderedDict[str, _Change] = OrderedDict()
+
+    def at(self, recipe: Recipe) -> dict[str, Tensor]:
+        """The merged model of a recipe over the same pool, as a state dict in the output's dtypes."""
+        scale = _scale(recipe)
+        if scale is None:
+            return _state_dict(recipe, self.pool, self._relative_to)
+        unit = at_scale(recipe, 1.0)
+        change = self._changes.pop(unit.hash, None) or _Change.of(unit, self.pool, self._relative_to)
+        self._changes[unit.hash] = change
+        while len(self._changes) > 1 and sum(one.nbytes for one in self._changes.values()) > _CHANGES:
+            self._changes.popitem(last=False)
+        return change.at(scale)
+
+
+@dataclass(frozen=True)
+class _Change:
+    """Where a merge starts and how far it goes at scale 1, in float32."""
+
+    start: dict[str, Tensor]
+    change: dict[str, Tensor]
+    dtypes: dict[str, str]
+    tied: dict[str, str]
+
+    @classmethod
+    def of(cls, unit: Recipe, pool: ModelPool, relative_to: Path | None) -> _Change:
+        exact = unit.model_copy(update={"dtype": "float32"})
+        (_, start), (_, end) = scaled_merges(exact, [0.0, 1.0], relative_to=relative_to, pool=pool)
+        first: dict[int, str] = {}
+        tied = {name: first[id(tensor)] for name, tensor in end.items() if first.setdefault(id(tensor), name) != name}
+        change = {
+            name: tensor - start[name]
+            for name, tensor in end.items()
+            if name not in tied and tensor is not start[name] and tensor.is_floating_point()
+        }
+        known = pool.reference.tensors
+        codes = {
+            name: dtypes.parse_dtype(unit.dtype) if unit.dtype else known[name].dtype
+            for name, tensor in end.items()
+            if tensor.is_floating_point() and name in known
+        }
+        return cls({name: tensor for name, tensor in start.items() if name not in tied}, change, codes, tied)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(tensor.nbytes for part in (self.start, self.change) for tensor in part.values())
+
+    def at(self, scale: float) -> dict[str, Tensor]:
+        """The model at a scale: start + scale * change, rounded once."""
+        state = {
+            name: tensor.add(self.change[name], alpha=scale) if name in self.change else tensor
+            for name, tensor in self.start.items()
+        }
+        for name, code in self.dtypes.items():
+            if name in state:
+                state[name] = state[name].to(dtypes.torch_dtype(code))
+        return state | {name: state[twin] for name, twin in self.tied.items()}
+
+
+def _state_dict(recipe: Recipe, pool: ModelPool, relative_to: Path | None) -> dict[str, Tensor]:
+    """One whole merge in memory."""
+    import torch
+
+    with planned(recipe, relative_to=relative_to, pool=pool) as ready:
+        return merge_to_memory(ready, Options(threads=torch.get_num_threads()))
+
+
+def _scale(recipe: Recipe) -> float | None:
+    """The one scale that stretches the whole merge, if there is one."""
+    bound, _ = bind(recipe.merge, list(recipe.pool.models))
+    method = next(one for one in bound if one.stage.kind == "method")
+    scale = method.values.get("scale")
+    plain = isinstance(scale, int | float) and not isinstance(scale, bool)
+    return scale if plain and is_linear(recipe) else None
+
+
+def _in_memory(pool: ModelPool) -> ModelPool:
+    """The same pool, every tensor read once; files are closed."""
+    held = {name: _held(source) for name, source in pool.all.items()}
+    pool.close()
+    return replace(pool, base=held["base"] if pool.base else None, models={name: held[name] for name in pool.models})
+
+
+def _held(source: Source) -> MemorySource:
+    import torch
+
+    state: dict[str, Tensor] = {}
+    for name, info in source.tensors.items():
+        flat = torch.empty(info.count, dtype=dtypes.torch_dtype(info.dtype))
+        source.read(name, 0, flat)
+        state[name] = flat.view(info.shape)
+    state |= {name: state[twin] for name, twin in source.tied.items()}
+    held = MemorySource(source.label, state)
+    held.files, held.folder, held.notes = source.files, source.folder, source.notes
+    return held

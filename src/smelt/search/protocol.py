@@ -1,0 +1,71 @@
+"""What a study's numbers depend on, in plain words: those that a folder is begun with and held to."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from smelt.bench.fingerprint import task_fingerprint
+from smelt.engine.hashing import file_hashes
+from smelt.errors import RecipeError
+from smelt.evaluate.task import Task
+from smelt.pool.modelpool import opened
+from smelt.pool.refs import local_path, ref_seen_from
+from smelt.recipe.schema import Recipe
+
+__all__ = ["check_split", "content_of", "seen_from"]
+
+
+def check_split(split: str, tasks: Sequence[Task]) -> None:
+    """Refuse `test`, and splits that a task does not have."""
+    if split == "test":
+        raise RecipeError(
+            "settings are not chosen on `test`: a score on pictures that chose the setting proves nothing. "
+            "Tune on `val`, then evaluate the best recipe on `test`"
+        )
+    for task in tasks:
+        task.check_split(split)
+
+
+def content_of(recipe: Recipe, relative_to: Path | None, tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
+    """Hashes over the files of every model, statistic and task, by name."""
+    with opened(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle) as pool:
+        models = {name: _digest(source.files) for name, source in pool.all.items()}
+    places = {name: local_path(ref, relative_to) for name, ref in recipe.statistics.items()}
+    measured = {name: _digest(path.glob("*.safetensors")) for name, path in places.items() if path is not None}
+    return {
+        "models": models,
+        "tasks": {task.name: task_fingerprint(task) for task in tasks},
+        **({"statistics": measured} if measured else {}),
+    }
+
+
+def seen_from(recipe: Recipe, relative_to: Path | None, folder: Path) -> Recipe:
+    """The same recipe as a file of `folder`: paths become relative to it, hub and zoo names stay."""
+    data = recipe.dump()
+    pool: dict[str, Any] = data["pool"]
+    if recipe.pool.base is not None:
+        pool["base"] = _seen(recipe.pool.base, relative_to, folder)
+    pool["models"] = _all_seen(recipe.pool.models, relative_to, folder)
+    if recipe.statistics:
+        data["statistics"] = _all_seen(recipe.statistics, relative_to, folder)
+    return Recipe.parse(data)
+
+
+def _all_seen(refs: Mapping[str, str], relative_to: Path | None, folder: Path) -> dict[str, str]:
+    return {name: _seen(ref, relative_to, folder) for name, ref in refs.items()}
+
+
+def _seen(ref: str, relative_to: Path | None, folder: Path) -> str:
+    path = local_path(ref, relative_to)
+    if path is None and "+" in ref:
+        return "+".join(_seen(part, relative_to, folder) for part in ref.rsplit("+", 1))
+    return ref if path is None else ref_seen_from(str(path), folder.resolve())
+
+
+def _digest(files: Iterable[Path]) -> str:
+    paths = sorted(files)
+    hashes = file_hashes(paths)
+    return hashlib.sha256("\n".join(hashes[path] for path in paths).encode()).hexdigest()[:16]

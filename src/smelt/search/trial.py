@@ -1,0 +1,144 @@
+"""One trial as a job: merge a recipe, evaluate it task after task, stop where it is hopeless.
+
+Everything that the numbers follow from is an argument, hashes of models and tasks among it. A worker keeps the models
+and pictures of the study that it worked on last, so that the next trial costs little more than its evaluation.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smelt.evaluate.row import DataBudget
+from smelt.recipe.schema import Recipe
+from smelt.search.bar import Bar
+
+if TYPE_CHECKING:
+    from smelt.evaluate.pictures import Data
+    from smelt.evaluate.task import Task
+    from smelt.search.merging import Merges
+
+__all__ = ["forget", "run_trial"]
+
+_held: dict[str, _Held] = {}
+"""The study that this process worked on last, under what it is about."""
+
+
+def run_trial(
+    *,
+    recipe: dict[str, Any],
+    recipe_hash: str,
+    content: dict[str, Any],
+    relative_to: str | None,
+    tasks: list[str],
+    split: str,
+    limit: int | None,
+    text_from: str | None,
+    device: str,
+    dtype: str,
+    bar: dict[str, Any] | None,
+    about: dict[str, Any],
+) -> dict[str, Any]:
+    """Rows, scores in the order of the tasks, and what merging and evaluating took.
+
+    `content` holds the fingerprints of models and tasks, `recipe_hash` the order of the models: they are what makes two
+    jobs equal. `tasks` are folders. `bar` says when to stop; `about` are words of the rows.
+    """
+    began = time.perf_counter()
+    made = Recipe.parse(recipe)
+    study = _study(made, relative_to, {"content": content, "pool": _models(made)})
+    state = study.merges.at(made)
+    merged = time.perf_counter()
+    rows, stopped = study.rows(
+        state,
+        [Path(task) for task in tasks],
+        Bar(bar["best"], tuple(bar["ceiling"])) if bar else None,
+        {"recipe": made.dump(), "recipe_hash": recipe_hash, "seed": made.seed, **about},
+        split=split,
+        limit=limit,
+        text_from=text_from,
+        device=device,
+        dtype=dtype,
+    )
+    return {
+        "scores": [row["accuracy"] for row in rows],
+        "stopped": stopped,
+        "rows": rows,
+        "merge_seconds": merged - began,
+        "evaluate_seconds": time.perf_counter() - merged,
+    }
+
+
+def forget() -> None:
+    """Let go of the models and pictures that are kept for the next trial."""
+    _held.clear()
+
+
+def _models(recipe: Recipe) -> list[list[str]]:
+    """The models of a recipe, in order."""
+    return [list(pair) for pair in recipe.pool.refs.items()]
+
+
+class _Held:
+    """What a study's trials share: models, pictures, tasks."""
+
+    def __init__(self, merges: Merges, data: Data):
+        self.merges, self._data = merges, data
+        self._tasks: dict[Path, Task] = {}
+
+    def rows(
+        self,
+        state: Mapping[str, Any],
+        folders: Sequence[Path],
+        bar: Bar | None,
+        about: Mapping[str, Any],
+        *,
+        split: str,
+        limit: int | None,
+        **how: Any,
+    ) -> tuple[list[dict[str, Any]], bool]:
+        """The rows of one merged model, task after task, and whether it was stopped before the last."""
+        from smelt.engine.source import MemorySource
+        from smelt.evaluate.call import row_of
+        from smelt.evaluate.classify import evaluate_model, load_classifier
+
+        source = MemorySource("merged", state)
+        source.folder = self.merges.pool.reference.folder
+        model = load_classifier(source, **how)
+        tasks = [self._task(folder) for folder in folders]
+        budget = self._budget(tasks, split, limit)
+        rows: list[dict[str, Any]] = []
+        for task in tasks:
+            (result,) = evaluate_model(model, task, split=split, limit=limit, data=self._data)
+            row = row_of(result, model, **{**about, "variant": "curve", "data_budget": budget})
+            rows.append(row.model_dump(mode="json"))
+            if bar is not None and bar.beyond([row["accuracy"] for row in rows]):
+                return rows, True
+        return rows, False
+
+    def _task(self, folder: Path) -> Task:
+        from smelt.evaluate.task import Task
+
+        if folder not in self._tasks:
+            self._tasks[folder] = Task.load(folder)
+        return self._tasks[folder]
+
+    def _budget(self, tasks: Sequence[Task], split: str, limit: int | None) -> DataBudget:
+        """The labelled pictures that settings of this study are chosen by."""
+        sizes = [len(self._data.split(task, split).labels) for task in tasks]
+        images = sum(size if limit is None else min(size, limit) for size in sizes)
+        return DataBudget(split=split, images=images, labels=images)
+
+
+def _study(recipe: Recipe, relative_to: str | None, about: Mapping[str, Any]) -> _Held:
+    from smelt.evaluate.pictures import Data
+    from smelt.search.merging import Merges
+
+    key = json.dumps([about, relative_to], sort_keys=True)
+    if key not in _held:
+        _held.clear()  # the old study's models go before the new one's come
+        _held[key] = _Held(Merges(recipe, Path(relative_to) if relative_to else None), Data())
+    return _held[key]

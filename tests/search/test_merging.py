@@ -1,0 +1,74 @@
+"""Merges inside a study are those that `smelt merge` makes, read once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import smelt
+from checkpoints import state, write_model
+from smelt.recipe.schema import Recipe
+from smelt.search import merging
+from smelt.search.merging import Merges
+from smelt.search.space import recipe_at
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Recipe:
+    torch.manual_seed(0)
+    names = {"base": 0.0, "cars": 1.0, "birds": -2.0}
+    for name, value in names.items():
+        made = {key: tensor + torch.randn_like(tensor) for key, tensor in state(value).items()}
+        write_model(tmp_path / name, made)
+    pool = {"base": "base", "models": {"cars": "cars", "birds": "birds"}}
+    return Recipe.parse({"pool": pool, "merge": {"ties": {"density": 0.5, "scale": 0.3}}})
+
+
+@pytest.mark.parametrize("dtype", [None, "bfloat16", "float32"])
+@pytest.mark.parametrize("merge", [{"ties": {"density": 0.4, "scale": 0.7}}, "task_arithmetic", "karcher"])
+def test_a_trial_merges_what_smelt_merge_merges(recipe: Recipe, tmp_path: Path, merge: Any, dtype: str | None) -> None:
+    wanted = Recipe.parse({**recipe.dump(), "merge": merge, "dtype": dtype})
+    made = Merges(wanted, tmp_path).at(wanted)
+    path = tmp_path / "recipe.yaml"
+    wanted.save(path)
+    true = smelt.merge(path)
+    assert made.keys() == true.keys()
+    for key, tensor in true.items():
+        assert made[key].dtype == tensor.dtype
+        coarse = tensor.dtype == torch.bfloat16
+        torch.testing.assert_close(made[key], tensor, rtol=2e-2 if coarse else 1e-5, atol=1e-2 if coarse else 1e-5)
+
+
+def test_one_merge_gives_all_scales_and_another_density_is_another_merge(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, real = [], merging.scaled_merges
+    monkeypatch.setattr(merging, "scaled_merges", lambda *a, **k: count.append(1) or real(*a, **k))
+    merges = Merges(recipe, tmp_path)
+    for density, scale in [(0.5, 0.1), (0.5, 0.9), (0.2, 0.1), (0.5, 0.4)]:
+        merges.at(recipe_at(recipe, {"ties.density": density, "ties.scale": scale}))
+    assert len(count) == 2
+
+
+def test_models_are_read_once_and_their_files_closed(recipe: Recipe, tmp_path: Path) -> None:
+    merges = Merges(recipe, tmp_path)
+    for name in ("base", "cars", "birds"):
+        for file in (tmp_path / name).glob("*.safetensors"):
+            file.unlink()
+    assert merges.at(recipe)
+    assert merges.at(recipe_at(recipe, {"ties.density": 0.1}))
+
+
+def test_models_that_do_not_fit_stay_on_disk(recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = Merges(recipe, tmp_path).at(recipe)
+    monkeypatch.setattr(merging, "_MODELS", 0)
+    monkeypatch.setattr(merging, "_CHANGES", 0)
+    merges = Merges(recipe, tmp_path)
+    other = merges.at(recipe_at(recipe, {"ties.density": 0.1}))
+    outside = merges.at(recipe)
+    assert len(merges._changes) == 1
+    assert all(torch.equal(inside[key], outside[key]) for key in inside)
+    assert any(not torch.equal(inside[key], other[key]) for key in inside)

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from smelt.api import merge, methods, plan, verify
     from smelt.bench.loop import bench
     from smelt.engine.packs import pack, unpack
+    from smelt.ensemble.call import ensemble
     from smelt.errors import (
         CorruptFile,
         IncompatibleModels,
@@ -20,10 +21,14 @@ if TYPE_CHECKING:
     from smelt.evaluate.call import evaluate
     from smelt.evaluate.find import tasks
     from smelt.experiment import run
+    from smelt.learn.call import learn
+    from smelt.measure.call import measure
+    from smelt.mix.call import mix
     from smelt.pool.listing import models
     from smelt.pool.modelpool import ModelPool
     from smelt.recipe.schema import Recipe
     from smelt.report.write import report
+    from smelt.search.call import tune
 
 __version__ = "0.1.0"
 
@@ -39,15 +44,20 @@ __all__ = [
     "SmeltError",
     "__version__",
     "bench",
+    "ensemble",
     "evaluate",
+    "learn",
+    "measure",
     "merge",
     "methods",
+    "mix",
     "models",
     "pack",
     "plan",
     "report",
     "run",
     "tasks",
+    "tune",
     "unpack",
     "verify",
 ]
@@ -58,11 +68,16 @@ _HOME = {
     "ModelPool": "smelt.pool.modelpool",
     "Recipe": "smelt.recipe.schema",
     "bench": "smelt.bench.loop",
+    "ensemble": "smelt.ensemble.call",
     "evaluate": "smelt.evaluate.call",
+    "learn": "smelt.learn.call",
+    "measure": "smelt.measure.call",
+    "mix": "smelt.mix.call",
     "models": "smelt.pool.listing",
     "report": "smelt.report.write",
     "run": "smelt.experiment",
     "tasks": "smelt.evaluate.find",
+    "tune": "smelt.search.call",
 }
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from smelt.engine.describe import PlanReport
     from smelt.merge import Stage
+    from smelt.pool.modelpool import ModelPool
+    from smelt.recipe.schema import Recipe
 
 __all__ = ["merge", "methods", "plan", "verify"]
 
@@ -44,6 +46,8 @@ def merge(
     """
     options = Options(threads, memory, device, resume, force, quiet)
     recipe, relative_to, pool = read_request(models, base, method, words)
+    if _looks_at_data(recipe):
+        recipe, relative_to = _after_looking(recipe, relative_to, pool, options), None
     if out is not None:
         if pool is not None:
             raise RecipeError(
@@ -54,6 +58,35 @@ def merge(
         raise RecipeError("lora: an adapter is a folder; give `out`")
     with planned(recipe, relative_to=relative_to, pool=pool) as ready:
         return merge_to_memory(ready, options)
+
+
+def _looks_at_data(recipe: Recipe) -> bool:
+    """Whether data has to be looked at first; without loading what learns, where the stages tell."""
+    from smelt.merge import stages
+
+    plain = all(call.name in stages and stages[call.name].statistics is None for call in recipe.merge)
+    if plain or recipe.statistics:
+        return False
+    from smelt.prepare import needs_data
+
+    return needs_data(recipe)
+
+
+def _after_looking(recipe: Recipe, relative_to: Path | None, pool: ModelPool | None, options: Options) -> Recipe:
+    from smelt.prepare import prepare, way_of
+
+    name = recipe.merge[0].name
+    if way_of(recipe.merge) == "mix":
+        raise RecipeError(f"{name} makes one larger model, which is no merge; use `smelt mix` (smelt.mix)")
+    if pool is not None:
+        raise RecipeError(
+            f"{name} looks at data, for models that have references; for models in memory use smelt.learn with "
+            "`streams`, or give `statistics`"
+        )
+    words: dict[str, Any] = {"device": options.device, "threads": options.threads, "quiet": options.quiet}
+    prepared = prepare(recipe, relative_to=relative_to, **words)
+    assert prepared.recipe is not None
+    return prepared.recipe
 
 
 def plan(models: Any, *, base: Any = None, method: Any = None, threads: int | None = None, **words: Any) -> PlanReport:

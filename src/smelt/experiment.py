@@ -24,6 +24,8 @@ from smelt.recipe.fusionbench_methods import Cosine
 if TYPE_CHECKING:
     import torch
 
+    from smelt.prepare import Prepared as Found
+
     Model: TypeAlias = str | dict[str, torch.Tensor]
 
 __all__ = ["Outcome", "Prepared", "attempt", "prepare", "run"]
@@ -95,7 +97,7 @@ def attempt(one: Prepared, *, quiet: bool = True, data: Data | None = None) -> O
 
 def _carry_out(job: Job, experiment: Experiment, quiet: bool, data: Data | None) -> dict[str, Any]:
     """Merge, analyse and evaluate; the report comes back and is saved where the config says."""
-    for place in (experiment.report, experiment.cosine.csv if experiment.cosine else None):
+    for place in (experiment.report, experiment.save, experiment.cosine.csv if experiment.cosine else None):
         if place is not None:
             _make_room(place)
     data = data or Data()
@@ -158,8 +160,11 @@ def _merged(experiment: Experiment, quiet: bool) -> Model:
     if experiment.recipe is None:
         assert experiment.pool.base is not None
         return experiment.pool.base
+    prepared = _found(experiment, quiet)
+    if prepared.recipe is None:
+        return prepared.model
     merged = merge(
-        experiment.recipe,
+        prepared.recipe,
         out=experiment.out,
         threads=experiment.threads,
         device=experiment.device,
@@ -167,6 +172,23 @@ def _merged(experiment: Experiment, quiet: bool) -> Model:
         quiet=quiet,
     )
     return merged.out if isinstance(merged, Summary) else merged
+
+
+def _found(experiment: Experiment, quiet: bool) -> Found:
+    """What is left to do when the data was looked at that the recipe needs."""
+    from smelt.prepare import prepare
+
+    assert experiment.recipe is not None
+    return prepare(
+        experiment.recipe,
+        device=experiment.device,
+        threads=experiment.threads,
+        quiet=quiet,
+        learned=experiment.learned,
+        save=experiment.save,
+        out=experiment.out,
+        force=experiment.force,
+    )
 
 
 def _check_evaluation(experiment: Experiment, wanted: Evaluation, data: Data) -> None:

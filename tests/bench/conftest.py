@@ -33,7 +33,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Finished]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SMELT_CACHE", str(root / "cache"))
         patch.setattr("smelt_zoo.tasks", lambda: _tasks(root))
-        patch.setattr("smelt.bench.loop.merge_apart", Merges())
+        patch.setattr("smelt.bench.options.EXECUTOR", "inline")
+        patch.setattr("smelt.bench.units.merge_apart", Merges())
         return root, smelt.bench(write_suite(root), out=root / "whole")
 
 
@@ -49,10 +50,16 @@ def whole(made: tuple[Path, Finished]) -> Finished:
     return made[1]
 
 
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test has patched holds for every unit; tests of real processes say `executor="local"`."""
+    monkeypatch.setattr("smelt.bench.options.EXECUTOR", "inline")
+
+
 @pytest.fixture
 def merges(monkeypatch: pytest.MonkeyPatch) -> Merges:
     merges = Merges()
-    monkeypatch.setattr("smelt.bench.loop.merge_apart", merges)
+    monkeypatch.setattr("smelt.bench.units.merge_apart", merges)
     return merges
 
 

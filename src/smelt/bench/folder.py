@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from smelt.errors import OutputError, RecipeError
 from smelt.evaluate.row import CostRow, Row, append_rows, read_rows
 from smelt.recipe.schema import Recipe
@@ -56,9 +54,19 @@ class Folder:
         """Let another run have the folder."""
         os.close(self._lock)
 
-    def has(self, entry: str, variant: str, task: str, recipe_hash: str | None, **setting: Any) -> bool:
+    def has(
+        self,
+        entry: str,
+        variant: str,
+        task: str,
+        recipe_hash: str | None,
+        *,
+        part: str | None = None,
+        corruption: str | None = None,
+        **setting: Any,
+    ) -> bool:
         """Whether a cell is there already."""
-        return ("accuracy", entry, variant, task, recipe_hash, _setting(setting)) in self._done
+        return ("accuracy", entry, variant, task, recipe_hash, part, corruption, _setting(setting)) in self._done
 
     def add(self, rows: Sequence[Row | CostRow]) -> None:
         append_rows(self.rows_file, rows)
@@ -69,7 +77,7 @@ class Folder:
         """The recipe as a file, so that any line of the table can be made again by itself."""
         path = self.path / "recipes" / f"{name}.yaml"
         path.parent.mkdir(exist_ok=True)
-        path.write_text(yaml.safe_dump(recipe.dump(), sort_keys=False, allow_unicode=True), encoding="utf-8")
+        recipe.save(path)
         return path
 
     def _check(self, words: dict[str, Any]) -> None:
@@ -128,9 +136,9 @@ def _clear(path: Path) -> None:
 
 def _key(row: Row | CostRow) -> tuple[Any, ...]:
     if isinstance(row, CostRow):
-        return ("cost", row.entry, row.variant)
+        return ("cost", row.entry, row.variant, row.part)
     setting = _setting(row.setting if row.variant == "path" else {})
-    return ("accuracy", row.entry, row.variant, row.task, row.recipe_hash, setting)
+    return ("accuracy", row.entry, row.variant, row.task, row.recipe_hash, row.part, row.corruption, setting)
 
 
 def _setting(setting: dict[str, Any]) -> str:

@@ -9,7 +9,24 @@ from typing import Annotated
 import typer
 
 from smelt import __version__
-from smelt.cli import analyse, bench, eval, merge, methods, models, pack, plan, report, tasks, unpack, verify  # noqa: A004
+from smelt.cli import (
+    analyse,
+    bench,
+    eval,  # noqa: A004
+    learn,
+    measure,
+    merge,
+    methods,
+    mix,
+    models,
+    pack,
+    plan,
+    report,
+    tasks,
+    tune,
+    unpack,
+    verify,
+)
 from smelt.cli import run as run_
 from smelt.errors import SmeltError
 
@@ -26,6 +43,10 @@ app = typer.Typer(
 app.command("merge")(merge.merge)
 app.command("plan")(plan.plan)
 app.command("methods")(methods.methods)
+app.command("learn")(learn.learn)
+app.command("mix")(mix.mix)
+app.add_typer(measure.app, name="measure")
+app.command("tune")(tune.tune)
 app.command("run")(run_.run)
 app.command("eval")(eval.evaluate)
 app.command("bench")(bench.bench)

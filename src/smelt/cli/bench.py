@@ -24,19 +24,25 @@ def bench(
     device: Annotated[str, typer.Option(help="Where models are evaluated: cpu or cuda.")] = "cpu",
     dtype: Annotated[str, typer.Option(help="In what format they compute: float32 or bfloat16.")] = "float32",
     threads: ThreadsOption = None,
+    executor: Annotated[
+        str, typer.Option(help="Who computes: local processes, inline, ray[:ADDRESS] or slurm[:WORDS].")
+    ] = "local",
+    workers: Annotated[int, typer.Option(min=1, help="How many models are made and evaluated at once.")] = 1,
     keep_models: Annotated[bool, typer.Option("--keep-models", help="Keep the merged models' folders.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Begin anew in a folder that has rows.")] = False,
     table: Annotated[bool, typer.Option(help="Print the table at the end.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a suite: references, every merge, scales tuned on val; rows, analyses and a report.
+    """Run a suite: references, every merge and mixture, scales tuned on val; rows, analyses and a report.
 
     A run that was stopped goes on where it was when the same command is given again.
 
     \b
     smelt bench clip8 -o clip8
     smelt bench clip8 -o quick --methods average,ties,tsv --limit 200 --no-tune
+    smelt bench clip8-generalization -o unseen
+    smelt bench clip8-robustness -o damaged --limit 500 --workers 2
     """
     from smelt.bench.loop import bench as run
 
@@ -50,6 +56,8 @@ def bench(
         force=force,
         device=device,
         dtype=dtype,
+        executor=executor,
+        workers=workers,
         keep_models=keep_models,
         tell=(lambda line: None) if silent else (lambda line: typer.echo(line, err=True)),
         **words,

@@ -42,6 +42,10 @@ class Experiment:
     recipe: Recipe | None
     cosine: Cosine | None
     evaluation: Evaluation | None
+    learned: Path | None
+    """What was learned before, in the place of learning."""
+    save: Path | None
+    """Where what is learned goes."""
     report: Path | None
     out: Path | None
     include: tuple[str, ...]
@@ -162,6 +166,7 @@ def read_experiment(config: Mapping[str, Any]) -> Experiment:
         words |= {"skip": [*words.get("skip", []), *meaning.skip]} if meaning.skip else {}
         more = {
             "merge": meaning.merge,
+            "data": meaning.data,
             "seed": run.seed,
             "dtype": run.dtype,
             "allow_pickle": run.modelpool.allow_pickle,
@@ -174,6 +179,8 @@ def read_experiment(config: Mapping[str, Any]) -> Experiment:
         recipe=recipe if meaning.merge else None,
         cosine=meaning.analysis,
         evaluation=_evaluation(run, pool),
+        learned=meaning.learned,
+        save=meaning.save,
         report=Path(run.save_report) if run.save_report else None,
         out=Path(out) if out else None,
         include=tuple(words.get("include", ())),
@@ -190,10 +197,16 @@ def read_experiment(config: Mapping[str, Any]) -> Experiment:
 def _check_stages(recipe: Recipe) -> None:
     """What the plan would refuse from the recipe alone: parameters, the order of stages, the number of models."""
     from smelt.engine.dtype import parse_dtype
+    from smelt.prepare import check_recipe, needs_data
     from smelt.recipe.pipeline import bind
 
     if recipe.dtype:
         parse_dtype(recipe.dtype)
+    if needs_data(recipe):
+        if not recipe.pool.base:
+            raise RecipeError(f"{recipe.merge[0].name} starts from the pre-trained model; give modelpool.base")
+        check_recipe(recipe)
+        return
     count = len(recipe.pool.models)
     for bound in bind(recipe.merge, list(recipe.pool.models))[0]:
         low, high = bound.stage.models

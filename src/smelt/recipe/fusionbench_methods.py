@@ -1,4 +1,4 @@
-"""What each of FusionBench's data-free methods is in Smelt's words: the stages that compute the same thing.
+"""What each of FusionBench's methods is in Smelt's words: the stages that compute the same thing, and their data.
 
 The functions below are named and called as FusionBench's configs are; their defaults stand in those configs
 (`smelt/configs/method`) and nowhere else. Every other method of Smelt is offered under its own name, with its own
@@ -7,13 +7,14 @@ words, straight from the registry.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import ConfigDict, Field, ValidationError, validate_call
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, validate_call
 
 from smelt.errors import RecipeError, nearest, unknown
 
@@ -22,6 +23,8 @@ __all__ = ["Cosine", "Meaning", "meaning_of", "own_methods"]
 Weights: TypeAlias = float | list[float] | dict[str, float]
 Percent: TypeAlias = Annotated[float, Field(gt=0, le=100)]
 Share: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
+Count: TypeAlias = Annotated[int, Field(gt=0)]
+Text: TypeAlias = Annotated[str | None, BeforeValidator(lambda value: None if value is False else value)]
 MergeFunction: TypeAlias = Literal["sum", "mean", "max"]
 
 
@@ -40,6 +43,12 @@ class Meaning:
     merge: list[dict[str, Any]] = field(default_factory=list)
     skip: list[str] = field(default_factory=list)
     analysis: Cosine | None = None
+    data: dict[str, Any] | None = None
+    """What a method with data may look at."""
+    learned: Path | None = None
+    """A file with what was learned before: then nothing is learned."""
+    save: Path | None = None
+    """A file for what is learned."""
 
 
 def meaning_of(method: Mapping[str, Any]) -> Meaning:
@@ -164,6 +173,103 @@ def _iso_cts(*, scaling_factor: float, common_space_fraction: float, exclude_key
     return Meaning([{"iso_cts": iso_cts}], list(exclude_keys or ()))
 
 
+def _clip_fisher_merging(
+    *,
+    normalize_fisher_weight: bool,
+    minimal_fisher_weight: float,
+    num_fisher_examples: Count,
+    estimator: Literal["exact", "sampled", "empirical", "batched_sqrt"],
+    data_split: str,
+    batch_size: Count,
+    num_workers: int,
+    exclude_param_names_regex: list[str] | None,
+) -> Meaning:
+    fisher = {"floor": minimal_fisher_weight, "balance": "norm" if normalize_fisher_weight else "none"}
+    data = {"split": data_split, "examples": num_fisher_examples, "estimator": estimator, "batch": batch_size}
+    return Meaning([{"fisher": fisher}], _regexes(exclude_param_names_regex), data=data)
+
+
+def _clip_regmean(
+    *,
+    num_regmean_examples: Count,
+    reduce_non_diagonal_ratio: float,
+    data_split: str,
+    batch_size: Count,
+    num_workers: int,
+    exclude_param_names_regex: list[str] | None,
+) -> Meaning:
+    data = {"split": data_split, "examples": num_regmean_examples}
+    merge = [{"regmean": {"reduction": reduce_non_diagonal_ratio}}]
+    return Meaning(merge, _regexes(exclude_param_names_regex), data=data)
+
+
+def _regexes(given: list[str] | None) -> list[str]:
+    """FusionBench leaves tensors out by regular expressions, Smelt by shell patterns."""
+    if given:
+        raise RecipeError(
+            "method.exclude_param_names_regex: leave tensors out with `modelpool.skip` and shell patterns"
+        )
+    return []
+
+
+def _adamerging(
+    level: str,
+    *,
+    weights: Text,
+    init_values: float,
+    clamp_weights: bool,
+    optimizer: Literal["adam"],
+    lr: float,
+    batch_size: Count,
+    max_steps: Count,
+    save_merging_weights: Text,
+    data_split: str,
+    devices: Count,
+    num_workers: int,
+    fast_dev_run: bool,
+) -> Meaning:
+    learn = {
+        "level": level,
+        "init": init_values,
+        "clamp": clamp_weights,
+        "lr": lr,
+        "batch": batch_size * devices,  # theirs is the batch of one device
+        "steps": 1 if fast_dev_run else max_steps,
+    }
+    return Meaning(
+        [{"adamerging": learn}],
+        data={"split": data_split},
+        learned=Path(weights) if weights else None,
+        save=Path(save_merging_weights) if save_merging_weights else None,
+    )
+
+
+def _weight_ensembling_moe(
+    *,
+    checkpoint: Text,
+    save_checkpoint: Text,
+    router_hidden_layers: Literal[2],
+    init_lambda: float,
+    optimizer: Literal["adam"],
+    lr: float,
+    batch_size: Count,
+    max_steps: Count,
+    use_grad_accumulate: bool,
+    data_split: str,
+    devices: Count,
+    num_workers: int,
+    fast_dev_run: bool,
+) -> Meaning:
+    steps = 1 if fast_dev_run else max_steps
+    learn = {"scale": init_lambda, "lr": lr, "batch": batch_size * devices, "steps": steps}
+    return Meaning(
+        [{"wemoe": learn}],
+        data={"split": data_split},
+        learned=Path(checkpoint) if checkpoint else None,
+        save=Path(save_checkpoint) if save_checkpoint else None,
+    )
+
+
 def _pipeline(*, merge: Any) -> Meaning:
     return Meaning(merge if isinstance(merge, list) else [merge])
 
@@ -186,6 +292,11 @@ _METHODS: dict[str, Callable[..., Meaning]] = {
     "dare/ties_merging": _dare_ties_merging,
     "isotropic_merging/iso_c": _iso_c,
     "isotropic_merging/iso_cts": _iso_cts,
+    "clip_fisher_merging": _clip_fisher_merging,
+    "clip_regmean": _clip_regmean,
+    "clip_task_wise_adamerging": functools.partial(_adamerging, "task"),
+    "clip_layer_wise_adamerging": functools.partial(_adamerging, "tensor"),
+    "clip_weight_ensembling_moe": _weight_ensembling_moe,
     "pipeline": _pipeline,
     "task_vector_cos_similarity": _cosine,
 }

@@ -9,11 +9,13 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
 from smelt.errors import RecipeError, unknown
+from smelt.recipe.tune import Tune
 
 __all__ = ["DataUse", "Part", "Pipeline", "Pool", "Recipe", "Slice", "StageCall", "parse_size"]
 
@@ -133,6 +135,12 @@ class DataUse(_Strict):
     tasks: dict[str, str] = {}
     split: str | None = None
     examples: Annotated[int, Field(gt=0)] | None = None
+    corruption: str | None = None
+    """Damage that the pictures are given before they are looked at."""
+    estimator: str | None = None
+    """How a statistic is estimated; the method's own way by default."""
+    batch: Annotated[int, Field(gt=0)] | None = None
+    """Examples that are looked at together, where an estimator's value depends on it."""
 
 
 class Recipe(_Strict):
@@ -142,6 +150,7 @@ class Recipe(_Strict):
     merge: Pipeline
     data: DataUse | None = None
     statistics: dict[str, str] = {}
+    tune: Tune | None = None
     parts: list[Part] = []
     slices: list[Slice] | None = None
     dtype: str | None = None
@@ -173,6 +182,12 @@ class Recipe(_Strict):
     def dump(self) -> dict[str, Any]:
         """Plain data without defaults; `Recipe.parse(r.dump()) == r`."""
         return self.model_dump(mode="json", exclude_defaults=True)
+
+    def save(self, path: Path) -> None:
+        """Write it as a YAML file that reads back equal."""
+        import yaml
+
+        path.write_text(yaml.safe_dump(self.dump(), sort_keys=False, allow_unicode=True), encoding="utf-8")
 
     @property
     def hash(self) -> str:

@@ -1,0 +1,29 @@
+"""Coefficients as a heat map: layers by models, as data. The report draws it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from smelt.learn.coefficients import Coefficients
+from smelt.learn.levels import Level, groups_of
+
+__all__ = ["heat_rows"]
+
+
+def heat_rows(coefficients: Coefficients, by: Literal["layer", "tensor"] = "layer") -> dict[str, Any]:
+    """Rows of a heat map in the shape of the analyses by layer: {layers: [...], models: {name: [one per layer]}}.
+
+    By layer, a number is the mean over the tensors of the layer; by tensor, it is each tensor's own.
+    """
+    level: Level = by
+    group = {key: number for number, keys in enumerate(coefficients.groups.values()) for key in keys}
+    layers = groups_of(list(group), level)
+    return {
+        "layers": list(layers),
+        "models": {
+            model: [sum(row[group[key]] for key in keys) / len(keys) for keys in layers.values()]
+            for model, row in coefficients.values.items()
+        },
+        "level": coefficients.level,
+        "tensors": len(group),
+    }

@@ -1,0 +1,61 @@
+"""Models and the data they learn from, paired by name and never by position."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from smelt.errors import RecipeError, unknown
+
+if TYPE_CHECKING:
+    from smelt.evaluate.examples import Stream
+    from smelt.evaluate.task import Task
+    from smelt.pool.families.family import Classifier
+    from smelt.recipe.schema import DataUse
+
+__all__ = ["check_streams", "streams_for", "tasks_for"]
+
+
+def tasks_for(models: Sequence[str], use: DataUse | None) -> dict[str, Task]:
+    """The task of every model: as `data.tasks` says, else the one that has the model's name. All faults at once."""
+    from smelt.evaluate.find import find_task, tasks
+
+    said = dict(use.tasks) if use else {}
+    faults = [f"data.tasks: {unknown('model', name, models)}" for name in said if name not in models]
+    known = tasks()
+    without = [name for name in models if name not in said and name not in known]
+    if without:
+        faults.append(
+            f"no data for {', '.join(map(repr, without))}: there is no task of that name (tasks: {', '.join(known)}); "
+            f"say which it is with `data: {{tasks: {{{without[0]}: TASK}}}}`"
+        )
+    if faults:
+        raise RecipeError(faults[0] if len(faults) == 1 else "".join(f"\n  - {f}" for f in ["", *faults])[5:])
+    return {name: find_task(said[name]) if name in said else known[name] for name in models}
+
+
+def streams_for(
+    classifier: Classifier, tasks: Mapping[str, Task], *, split: str, count: int | None, at_most: int | None
+) -> dict[str, Stream]:
+    """Examples of every model's task: `count` of them, else all but `at_most`."""
+    from smelt.evaluate.examples import examples_for
+    from smelt.evaluate.pictures import Data
+
+    data = Data()
+    found: dict[str, Stream] = {}
+    for model, task in tasks.items():
+        task.check_split(split)
+        wanted = count
+        if wanted is None and at_most is not None:
+            wanted = min(at_most, len(data.part(task, split, None, classifier.preprocess)))
+        found[model] = examples_for(classifier, task, split=split, count=wanted, data=data)
+    return found
+
+
+def check_streams(models: Sequence[str], streams: Mapping[str, Stream]) -> dict[str, Stream]:
+    """Streams that were given, in the order of the models; a name without a partner is refused."""
+    faults = [unknown("model", name, models) for name in streams if name not in models]
+    faults += [f"no stream of examples for {name!r}" for name in models if name not in streams]
+    if faults:
+        raise RecipeError("streams: " + "; ".join(faults))
+    return {name: streams[name] for name in models}

@@ -1,0 +1,159 @@
+"""The scene of one learning: the network that computes, the open models, and the examples of each."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smelt.errors import RecipeError
+from smelt.evaluate.row import DataBudget
+from smelt.learn.levels import learned_keys
+from smelt.learn.pairs import check_streams, streams_for, tasks_for
+from smelt.pool.layout import natural
+from smelt.pool.refs import local_path
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from smelt.engine.source import Source
+    from smelt.evaluate.examples import Stream
+    from smelt.learn.learner import Learner
+    from smelt.pool.families.network import Network
+    from smelt.pool.modelpool import ModelPool
+    from smelt.recipe.schema import Recipe
+
+__all__ = ["Setting", "setting"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Everything that a learner needs, open and checked."""
+
+    network: Network
+    pool: ModelPool
+    keys: tuple[str, ...]
+    """The tensors of the network that are merged."""
+    streams: Mapping[str, Stream]
+
+    @property
+    def base(self) -> dict[str, Tensor]:
+        """The base's weights that are merged."""
+        weights = self.network.weights()
+        return {key: weights[key] for key in self.keys}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All floating-point tensors of the base."""
+        from smelt.engine import dtype as dtypes
+
+        assert self.pool.base is not None
+        return tuple(name for name, info in self.pool.base.tensors.items() if info.dtype in dtypes.FLOATS)
+
+    def hashes(self) -> dict[str, dict[str, str]]:
+        """For the base and every model, the SHA-256 of its files by name; of its numbers if it has none."""
+        from smelt.engine.hashing import file_hashes
+
+        known = file_hashes(file for source in self.pool.all.values() for file in source.files)
+        return {
+            name: {Path(file).name: known[Path(file)] for file in source.files} or {"numbers": _numbers(source)}
+            for name, source in self.pool.all.items()
+        }
+
+    def budget(self, labels: bool) -> DataBudget:
+        """What data is looked at: every example once, however often."""
+        own = {stream.hash: stream.budget for stream in self.streams.values()}
+        splits = sorted({str(one.split) for one in own.values() if one.split is not None})
+        images = sum(one.images for one in own.values())
+        return DataBudget(split=", ".join(splits) or None, images=images, labels=images if labels else 0)
+
+
+@contextmanager
+def setting(
+    recipe: Recipe,
+    chosen: Learner,
+    *,
+    relative_to: Path | None = None,
+    pool: ModelPool | None = None,
+    base: Any = None,
+    network: Network | None = None,
+    streams: Mapping[str, Stream] | None = None,
+    text_from: Any = None,
+    device: str = "cpu",
+) -> Iterator[Setting]:
+    """Open the models, load the base as a network, and gather the examples; closed again at the end.
+
+    `pool` and `base` are the models as they were given where they lie in memory. Data is checked first.
+    """
+    from smelt.pool.modelpool import opened
+
+    models = list(recipe.pool.models)
+    if streams is not None:
+        streams = check_streams(models, streams)
+    tasks = tasks_for(models, recipe.data) if streams is None else {}
+    if pool is None:
+        with opened(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle) as fresh:
+            assert recipe.pool.base is not None
+            path = local_path(recipe.pool.base, relative_to)
+            base = recipe.pool.base if path is None else str(path)
+            yield _ready(recipe, chosen, fresh, base, network, streams, tasks, text_from, device)
+        return
+    yield _ready(recipe, chosen, pool, base, network, streams, tasks, text_from, device)
+
+
+def _ready(
+    recipe: Recipe,
+    chosen: Learner,
+    pool: ModelPool,
+    base: Any,
+    network: Network | None,
+    streams: Mapping[str, Stream] | None,
+    tasks: Mapping[str, Any],
+    text_from: Any,
+    device: str,
+) -> Setting:
+    if network is None and _is_plain_module(base, text_from):
+        from smelt.pool.families.network import ModuleNetwork
+
+        network = ModuleNetwork(copy.deepcopy(base).to(device))
+    if network is None or streams is None:
+        from smelt.evaluate.classify import load_classifier
+        from smelt.pool.families.network import network_of
+
+        if network is not None:
+            raise RecipeError("a network of your own knows no tasks; give `streams`, examples by the models' names")
+        classifier = load_classifier(base, text_from=text_from, device=device, allow_pickle=recipe.allow_pickle)
+        network = network_of(classifier)
+        if streams is None:
+            use = recipe.data
+            split = (use.split if use else None) or chosen.split
+            count = use.examples if use else None
+            streams = streams_for(classifier, tasks, split=split, count=count, at_most=chosen.examples)
+    assert pool.base is not None
+    return Setting(network, pool, learned_keys(network, pool.base, recipe), streams)
+
+
+def _is_plain_module(base: Any, text_from: Any) -> bool:
+    import torch
+
+    return isinstance(base, torch.nn.Module) and text_from is None and not hasattr(base, "vision_model")
+
+
+def _numbers(source: Source) -> str:
+    """A hash over all tensors."""
+    import torch
+
+    from smelt.engine import dtype as dtypes
+
+    total = hashlib.sha256()
+    for name in sorted(source.tensors, key=natural):
+        info = source.tensors[name]
+        flat = torch.empty(info.count, dtype=dtypes.torch_dtype(info.dtype))
+        source.read(name, 0, flat)
+        total.update(f"{name}\0{info.dtype}\0{info.shape}\0".encode())
+        total.update(flat.view(torch.uint8).numpy().data)
+    return total.hexdigest()

@@ -1,0 +1,211 @@
+"""Diagonal Fisher information: how much the scores of a model change with each of its weights.
+
+    exact          F = sum_n sum_c p_c (d log p_c)^2        per example, all classes
+    sampled        F = sum_n (d log p_y)^2                  one y per example, drawn from p
+    empirical      F = sum_n (d log p_y)^2                  y the example's own label
+    batched_sqrt   F = sum_B (d sum_{n in B} sum_c sqrt(p_c) log p_c)^2        sqrt(p_c) held fixed
+
+The last squares after summing over a batch, which is what FusionBench computes; it is no Fisher information, and its
+value depends on the batch: `batch`, 32 examples. All come as sums over examples; divided by their number they are the
+mean. Gradients of single examples never lie in memory (layers.py), and the classes are not looped over for
+themselves (scores.py). Matena and Raffel 2022, arXiv:2111.09832.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from smelt.errors import NumericalError, RecipeError, unknown
+from smelt.measure.chunks import Watch, Work, check_finite, span, summed
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from smelt.evaluate.examples import Batch, Stream
+    from smelt.measure.capture import Capture, Graph
+    from smelt.pool.families.network import Network
+
+__all__ = ["BATCH", "ESTIMATORS", "fisher"]
+
+ESTIMATORS = ("exact", "sampled", "empirical", "batched_sqrt")
+BATCH = 32
+"""Examples whose gradients `batched_sqrt` adds up before it squares."""
+
+_CHUNK = 16
+_MEMORY = 288 << 20
+_GROUP = 12
+"""Directions whose gradients are kept at once."""
+
+
+def fisher(
+    network: Network,
+    stream: Stream,
+    *,
+    estimator: str = "exact",
+    examples: int | None = None,
+    first: int = 0,
+    seed: int = 0,
+    tolerance: float = 1e-6,
+    batch: int = BATCH,
+    chunk: int = _CHUNK,
+    threads: int | None = None,
+    watch: Watch | None = None,
+    label: str = "the model",
+) -> dict[str, Tensor]:
+    """The float64 sums over `examples` of a stream (None: all) from `first` on, under the network's keys.
+
+    `tolerance` is the share of the exact Fisher's trace, over the scores, that may be left out; `seed` is for
+    `sampled`; `label` names the model in messages.
+    """
+    if estimator not in ESTIMATORS:
+        raise RecipeError(unknown("estimator of the Fisher information", estimator, ESTIMATORS))
+    places = span(stream, first, examples)
+
+    def prepare(own: Network) -> Work:
+        if estimator == "batched_sqrt":
+            return _batched(own, stream)
+        return _per_example(own, stream, _directions(estimator, stream, seed, tolerance))
+
+    def checked(own: Network) -> Work:
+        work = prepare(own)
+
+        def with_check(part: range) -> dict[str, Tensor]:
+            try:
+                sums = work(part)
+            except _NoScores:
+                raise NumericalError(
+                    f"{label} gives NaN or infinite scores on {stream.name}; its weights are not sound"
+                ) from None
+            check_finite(sums, "the squared gradient", label, stream.name)
+            return sums
+
+        return with_check
+
+    with _seen_into(estimator):
+        size = batch if estimator == "batched_sqrt" else chunk
+        sums = summed(network, places, checked, chunk=size, threads=threads, watch=watch)
+    if not any(bool(tensor.any()) for tensor in sums.values()):
+        raise NumericalError(
+            f"the scores of {label} on {stream.name} depend on none of its merged weights, or every one of them is "
+            "certain; there is no Fisher information to weigh models by"
+        )
+    return sums
+
+
+class _NoScores(Exception):
+    """Scores that are not finite."""
+
+
+def _directions(estimator: str, stream: Stream, seed: int, tolerance: float) -> Callable[[Batch, Graph, range], Tensor]:
+    from smelt.measure import scores
+
+    def exact(batch: Batch, graph: Graph, places: range) -> Tensor:
+        return scores.exact_directions(graph.logits, batch.head, tolerance=tolerance)
+
+    def sampled(batch: Batch, graph: Graph, places: range) -> Tensor:
+        return scores.label_directions(graph.logits, scores.drawn_labels(graph.logits, places, seed, stream.name))
+
+    def empirical(batch: Batch, graph: Graph, places: range) -> Tensor:
+        return scores.label_directions(graph.logits, batch.labels)
+
+    return {"exact": exact, "sampled": sampled, "empirical": empirical}[estimator]
+
+
+def _per_example(network: Network, stream: Stream, directions: Callable[[Batch, Graph, range], Tensor]) -> Work:
+    from smelt.measure.capture import Capture
+
+    capture = Capture(network)
+
+    def work(places: range) -> dict[str, Tensor]:
+        totals: dict[str, Tensor] = {}
+        size = _fitting(capture, stream.batch(places[:1]), len(places))
+        for start in range(0, len(places), size):
+            some = places[start : start + size]
+            batch = stream.batch(some)
+            graph = capture.run(batch)
+            if not bool(graph.logits.isfinite().all()):
+                raise _NoScores
+            for key, tensor in _squares(capture, graph, directions(batch, graph, some)).items():
+                totals[key] = totals[key].add_(tensor) if key in totals else tensor
+        return {key: totals[key] for key in network.keys}
+
+    return work
+
+
+def _squares(capture: Capture, graph: Graph, directions: Tensor) -> dict[str, Tensor]:
+    """The squared gradients along all directions, summed over them and the examples."""
+    from smelt.measure.layers import delta_rows, squares_of
+
+    names = [call.name for call in graph.calls]
+    inputs = {name: [call.inputs for call in graph.calls if call.name == name] for name in names}
+    rank = len(directions)
+    sums = {
+        name: squares_of(name, capture.modules[name], given, rank, capture.scratch) for name, given in inputs.items()
+    }
+    totals = {key: tensor.new_zeros(tensor.shape[1:]) for key, tensor in graph.loose.items()}
+    waiting: dict[str, list[Tensor]] = {name: [] for name in sums}
+    group = math.ceil(rank / math.ceil(rank / _GROUP))
+    for number, direction in enumerate(directions, 1):
+        deltas, loose = graph.gradients(direction, last=number == rank)
+        for name in sums:
+            rows = [
+                delta_rows(capture.modules[name], call.zeros if delta is None else delta).detach()
+                for call, delta in zip(graph.calls, deltas, strict=True)
+                if call.name == name
+            ]
+            waiting[name].append(_join(rows))
+        for key, gradient in loose.items():
+            if gradient is not None:
+                totals[key].add_(gradient.square().sum(dim=0))
+        if number % group == 0 or number == rank:
+            for name, some in waiting.items():
+                sums[name].add(some)
+                some.clear()
+    for name, growing in sums.items():
+        totals |= {f"{name}.{own}".removeprefix("."): tensor for own, tensor in growing.result().items()}
+    return totals
+
+
+def _join(rows: list[Tensor]) -> Tensor:
+    import torch
+
+    return rows[0] if len(rows) == 1 else torch.cat(rows, dim=1)
+
+
+def _fitting(capture: Capture, one: Batch, count: int) -> int:
+    """How many of `count` examples to have in hand at once, in runs of about the same length."""
+    runs = math.ceil(count / max(1, _MEMORY // capture.bytes_each(one)))
+    return math.ceil(count / runs)
+
+
+def _batched(network: Network, stream: Stream) -> Work:
+    import torch
+
+    own = {key: tensor.requires_grad_() for key, tensor in network.weights().items()}
+
+    def work(places: range) -> dict[str, Tensor]:
+        batch = stream.batch(places)
+        with torch.enable_grad():
+            logits = network.logits(own, batch.inputs, batch.head)
+            if not bool(logits.isfinite().all()):
+                raise _NoScores
+            chances = logits.detach().softmax(dim=-1).sqrt()
+            total = (chances * logits.log_softmax(dim=-1)).sum()
+            found = torch.autograd.grad(total, list(own.values()), allow_unused=True)
+        return {
+            key: torch.zeros_like(tensor.detach()) if gradient is None else gradient.square()
+            for (key, tensor), gradient in zip(own.items(), found, strict=True)
+        }
+
+    return work
+
+
+@contextlib.contextmanager
+def _seen_into(estimator: str) -> Iterator[None]:
+    from smelt.measure.capture import per_example
+
+    with contextlib.nullcontext() if estimator == "batched_sqrt" else per_example():
+        yield

@@ -1,0 +1,129 @@
+"""What the linear layers of a network are given, in the order of the forward pass.
+
+Layers that are given one and the same tensor (queries, keys and values; gate and up) form a group: what is measured
+of their inputs is measured once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from smelt.errors import RecipeError
+
+if TYPE_CHECKING:
+    from smelt.evaluate.examples import Batch
+    from smelt.pool.families.network import Network
+
+__all__ = ["Group", "Inputs", "calls_seen", "groups_of", "linear_layers"]
+
+
+class _Enough(Exception):
+    """Everything that was asked for has been seen."""
+
+
+class Inputs:
+    """A network with hooks on some linear layers. It must be its owner's alone: two threads need two copies."""
+
+    def __init__(self, network: Network, keys: Sequence[str]):
+        self._network = network
+        self._take: Callable[[str, Tensor], None] | None = None
+        layers = linear_layers(network)
+        for key in keys:
+            layers[key].register_forward_pre_hook(self._hook(key), with_kwargs=True)
+
+    def run(
+        self,
+        batch: Batch,
+        take: Callable[[str, Tensor], None],
+        *,
+        weights: Mapping[str, Tensor] | None = None,
+        calls: int | None = None,
+    ) -> None:
+        """`take(key, inputs)` at every use of a layer, the inputs as rows; the forward pass ends after `calls`."""
+        seen = 0
+
+        def counted(key: str, inputs: Tensor) -> None:
+            nonlocal seen
+            take(key, inputs)
+            seen += 1
+            if seen == calls:
+                raise _Enough
+
+        self._take = counted
+        try:
+            with torch.inference_mode(), contextlib.suppress(_Enough):
+                self._network.logits(weights or {}, batch.inputs, batch.head)
+        finally:
+            self._take = None
+
+    def _hook(self, key: str) -> Callable[..., None]:
+        def see(module: nn.Module, given: Any, words: Any) -> None:
+            if self._take is not None:
+                self._take(key, given[0] if given else words["input"])
+
+        return see
+
+
+def linear_layers(network: Network) -> dict[str, nn.Module]:
+    """The linear layers whose weights are merged, by the weight's key."""
+    wanted = set(network.keys)
+    return {
+        key: module
+        for name, module in network.module.named_modules()
+        if isinstance(module, nn.Linear) and (key := f"{name}.weight".removeprefix(".")) in wanted
+    }
+
+
+@dataclass(frozen=True)
+class Group:
+    """Layers with one input; the first stands for all."""
+
+    keys: tuple[str, ...]
+    calls: int
+    """How often a forward pass calls each of them."""
+
+    @property
+    def leader(self) -> str:
+        return self.keys[0]
+
+    def among(self, keys: Collection[str]) -> Group | None:
+        """The group without all other layers; nothing if none is left."""
+        left = tuple(key for key in self.keys if key in keys)
+        return Group(left, self.calls) if left else None
+
+
+def groups_of(network: Network, batch: Batch) -> list[Group]:
+    """The layers by common input, in the order in which they are first called. One that is never called is in none.
+
+    `network` is left with hooks on it: give a copy.
+    """
+    calls: list[tuple[str, Tensor]] = []
+    Inputs(network, list(linear_layers(network))).run(batch, lambda key, inputs: calls.append((key, inputs)))
+    given: dict[str, tuple[int, ...]] = {}
+    for key, inputs in calls:  # all inputs are still held, so that an id means one tensor
+        given[key] = (*given.get(key, ()), id(inputs))
+    groups: dict[tuple[int, ...], list[str]] = {}
+    for key, tensors in given.items():
+        groups.setdefault(tensors, []).append(key)
+    if not groups:
+        raise RecipeError(
+            f"{type(network.module).__name__}: calls no linear layer whose weight is merged, so it has no Gram matrices"
+        )
+    return [Group(tuple(keys), len(tensors)) for tensors, keys in groups.items()]
+
+
+@contextlib.contextmanager
+def calls_seen() -> Iterator[None]:
+    """Let no fused attention of torch pass the layers' hooks by."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)

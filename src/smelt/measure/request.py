@@ -1,0 +1,47 @@
+"""What both calls are given, checked: one task, a model's files, a format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from smelt.errors import RecipeError, unknown
+
+if TYPE_CHECKING:
+    from smelt.evaluate.task import Task
+
+__all__ = ["model_files", "one_task", "stored_dtype"]
+
+
+def one_task(task: str | Path | Task) -> Task:
+    """The one task that is meant."""
+    from smelt.evaluate.find import find_tasks
+
+    found = find_tasks(task)
+    if len(found) != 1:
+        raise RecipeError(
+            f"statistics are measured on one task at a time, got {len(found)}: {', '.join(one.name for one in found)}"
+        )
+    return found[0]
+
+
+def model_files(model: Any, allow_pickle: bool) -> dict[str, str]:
+    """SHA-256 of the files behind a reference, remembered between runs; nothing for a model in memory."""
+    if not isinstance(model, str | Path):
+        return {}
+    from smelt.engine.delta import base_hashes
+    from smelt.pool.refs import open_ref
+
+    source = open_ref(str(model), allow_pickle=allow_pickle)
+    try:
+        return base_hashes(source)
+    finally:
+        source.close()
+
+
+def stored_dtype(dtype: str) -> Literal["F64", "F32"]:
+    """The header's code for the numbers on disk."""
+    codes: dict[str, Literal["F64", "F32"]] = {"float64": "F64", "float32": "F32"}
+    if dtype not in codes:
+        raise RecipeError(unknown("format of stored sums", dtype, codes))
+    return codes[dtype]

@@ -1,0 +1,268 @@
+"""From a recipe that needs data to one that does not: the data is looked at, and what was found is written down.
+
+    fisher, regmean            statistics of every model on its own task            -> the same recipe with `statistics`
+    regmean_pp                 the same, layer after layer through the merged model -> regmean with `statistics`
+    adamerging, adarank, ...   coefficients, masks or weights are learned           -> an ordinary recipe
+    wemoe                      routers are learned                                  -> a mixed model in a folder
+
+Everything found is kept under a hash of what it follows from, so that it is looked for once. Models and data are
+paired by name. What comes out streams through the engine like any other recipe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smelt.errors import RecipeError, unknown
+from smelt.evaluate.row import DataBudget, Way
+from smelt.recipe.schema import DataUse, Recipe
+
+if TYPE_CHECKING:
+    from smelt.learn.coefficients import Coefficients
+    from smelt.recipe.schema import StageCall
+
+__all__ = ["Prepared", "check_recipe", "needs_data", "prepare", "tasks_of", "way_of"]
+
+EXAMPLES = 256
+"""Of each task, for a statistic whose recipe does not say."""
+PLUS = "regmean_pp"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is left to do: merge by `recipe`, or nothing, since `model` is made already."""
+
+    recipe: Recipe | None
+    model: str = ""
+    way: Way = "merge"
+    budget: DataBudget = field(default_factory=DataBudget)
+    seconds: float = 0.0
+    """What looking at the data took when it was done."""
+    device: str = "cpu"
+    peak_bytes: int = 0
+    heat: dict[str, Any] | None = None
+    """A picture of what was learned, as data."""
+
+
+def way_of(calls: Sequence[StageCall]) -> Way:
+    """Whether stages merge models into one of their size, or mix them into a larger one."""
+    from smelt.mix import mixers
+
+    return "mix" if any(call.name in mixers for call in calls) else "merge"
+
+
+def needs_data(recipe: Recipe) -> bool:
+    """Whether a recipe can only be merged after data was looked at."""
+    return _finder(recipe) is not None
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """That every stage exists and takes its parameters, and that every model has its data; nothing is computed."""
+    from smelt.learn import check_learner
+    from smelt.mix import check_mixer
+    from smelt.recipe.pipeline import bind
+
+    finder = _finder(recipe)
+    if finder == "mix":
+        check_mixer(recipe)
+    elif finder == "learn":
+        check_learner(recipe)
+    else:
+        bind(_without_plus(recipe).merge, list(recipe.pool.models))
+    if finder is not None:
+        tasks_of(recipe)
+
+
+def tasks_of(recipe: Recipe) -> dict[str, str]:
+    """The task of each model, by name: as `data.tasks` says, else the task that is named like the model."""
+    from smelt.evaluate.find import find_tasks, task_folders
+
+    said = recipe.data.tasks if recipe.data else {}
+    strange = [name for name in said if name not in recipe.pool.models]
+    if strange:
+        raise RecipeError(f"data.tasks: {unknown('model', strange[0], recipe.pool.models)}")
+    known = task_folders()
+    without = [name for name in recipe.pool.models if name not in said and name not in known]
+    if without:
+        raise RecipeError(
+            f"no data for {', '.join(map(repr, without))}: there is no task of that name; "
+            f"say which it is with `data: {{tasks: {{{without[0]}: TASK}}}}`"
+        )
+    pairs = {name: said.get(name, name) for name in recipe.pool.models}
+    find_tasks(list(dict.fromkeys(pairs.values())))
+    return pairs
+
+
+def prepare(
+    recipe: Recipe,
+    *,
+    relative_to: Path | None = None,
+    device: str = "cpu",
+    threads: int | None = None,
+    quiet: bool = True,
+    learned: Path | None = None,
+    save: Path | None = None,
+    out: Path | None = None,
+    force: bool = False,
+) -> Prepared:
+    """Look at the data that a recipe needs; one that needs none comes back as it is.
+
+    `learned` is a file with what was learned before (coefficients, routers), which takes the place of learning; `save`
+    is a file for what is learned. A mixture goes to the folder `out`, or to the cache. Relative references are those of
+    the folder `relative_to`.
+    """
+    finder = _finder(recipe)
+    recipe = _absolute(recipe, relative_to)
+    how: dict[str, Any] = {"device": device, "threads": threads, "quiet": quiet}
+    if finder is None:
+        return Prepared(recipe)
+    check_recipe(recipe)
+    if finder == "mix":
+        return _mixed(recipe, {**how, "out": out, "force": force}, learned, save)
+    if finder == "learn":
+        return _with_coefficients(recipe, learned) if learned else _learned(recipe, how, save)
+    if learned or save:
+        raise RecipeError("only what is learned can be loaded or saved; statistics have `smelt measure` and a folder")
+    return _measured(recipe, finder, how)
+
+
+def _finder(recipe: Recipe) -> str | None:
+    """Who looks at the data: `mix`, `learn`, the kind of a statistic, or nobody."""
+    from smelt.learn import learners
+    from smelt.merge import stages
+    from smelt.mix import mixers
+
+    names = [call.name for call in recipe.merge]
+    if any(name in mixers for name in names):
+        return "mix"
+    if recipe.statistics:
+        return None
+    if any(name in learners for name in names):
+        return "learn"
+    if PLUS in names:
+        return PLUS
+    return next((stages[name].statistics for name in names if name in stages and stages[name].statistics), None)
+
+
+def _mixed(recipe: Recipe, how: dict[str, Any], learned: Path | None, save: Path | None) -> Prepared:
+    from smelt.mix.call import mix
+    from smelt.mix.checkpoint import save_routers
+
+    made = mix(recipe, routers=learned, **how)
+    if save is not None:
+        save_routers(made.load().routers, save)
+    return Prepared(
+        None,
+        str(made.folder),
+        way="mix",
+        budget=made.budget,
+        seconds=made.seconds,
+        device=how["device"],
+        heat=_routing(made.routing) if made.routing else None,
+    )
+
+
+def _learned(recipe: Recipe, how: dict[str, Any], save: Path | None) -> Prepared:
+    from smelt.learn import save_coefficients
+    from smelt.learn.call import learn
+
+    found = learn(recipe, **how)
+    if save is not None:
+        if found.coefficients is None:
+            raise RecipeError(f"{recipe.merge[0].name} learns no coefficients that could be saved in {save}")
+        save_coefficients(save, found.coefficients)
+    return Prepared(
+        found.recipe,
+        budget=found.budget,
+        seconds=found.seconds,
+        device=found.device,
+        peak_bytes=found.peak_bytes,
+        heat=_layers(found.coefficients) if found.coefficients else None,
+    )
+
+
+def _with_coefficients(recipe: Recipe, path: Path) -> Prepared:
+    from smelt.evaluate.classify import load_classifier
+    from smelt.learn import load_coefficients
+    from smelt.learn.levels import learned_keys
+    from smelt.pool.families.network import network_of
+    from smelt.pool.modelpool import opened
+
+    with opened(recipe.pool, allow_pickle=recipe.allow_pickle) as pool:
+        assert pool.base is not None
+        network = network_of(load_classifier(recipe.pool.base, allow_pickle=recipe.allow_pickle))
+        keys = learned_keys(network, pool.base, recipe)
+        found = load_coefficients(path, models=list(recipe.pool.models), keys=keys)
+        merge = found.merge(pool.base.tensors)
+    return Prepared(Recipe.parse({**recipe.dump(), "merge": merge, "data": None}), heat=_layers(found))
+
+
+def _layers(coefficients: Coefficients) -> dict[str, Any]:
+    """Learned coefficients as the heat map of layers and models that the report draws."""
+    from smelt.learn.heat import heat_rows
+
+    found = heat_rows(coefficients)
+    models = found["models"]
+    return {
+        "title": "Learned coefficients",
+        "rows": found["layers"],
+        "columns": list(models),
+        "matrix": [[models[name][number] for name in models] for number in range(len(found["layers"]))],
+        "note": "how much of each model's change is added, layer by layer (the mean over a layer's tensors)",
+        "signed": True,
+    }
+
+
+def _routing(found: dict[str, Any]) -> dict[str, Any]:
+    """Gates as the heat map of tasks and experts that the report draws."""
+    return {
+        "title": "Routing",
+        **{word: found[word] for word in ("rows", "columns", "matrix")},
+        "note": "the mean gate that a task's pictures give to each expert, over all routers",
+        "signed": True,
+    }
+
+
+def _measured(recipe: Recipe, kind: str, how: dict[str, Any]) -> Prepared:
+    """Every model's statistic on its own task."""
+    from smelt.measure.call import measure, measure_merged
+
+    use, tasks = recipe.data or DataUse(), tasks_of(recipe)
+    words: dict[str, Any] = {"split": use.split or "train", "examples": use.examples or EXAMPLES}
+    words |= {"dtype": "float32", "text_from": recipe.pool.base, "allow_pickle": recipe.allow_pickle, **how}
+    if kind == PLUS:
+        own = dict(recipe.merge[0].parameters)
+        found = measure_merged(recipe.pool, tasks, include=recipe.include, skip=recipe.skip, **own, **words)
+    else:
+        words |= {"estimator": use.estimator} if use.estimator else {}
+        words |= {"batch": use.batch} if use.batch else {}
+        found = {name: measure(ref, kind, tasks[name], **words) for name, ref in recipe.pool.models.items()}
+    places = {name: str(one.folder) for name, one in found.items()}
+    plain = _without_plus(recipe).model_copy(update={"statistics": places, "data": None})
+    budget = DataBudget(
+        split=words["split"],
+        images=sum(one.note.examples for one in found.values()),
+        labels=sum(use.labels for one in found.values() for use in one.note.data),
+    )
+    return Prepared(plain, budget=budget, seconds=sum(one.seconds for one in found.values()), device=how["device"])
+
+
+def _without_plus(recipe: Recipe) -> Recipe:
+    """RegMean++ is RegMean, measured in another way."""
+    calls = [call.model_copy(update={"name": "regmean"}) if call.name == PLUS else call for call in recipe.merge]
+    return recipe.model_copy(update={"merge": calls})
+
+
+def _absolute(recipe: Recipe, relative_to: Path | None) -> Recipe:
+    """References that still hold when the recipe has left its folder."""
+    if relative_to is None:
+        return recipe
+    from smelt.pool.refs import absolute_ref
+
+    pool = recipe.pool
+    models = {name: absolute_ref(ref, relative_to) for name, ref in pool.models.items()}
+    base = absolute_ref(pool.base, relative_to) if pool.base else None
+    return recipe.model_copy(update={"pool": pool.model_copy(update={"base": base, "models": models})})

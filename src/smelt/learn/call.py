@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import shutil
 import sys
 import time
@@ -274,10 +273,14 @@ def _write(path: Path, content: Any) -> None:
 
 
 def _peak(device: str) -> int:
-    """The most memory that the process has had so far, or the device."""
+    """The most memory that the process has had so far, or the device; 0 where the system does not say."""
     if device.startswith("cuda"):
         import torch
 
         return int(torch.cuda.max_memory_allocated(device))
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

@@ -59,7 +59,10 @@ def summed(
     threads: int | None = None,
     watch: Watch | None = None,
 ) -> dict[str, Tensor]:
-    """The float64 sums of all chunks. `prepare` makes the work of one thread, on a copy of the network for itself."""
+    """The float64 sums of all chunks, in main memory.
+
+    `prepare` makes the work of one thread, on a copy of the network for itself.
+    """
     import torch
 
     if chunk < 1:
@@ -77,9 +80,9 @@ def summed(
         for count, sums in ahead(pool, work, _parts(places, chunk), threads):
             for key, tensor in sums.items():
                 if key in totals:
-                    totals[key].add_(tensor)
+                    totals[key].add_(tensor.cpu())
                 else:
-                    totals[key] = tensor.to(torch.float64)
+                    totals[key] = tensor.cpu().to(torch.float64)
             if watch is not None:
                 watch.advance(count)
     return totals

@@ -34,8 +34,9 @@ ESTIMATORS = ("exact", "sampled", "empirical", "batched_sqrt")
 BATCH = 32
 """Examples whose gradients `batched_sqrt` adds up before it squares."""
 
-_CHUNK = 16
-_MEMORY = 288 << 20
+_CHUNK, _CHUNK_ELSEWHERE = 16, 128
+"""Examples at once, on a CPU and on what needs more work to be busy."""
+_MEMORY, _MEMORY_ELSEWHERE = 288 << 20, 8 << 30
 _GROUP = 12
 """Directions whose gradients are kept at once."""
 
@@ -50,7 +51,7 @@ def fisher(
     seed: int = 0,
     tolerance: float = 1e-6,
     batch: int = BATCH,
-    chunk: int = _CHUNK,
+    chunk: int | None = None,
     threads: int | None = None,
     watch: Watch | None = None,
     label: str = "the model",
@@ -85,6 +86,7 @@ def fisher(
         return with_check
 
     with _seen_into(estimator):
+        chunk = chunk or (_CHUNK if network.device == "cpu" else _CHUNK_ELSEWHERE)
         size = batch if estimator == "batched_sqrt" else chunk
         sums = summed(network, places, checked, chunk=size, threads=threads, watch=watch)
     if not any(bool(tensor.any()) for tensor in sums.values()):
@@ -177,7 +179,8 @@ def _join(rows: list[Tensor]) -> Tensor:
 
 def _fitting(capture: Capture, one: Batch, count: int) -> int:
     """How many of `count` examples to have in hand at once, in runs of about the same length."""
-    runs = math.ceil(count / max(1, _MEMORY // capture.bytes_each(one)))
+    memory = _MEMORY if one.labels.device.type == "cpu" else _MEMORY_ELSEWHERE
+    runs = math.ceil(count / max(1, memory // capture.bytes_each(one)))
     return math.ceil(count / runs)
 
 

@@ -72,10 +72,10 @@ def gram_merged(
         raise RecipeError(unknown("step of RegMean++", step, STEPS))
     _check(networks, streams)
     places = {name: span(stream, 0, examples) for name, stream in streams.items()}
-    own = {name: network.weights() for name, network in networks.items()}
+    own = {name: {k: t.cpu() for k, t in network.weights().items()} for name, network in networks.items()}
     merged = {key: _mean([weights[key] for weights in own.values()]) for key in next(iter(own.values()))}
     free = [key for key in merged if key not in (fixed or {})]
-    merged |= fixed or {}
+    merged |= {key: tensor.cpu() for key, tensor in (fixed or {}).items()}
     grams: dict[str, dict[str, Tensor]] = {name: {} for name in networks}
     with calls_seen():
         first = next(iter(networks))
@@ -86,7 +86,7 @@ def gram_merged(
                 watch.begin(f"{step} {number} of {len(stages)}", sum(map(len, places.values())))
             for name, network in networks.items():
                 weights = {**merged, **{key: own[name][key] for key in stage.own}}
-                work = _Pass(streams[name], weights, stage.groups, name)
+                work = _Pass(streams[name], {k: t.to(network.device) for k, t in weights.items()}, stage.groups, name)
                 sums = summed(network, places[name], work.prepare, chunk=chunk, threads=threads, watch=watch)
                 for group in stage.groups:
                     grams[name] |= dict.fromkeys(group.keys, mirrored(sums[group.leader]))

@@ -31,32 +31,37 @@ def exact_directions(logits: Tensor, head: Tensor | None = None, *, tolerance: f
     """
     if logits.shape[-1] < 2:
         return torch.zeros_like(logits.detach())[None]  # the one class is certain
-    p = logits.detach().to(torch.float64).softmax(dim=-1)
+    p = _chances(logits)
     reduced = head is not None and _made_by(logits, head)
-    found = _within(p, head.to(torch.float64)) if head is not None and reduced else _all_classes(p)
+    found = _within(p, head.cpu().to(torch.float64)) if head is not None and reduced else _all_classes(p)
     sizes = found.square().sum(dim=-1)
     order = sizes.argsort(dim=1, descending=True, stable=True)
     found = found.gather(1, order[:, :, None].expand_as(found))
     levels = sizes.gather(1, order).sum(dim=0)
     rest = levels.flip(0).cumsum(0).flip(0)
     rank = max(1, int((rest > tolerance * rest[0]).sum()))
-    return found[:, :rank].transpose(0, 1).to(logits.dtype).contiguous()
+    return found[:, :rank].transpose(0, 1).contiguous().to(logits.detach())
 
 
 def label_directions(logits: Tensor, labels: Tensor) -> Tensor:
     """The one v of a given label: e_label - p, the gradient of its log-probability."""
-    p = logits.detach().to(torch.float64).softmax(dim=-1)
-    wanted = torch.nn.functional.one_hot(labels, p.shape[-1])
-    return (wanted - p).to(logits.dtype)[None]
+    p = _chances(logits)
+    wanted = torch.nn.functional.one_hot(labels.cpu(), p.shape[-1])
+    return (wanted - p).to(logits.detach())[None]
 
 
 def drawn_labels(logits: Tensor, places: Iterable[int], seed: int, task: str) -> Tensor:
     """One label per example, drawn from the model's own probabilities; the draw belongs to the example's place."""
-    p = logits.detach().to(torch.float64).softmax(dim=-1)
+    p = _chances(logits)
     chance = [_uniform(f"{seed}\0{task}\0{place}") for place in places]
     levels = p.cumsum(dim=-1)
-    drawn = (levels < torch.tensor(chance, dtype=p.dtype, device=p.device)[:, None] * levels[:, -1:]).sum(dim=-1)
+    drawn = (levels < torch.tensor(chance, dtype=p.dtype)[:, None] * levels[:, -1:]).sum(dim=-1)
     return drawn.clamp(max=p.shape[-1] - 1)
+
+
+def _chances(logits: Tensor) -> Tensor:
+    """In float64 and main memory: not every device has float64, and these are few numbers."""
+    return logits.detach().cpu().to(torch.float64).softmax(dim=-1)
 
 
 def _all_classes(p: Tensor) -> Tensor:
@@ -66,7 +71,7 @@ def _all_classes(p: Tensor) -> Tensor:
     top = p.argmax(dim=-1, keepdim=True)
     peak = roots.gather(1, top)
     away = p.scatter_add(1, top, peak) / (1 + peak)
-    eye = torch.eye(classes, dtype=p.dtype, device=p.device)
+    eye = torch.eye(classes, dtype=p.dtype)
     vectors = roots[:, :, None] * (eye - away[:, None, :])
     others = torch.ones_like(p, dtype=torch.bool).scatter_(1, top, value=False)
     return vectors[others].view(count, classes - 1, classes)
@@ -87,7 +92,10 @@ def _made_by(logits: Tensor, head: Tensor) -> bool:
     classes, features = head.shape
     if classes != logits.shape[-1] or classes - 1 <= features:
         return False
-    scores, basis = logits.detach().to(torch.float64), torch.linalg.qr(head.to(torch.float64)).Q
+    scores, basis = (
+        logits.detach().cpu().to(torch.float64),
+        torch.linalg.qr(head.cpu().to(torch.float64)).Q,
+    )
     outside = scores - scores @ basis @ basis.mT
     return bool(outside.norm() <= _IN_SPAN * scores.norm())
 

@@ -88,7 +88,7 @@ def mixed_network(
     dtype = getattr(torch, settings.delta_dtype)
     deltas = {key: routed_changes(base[key], sources, key, density=settings.density, dtype=dtype) for key in apart}
     for key in merged:
-        plain = task_arithmetic(base[key], sources, key, settings.scale)
+        plain = base[key] if key in deltas else task_arithmetic(base[key], sources, key, settings.scale)
         state[key].copy_(plain.to((formats or {}).get(key, torch.float32)))
     routers = {
         name: Router.begin(width_of(mlp), len(sources), scale=settings.scale, seed=seed, place=name, top=settings.top)

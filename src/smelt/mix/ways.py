@@ -18,7 +18,8 @@ mixers: dict[str, Stage] = {"wemoe": Stage("wemoe", "method", WeMoE, paper="2402
 ROUTED = {"clip": "vision_model.encoder.layers.*.mlp"}
 """The MLP of a block, by family: what is routed where the recipe does not say."""
 
-_WORDS = frozenset({"pool", "merge", "data", "dtype", "seed", "include", "skip", "shard_size", "allow_pickle"})
+_WORDS = frozenset("pool merge data dtype seed include skip missing config shard_size allow_pickle".split())
+"""`missing` and `config` say what a mixture does anyway: what experts lack, and its config, are the base's."""
 
 
 def check_mixer(recipe: Recipe) -> None:

@@ -131,3 +131,20 @@ def test_in_worker_processes_the_rows_are_the_same(made: Any, tmp_path: Path) ->
     assert sorted(row.model_dump_json(exclude=drop) for row in rows_of(alone)) == sorted(
         row.model_dump_json(exclude=drop) for row in rows_of(apart)
     )
+
+
+def test_an_entry_that_fails_costs_its_own_line_and_not_the_run(own: Any, merges: Any, tmp_path: Path) -> None:
+    bad = {"adamerging": {"steps": 1, "batch": 1000}}
+    entries = {
+        "bad": {"label": "Bad", "merge": bad, "data": {"split": "nowhere"}},
+        "average": {"label": "Average", "merge": "average"},
+    }
+    lines: list[str] = []
+    suite = own(entries=entries, paths=[], scales=[])
+    with pytest.raises(smelt.SmeltError, match="nowhere"):
+        smelt.bench(suite, out=tmp_path / "out", tell=lines.append)
+    assert any("Bad: FAILED" in line for line in lines)
+    assert (tmp_path / "out" / "report.html").exists()
+    assert [line for line in lines if "Average" in line]
+    with pytest.raises(smelt.SmeltError, match="nowhere"):
+        smelt.bench(suite, out=tmp_path / "out")

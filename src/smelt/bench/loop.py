@@ -51,6 +51,7 @@ def bench(
     try:
         run.everything()
         report = run.finish()
+        run.complain()
     finally:
         run.folder.close()
     computed = sum(isinstance(row, Row) for row in run.folder.rows[before:])
@@ -87,6 +88,7 @@ class _Run:
         }
         self.folder = Folder(out, words, force=force)
         self.steps = Steps(suite, entries, list(chosen.values()), options, self.folder)
+        self.failures: dict[str, SmeltError] = {}
         self.done = 0
         self.total = self._count()
 
@@ -103,6 +105,14 @@ class _Run:
         pickles = self.suite.allow_pickle
         write_analyses(self.suite.pool, self.folder.path, self.suite.include or None, allow_pickle=pickles)
         return report(self.folder.path)
+
+    def complain(self) -> None:
+        """Raise what went wrong, after everything else is done and on disk."""
+        if len(self.failures) == 1:
+            raise next(iter(self.failures.values()))
+        if self.failures:
+            lines = [f"{label}: {error}" for label, error in self.failures.items()]
+            raise SmeltError(f"{len(lines)} steps failed; the others are done:" + "".join(f"\n  - {o}" for o in lines))
 
     def _count(self) -> int:
         entries = len(self.steps.entries) * len(self.steps.parts)
@@ -121,7 +131,8 @@ class _Run:
         executor, workers = self.options.executor, self.options.workers
         for done in run_jobs(jobs, executor=executor, workers=workers):
             if done.error is not None:
-                raise done.error
+                self._failed(waiting[done.job.key], done.error)
+                continue
             self.folder.add([self._row(one) for one in done.result if not self._there(one)])
             self._told(waiting[done.job.key], done.seconds)
 
@@ -137,6 +148,12 @@ class _Run:
         if row["variant"] != "path":
             return False
         return self.folder.has(row["entry"], "path", row["task"], None, **row["setting"])
+
+    def _failed(self, step: Step, error: SmeltError) -> None:
+        """What went wrong costs its own line; the others go on."""
+        self.done += 1
+        self.failures[step.label] = error
+        self.options.tell(f"[{self.done:2}/{self.total}] {step.label}: FAILED, {str(error).splitlines()[0]}")
 
     def _told(self, step: Step, spent: float | None) -> None:
         self.done += 1

@@ -84,7 +84,8 @@ class Steps:
     def tuned(self) -> Iterator[Step]:
         """The best scale of each curve."""
         for name, entry in self.tunable.items() if self.options.tune else ():
-            yield self._tuned(name, entry)
+            if any(self._curve_rows(name, self.suite.recipe(entry))):  # else its curve failed
+                yield self._tuned(name, entry)
 
     @property
     def tunable(self) -> dict[str, Entry]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from smelt.pool.families.first_token import first_token_only
 from smelt.pool.families.network import sharing_copy
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class ClipNetwork:
         self._clip = clip
         self.module: nn.Module = clip.model
         self._tower: nn.Module = clip.model.vision_model
+        self._quick: nn.Module | None = None
         self.keys = tuple(name for name, _ in clip.model.named_parameters() if name.startswith(_VISION))
         self.device = clip.device
 
@@ -33,15 +35,20 @@ class ClipNetwork:
         return {key: own[key].detach().float() for key in self.keys}
 
     def logits(self, weights: Mapping[str, Tensor], inputs: Any, head: Tensor | None) -> Tensor:
-        return self.score(self.embed(weights, inputs), head)
+        return self.score(self._features(self._tower, weights, inputs), head)
 
     def embed(self, weights: Mapping[str, Tensor], inputs: Any) -> Tensor:
-        """Normalised picture features in fp32."""
+        """Normalised picture features in fp32. The last block computes only what they are made from."""
+        if self._quick is None:
+            self._quick = first_token_only(sharing_copy(self._tower))
+        return self._features(self._quick, weights, inputs)
+
+    def _features(self, tower: nn.Module, weights: Mapping[str, Tensor], inputs: Any) -> Tensor:
         import torch
         from torch.func import functional_call
 
         given = {key.removeprefix(_VISION): tensor for key, tensor in weights.items()}
-        pooled = functional_call(self._tower, given, (inputs,)).pooler_output
+        pooled = functional_call(tower, given, (inputs,)).pooler_output
         return torch.nn.functional.normalize(self._clip.model.visual_projection(pooled.float()), dim=-1)
 
     def score(self, features: Tensor, head: Tensor | None) -> Tensor:

@@ -16,15 +16,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import RecipeError, unknown
+from smelt.errors import RecipeError
+from smelt.evaluate.pairs import tasks_for
 from smelt.evaluate.row import DataBudget, Way
 from smelt.recipe.schema import DataUse, Recipe
 
 if TYPE_CHECKING:
     from smelt.learn.coefficients import Coefficients
+    from smelt.merge import Stage
     from smelt.recipe.schema import StageCall
 
-__all__ = ["Prepared", "check_recipe", "needs_data", "prepare", "tasks_of", "way_of"]
+__all__ = ["Prepared", "check_recipe", "needs_data", "prepare", "stages_with_data", "way_of"]
 
 EXAMPLES = 256
 """Of each task, for a statistic whose recipe does not say."""
@@ -54,6 +56,15 @@ def way_of(calls: Sequence[StageCall]) -> Way:
     return "mix" if any(call.name in mixers for call in calls) else "merge"
 
 
+def stages_with_data() -> dict[str, Stage]:
+    """Everything beyond the merge stages that a recipe may name under `merge`, with its parameters."""
+    from smelt.learn import learners
+    from smelt.merge import stages
+    from smelt.mix import mixers
+
+    return {**{name: one.stage for name, one in learners.items()}, **mixers, PLUS: stages["regmean"]}
+
+
 def needs_data(recipe: Recipe) -> bool:
     """Whether a recipe can only be merged after data was looked at."""
     return _finder(recipe) is not None
@@ -73,27 +84,7 @@ def check_recipe(recipe: Recipe) -> None:
     else:
         bind(_without_plus(recipe).merge, list(recipe.pool.models))
     if finder is not None:
-        tasks_of(recipe)
-
-
-def tasks_of(recipe: Recipe) -> dict[str, str]:
-    """The task of each model, by name: as `data.tasks` says, else the task that is named like the model."""
-    from smelt.evaluate.find import find_tasks, task_folders
-
-    said = recipe.data.tasks if recipe.data else {}
-    strange = [name for name in said if name not in recipe.pool.models]
-    if strange:
-        raise RecipeError(f"data.tasks: {unknown('model', strange[0], recipe.pool.models)}")
-    known = task_folders()
-    without = [name for name in recipe.pool.models if name not in said and name not in known]
-    if without:
-        raise RecipeError(
-            f"no data for {', '.join(map(repr, without))}: there is no task of that name; "
-            f"say which it is with `data: {{tasks: {{{without[0]}: TASK}}}}`"
-        )
-    pairs = {name: said.get(name, name) for name in recipe.pool.models}
-    find_tasks(list(dict.fromkeys(pairs.values())))
-    return pairs
+        tasks_for(list(recipe.pool.models), recipe.data)
 
 
 def prepare(
@@ -230,7 +221,9 @@ def _measured(recipe: Recipe, kind: str, how: dict[str, Any]) -> Prepared:
     """Every model's statistic on its own task."""
     from smelt.measure.call import measure, measure_merged
 
-    use, tasks = recipe.data or DataUse(), tasks_of(recipe)
+    use, tasks = recipe.data or DataUse(), tasks_for(list(recipe.pool.models), recipe.data)
+    if use.corruption:
+        raise RecipeError("data.corruption: statistics are measured on pictures as they are; leave it out")
     words: dict[str, Any] = {"split": use.split or "train", "examples": use.examples or EXAMPLES}
     words |= {"dtype": "float32", "text_from": recipe.pool.base, "allow_pickle": recipe.allow_pickle, **how}
     if kind == PLUS:

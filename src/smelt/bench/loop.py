@@ -81,7 +81,6 @@ class _Run:
             "suite": f"{suite.name}@{suite.version}",
             "limit": options.limit,
             "curve_limit": options.curve_limit or suite.curve_limit,
-            "device": options.device,
             "dtype": options.dtype,
             "models": model_fingerprints(suite.pool, allow_pickle=suite.allow_pickle),
             "tasks": {name: task_fingerprint(task) for name, task in known.items()},

@@ -27,6 +27,11 @@ _TRAINER = re.compile(r"^(training_args|optimizer|scheduler|scaler|rng_state|ran
 
 def open_path(path: Path, *, allow_pickle: bool = False) -> Source:
     """The model at a path: a Hugging Face folder (sharded or not, with or without index), a pack, a weights file."""
+    if (path / "mix.json").is_file():
+        raise RecipeError(
+            f"{path}: is a mixture of several models (mix.json), not one set of weights; it can be evaluated, but not "
+            "merged, packed or measured"
+        )
     pack = path.parent if path.name == _DELTA else path
     if is_delta(pack):
         from smelt.engine.delta import open_delta

@@ -112,6 +112,7 @@ def row_of(result: Result, model: Classifier, **about: Any) -> Row:
         "command": "",
         "when": now(),
         **_recipe(getattr(model, "folder", None)),
+        **({"way": "mix", "data_budget": model.data_budget} if hasattr(model, "data_budget") else {}),
     }
     return Row(
         **{**known, **about},

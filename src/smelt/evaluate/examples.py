@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from smelt.evaluate.corruptions import Corruption
     from smelt.evaluate.pictures import Data
     from smelt.evaluate.task import Task
     from smelt.pool.families.family import Classifier
@@ -136,9 +137,11 @@ def examples_for(
     split: str,
     count: int | None = None,
     data: Data | None = None,
-    corruption: Any = None,
+    corruption: Corruption | None = None,
 ) -> Examples:
     """The examples of a task for one model: `count` of the split, always the same and in the same order, or all.
+
+    With a corruption the pictures are damaged before the model's own resize, and the budget says so.
 
     Fewer than asked for is an error, not a smaller number: a statistic of 100 examples must not pass for one of 256.
     """
@@ -148,8 +151,7 @@ def examples_for(
 
     task.check_split(split)
     data = data or Data()
-    words = {"corruption": corruption} if corruption is not None else {}
-    part = data.part(task, split, count, classifier.preprocess, **words)
+    part = data.part(task, split, count, classifier.preprocess, corruption)
     if count is not None and len(part) < count:
         raise RecipeError(
             f"{task.name}: {count} examples are asked for, but its {split} split has {len(part)}; "
@@ -160,7 +162,8 @@ def examples_for(
     labels = np.concatenate([labels for _, labels in pairs])
     order = _shuffled(len(pictures), f"{task.name}/{split}")
     head = classifier.head(task.classes, task.templates)
-    return Examples(task.name, split, pictures[order], labels[order], head, classifier.preprocess, classifier.device)
+    used = split if corruption is None else f"{split}, {corruption.name}"
+    return Examples(task.name, used, pictures[order], labels[order], head, classifier.preprocess, classifier.device)
 
 
 def _shuffled(count: int, place: str) -> NDArray[np.int64]:

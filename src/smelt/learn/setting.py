@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
+from smelt.evaluate.pairs import check_streams, streams_for, tasks_for
 from smelt.evaluate.row import DataBudget
 from smelt.learn.levels import learned_keys
-from smelt.learn.pairs import check_streams, streams_for, tasks_for
 from smelt.pool.layout import natural
 from smelt.pool.refs import local_path
 
@@ -129,10 +129,7 @@ def _ready(
         classifier = load_classifier(base, text_from=text_from, device=device, allow_pickle=recipe.allow_pickle)
         network = network_of(classifier)
         if streams is None:
-            use = recipe.data
-            split = (use.split if use else None) or chosen.split
-            count = use.examples if use else None
-            streams = streams_for(classifier, tasks, split=split, count=count, at_most=chosen.examples)
+            streams = streams_for(classifier, tasks, recipe.data, split=chosen.split, at_most=chosen.examples)
     assert pool.base is not None
     return Setting(network, pool, learned_keys(network, pool.base, recipe), streams)
 

@@ -208,26 +208,18 @@ class _Job:
     def _streams(self, given: Mapping[str, Stream] | None) -> dict[str, Stream]:
         names = list(self.recipe.pool.models)
         if given is not None:
-            wrong = [f"none for {name!r}" for name in names if name not in given]
-            wrong += [f"one for {name!r}, which is no model" for name in given if name not in names]
-            if wrong:
-                raise RecipeError(f"streams: one for each model by its name is needed; there is {', '.join(wrong)}")
-            self.tasks = {name: given[name].name for name in names}
-            return {name: given[name] for name in names}
+            from smelt.evaluate.pairs import check_streams
+
+            streams = check_streams(names, given)
+            self.tasks = {name: stream.name for name, stream in streams.items()}
+            return streams
         if not self.learns:
             return {}
-        from smelt.evaluate.examples import examples_for
-        from smelt.evaluate.find import find_task
-        from smelt.evaluate.pictures import Data
-        from smelt.prepare import tasks_of
+        from smelt.evaluate.pairs import streams_for, tasks_for
 
-        self.tasks, data, use = tasks_of(self.recipe), Data(), self.recipe.data
-        split = (use.split if use else None) or _DEFAULT_SPLIT
-        count = use.examples if use else None
-        return {
-            name: examples_for(self.classifier, find_task(task), split=split, count=count, data=data)
-            for name, task in self.tasks.items()
-        }
+        tasks = tasks_for(names, self.recipe.data)
+        self.tasks = {name: task.name for name, task in tasks.items()}
+        return streams_for(self.classifier, tasks, self.recipe.data, split=_DEFAULT_SPLIT)
 
     def _keys(self) -> list[str]:
         """The tensors that the experts may change."""

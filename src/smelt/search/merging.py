@@ -16,7 +16,10 @@ from smelt.analyse.scales import scaled_merges
 from smelt.engine import dtype as dtypes
 from smelt.engine.run import Options, merge_to_memory, planned
 from smelt.engine.source import MemorySource, Source
+from smelt.errors import RecipeError
+from smelt.merge import stages
 from smelt.pool.modelpool import ModelPool
+from smelt.prepare import needs_data, prepare
 from smelt.recipe.pipeline import bind
 from smelt.recipe.schema import Recipe
 
@@ -40,9 +43,12 @@ class Merges:
         if needed <= _MODELS:
             self.pool = _in_memory(self.pool)
         self._changes: OrderedDict[str, _Change] = OrderedDict()
+        self._statistics: dict[str, str] | None = None
 
     def at(self, recipe: Recipe) -> dict[str, Tensor]:
         """The merged model of a recipe over the same pool, as a state dict in the output's dtypes."""
+        if needs_data(recipe):
+            return self._after_looking(recipe)
         scale = _scale(recipe)
         if scale is None:
             return _state_dict(recipe, self.pool, self._relative_to)
@@ -52,6 +58,20 @@ class Merges:
         while len(self._changes) > 1 and sum(one.nbytes for one in self._changes.values()) > _CHANGES:
             self._changes.popitem(last=False)
         return change.at(scale)
+
+    def _after_looking(self, recipe: Recipe) -> dict[str, Tensor]:
+        """The same where data is looked at first; a statistic that no parameter changes is looked for once."""
+        fixed = all(call.name in stages for call in recipe.merge)
+        known = self._statistics if fixed else None
+        if known is None:
+            prepared = prepare(recipe, relative_to=self._relative_to)
+            if prepared.recipe is None:
+                raise RecipeError(f"{recipe.merge[0].name} makes a larger model, and a study merges; tune it by hand")
+            if not (fixed and prepared.recipe.statistics and prepared.recipe.merge == recipe.merge):
+                with planned(prepared.recipe) as ready:
+                    return merge_to_memory(ready, Options())
+            known = self._statistics = prepared.recipe.statistics
+        return _state_dict(recipe.model_copy(update={"statistics": known, "data": None}), self.pool, self._relative_to)
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
 from smelt.errors import RecipeError, SmeltError, nearest, unknown
-from smelt.merge import stages
+from smelt.merge import Stage, stages
 from smelt.merge.aliases import ALIASES
 from smelt.merge.method import Parameter
-from smelt.recipe.pipeline import bind
+from smelt.prepare import check_recipe, stages_with_data
 from smelt.recipe.schema import Recipe, StageCall
 from smelt.recipe.tune import Choices, Range, Spread
 
@@ -124,9 +124,7 @@ def _place(recipe: Recipe, word: str) -> tuple[int, str, str | None]:
 def _parameter(recipe: Recipe, word: str) -> Parameter:
     number, name, model = _place(recipe, word)
     call = recipe.merge[number]
-    parts = [stages[stage] for stage, _ in ALIASES.get(call.name, [(call.name, {})]) if stage in stages]
-    if not parts:
-        raise RecipeError(unknown("merge method", call.name, [*stages, *ALIASES]))
+    parts = _parts(call)
     known = {parameter.name: parameter for stage in reversed(parts) for parameter in stage.parameters.values()}
     if name not in known:
         near = nearest(name, known)
@@ -141,12 +139,20 @@ def _parameter(recipe: Recipe, word: str) -> Parameter:
     return known[name]
 
 
+def _parts(call: StageCall) -> list[Stage]:
+    """The stages behind a name, those that look at data among them."""
+    found = [stages[stage] for stage, _ in ALIASES.get(call.name, [(call.name, {})]) if stage in stages]
+    found = found or [known for name, known in stages_with_data().items() if name == call.name]
+    if not found:
+        raise RecipeError(unknown("merge method", call.name, [*stages, *ALIASES, *stages_with_data()]))
+    return found
+
+
 def _by_model(recipe: Recipe, call: StageCall, name: str) -> dict[str, Any]:
     """The values of a per-model parameter before tuning, by model."""
     value = call.parameters.get(name)
     if value is None:
-        parts = [stages[stage] for stage, _ in ALIASES.get(call.name, [(call.name, {})])]
-        value = next(stage.parameters[name].default for stage in parts if name in stage.parameters)
+        value = next(stage.parameters[name].default for stage in _parts(call) if name in stage.parameters)
     models = list(recipe.pool.models)
     if isinstance(value, Mapping) and value.keys() == set(models):
         return dict(value)
@@ -171,7 +177,7 @@ def _value_faults(recipe: Recipe, word: str, spread: Spread, whole: bool) -> lis
         values = spread.values
     for value in values if not faults else ():
         try:
-            bind(recipe_at(recipe, {word: value}).merge, list(recipe.pool.models))
+            check_recipe(recipe_at(recipe, {word: value}))
         except SmeltError as error:
             faults.append(str(error))
     return list(dict.fromkeys(faults))

@@ -1,4 +1,4 @@
-"""Models and the data they learn from, paired by name and never by position."""
+"""Models and the data that is looked at for them, paired by name and never by position."""
 
 from __future__ import annotations
 
@@ -35,20 +35,28 @@ def tasks_for(models: Sequence[str], use: DataUse | None) -> dict[str, Task]:
 
 
 def streams_for(
-    classifier: Classifier, tasks: Mapping[str, Task], *, split: str, count: int | None, at_most: int | None
+    classifier: Classifier,
+    tasks: Mapping[str, Task],
+    use: DataUse | None,
+    *,
+    split: str,
+    at_most: int | None = None,
 ) -> dict[str, Stream]:
-    """Examples of every model's task: `count` of them, else all but `at_most`."""
+    """Examples of every model's task, as `use` says; else of `split`, all of them but `at_most`."""
+    from smelt.evaluate.corruptions import Corruption
     from smelt.evaluate.examples import examples_for
     from smelt.evaluate.pictures import Data
 
     data = Data()
     found: dict[str, Stream] = {}
+    split = (use.split if use else None) or split
+    damage = Corruption.parse(use.corruption) if use and use.corruption else None
     for model, task in tasks.items():
         task.check_split(split)
-        wanted = count
+        wanted = use.examples if use else None
         if wanted is None and at_most is not None:
             wanted = min(at_most, len(data.part(task, split, None, classifier.preprocess)))
-        found[model] = examples_for(classifier, task, split=split, count=wanted, data=data)
+        found[model] = examples_for(classifier, task, split=split, count=wanted, data=data, corruption=damage)
     return found
 
 

@@ -59,10 +59,12 @@ def way_of(calls: Sequence[StageCall]) -> Way:
 def stages_with_data() -> dict[str, Stage]:
     """Everything beyond the merge stages that a recipe may name under `merge`, with its parameters."""
     from smelt.learn import learners
-    from smelt.merge import stages
+    from smelt.measure.regmean_pp import RegMeanPlus
+    from smelt.merge import Stage
     from smelt.mix import mixers
 
-    return {**{name: one.stage for name, one in learners.items()}, **mixers, PLUS: stages["regmean"]}
+    plus = Stage(PLUS, "method", RegMeanPlus, paper="2508.03121")
+    return {**{name: one.stage for name, one in learners.items()}, **mixers, PLUS: plus}
 
 
 def needs_data(recipe: Recipe) -> bool:
@@ -82,6 +84,7 @@ def check_recipe(recipe: Recipe) -> None:
     elif finder == "learn":
         check_learner(recipe)
     else:
+        _check_plus(recipe)
         bind(_without_plus(recipe).merge, list(recipe.pool.models))
     if finder is not None:
         tasks_for(list(recipe.pool.models), recipe.data)
@@ -245,8 +248,24 @@ def _measured(recipe: Recipe, kind: str, how: dict[str, Any]) -> Prepared:
 
 def _without_plus(recipe: Recipe) -> Recipe:
     """RegMean++ is RegMean, measured in another way."""
-    calls = [call.model_copy(update={"name": "regmean"}) if call.name == PLUS else call for call in recipe.merge]
+    calls = []
+    for call in recipe.merge:
+        if call.name == PLUS:
+            own = {name: value for name, value in call.parameters.items() if name != "step"}
+            call = call.model_copy(update={"name": "regmean", "parameters": own})
+        calls.append(call)
     return recipe.model_copy(update={"merge": calls})
+
+
+def _check_plus(recipe: Recipe) -> None:
+    from smelt.recipe.values import check
+
+    calls = [call for call in recipe.merge if call.name == PLUS]
+    faults = [f for call in calls for f in check(stages_with_data()[PLUS], call.parameters, list(recipe.pool.models))]
+    if calls and len(recipe.merge) > 1:
+        faults.append(f"{PLUS} is measured and merged as it stands; it cannot stand beside other stages")
+    if faults:
+        raise RecipeError("; ".join(faults))
 
 
 def _absolute(recipe: Recipe, relative_to: Path | None) -> Recipe:

@@ -36,22 +36,34 @@ def methods(
         if not as_json:
             typer.echo(f"{name} is {describe(ALIASES[name])}\n")
         name = ALIASES[name][-1][0]
-    if name is not None and name not in stages:
-        raise RecipeError(unknown("merge method", name, [*stages, *ALIASES]))
-    chosen = {name: stages[name]} if name else stages
+    known = {**stages, **_with_data(stages)}
+    if name is not None and name not in known:
+        raise RecipeError(unknown("merge method", name, [*known, *ALIASES]))
+    chosen = {name: known[name]} if name else known
     if as_json:
         typer.echo(json.dumps({n: _as_dict(s) for n, s in sorted(chosen.items())}, indent=2))
     elif name:
-        _explain(stages[name])
+        _explain(known[name])
     else:
         for kind, heading in _HEADINGS.items():
             typer.echo(f"{heading}:")
             for stage in sorted((s for s in stages.values() if s.kind == kind), key=lambda s: s.name):
                 typer.echo(f"  {stage.name:<20} {stage.summary}")
             typer.echo("")
+        typer.echo("Methods that learn from data (smelt learn, smelt merge; wemoe: smelt mix):")
+        for one, stage in sorted(_with_data(stages).items()):
+            typer.echo(f"  {one:<20} {stage.summary}")
+        typer.echo("")
         typer.echo("Names from other tools:")
         for alias, composition in sorted(ALIASES.items()):
             typer.echo(f"  {alias:<20} {describe(composition)}")
+
+
+def _with_data(stages: dict[str, Stage]) -> dict[str, Stage]:
+    """What else a recipe may name under `merge`; of a name that is a stage too, the stage's page says so."""
+    from smelt.prepare import stages_with_data
+
+    return {name: stage for name, stage in stages_with_data().items() if name not in stages}
 
 
 def _explain(stage: Stage) -> None:

@@ -31,7 +31,7 @@ __all__ = ["WeMoE"]
 
 @dataclass(frozen=True, kw_only=True)
 class WeMoE:
-    """The parameters of weight-ensembling mixtures; the module's docstring has the method."""
+    __doc__ = __doc__
 
     scale: float = 0.3
     """Of the rest, and of every expert where the routers begin."""

@@ -29,6 +29,10 @@ _UNITS = {
     "tensor": "whole tensors",
     "matrix": "whole matrices",
 }
+_WITH_DATA = (
+    "Named under `merge` like a method; data is looked at first ([Merging with data](../data.md)). So it is for the "
+    "methods `fisher`, `regmean`, `stitch` and `adarank` unless the recipe gives `statistics`."
+)
 _HEAD = "<!-- Written by docs/generate.py from the docstring in src/smelt/merge/. Change it there. -->\n"
 
 
@@ -42,8 +46,9 @@ def on_config(config: Any) -> Any:
 
 def pages() -> dict[str, str]:
     """Every page by file name."""
-    stages = own_stages()
-    return {"index.md": _index(stages)} | {f"{stage.name}.md": _page(stage) for stage in stages}
+    stages, learned = own_stages(), with_data()
+    plain = {f"{stage.name}.md": _page(stage) for stage in stages}
+    return {"index.md": _index(stages)} | plain | {f"{stage.name}.md": _learned_page(stage) for stage in learned}
 
 
 def own_stages() -> list[Any]:
@@ -51,6 +56,15 @@ def own_stages() -> list[Any]:
     from smelt.merge import stages
 
     return [stages[name] for name in sorted(stages) if stages[name].function.__module__.startswith("smelt.merge.")]
+
+
+def with_data() -> list[Any]:
+    """What else a recipe may name under `merge`, and is no stage: it looks at data first."""
+    from smelt.merge import stages
+    from smelt.prepare import stages_with_data
+
+    found = stages_with_data()
+    return [found[name] for name in sorted(found) if name not in stages]
 
 
 def write() -> None:
@@ -81,6 +95,12 @@ def _index(stages: list[Any]) -> str:
                 what = _prose(stage.summary.partition(": ")[2] or stage.summary).replace("|", r"\|")
                 lines.append(f"| [{stage.name}]({stage.name}.md) | {what} | {names} | {_paper(stage)} |")
         lines.append("")
+    lines += ["## With data\n", f"{_WITH_DATA}\n", "| name | what it does | parameters | paper |", "|---|---|---|---|"]
+    for stage in with_data():
+        names = ", ".join(f"`{name}`" for name in stage.parameters) or "none"
+        what = _prose(stage.summary.partition(": ")[2] or stage.summary).replace("|", r"\|")
+        lines.append(f"| [{stage.name}]({stage.name}.md) | {what} | {names} | {_paper(stage)} |")
+    lines.append("")
     lines += ["## Names from other tools\n", "Each resolves to a composition, and the run says so in a note.\n"]
     lines += ["| name | is |", "|---|---|"]
     lines += [f"| `{alias}` | `{describe(composition)}` |" for alias, composition in sorted(ALIASES.items())]
@@ -122,6 +142,31 @@ def _page(stage: Any) -> str:
     aliases = [(alias, comp) for alias, comp in sorted(ALIASES.items()) if any(name == stage.name for name, _ in comp)]
     if aliases:
         lines += ["", "## Other names\n", *(f"- `{alias}` is `{describe(comp)}`" for alias, comp in aliases)]
+    return "\n".join(lines) + "\n"
+
+
+def _learned_page(stage: Any) -> str:
+    source = "src/" + stage.function.__module__.replace(".", "/") + ".py"
+    how = (
+        "`smelt mix`"
+        if ".mix." in stage.function.__module__
+        else "`smelt merge`, or `smelt learn` to keep what is learned"
+    )
+    if ".measure." in stage.function.__module__:
+        how = "`smelt merge`"
+    lines = [_HEAD, f"# {stage.name}\n", _body(stage.doc), "", "## At a glance\n"]
+    lines += [
+        f"| used by | {how} |",
+        "|---|---|",
+        "| needs | the base, and data of each model's task ([Merging with data](../data.md)) |",
+        f"| paper | {_paper(stage)} |",
+        f"| file | `{source}` |",
+        "",
+        "## Parameters\n",
+        "| name | type | default |",
+        "|---|---|---|",
+    ]
+    lines += [f"| `{p.name}` | {_type(p)} | {_default(p)} |" for p in stage.parameters.values()]
     return "\n".join(lines) + "\n"
 
 

@@ -13,7 +13,14 @@ import runpy
 from pathlib import Path
 
 DOCS = Path(__file__).parent
-MAKERS = ("generate_flags.py", "generate_fusionbench.py", "generate_clip8.py", "generate_zoo.py", "generate_packs.py")
+MAKERS = (
+    "generate_flags.py",
+    "generate_fusionbench.py",
+    "generate_clip8.py",
+    "generate_zoo.py",
+    "generate_packs.py",
+    "generate_suites.py",
+)
 
 
 def fill(text: str, blocks: dict[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,10 @@ def merge(
     options = Options(threads, memory, device, resume, force, quiet)
     recipe, relative_to, pool = read_request(models, base, method, words)
     if _looks_at_data(recipe):
+        if out is not None and not resume:
+            from smelt.engine.sink import check_output
+
+            check_output(Path(out), [], force=force, needed=0)
         recipe, relative_to = _after_looking(recipe, relative_to, pool, options), None
     if out is not None:
         if pool is not None:
@@ -65,6 +70,10 @@ def _looks_at_data(recipe: Recipe) -> bool:
     from smelt.merge import stages
 
     plain = all(call.name in stages and stages[call.name].statistics is None for call in recipe.merge)
+    if recipe.data is not None:
+        from smelt.prepare import check_data_words
+
+        check_data_words(recipe)
     if plain or recipe.statistics:
         return False
     from smelt.prepare import needs_data
@@ -89,12 +98,28 @@ def _after_looking(recipe: Recipe, relative_to: Path | None, pool: ModelPool | N
     return prepared.recipe
 
 
+def _merge_that_follows(recipe: Recipe) -> tuple[Recipe, str]:
+    """A merge of the same cost as that which follows when data was looked at, and a note that says so."""
+    from smelt.prepare import check_recipe
+    from smelt.recipe.schema import StageCall
+
+    check_recipe(recipe)
+    names = ", ".join(call.name for call in recipe.merge)
+    note = f"{names} looks at data first; this is the plan of the merge that follows, without statistics"
+    return recipe.model_copy(update={"merge": [StageCall(name="task_arithmetic")], "data": None}), note
+
+
 def plan(models: Any, *, base: Any = None, method: Any = None, threads: int | None = None, **words: Any) -> PlanReport:
     """What `merge` with the same words would do, from headers alone; raises with every fault it finds."""
     from smelt.engine.describe import describe_plan
 
     recipe, relative_to, pool = read_request(models, base, method, words)
+    first = None
+    if _looks_at_data(recipe):
+        recipe, first = _merge_that_follows(recipe)
     with planned(recipe, relative_to=relative_to, pool=pool) as ready:
+        if first is not None:
+            ready = replace(ready, plan=replace(ready.plan, notes=(first, *ready.plan.notes)))
         return describe_plan(ready, threads)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from smelt.errors import OutputError, RecipeError, SmeltError
 from smelt.evaluate.pictures import Data
-from smelt.evaluate.row import code_version, fusionbench_report, now
+from smelt.evaluate.row import DataBudget, code_version, fusionbench_report, now
 from smelt.recipe.compose import Job, compose_jobs
 from smelt.recipe.fusionbench import Evaluation, Experiment, read_experiment
 from smelt.recipe.fusionbench_methods import Cosine
@@ -110,7 +110,7 @@ def _carry_out(job: Job, experiment: Experiment, quiet: bool, data: Data | None)
     if experiment.evaluation is not None:
         report |= _evaluated(experiment, experiment.evaluation, _merged(experiment, quiet), command, quiet, data)
     elif experiment.cosine is None:
-        report["model_info"] = _counted(experiment, _merged(experiment, quiet))
+        report["model_info"] = _counted(experiment, _merged(experiment, quiet)[0])
     about = {"code": code_version(), "command": command, "when": now(), "method": experiment.method}
     report["provenance"] = {**report.pop("provenance", {}), **about, "config": job.config}
     if experiment.report is not None:
@@ -124,9 +124,9 @@ def _apart(jobs: Sequence[Prepared]) -> list[Prepared]:
     done = []
     for number, job in enumerate(jobs, 1):
         one = job.experiment
-        report, out = (_numbered(place, number, places) for place in (one.report, one.out))
+        report, out, save = (_numbered(place, number, places) for place in (one.report, one.out, one.save))
         cosine = replace(one.cosine, csv=_numbered(one.cosine.csv, number, places)) if one.cosine else None
-        done.append(replace(job, experiment=replace(one, cosine=cosine, report=report, out=out)))
+        done.append(replace(job, experiment=replace(one, cosine=cosine, report=report, out=out, save=save)))
     return done
 
 
@@ -138,7 +138,7 @@ def _numbered(place: Path | None, number: int, places: Counter[Path]) -> Path | 
 
 def _places(experiment: Experiment) -> list[Path]:
     csv = experiment.cosine.csv if experiment.cosine else None
-    return [place for place in (experiment.report, experiment.out, csv) if place is not None]
+    return [place for place in (experiment.report, experiment.out, experiment.save, csv) if place is not None]
 
 
 def _cosine(experiment: Experiment, wanted: Cosine, quiet: bool) -> dict[str, Any]:
@@ -152,17 +152,17 @@ def _cosine(experiment: Experiment, wanted: Cosine, quiet: bool) -> dict[str, An
     return found.to_json()
 
 
-def _merged(experiment: Experiment, quiet: bool) -> Model:
-    """The model to evaluate: the reference of a folder or of the base, or a state dict."""
+def _merged(experiment: Experiment, quiet: bool) -> tuple[Model, DataBudget]:
+    """The model to evaluate (the reference of a folder or of the base, or a state dict), and the data it used."""
     from smelt.api import merge
     from smelt.engine.run import Summary
 
     if experiment.recipe is None:
         assert experiment.pool.base is not None
-        return experiment.pool.base
+        return experiment.pool.base, DataBudget()
     prepared = _found(experiment, quiet)
     if prepared.recipe is None:
-        return prepared.model
+        return prepared.model, prepared.budget
     merged = merge(
         prepared.recipe,
         out=experiment.out,
@@ -171,7 +171,7 @@ def _merged(experiment: Experiment, quiet: bool) -> Model:
         force=experiment.force,
         quiet=quiet,
     )
-    return merged.out if isinstance(merged, Summary) else merged
+    return (merged.out if isinstance(merged, Summary) else merged), prepared.budget
 
 
 def _found(experiment: Experiment, quiet: bool) -> Found:
@@ -219,11 +219,17 @@ def _check_evaluation(experiment: Experiment, wanted: Evaluation, data: Data) ->
 
 
 def _evaluated(
-    experiment: Experiment, wanted: Evaluation, model: Model, command: str, quiet: bool, data: Data
+    experiment: Experiment,
+    wanted: Evaluation,
+    made: tuple[Model, DataBudget],
+    command: str,
+    quiet: bool,
+    data: Data,
 ) -> dict[str, Any]:
     """Accuracy and loss by task, in FusionBench's shape."""
     from smelt.evaluate.call import evaluate
 
+    model, budget = made
     recipe = experiment.recipe
     try:
         rows = evaluate(
@@ -243,6 +249,7 @@ def _evaluated(
             recipe=recipe.dump() if recipe else None,
             recipe_hash=recipe.hash if recipe else None,
             seed=experiment.seed,
+            data_budget=budget,
             command=command,
         )
     except RecipeError as error:
@@ -255,7 +262,12 @@ def _evaluated(
 
 def _counted(experiment: Experiment, model: Model) -> dict[str, int]:
     """How large the model is, where nothing is evaluated."""
-    if isinstance(model, str):
+    if isinstance(model, str) and (Path(model) / "mix.json").is_file():
+        from smelt.engine.header import read_header
+
+        headers = [read_header(path) for path in sorted(Path(model).glob("*.safetensors"))]
+        sizes = [info.count for header in headers for info in header.tensors.values()]
+    elif isinstance(model, str):
         from smelt.pool.refs import open_ref
 
         source = open_ref(model, allow_pickle=experiment.allow_pickle)

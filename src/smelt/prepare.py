@@ -19,18 +19,29 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import RecipeError
 from smelt.evaluate.pairs import tasks_for
 from smelt.evaluate.row import DataBudget, Way
-from smelt.recipe.schema import DataUse, Recipe
+from smelt.recipe.schema import DataUse, Recipe, Used
 
 if TYPE_CHECKING:
     from smelt.learn.coefficients import Coefficients
     from smelt.merge import Stage
     from smelt.recipe.schema import StageCall
 
-__all__ = ["Prepared", "check_recipe", "needs_data", "prepare", "stages_with_data", "way_of"]
+__all__ = [
+    "Prepared",
+    "check_data_words",
+    "check_recipe",
+    "measurements",
+    "needs_data",
+    "prepare",
+    "stages_with_data",
+    "way_of",
+]
 
 EXAMPLES = 256
 """Of each task, for a statistic whose recipe does not say."""
 PLUS = "regmean_pp"
+NOT_KNOWN = DataBudget(split="not known")
+"""Of what was learned before and is only loaded: a file of coefficients or routers does not say."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +90,7 @@ def check_recipe(recipe: Recipe) -> None:
     from smelt.recipe.pipeline import bind
 
     finder = _finder(recipe)
+    check_data_words(recipe)
     if finder == "mix":
         check_mixer(recipe)
     elif finder == "learn":
@@ -88,6 +100,38 @@ def check_recipe(recipe: Recipe) -> None:
         bind(_without_plus(recipe).merge, list(recipe.pool.models))
     if finder is not None:
         tasks_for(list(recipe.pool.models), recipe.data)
+
+
+def check_data_words(recipe: Recipe) -> None:
+    """Refuse words under `data` that nothing reads: they would seem to have been followed."""
+    use, finder = recipe.data, _finder(recipe)
+    if use is None:
+        return
+    if finder is None:
+        names = ", ".join(call.name for call in recipe.merge)
+        why = "`statistics` are given" if recipe.statistics else f"{names} looks at none"
+        raise RecipeError(f"data: {why}; leave it out")
+    words = {"estimator": use.estimator, "batch": use.batch}
+    idle = [word for word, value in words.items() if value is not None and finder != "fisher"]
+    if idle:
+        raise RecipeError(f"data.{idle[0]} is about the Fisher information; {recipe.merge[0].name} has no use for it")
+
+
+def measurements(recipe: Recipe) -> dict[str, dict[str, Any]]:
+    """For every model what `smelt.measure` is asked for it, where a recipe needs a statistic of each; else nothing."""
+    kind = _finder(recipe)
+    if kind not in ("fisher", "gram"):
+        return {}
+    use, tasks = recipe.data or DataUse(), tasks_for(list(recipe.pool.models), recipe.data)
+    words: dict[str, Any] = {"split": use.split or "train", "examples": use.examples or EXAMPLES, "dtype": "float32"}
+    words |= {"text_from": recipe.pool.base, "allow_pickle": recipe.allow_pickle}
+    if kind == "fisher":
+        words |= {"seed": recipe.seed, "estimator": use.estimator or "exact"}
+        words |= {"batch": use.batch} if use.batch else {}
+    places = {name: str(task.folder) for name, task in tasks.items()}
+    return {
+        name: {"model": ref, "kind": kind, "task": places[name], **words} for name, ref in recipe.pool.models.items()
+    }
 
 
 def prepare(
@@ -138,7 +182,8 @@ def _finder(recipe: Recipe) -> str | None:
         return "learn"
     if PLUS in names:
         return PLUS
-    return next((stages[name].statistics for name in names if name in stages and stages[name].statistics), None)
+    kinds = (stages[name].statistics for name in names if name in stages)
+    return next((kind for kind in kinds if kind in ("fisher", "gram")), None)  # masks and components are learned
 
 
 def _mixed(recipe: Recipe, how: dict[str, Any], learned: Path | None, save: Path | None) -> Prepared:
@@ -169,7 +214,7 @@ def _learned(recipe: Recipe, how: dict[str, Any], save: Path | None) -> Prepared
             raise RecipeError(f"{recipe.merge[0].name} learns no coefficients that could be saved in {save}")
         save_coefficients(save, found.coefficients)
     return Prepared(
-        found.recipe,
+        _saying(found.recipe, found.budget),
         budget=found.budget,
         seconds=found.seconds,
         device=found.device,
@@ -191,7 +236,8 @@ def _with_coefficients(recipe: Recipe, path: Path) -> Prepared:
         keys = learned_keys(network, pool.base, recipe)
         found = load_coefficients(path, models=list(recipe.pool.models), keys=keys)
         merge = found.merge(pool.base.tensors)
-    return Prepared(Recipe.parse({**recipe.dump(), "merge": merge, "data": None}), heat=_layers(found))
+    ordinary = Recipe.parse({**recipe.dump(), "merge": merge, "data": None})
+    return Prepared(_saying(ordinary, NOT_KNOWN), budget=NOT_KNOWN, heat=_layers(found))
 
 
 def _layers(coefficients: Coefficients) -> dict[str, Any]:
@@ -224,26 +270,32 @@ def _measured(recipe: Recipe, kind: str, how: dict[str, Any]) -> Prepared:
     """Every model's statistic on its own task."""
     from smelt.measure.call import measure, measure_merged
 
-    use, tasks = recipe.data or DataUse(), tasks_for(list(recipe.pool.models), recipe.data)
+    use = recipe.data or DataUse()
     if use.corruption:
         raise RecipeError("data.corruption: statistics are measured on pictures as they are; leave it out")
-    words: dict[str, Any] = {"split": use.split or "train", "examples": use.examples or EXAMPLES}
-    words |= {"dtype": "float32", "text_from": recipe.pool.base, "allow_pickle": recipe.allow_pickle, **how}
     if kind == PLUS:
+        tasks = tasks_for(list(recipe.pool.models), recipe.data)
+        words: dict[str, Any] = {"split": use.split or "train", "examples": use.examples or EXAMPLES}
+        words |= {"dtype": "float32", "text_from": recipe.pool.base, "allow_pickle": recipe.allow_pickle, **how}
         own = dict(recipe.merge[0].parameters)
         found = measure_merged(recipe.pool, tasks, include=recipe.include, skip=recipe.skip, **own, **words)
     else:
-        words |= {"estimator": use.estimator} if use.estimator else {}
-        words |= {"batch": use.batch} if use.batch else {}
-        found = {name: measure(ref, kind, tasks[name], **words) for name, ref in recipe.pool.models.items()}
+        found = {name: measure(**asked, **how) for name, asked in measurements(recipe).items()}
     places = {name: str(one.folder) for name, one in found.items()}
     plain = _without_plus(recipe).model_copy(update={"statistics": places, "data": None})
     budget = DataBudget(
-        split=words["split"],
+        split=use.split or "train",
         images=sum(one.note.examples for one in found.values()),
         labels=sum(use.labels for one in found.values() for use in one.note.data),
     )
-    return Prepared(plain, budget=budget, seconds=sum(one.seconds for one in found.values()), device=how["device"])
+    return Prepared(
+        _saying(plain, budget), budget=budget, seconds=sum(one.seconds for one in found.values()), device=how["device"]
+    )
+
+
+def _saying(recipe: Recipe, budget: DataBudget) -> Recipe:
+    """The recipe with what it used, which its manifest and the rows of its model then tell."""
+    return recipe.model_copy(update={"used": Used(**budget.model_dump())})
 
 
 def _without_plus(recipe: Recipe) -> Recipe:

@@ -54,7 +54,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for recipe in (EXAMPLES / "recipes").glob("*.yaml"):
         shutil.copy(recipe, room)
     shutil.copy(EXAMPLES / "pool.yaml", room)
-    for folder in ("tasks", "suites", "configs"):
+    for folder in ("tasks", "suites", "configs", "data"):
         shutil.copytree(EXAMPLES / folder, room / folder)
     draw_shapes(room / "tasks" / "shapes" / "pictures" / "test")
     return room

@@ -56,6 +56,11 @@ class Ask(BaseModel):
             rows += self._rows(loaded, tasks, corruption, about)
         return rows, time.perf_counter() - began
 
+    @staticmethod
+    def _again(command: str, corruption: str | None) -> str:
+        """The command that gives the number again."""
+        return command if corruption is None or not command else f"{command} --corruption {corruption}"
+
     def _rows(self, loaded: Any, tasks: Sequence[str], corruption: str | None, about: dict[str, Any]) -> list[Row]:
         return evaluation(
             loaded,
@@ -65,5 +70,5 @@ class Ask(BaseModel):
             threads=self.threads,
             data=shared_data(),
             corruption=corruption,
-            **about,
+            **{**about, "command": self._again(str(about.get("command", "")), corruption)},
         ).rows

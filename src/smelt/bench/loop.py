@@ -93,6 +93,9 @@ class _Run:
 
     def everything(self) -> None:
         """Round after round: what a later one needs stands in the folder when it begins."""
+        if self.options.workers > 1:  # side by side; alone, an entry measures what it needs when its turn comes
+            for _ in run_jobs(self.steps.measurements(), executor=self.options.executor, workers=self.options.workers):
+                pass  # what fails here fails again in its entry, which says so
         for steps in (self.steps.first, self.steps.curves, self.steps.tuned):
             self._round(steps())
 

@@ -56,6 +56,24 @@ class Steps:
         self.curve_limit = options.curve_limit or suite.curve_limit
         self.parts: list[str | None] = [*suite.parts] or [None]
 
+    def measurements(self) -> list[Job]:
+        """The statistics of models that entries will ask for, each a job of its own and each once."""
+        from smelt.prepare import measurements
+
+        jobs: dict[str, Job] = {}
+        for part in self.parts:
+            for name, entry in self.entries.items():
+                if entry.merge is None or entry.for_task is not None:
+                    continue
+                recipe = self.suite.recipe(entry, part=part)
+                if not self._missing(name, "published", recipe.hash, part):
+                    continue
+                for model, asked in measurements(recipe).items():
+                    words = {**asked, "device": self.options.device, "threads": self.options.threads}
+                    job = Job(f"{_UNITS}:measured", words, f"{asked['kind']} of {model}")
+                    jobs[job.key] = job
+        return list(jobs.values())
+
     def first(self) -> Iterator[Step]:
         """References, and every entry at its published setting."""
         if self.suite.pool.base is not None:

@@ -43,11 +43,11 @@ def made(
     return _plain(rows)
 
 
-def measured(*, model: str, kind: str, task: str, **words: Any) -> str:
+def measured(**words: Any) -> str:
     """A statistic of one model, kept under its content: models can be measured side by side."""
     from smelt.measure.call import measure
 
-    return str(measure(model, kind, task, **words))
+    return str(measure(**words))
 
 
 def ensembled(

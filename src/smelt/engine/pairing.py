@@ -12,7 +12,7 @@ from smelt.engine.drafts import Draft, Tap
 from smelt.engine.hashing import file_hashes
 from smelt.engine.source import Source
 from smelt.engine.statistics import StatisticsNote, StatisticsSource
-from smelt.errors import unknown
+from smelt.errors import CorruptFile, unknown
 from smelt.merge import stages
 from smelt.pool.layout import Layout
 from smelt.pool.modelpool import ModelPool
@@ -84,8 +84,10 @@ class Pairing:
     def model_faults(self) -> list[str]:
         """Statistics of another model: of other files, as far as their note says, or of tensors that it lacks.
 
-        The model's files are hashed for it, once: the hashes are remembered and go into the manifest anyway.
+        The model's files are hashed for it, once: the hashes are remembered and go into the manifest anyway. Damaged
+        statistics are no fault of the models and raise CorruptFile.
         """
+        _check_intact(self._pool.statistics)
         faults = []
         for name, source in self._pool.statistics.items():
             model = self._pool.models[name]
@@ -169,6 +171,18 @@ class Pairing:
 def _note(source: Source | None) -> StatisticsNote | None:
     """What statistics say about themselves; state dicts in memory say nothing."""
     return source.note if isinstance(source, StatisticsSource) else None
+
+
+def _check_intact(statistics: Mapping[str, Source]) -> None:
+    """Refuse files that are not what was written."""
+    damaged = [
+        f"the statistics of {name} ({source.files[0]}) are not what was written: SHA-256 {source.sha256[:12]}... instead "
+        f"of the {source.note.sha256[:12]}... of their note; measure or learn them again"
+        for name, source in statistics.items()
+        if isinstance(source, StatisticsSource) and source.sha256 and source.sha256 != source.note.sha256
+    ]
+    if damaged:
+        raise CorruptFile("\n".join(damaged))
 
 
 def _how_to_get(stage: str, kind: str, models: Sequence[str]) -> str:

@@ -131,6 +131,8 @@ class StatisticsSource(Source):
                 f"{values}: has {values.stat().st_size:,} bytes instead of the {self.note.size:,} that its note "
                 "gives; it is cut off or was replaced, so measure again"
             )
+        self.sha256 = ""
+        """Of the file with the tensors as it is now, where that is known; the note has what it should be."""
         self._values = FileSource(str(folder), [values])
         self.files = (values, folder / NOTE)
         self.stored: Mapping[str, TensorInfo] = self._values.tensors
@@ -176,7 +178,20 @@ def is_statistics(folder: Path) -> bool:
 
 
 def open_statistics(ref: str | Path) -> StatisticsSource:
-    """The statistics in a folder, from headers alone. Only a path (or `dir:path`) names statistics."""
+    """The statistics in a folder. Only a path (or `dir:path`) names statistics.
+
+    The file is hashed once: the hash is remembered before a merge begins to hash its inputs for the manifest.
+    """
+    from smelt.engine.hashing import file_hashes
+
+    source = _with_header(ref)
+    if source.note.sha256:
+        values = source.files[0]
+        source.sha256 = file_hashes([values])[values]
+    return source
+
+
+def _with_header(ref: str | Path) -> StatisticsSource:
     folder = Path(str(ref).removeprefix("dir:")).expanduser()
     if not folder.exists():
         raise RecipeError(
@@ -192,7 +207,7 @@ def check_statistics(folder: Path) -> bool:
     from smelt.engine.hashing import hash_file
 
     try:
-        with_header = open_statistics(folder)
+        with_header = _with_header(folder)
         with_header.close()
         return bool(with_header.note.sha256) and hash_file(folder / VALUES) == with_header.note.sha256
     except (OSError, CorruptFile, RecipeError):

@@ -14,7 +14,7 @@ from smelt.evaluate.classify import Result, evaluate_model, load_classifier
 from smelt.evaluate.corruptions import CLEAN, Corruption, Corruptions, SetName, read_corruptions
 from smelt.evaluate.find import Tasks, find_tasks, task_folders
 from smelt.evaluate.pictures import Data
-from smelt.evaluate.row import Row, append_rows, code_version, now
+from smelt.evaluate.row import DataBudget, Row, append_rows, code_version, now
 
 if TYPE_CHECKING:
     from smelt.evaluate.task import Task
@@ -135,7 +135,9 @@ def _recipe(folder: Path | None) -> dict[str, Any]:
         return {}
     try:
         manifest = read_json(folder / MANIFEST)
-        return {"recipe": dict(manifest["recipe"]), "recipe_hash": str(manifest["recipe_hash"])}
+        used = manifest["recipe"].get("used")
+        budget = {"data_budget": DataBudget.model_validate(used)} if used else {}
+        return {"recipe": dict(manifest["recipe"]), "recipe_hash": str(manifest["recipe_hash"]), **budget}
     except (CorruptFile, KeyError, TypeError, ValueError):
         return {}
 

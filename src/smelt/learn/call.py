@@ -19,11 +19,22 @@ from smelt.learn.heat import heat_rows
 from smelt.learn.learner import Learner, check_learner
 from smelt.learn.passes import Passes
 from smelt.learn.setting import Setting, setting
-from smelt.learn.state import read_trace
-from smelt.learn.store import LEARNED, content_hash, finished, hand_over, place_of, recipe_for, write_recipe
+from smelt.learn.state import alone, read_trace
+from smelt.learn.store import (
+    LEARNED,
+    check_out,
+    content_hash,
+    finished,
+    hand_over,
+    lock_of,
+    place_of,
+    recipe_for,
+    sealed,
+    write_recipe,
+)
 from smelt.learn.work import Found, Work
 from smelt.pool.request import read_request
-from smelt.recipe.schema import Recipe
+from smelt.recipe.schema import Recipe, Used
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -78,12 +89,16 @@ def learn(
     Models learn on the tasks of their names, or as `data: {tasks: {model: task}, split, examples}` says; `streams`
     gives examples of your own by the models' names, and `network` (or a module as `base`) what computes. The result
     is kept under a hash of models, data, method, parameters and seed: the same call again computes nothing. `out` is
-    the folder for it. A run that was interrupted goes on, unless `resume` is false.
+    the folder for it. A run that was interrupted goes on, unless `resume` is false; one that another process is at is
+    waited for.
     """
     fields = Recipe.model_fields
     request = read_request(models, base, method, {word: value for word, value in words.items() if word in fields})
     recipe = _with_parameters(request.recipe, {word: value for word, value in words.items() if word not in fields})
     chosen, values = check_learner(recipe)
+    place = None if out is None else Path(out).resolve()
+    if place is not None:
+        check_out(place)
     with setting(
         recipe,
         chosen,
@@ -98,16 +113,22 @@ def learn(
         said = _said(recipe, chosen, values, scene)
         key = content_hash(said)
         folder, partial = place_of(key)
+        if place is not None:
+            check_out(place, key)
         about = finished(folder, key)
         cached = about is not None
         if about is None:
-            if not resume:
-                shutil.rmtree(partial, ignore_errors=True)
-            about = _learn(recipe, chosen, values, scene, said, key, partial, threads, quiet)
-            shutil.rmtree(folder, ignore_errors=True)
-            partial.rename(folder)
-    if out is not None:
-        folder = hand_over(folder, Path(out).resolve(), key)
+            with alone(lock_of(key), None if quiet else _tell_of_waiting):
+                about = finished(folder, key)  # another run may have been quicker
+                cached = about is not None
+                if about is None:
+                    if not resume:
+                        shutil.rmtree(partial, ignore_errors=True)
+                    about = _learn(recipe, chosen, values, scene, said, key, partial, threads, quiet)
+                    shutil.rmtree(folder, ignore_errors=True)
+                    partial.rename(folder)
+    if place is not None:
+        folder = hand_over(folder, place, key)
     return _learned(recipe, about, folder, request.relative_to, cached)
 
 
@@ -205,12 +226,13 @@ def _learn(
     }
     for rest in (*folder.glob("run*"), folder / "deltas.bin"):
         shutil.rmtree(rest) if rest.is_dir() else rest.unlink(missing_ok=True)
-    _write(folder / LEARNED, about)
+    _write(folder / LEARNED, sealed(about, folder))
     return about
 
 
 def _learned(recipe: Recipe, about: Mapping[str, Any], folder: Path, relative_to: Path | None, cached: bool) -> Learned:
     ordinary = recipe_for(recipe, about, folder, relative_to)
+    ordinary = ordinary.model_copy(update={"used": Used(**about["budget"])})
     write_recipe(ordinary, folder)
     saved = folder / "coefficients.json"
     return Learned(
@@ -224,6 +246,11 @@ def _learned(recipe: Recipe, about: Mapping[str, Any], folder: Path, relative_to
         device=str(about["device"]),
         peak_bytes=int(about["peak_bytes"]),
     )
+
+
+def _tell_of_waiting() -> None:
+    sys.stderr.write("another run is learning the same; its result is waited for\n")
+    sys.stderr.flush()
 
 
 def _include(scene: Setting) -> list[str]:

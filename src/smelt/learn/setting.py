@@ -55,12 +55,16 @@ class Setting:
         return tuple(name for name, info in self.pool.base.tensors.items() if info.dtype in dtypes.FLOATS)
 
     def hashes(self) -> dict[str, dict[str, str]]:
-        """For the base and every model, the SHA-256 of its files by name; of its numbers if it has none."""
+        """For the base and every model, the SHA-256 of its files by name; of its numbers if it has none.
+
+        Files of one name (two adapters over a base) are told apart by their place among all files, which, unlike a
+        folder's name, stays when they are moved.
+        """
         from smelt.engine.hashing import file_hashes
 
         known = file_hashes(file for source in self.pool.all.values() for file in source.files)
         return {
-            name: {Path(file).name: known[Path(file)] for file in source.files} or {"numbers": _numbers(source)}
+            name: _by_file(source, known) or {"numbers": _numbers(source)}
             for name, source in self.pool.all.items()
         }
 
@@ -138,6 +142,14 @@ def _is_plain_module(base: Any, text_from: Any) -> bool:
     import torch
 
     return isinstance(base, torch.nn.Module) and text_from is None and not hasattr(base, "vision_model")
+
+
+def _by_file(source: Source, hashes: Mapping[Path, str]) -> dict[str, str]:
+    names = [Path(file).name for file in source.files]
+    return {
+        name if names.count(name) == 1 else f"{number}/{name}": hashes[Path(file)]
+        for number, (name, file) in enumerate(zip(names, source.files, strict=True))
+    }
 
 
 def _numbers(source: Source) -> str:

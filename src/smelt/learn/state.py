@@ -1,11 +1,16 @@
-"""A run's folder: what it was begun with, the last saved state, the trace. One run at a time writes to it."""
+"""A run's folder: what it was begun with, the last saved state, the trace. One run at a time writes to it.
+
+Runs that want one and the same result wait for each other (`alone`); a folder that is in use is refused (`State`).
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +19,13 @@ from smelt.errors import CorruptFile, OutputError, RecipeError
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["State", "digest", "read_trace"]
+__all__ = ["State", "alone", "digest", "read_trace"]
 
 _WORDS, _STATE, _TRACE = "begun.json", "state.safetensors", "trace.jsonl"
+
+_PATIENCE = 3600.0
+"""Seconds that a run waits for another one of the same result."""
+_LOOK_EVERY = 0.5
 
 
 class State:
@@ -79,6 +88,29 @@ class State:
             raise RecipeError(f"{self.folder} was begun with {said}; choose another folder, or remove it")
 
 
+@contextmanager
+def alone(lock: Path, waits: Callable[[], None] | None = None) -> Iterator[None]:
+    """Be the only run that holds the file `lock`; `waits` is called once if another one has it.
+
+    The file is gone at the end, and a run that ends in whatever way lets go of it.
+    """
+    try:
+        import fcntl  # noqa: F401
+    except ImportError:  # not on Windows, where one run at a time has to do
+        yield
+        return
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = _awaited(lock, waits)
+    except OSError as error:
+        raise OutputError(f"{lock}: the file cannot be used ({error.strerror})") from None
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)  # while it is held, so that it is ours
+        os.close(descriptor)
+
+
 def read_trace(path: Path) -> list[dict[str, Any]]:
     """The lines of a trace."""
     try:
@@ -108,6 +140,35 @@ def _write_whole(path: Path, text: str) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     partial.write_text(text, encoding="utf-8")
     partial.replace(path)
+
+
+def _awaited(lock: Path, waits: Callable[[], None] | None) -> int:
+    """The open file `lock`, held; the one that lies there, not one that its last holder has removed."""
+    import fcntl
+
+    until, told = time.monotonic() + _PATIENCE, False
+    while True:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(descriptor).st_nlink:
+                return descriptor
+            os.close(descriptor)
+            continue
+        except BlockingIOError:
+            os.close(descriptor)
+        except OSError:
+            os.close(descriptor)
+            raise
+        if time.monotonic() > until:
+            raise OutputError(
+                f"{lock}: another run has been learning the same for {_PATIENCE / 60:.0f} minutes; "
+                "wait until it ends, then run again to get its result"
+            )
+        if waits is not None and not told:
+            waits()
+        told = True
+        time.sleep(_LOOK_EVERY)
 
 
 def _locked(folder: Path) -> int:

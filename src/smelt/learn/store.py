@@ -7,6 +7,8 @@
     model/                 where a whole model was learned
     trace.jsonl            the loss of every task at every step
 
+learned.json has the SHA-256 of all other files but the recipe, which is written anew for every call, and of itself.
+
 A folder of which this is not finished is called NAME.partial, and an interrupted run goes on in it.
 """
 
@@ -24,11 +26,24 @@ import yaml
 
 from smelt.engine.cache import cache_folder
 from smelt.engine.folder import read_json
+from smelt.engine.hashing import hash_file
 from smelt.errors import CorruptFile, OutputError
 from smelt.pool.refs import local_path, ref_seen_from
 from smelt.recipe.schema import Recipe
 
-__all__ = ["LEARNED", "RECIPE", "content_hash", "finished", "hand_over", "place_of", "recipe_for", "write_recipe"]
+__all__ = [
+    "LEARNED",
+    "RECIPE",
+    "check_out",
+    "content_hash",
+    "finished",
+    "hand_over",
+    "lock_of",
+    "place_of",
+    "recipe_for",
+    "sealed",
+    "write_recipe",
+]
 
 LEARNED, RECIPE = "learned.json", "recipe.yaml"
 FORMAT = 1
@@ -46,16 +61,34 @@ def place_of(key: str) -> tuple[Path, Path]:
     return folder, folder.with_name(f"{key}.partial")
 
 
+def lock_of(key: str) -> Path:
+    """The file that whoever makes a result holds."""
+    return cache_folder() / "learned" / f"{key}.lock"
+
+
+def sealed(about: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """What is said of a result, with the hashes of the files that lie in its folder."""
+    files = {
+        str(path.relative_to(folder).as_posix()): hash_file(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.relative_to(folder).as_posix() not in (LEARNED, RECIPE)
+    }
+    whole = {**about, "files": files}
+    return {**whole, "sha256": content_hash(whole)}
+
+
 def finished(folder: Path, key: str) -> dict[str, Any] | None:
-    """What a folder says of itself, if it holds the result of this name."""
-    path = folder / LEARNED
-    if not path.is_file():
+    """What a folder says of itself, if it holds the result of this name and every byte is as it was written."""
+    about = _about(folder)
+    if about is None or about.get("key") != key:
+        return None
+    if about.pop("sha256", None) != content_hash(about):
         return None
     try:
-        about = read_json(path)
-    except CorruptFile:
+        whole = all(hash_file(folder / name) == said for name, said in about["files"].items())
+    except OSError:
         return None
-    return about if isinstance(about, dict) and about.get("key") == key else None
+    return about if whole else None
 
 
 def recipe_for(asked: Recipe, about: Mapping[str, Any], folder: Path, relative_to: Path | None) -> Recipe:
@@ -92,16 +125,34 @@ def write_recipe(recipe: Recipe, folder: Path) -> Path:
     return path
 
 
+def check_out(out: Path, key: str | None = None) -> None:
+    """Refuse a place that cannot be had, before anything is learned: with `key`, one that holds another result too."""
+    try:
+        if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+            about = _about(out)
+            if about is None or key not in (None, about.get("key")):
+                raise OutputError(f"{out}: exists and holds something else; choose another place")
+            if key is not None and finished(out, key) is None:
+                raise OutputError(
+                    f"{out}: holds this very result, but its files have changed; remove it, or choose another place"
+                )
+            return
+        above = next(place for place in out.parents if place.exists())
+    except OSError as error:
+        raise OutputError(f"{out}: the result cannot be written there ({error.strerror or error})") from None
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise OutputError(f"{out}: the result cannot be written there ({above} is no folder that can be written to)")
+
+
 def hand_over(folder: Path, out: Path, key: str) -> Path:
     """A copy of a finished result where the user wants it; whole or not at all."""
-    if out.exists() and finished(out, key) is None:
-        if not out.is_dir() or any(out.iterdir()):
-            raise OutputError(f"{out}: exists and holds something else; choose another place")
-        out.rmdir()
-    if not out.exists():
+    check_out(out, key)
+    if not (out / LEARNED).exists():
         partial = out.with_name(f".{out.name}.{os.getpid()}")
         try:
             out.parent.mkdir(parents=True, exist_ok=True)
+            if out.exists():
+                out.rmdir()
             shutil.copytree(folder, partial)
             partial.rename(out)
         except OSError as error:
@@ -109,6 +160,17 @@ def hand_over(folder: Path, out: Path, key: str) -> Path:
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     return out
+
+
+def _about(folder: Path) -> dict[str, Any] | None:
+    path = folder / LEARNED
+    if not path.is_file():
+        return None
+    try:
+        about = read_json(path)
+    except (OSError, CorruptFile):
+        return None
+    return about if isinstance(about, dict) else None
 
 
 def _absolute(ref: str, relative_to: Path | None) -> str:

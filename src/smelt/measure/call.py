@@ -90,7 +90,7 @@ def measure(
         dtype=code,
     )
     where = device.split(":")[0]
-    key = content_key(kind, how, code, where, classifier.hash, use.model_dump())
+    key = content_key(kind, how, code, where, classifier.hash, note.model_files, use.model_dump())
 
     def make() -> Made:
         words: dict[str, Any] = {"estimator": estimator, "seed": seed, "batch": batch}

@@ -102,7 +102,8 @@ def measure_merged(
 
     results = {}
     for name, note in notes.items():
-        key = content_key(everything, code, device.split(":")[0], note.model_hash, note.data[0].hash)
+        files = note.model_files  # the same numbers in other files have a note of their own
+        key = content_key(everything, code, device.split(":")[0], note.model_hash, files, note.data[0].hash)
         results[name] = keep(key, places[name], lambda name=name: made(name), force=force)  # type: ignore[misc]
     return results
 

@@ -274,7 +274,7 @@ class _Job:
             "seed": self.recipe.seed,
             "parents": self.parents,
             "learning": Learning.of(trace),
-            "data_budget": self._budget() if trace else DataBudget(),
+            "data_budget": self._budget() if trace else DataBudget(split="not known" if self.routers else None),
         }
 
     def _budget(self) -> DataBudget:

@@ -178,6 +178,7 @@ def _clip_fisher_merging(
     normalize_fisher_weight: bool,
     minimal_fisher_weight: float,
     num_fisher_examples: Count,
+    devices: Count,
     estimator: Literal["exact", "sampled", "empirical", "batched_sqrt"],
     data_split: str,
     batch_size: Count,
@@ -192,6 +193,7 @@ def _clip_fisher_merging(
 def _clip_regmean(
     *,
     num_regmean_examples: Count,
+    devices: Count,
     reduce_non_diagonal_ratio: float,
     data_split: str,
     batch_size: Count,
@@ -218,6 +220,9 @@ def _adamerging(
     weights: Text,
     init_values: float,
     clamp_weights: bool,
+    tie_weights: bool,
+    strict: bool,
+    cache_dir: str | None,
     optimizer: Literal["adam"],
     lr: float,
     batch_size: Count,
@@ -249,6 +254,7 @@ def _weight_ensembling_moe(
     checkpoint: Text,
     save_checkpoint: Text,
     router_hidden_layers: Literal[2],
+    batch_reduce: bool,
     init_lambda: float,
     optimizer: Literal["adam"],
     lr: float,
@@ -260,6 +266,11 @@ def _weight_ensembling_moe(
     num_workers: int,
     fast_dev_run: bool,
 ) -> Meaning:
+    if batch_reduce:
+        raise RecipeError(
+            "method.batch_reduce=true averages the gates over a batch, so that results depend on the batch size; "
+            "here every picture has its own"
+        )
     steps = 1 if fast_dev_run else max_steps
     learn = {"scale": init_lambda, "lr": lr, "batch": batch_size * devices, "steps": steps}
     return Meaning(

@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 from smelt.errors import RecipeError, unknown
 from smelt.recipe.tune import Tune
 
-__all__ = ["DataUse", "Part", "Pipeline", "Pool", "Recipe", "Slice", "StageCall", "parse_size"]
+__all__ = ["DataUse", "Part", "Pipeline", "Pool", "Recipe", "Slice", "StageCall", "Used", "parse_size"]
 
 _SIZES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
@@ -143,6 +143,14 @@ class DataUse(_Strict):
     """Examples that are looked at together, where an estimator's value depends on it."""
 
 
+class Used(_Strict):
+    """The data that was looked at to write a recipe. It goes along into manifests and rows."""
+
+    split: str | None = None
+    images: Annotated[int, Field(ge=0)] = 0
+    labels: Annotated[int, Field(ge=0)] = 0
+
+
 class Recipe(_Strict):
     """Everything a merge needs to know. See docs/recipes.md for a tour."""
 
@@ -150,6 +158,7 @@ class Recipe(_Strict):
     merge: Pipeline
     data: DataUse | None = None
     statistics: dict[str, str] = {}
+    used: Used | None = None
     tune: Tune | None = None
     parts: list[Part] = []
     slices: list[Slice] | None = None
@@ -235,6 +244,7 @@ def _fields_at(path: list[str]) -> list[str]:
         "slices": Slice,
         "parts": Part,
         "data": DataUse,
+        "used": Used,
         "tokens": TokenRule,
     }
     model: type[BaseModel] = Recipe

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from smelt.evaluate.row import Row
-from smelt.report.budget import adapted_to_corruption, data_text, loud_text, uses_split
+from smelt.report.budget import adapted_to_corruption, data_text, loud_text, split_words, uses_split
 from smelt.report.cells import Cell, cell_of, mean_cell
 
 __all__ = ["EXPERT", "GROUPS", "SHOWN", "CellOf", "Group", "Line", "is_expert", "last_cell", "lines_of"]
@@ -110,7 +110,10 @@ def _by_model(rows: Iterable[Row]) -> list[list[Row]]:
 def _line(rows: Sequence[Row], tasks: Sequence[str], split: str, cell: CellOf) -> Line:
     first = rows[0]
     cells = tuple(cell([row for row in rows if row.task == task]) for task in tasks)
-    anew = ", adapted to each corruption" if any(map(adapted_to_corruption, rows)) else ""
+    anew = ""
+    if any(map(adapted_to_corruption, rows)):
+        own = all(row.corruption in split_words(row.data_budget) for row in rows if row.corruption)
+        anew = ", adapted to each corruption" if own else ", adapted on damaged pictures"
     return Line(
         first.entry,
         first.variant,

@@ -112,6 +112,11 @@ def tune(
     read, relative_to = read_recipe(recipe)
     if read.lora is not None:
         raise RecipeError("lora: a study evaluates whole models; leave `lora` out, and write it into the best recipe")
+    if read.data is not None and read.data.split == "test":
+        raise RecipeError(
+            "data.split is test: what is learned there has seen the pictures that results are reported on, and so has "
+            "every setting that is chosen by it; use train or val"
+        )
     if trials is not None and trials < 1:
         raise RecipeError(f"trials: at least 1, got {trials}")
     chosen = find_tasks(tasks)

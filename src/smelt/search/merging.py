@@ -17,6 +17,7 @@ from smelt.engine import dtype as dtypes
 from smelt.engine.run import Options, merge_to_memory, planned
 from smelt.engine.source import MemorySource, Source
 from smelt.errors import RecipeError
+from smelt.evaluate.row import DataBudget
 from smelt.merge import stages
 from smelt.pool.modelpool import ModelPool
 from smelt.prepare import needs_data, prepare
@@ -44,6 +45,8 @@ class Merges:
             self.pool = _in_memory(self.pool)
         self._changes: OrderedDict[str, _Change] = OrderedDict()
         self._statistics: dict[str, str] | None = None
+        self.budget = DataBudget()
+        """Of what the latest merge looked at, before it was evaluated."""
 
     def at(self, recipe: Recipe) -> dict[str, Tensor]:
         """The merged model of a recipe over the same pool, as a state dict in the output's dtypes."""
@@ -65,6 +68,7 @@ class Merges:
         known = self._statistics if fixed else None
         if known is None:
             prepared = prepare(recipe, relative_to=self._relative_to)
+            self.budget = prepared.budget
             if prepared.recipe is None:
                 raise RecipeError(f"{recipe.merge[0].name} makes a larger model, and a study merges; tune it by hand")
             if not (fixed and prepared.recipe.statistics and prepared.recipe.merge == recipe.merge):

@@ -109,7 +109,7 @@ class _Held:
         source.folder = self.merges.pool.reference.folder
         model = load_classifier(source, **how)
         tasks = [self._task(folder) for folder in folders]
-        budget = self._budget(tasks, split, limit)
+        budget = _together(self.merges.budget, self._budget(tasks, split, limit))
         rows: list[dict[str, Any]] = []
         for task in tasks:
             (result,) = evaluate_model(model, task, split=split, limit=limit, data=self._data)
@@ -131,6 +131,15 @@ class _Held:
         sizes = [len(self._data.split(task, split).labels) for task in tasks]
         images = sum(size if limit is None else min(size, limit) for size in sizes)
         return DataBudget(split=split, images=images, labels=images)
+
+
+def _together(looked: DataBudget, chosen_by: DataBudget) -> DataBudget:
+    """What a merge looked at, and what its setting is chosen by."""
+    if not looked.images:
+        return chosen_by
+    splits = ", ".join(dict.fromkeys(str(one.split) for one in (looked, chosen_by)))
+    images, labels = looked.images + chosen_by.images, looked.labels + chosen_by.labels
+    return DataBudget(split=splits, images=images, labels=labels)
 
 
 def _study(recipe: Recipe, relative_to: str | None, about: Mapping[str, Any]) -> _Held:

@@ -1,0 +1,2 @@
+smelt learn data/adamerging.yaml -o learned
+smelt merge learned/recipe.yaml -o merged

@@ -1,0 +1,1 @@
+smelt tune data/tuned.yaml -o study --tasks photos,digits --limit 20

@@ -2,10 +2,10 @@
 
     python benchmarks/fusionbench.py [--what adamerging,wemoe,fisher,gram] [--repeat 3] [--pictures 256] [-o OUT.json]
 
-The first run installs FusionBench in `.bench/fusionbench-env`; `--python PATH` uses an environment that has it. Timed is
-the arithmetic alone, after one round to warm up: one AdaMerging step with eight models and sixteen pictures a task; the
-evaluation of a mixture with a router's gates for each picture; FusionBench's own Fisher estimator; Gram matrices. Both
-sides give numbers, which are compared.
+The first run installs FusionBench in `.bench/fusionbench-env`; `--python PATH` uses an environment that has it. Timed
+is the arithmetic alone, after one round to warm up: one AdaMerging step with eight models and sixteen pictures a task;
+the evaluation of a mixture with a router's gates for each picture; FusionBench's own Fisher estimator; Gram matrices.
+Both sides give numbers, which are compared.
 """
 
 from __future__ import annotations

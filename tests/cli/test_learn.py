@@ -13,7 +13,7 @@ import smelt
 from checkpoints import write_yaml
 from pico_clip import colour_clip, save_clip, write_task
 from smelt.cli.learn import learn
-from smelt.errors import RecipeError
+from smelt.errors import OutputError, RecipeError
 
 
 @pytest.fixture
@@ -62,6 +62,21 @@ def test_it_prints_losses_coefficients_and_the_next_command(scene: Path):
     assert rows[0].n == 30
     again, _ = run(scene / "recipe.yaml", "-o", scene / "out", "--threads", 1)
     assert "was there already" in again
+
+
+def test_a_place_that_is_taken_is_refused_before_anything_is_learned(scene: Path, monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("learned")
+
+    monkeypatch.setattr("smelt.learn.work.optimise", fail)
+    (scene / "full").mkdir()
+    (scene / "full" / "mine.txt").write_text("mine")
+    for place in (scene / "full", scene / "recipe.yaml"):
+        _, error = run(scene / "recipe.yaml", "-o", place, "--quiet")
+        assert isinstance(error, OutputError)
+        assert "exists and holds something else" in str(error)
+    _, error = run(scene / "recipe.yaml", "-o", scene / "recipe.yaml" / "out", "--quiet")
+    assert "is no folder that can be written to" in str(error)
 
 
 def test_json_has_the_recipe_and_the_budget(scene: Path):

@@ -230,3 +230,35 @@ def test_of_the_rest_the_baseline_falls_and_fisher_adarank_and_one_coefficient_c
         assert not apart((level, "published"), ("task_arithmetic", "published"))
     assert average("ensemble", "reference") - average("average") < 2
     assert not apart(("max_model", "reference"), ("wudi", "published"))
+
+
+def _suite_rows(suite: str) -> list[Any]:
+    from smelt.evaluate.row import Row, read_rows
+
+    return [row for row in read_rows(ROOT / "results" / suite / "rows.jsonl") if isinstance(row, Row)]
+
+
+def _mean(rows: list[Any]) -> float:
+    return sum(row.accuracy for row in rows) / len(rows)
+
+
+@pytest.mark.parametrize("part", ["exp1", "exp2"])
+def test_on_unseen_tasks_every_method_is_below_the_base_and_adamerging_last(part: str) -> None:
+    rows = _suite_rows("clip8-generalization")
+    mine = [row for row in rows if row.part == part and row.seen is False]
+    unseen = {row.task for row in mine}
+    base = _mean([row for row in rows if row.entry == "pretrained" and row.task in unseen])
+    found = {entry: _mean([r for r in mine if r.entry == entry]) for entry in {row.entry for row in mine}}
+    assert all(value < base for value in found.values())
+    assert min(found, key=found.__getitem__) == "adamerging"
+
+
+def test_damage_keeps_the_order_of_regmean_adamerging_and_the_rest() -> None:
+    rows = [row for row in _suite_rows("clip8-robustness") if row.variant == "published"]
+    kinds = {row.corruption.partition("@")[0] if row.corruption else "clean" for row in rows}
+    assert len(kinds) == 8
+    for kind in kinds:
+        here = [r for r in rows if (r.corruption or "clean").startswith(kind)]
+        found = {entry: _mean([r for r in here if r.entry == entry]) for entry in {row.entry for row in here}}
+        order = ["adamerging", "regmean", "fisher", "task_arithmetic", "ties"]
+        assert [found[one] for one in order] == sorted((found[one] for one in order), reverse=True), kind

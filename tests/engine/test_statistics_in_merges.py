@@ -12,7 +12,7 @@ from smelt.engine.hashing import hash_file
 from smelt.engine.plan import make_plan
 from smelt.engine.source import MemorySource
 from smelt.engine.statistics import StatisticsNote, open_statistics, write_statistics
-from smelt.errors import IncompatibleModels, NumericalError, RecipeError, SmeltError
+from smelt.errors import CorruptFile, IncompatibleModels, NumericalError, RecipeError, SmeltError
 from smelt.merge import merge_method, merge_step, stages
 from smelt.ops.fold import Sum
 from smelt.pool.modelpool import ModelPool
@@ -258,6 +258,31 @@ def test_statistics_of_another_model_are_refused(tmp_path, on_disk, two):
     assert "the statistics of birds (" in message
     assert "were measured on the wrong one, whose files differ from those of" in message
     assert "cars" not in message
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_statistics_with_a_flipped_bit_are_refused(tmp_path, on_disk, in_memory):
+    refs, folders = on_disk
+    path = tmp_path / "f-birds" / "statistics.safetensors"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    models = {"cars": state(1.0), "birds": state(3.0)} if in_memory else refs
+    words = {} if in_memory else {"out": tmp_path / "out"}
+    with pytest.raises(CorruptFile, match=r"the statistics of birds \(.*\) are damaged or were replaced") as caught:
+        smelt.merge(models, method="fisher", statistics=folders, **words)
+    assert "cars" not in str(caught.value).replace(str(tmp_path), "")
+    assert not (tmp_path / "out").exists()
+    path.write_bytes(whole)
+    smelt.merge(models, method="fisher", statistics=folders, **words)
+
+
+def test_statistics_are_hashed_once_for_the_check_and_the_manifest(tmp_path, on_disk, monkeypatch):
+    hashed = []
+    monkeypatch.setattr(
+        "smelt.engine.hashing.hash_file", lambda path, stop=None: (hashed.append(path), hash_file(path))[1]
+    )
+    smelt.merge(on_disk[0], method="fisher", statistics=on_disk[1], out=tmp_path / "out")
+    assert sorted(path.parent.name for path in hashed if path.name == "statistics.safetensors") == ["f-birds", "f-cars"]
 
 
 def test_statistics_of_tensors_that_the_model_lacks_are_refused():

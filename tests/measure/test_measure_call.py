@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -136,7 +137,32 @@ def test_a_loaded_model_and_a_state_dict_are_measured_too(model: Path, task: Pat
     two = measure(loaded.model.state_dict(), "gram", task, text_from=model, **words)
     three = measure(model, "gram", task, **words)
     assert one.note.model_files == {}
-    assert one.folder == two.folder == three.folder
+    assert one.folder == two.folder
+    assert list(three.note.model_files) == ["model.safetensors"]  # so it is refused for another model's file
+
+
+def rewritten(model: Path, folder: Path) -> Path:
+    """The same weights in another file."""
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(model, folder)
+    save_file(load_file(folder / "model.safetensors"), folder / "model.safetensors", {"format": "pt", "other": "words"})
+    return folder
+
+
+def test_the_same_weights_in_another_file_can_be_measured_and_merged(
+    pool: tuple[dict[str, Path], dict[str, Path]], tmp_path: Path
+) -> None:
+    models, tasks = pool
+    words: dict[str, Any] = {"examples": 3, "split": "val"}
+    again = {name: rewritten(path, tmp_path / f"again-{name}") for name, path in models.items()}
+    assert CLIP.load(again["cars"]).hash == CLIP.load(models["cars"]).hash
+    for table in (models, again):
+        refs = {name: str(path) for name, path in table.items()}
+        fisher = {name: str(measure(table[name], "fisher", tasks[name], **words)) for name in table}
+        assert smelt.plan(refs, method="fisher", statistics=fisher) is not None
+        grams = {name: str(one) for name, one in measure_merged(table, tasks, ridge=1e-3, **words).items()}
+        assert smelt.plan(refs, method="regmean", ridge=1e-3, statistics=grams) is not None
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,8 @@ class _Worker:
 
     def bury(self) -> str:
         """End the process if it has not ended, and say how it did."""
+        with contextlib.suppress(OSError):  # what it started (a merge in a process of its own) ends with it
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
         code = self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):

@@ -64,8 +64,7 @@ class Setting:
 
         known = file_hashes(file for source in self.pool.all.values() for file in source.files)
         return {
-            name: _by_file(source, known) or {"numbers": _numbers(source)}
-            for name, source in self.pool.all.items()
+            name: _by_file(source, known) or {"numbers": _numbers(source)} for name, source in self.pool.all.items()
         }
 
     def budget(self, labels: bool) -> DataBudget:

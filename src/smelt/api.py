@@ -47,7 +47,7 @@ def merge(
     """
     options = Options(threads, memory, device, resume, force, quiet)
     recipe, relative_to, pool = read_request(models, base, method, words)
-    if _looks_at_data(recipe):
+    if _looks_at_data(recipe, pool):
         if out is not None and not resume:
             from smelt.engine.sink import check_output
 
@@ -65,11 +65,15 @@ def merge(
         return merge_to_memory(ready, options)
 
 
-def _looks_at_data(recipe: Recipe) -> bool:
-    """Whether data has to be looked at first; without loading what learns, where the stages tell."""
+def _looks_at_data(recipe: Recipe, pool: ModelPool | None) -> bool:
+    """Whether data has to be looked at first; without loading what learns, where the stages tell.
+
+    Models in memory have no data of their own: where their statistics are missing, the plan says how to get them.
+    """
     from smelt.merge import stages
 
-    plain = all(call.name in stages and stages[call.name].statistics is None for call in recipe.merge)
+    known = all(call.name in stages for call in recipe.merge)
+    plain = known and (pool is not None or all(stages[call.name].statistics is None for call in recipe.merge))
     if recipe.data is not None:
         from smelt.prepare import check_data_words
 
@@ -115,7 +119,7 @@ def plan(models: Any, *, base: Any = None, method: Any = None, threads: int | No
 
     recipe, relative_to, pool = read_request(models, base, method, words)
     first = None
-    if _looks_at_data(recipe):
+    if _looks_at_data(recipe, pool):
         recipe, first = _merge_that_follows(recipe)
     with planned(recipe, relative_to=relative_to, pool=pool) as ready:
         if first is not None:

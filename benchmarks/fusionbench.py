@@ -30,6 +30,8 @@ from provenance import provenance
 HERE = Path(__file__).parent
 VERSION = "0.2.33"
 NAMES = ["photos", "digits", "clothing", "sketches", "emoji", "flags", "letters", "icons"]
+FEW = 32
+"""Pictures for the mixture: FusionBench merges an MLP for each of them, in a loop."""
 WHAT = ["adamerging", "wemoe", "fisher", "gram"]
 LAYER = "vision_model.encoder.layers.0.mlp"
 
@@ -120,6 +122,7 @@ def write_inputs(folder: Path, pictures: int) -> None:
         arrays[f"head_{name}"] = stream.batch([0]).head
         if name == NAMES[0]:
             arrays["pictures"] = stream.batch(range(pictures)).inputs
+            arrays["few"] = arrays["pictures"][:FEW]
     draw = torch.Generator().manual_seed(0)
     width = base.model.config.vision_config.hidden_size
     for layer in range(base.model.config.vision_config.num_hidden_layers):
@@ -185,7 +188,7 @@ def _wemoe(data: dict[str, Tensor], threads: int) -> Callable[[], Tensor]:
             return tower.logits(own_weights, part, data[f"head_{NAMES[0]}"])
 
     pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
-    return lambda: torch.cat(list(pool.map(one, data["pictures"].split(64))))
+    return lambda: torch.cat(list(pool.map(one, data["few"].split(FEW // 2))))
 
 
 def _stream(data: dict[str, Tensor]) -> Any:

@@ -70,7 +70,7 @@ def wemoe():
 
     @torch.inference_mode()
     def evaluate():
-        return torch.cat([scores(mixed, part, NAMES[0]) for part in DATA["pictures"].split(64)])
+        return torch.cat([scores(mixed, part, NAMES[0]) for part in DATA["few"].split(16)])
 
     return evaluate
 

@@ -295,7 +295,7 @@ def _measured(recipe: Recipe, kind: str, how: dict[str, Any]) -> Prepared:
 
 def _saying(recipe: Recipe, budget: DataBudget) -> Recipe:
     """The recipe with what it used, which its manifest and the rows of its model then tell."""
-    return recipe.model_copy(update={"used": Used(**budget.model_dump())})
+    return recipe.model_copy(update={"looked_at": Used(**budget.model_dump())})
 
 
 def _without_plus(recipe: Recipe) -> Recipe:

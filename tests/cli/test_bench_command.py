@@ -29,7 +29,8 @@ def suite(models: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         smelt.merge(recipe, out=out, force=True)
         return Merged(out, 0.1, 1_000)
 
-    monkeypatch.setattr("smelt.bench.loop.merge_apart", merge)
+    monkeypatch.setattr("smelt.bench.units.merge_apart", merge)
+    monkeypatch.setattr("smelt.bench.options.EXECUTOR", "inline")
     monkeypatch.delenv("COLUMNS", raising=False)
     content = {
         "name": "mine",

@@ -6,13 +6,14 @@ import pytest
 
 import smelt
 from smelt.merge.aliases import ALIASES
+from smelt.prepare import stages_with_data
 
 
 def test_every_registered_stage_and_alias_is_listed(cli):
     ran = cli("methods")
     assert ran.code == 0
     listed = {line.split()[0] for line in ran.out.splitlines() if line.startswith("  ")}
-    assert listed == set(smelt.methods()) | set(ALIASES)
+    assert listed == set(smelt.methods()) | set(ALIASES) | set(stages_with_data())
 
 
 @pytest.mark.parametrize("name", ["ties", "dare", "svc", "average"])
@@ -32,7 +33,7 @@ def test_an_alias_says_what_it_is(cli):
 
 def test_json_holds_all_of_it(cli):
     report = json.loads(cli("methods", "--json").out)
-    assert report.keys() == smelt.methods().keys()
+    assert report.keys() == smelt.methods().keys() | stages_with_data().keys()
     assert report["ties"]["parameters"]["density"]["default"] == pytest.approx(0.2)
     assert json.loads(cli("methods", "ties", "--json").out) == {"ties": report["ties"]}
 

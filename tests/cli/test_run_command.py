@@ -101,7 +101,7 @@ def test_cosines_are_a_table(cli: Any, words: list[str]) -> None:
     [
         ("tsakpool=dummy", "did you mean 'taskpool'?"),
         ("method=tise", "did you mean 'ties'?"),
-        ("method.name=clip_regmean", "no method named 'clip_regmean'"),
+        ("method.name=clip_rgmean", "no method named 'clip_rgmean'"),
         ("modelpool=min", "did you mean 'mine'?"),
         ("limit=0", "limit: input should be greater than 0"),
         ("+taskpool.split=tset", "did you mean 'test'?"),

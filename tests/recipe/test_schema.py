@@ -16,7 +16,7 @@ FULL = {
     ],
     "data": {"tasks": {"cars": "stanford_cars"}, "split": "val", "examples": 64},
     "statistics": {"cars": "dir:cars-gram", "birds": "dir:birds-gram"},
-    "used": {"split": "val", "images": 64},
+    "looked_at": {"split": "val", "images": 64},
     "tune": {"ties.density": [0.1, 0.2]},
     "parts": [{"keys": ["vision.*"], "merge": "average", "models": ["cars"], "slices": [{"models": {"cars": [0, 2]}}]}],
     "slices": [{"models": {"cars": [0, 4], "birds": [2, 6]}, "base": [0, 4], "merge": "slerp"}],

@@ -25,8 +25,9 @@ def bench(
     dtype: Annotated[str, typer.Option(help="In what format they compute: float32 or bfloat16.")] = "float32",
     threads: ThreadsOption = None,
     executor: Annotated[
-        str, typer.Option(help="Who computes: local processes, inline, ray[:ADDRESS] or slurm[:WORDS].")
-    ] = "local",
+        str | None,
+        typer.Option(help="Who computes: local (processes, the default), inline, ray[:ADDRESS] or slurm[:WORDS]."),
+    ] = None,
     workers: Annotated[int, typer.Option(min=1, help="How many models are made and evaluated at once.")] = 1,
     keep_models: Annotated[bool, typer.Option("--keep-models", help="Keep the merged models' folders.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Begin anew in a folder that has rows.")] = False,
@@ -47,7 +48,8 @@ def bench(
     from smelt.bench.loop import bench as run
 
     silent = quiet or as_json
-    words: dict[str, Any] = {"limit": limit, "curve_limit": curve_limit, "tune": tune, "threads": threads}
+    chosen = {"executor": executor} if executor else {}
+    words: dict[str, Any] = {**chosen, "limit": limit, "curve_limit": curve_limit, "tune": tune, "threads": threads}
     done = run(
         suite,
         out=out,
@@ -56,7 +58,6 @@ def bench(
         force=force,
         device=device,
         dtype=dtype,
-        executor=executor,
         workers=workers,
         keep_models=keep_models,
         tell=(lambda line: None) if silent else (lambda line: typer.echo(line, err=True)),

@@ -232,7 +232,7 @@ def _learn(
 
 def _learned(recipe: Recipe, about: Mapping[str, Any], folder: Path, relative_to: Path | None, cached: bool) -> Learned:
     ordinary = recipe_for(recipe, about, folder, relative_to)
-    ordinary = ordinary.model_copy(update={"used": Used(**about["budget"])})
+    ordinary = ordinary.model_copy(update={"looked_at": Used(**about["budget"])})
     write_recipe(ordinary, folder)
     saved = folder / "coefficients.json"
     return Learned(

@@ -158,7 +158,7 @@ class Recipe(_Strict):
     merge: Pipeline
     data: DataUse | None = None
     statistics: dict[str, str] = {}
-    used: Used | None = None
+    looked_at: Used | None = None
     tune: Tune | None = None
     parts: list[Part] = []
     slices: list[Slice] | None = None
@@ -244,7 +244,7 @@ def _fields_at(path: list[str]) -> list[str]:
         "slices": Slice,
         "parts": Part,
         "data": DataUse,
-        "used": Used,
+        "looked_at": Used,
         "tokens": TokenRule,
     }
     model: type[BaseModel] = Recipe

@@ -53,8 +53,8 @@ def suite(models: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_suite_ends_with_its_table_and_the_place_of_its_report(cli: Any, suite: Path, tmp_path: Path) -> None:
     ran = cli("bench", suite, "-o", tmp_path / "out")
     assert ran.code == 0
-    assert "[ 1/6] Pre-trained:" in ran.err
-    assert "[ 6/6] TIES at 0.5 (tuned):" in ran.err
+    assert "[ 1/7] Pre-trained:" in ran.err
+    assert "[ 7/7] TIES at 0.5 (tuned):" in ran.err
     lines = ran.out.splitlines()
     assert lines[0].split() == ["colours", "paints", "average", "of", "experts"]
     assert [line.split("  ")[0] for line in lines[1:8]] == [

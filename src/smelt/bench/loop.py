@@ -73,7 +73,9 @@ class _Run:
         self.suite, self.options = suite, options
         entries = _chosen("method", methods, suite.entries)
         known = {task.name: task for task in find_tasks(suite.tasks)}
-        chosen = _chosen("task", tasks, known)
+        spelt = {word: one[0] for word in suite.tasks if len(one := find_tasks([word])) == 1}
+        wanted = _chosen("task", tasks, {**known, **spelt}).values()
+        chosen = {name: task for name, task in known.items() if any(task.folder == one.folder for one in wanted)}
         for name, entry in entries.items():
             if entry.merge is not None:
                 _check_stages(name, suite.recipe(entry, task=suite.tasks[0]))

@@ -26,7 +26,7 @@ def bench(
     threads: ThreadsOption = None,
     executor: Annotated[
         str | None,
-        typer.Option(help="Who computes: local (processes, the default), inline, ray[:ADDRESS] or slurm[:WORDS]."),
+        typer.Option(help="Who computes: local (processes), inline, ray[:ADDRESS] or slurm[:WORDS]."),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="How many models are made and evaluated at once.")] = 1,
     keep_models: Annotated[bool, typer.Option("--keep-models", help="Keep the merged models' folders.")] = False,

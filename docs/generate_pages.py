@@ -20,6 +20,7 @@ MAKERS = (
     "generate_zoo.py",
     "generate_packs.py",
     "generate_suites.py",
+    "generate_speed.py",
 )
 
 

@@ -31,15 +31,15 @@ def reference() -> str:
     for name, what in (("sums", "a loop that adds expert to expert"), ("one product", "a loop with one product each")):
         other = mixed[name]
         lines.append(
-            f"| mixture, {mine['pictures']} pictures, against {what} | {mine['seconds']:.2f} s | {other['seconds']:.2f} s "
-            f"| {other['seconds'] / mine['seconds']:.1f} | {other['max_difference']:.0e} | {mine['peak_mb']:.0f} MB "
+            f"| mixture, {mine['pictures']} pictures, against {what} "
+            f"| {mine['seconds']:.2f} s | {other['seconds']:.2f} s | {other['seconds'] / mine['seconds']:.1f} | {other['max_difference']:.0e} | {mine['peak_mb']:.0f} MB "
             f"| {other['peak_mb']:.0f} MB |"
         )
     for one in _read("measuring")["outcomes"]:
         ours, theirs = one["ours"], one["reference"]
         lines.append(
-            f"| {one['what']}, {one['task']} ({one['classes']} classes), a picture | {1e3 * ours['seconds_each']:.1f} ms "
-            f"| {1e3 * theirs['seconds_each']:.1f} ms | {one['ratio']:.1f} | {one['difference']:.0e} "
+            f"| {one['what']}, {one['task']} ({one['classes']} classes), a picture "
+            f"| {1e3 * ours['seconds_each']:.1f} ms | {1e3 * theirs['seconds_each']:.1f} ms | {one['ratio']:.1f} | {one['difference']:.0e} "
             f"| +{_mb(ours['peak_bytes'])} | +{_mb(theirs['peak_bytes'])} |"
         )
     return "\n".join(lines)

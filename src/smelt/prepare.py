@@ -123,8 +123,7 @@ def measurements(recipe: Recipe) -> dict[str, dict[str, Any]]:
     if kind not in ("fisher", "gram"):
         return {}
     use, tasks = recipe.data or DataUse(), tasks_for(list(recipe.pool.models), recipe.data)
-    words: dict[str, Any] = {"split": use.split or "train", "examples": use.examples or EXAMPLES, "dtype": "float32"}
-    words |= {"text_from": recipe.pool.base, "allow_pickle": recipe.allow_pickle}
+    words = _asked(recipe, use)
     if kind == "fisher":
         words |= {"seed": recipe.seed, "estimator": use.estimator or "exact"}
         words |= {"batch": use.batch} if use.batch else {}
@@ -132,6 +131,12 @@ def measurements(recipe: Recipe) -> dict[str, dict[str, Any]]:
     return {
         name: {"model": ref, "kind": kind, "task": places[name], **words} for name, ref in recipe.pool.models.items()
     }
+
+
+def _asked(recipe: Recipe, use: DataUse) -> dict[str, Any]:
+    """What every measurement of a recipe is asked with."""
+    words = {"split": use.split or "train", "examples": use.examples or EXAMPLES, "dtype": "float32"}
+    return {**words, "text_from": recipe.pool.base, "allow_pickle": recipe.allow_pickle}
 
 
 def prepare(
@@ -214,7 +219,7 @@ def _learned(recipe: Recipe, how: dict[str, Any], save: Path | None) -> Prepared
             raise RecipeError(f"{recipe.merge[0].name} learns no coefficients that could be saved in {save}")
         save_coefficients(save, found.coefficients)
     return Prepared(
-        _saying(found.recipe, found.budget),
+        found.recipe,
         budget=found.budget,
         seconds=found.seconds,
         device=found.device,
@@ -275,10 +280,8 @@ def _measured(recipe: Recipe, kind: str, how: dict[str, Any]) -> Prepared:
         raise RecipeError("data.corruption: statistics are measured on pictures as they are; leave it out")
     if kind == PLUS:
         tasks = tasks_for(list(recipe.pool.models), recipe.data)
-        words: dict[str, Any] = {"split": use.split or "train", "examples": use.examples or EXAMPLES}
-        words |= {"dtype": "float32", "text_from": recipe.pool.base, "allow_pickle": recipe.allow_pickle, **how}
-        own = dict(recipe.merge[0].parameters)
-        found = measure_merged(recipe.pool, tasks, include=recipe.include, skip=recipe.skip, **own, **words)
+        words = {**recipe.merge[0].parameters, **_asked(recipe, use), **how}
+        found = measure_merged(recipe.pool, tasks, include=recipe.include, skip=recipe.skip, **words)
     else:
         found = {name: measure(**asked, **how) for name, asked in measurements(recipe).items()}
     places = {name: str(one.folder) for name, one in found.items()}

@@ -14,7 +14,7 @@ from typing import Any
 
 from smelt.bench.ask import Ask
 from smelt.bench.merging import merge_apart
-from smelt.evaluate.row import CostRow, DataBudget, Row, code_version, now
+from smelt.evaluate.row import CostRow, Row, code_version, now
 from smelt.recipe.schema import Recipe
 
 __all__ = ["curve", "ensembled", "line", "made", "measured", "reference", "setting_of"]
@@ -144,7 +144,6 @@ def _made(
         "data_budget": prepared.budget,
         **about,
     }
-    about["data_budget"] = _budget(about["data_budget"])
     if prepared.heat is not None:
         _write_heat(folder.parent / "analyses" / f"heat-{file}.json", prepared.heat, str(about["label"]))
     try:
@@ -171,10 +170,6 @@ def _write_heat(path: Path, heat: Mapping[str, Any], label: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     content = {**heat, "title": f"{heat['title']}: {label}"}
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-
-def _budget(given: Any) -> DataBudget:
-    return given if isinstance(given, DataBudget) else DataBudget(**given)
 
 
 def _recipe_words(recipe: Recipe) -> dict[str, Any]:

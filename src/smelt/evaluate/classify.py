@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.engine.progress import Progress
 from smelt.errors import NumericalError, RecipeError
-from smelt.evaluate.ahead import ahead
+from smelt.evaluate.ahead import ahead, one_core_each
 from smelt.evaluate.corruptions import Corruption, read_corruptions
 from smelt.evaluate.find import Tasks, find_tasks
 from smelt.evaluate.intervals import wilson
@@ -103,7 +102,7 @@ def evaluate_model(
     (worse,) = read_corruptions(corruption)
     data = data or Data()
     threads = threads or torch.get_num_threads()
-    with _workers(threads) as pool, Progress(quiet, "pictures") as watch:
+    with one_core_each(threads, "smelt-classify") as pool, Progress(quiet, "pictures") as watch:
         classifier = load_classifier(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
         run = _Run(classifier, split, limit, batch, data, watch, pool, threads, worse)
         return [run.classify(task) for task in chosen]
@@ -178,20 +177,3 @@ class _Run:
             return
         batches = part.batches(min(self.batch, _CHUNK), keep=self.data.room)
         yield from ahead(self.pool, work, batches, 2 * self.threads)
-
-
-@contextlib.contextmanager
-def _workers(threads: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads that compute on their own, one core each: no core waits for another within an operation.
-
-    That is quicker than two cores in one operation, far quicker on a machine that does other things too, and gives
-    the same bytes whatever the number of threads.
-    """
-    import torch
-
-    before = torch.get_num_threads()
-    try:
-        with ThreadPoolExecutor(threads, "smelt-classify", torch.set_num_threads, (1,)) as pool:
-            yield pool
-    finally:
-        torch.set_num_threads(before)  # the setting of a thread reaches the libraries of the whole process

@@ -61,19 +61,12 @@ class Stream(Protocol):
         """All of them in order."""
 
 
-class _InOrder:
-    def __len__(self) -> int:
-        raise NotImplementedError
-
-    def batch(self, indices: Sequence[int]) -> Batch:
-        raise NotImplementedError
-
-    def batches(self, size: int) -> Iterator[Batch]:
-        for start in range(0, len(self), size):
-            yield self.batch(range(start, min(start + size, len(self))))
+def _in_order(stream: Stream, size: int) -> Iterator[Batch]:
+    for start in range(0, len(stream), size):
+        yield stream.batch(range(start, min(start + size, len(stream))))
 
 
-class ArrayStream(_InOrder):
+class ArrayStream:
     """Examples in memory: inputs [n, ...] and labels [n]."""
 
     def __init__(self, name: str, inputs: Tensor, labels: Tensor, head: Tensor | None = None):
@@ -94,8 +87,11 @@ class ArrayStream(_InOrder):
         places = list(indices)
         return Batch(self._inputs[places], self._labels[places], self._head)
 
+    def batches(self, size: int) -> Iterator[Batch]:
+        return _in_order(self, size)
 
-class Examples(_InOrder):
+
+class Examples:
     """A fixed part of one split of a task, as a model with this pre-processing takes it."""
 
     def __init__(
@@ -128,6 +124,9 @@ class Examples(_InOrder):
         pictures = torch.from_numpy(self._pictures[places]).to(self._device)
         labels = torch.from_numpy(self._labels[places]).to(self._device)
         return Batch(self._preprocess.normalise(pictures, torch.float32), labels, self._head)
+
+    def batches(self, size: int) -> Iterator[Batch]:
+        return _in_order(self, size)
 
 
 def examples_for(

@@ -115,17 +115,13 @@ def _from_json(path: Path) -> Coefficients:
 
 
 def _from_torch(path: Path, models: Sequence[str] | None, keys: Sequence[str] | None) -> Coefficients:
-    import pickle
-
     import torch
+
+    from smelt.learn.tensors import load_pickled
 
     if models is None or keys is None:
         raise RecipeError(f"{path}: a bare tensor of coefficients names nothing; give the models and tensors it is for")
-    try:
-        table = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError, KeyError, AttributeError) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise CorruptFile(f"{path}: cannot be read with weights_only ({reason})") from None
+    table = load_pickled(path)
     if not isinstance(table, torch.Tensor) or table.ndim not in (1, 2) or not table.is_floating_point():
         raise CorruptFile(f"{path}: should hold one tensor, [models] or [models, tensors]")
     wanted = (len(models),) if table.ndim == 1 else (len(models), len(keys))

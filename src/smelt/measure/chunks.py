@@ -8,15 +8,13 @@ whole.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from smelt.errors import NumericalError, RecipeError
-from smelt.evaluate.ahead import ahead
+from smelt.evaluate.ahead import ahead, one_core_each
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -76,7 +74,7 @@ def summed(
         return len(part), own.work(part)
 
     totals: dict[str, Tensor] = {}
-    with _workers(threads) as pool:
+    with one_core_each(threads, "smelt-measure") as pool:
         for count, sums in ahead(pool, work, _parts(places, chunk), threads):
             for key, tensor in sums.items():
                 if key in totals:
@@ -109,15 +107,3 @@ def own_copy(network: Network) -> Network:
     """Its structure anew, for hooks and exchanged weights that no other thread sees; the numbers are shared."""
     numbers = (*network.module.parameters(), *network.module.buffers())
     return copy.deepcopy(network, {id(tensor): tensor for tensor in numbers})
-
-
-@contextlib.contextmanager
-def _workers(threads: int) -> Iterator[ThreadPoolExecutor]:
-    import torch
-
-    before = torch.get_num_threads()
-    try:
-        with ThreadPoolExecutor(threads, "smelt-measure", torch.set_num_threads, (1,)) as pool:
-            yield pool
-    finally:
-        torch.set_num_threads(before)  # the setting of a thread reaches the libraries of the whole process

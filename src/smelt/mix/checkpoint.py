@@ -6,17 +6,15 @@ Reads what FusionBench saves too: the state dict of its whole mixture (under `mo
 
 from __future__ import annotations
 
-import pickle
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from smelt.errors import CorruptFile, IncompatibleModels, OutputError, RecipeError
-from smelt.learn.tensors import load_tensors, save_tensors
+from smelt.learn.tensors import load_pickled, load_tensors, save_tensors
 from smelt.mix.router import Router
 
 __all__ = ["load_routers", "read_routers", "router_state", "save_routers"]
@@ -81,11 +79,7 @@ def _read(path: Path) -> Mapping[str, Tensor]:
         return load_tensors(path)[0]
     if path.suffix not in _PICKLED:
         raise RecipeError(f"{path}: routers are read from .safetensors, .pt or .ckpt")
-    try:
-        content: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError, KeyError, AttributeError) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise CorruptFile(f"{path}: cannot be read with weights_only ({reason})") from None
+    content = load_pickled(path)
     for wrapper in ("model", "state_dict"):
         if isinstance(content, Mapping) and isinstance(content.get(wrapper), Mapping):
             content = content[wrapper]

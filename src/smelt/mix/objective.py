@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from smelt.evaluate.ahead import one_core_each
 from smelt.evaluate.examples import Batch
+from smelt.learn.losses import LOSSES, Loss
 from smelt.mix.network import MixedNetwork
 
 __all__ = ["RouterObjective", "router_objective"]
@@ -25,7 +27,7 @@ __all__ = ["RouterObjective", "router_objective"]
 class RouterObjective:
     """The `learn.loop.Objective` of a mixture. Made by `router_objective`, which ends its threads."""
 
-    def __init__(self, mixed: MixedNetwork, loss: Literal["entropy", "labels"], pool: ThreadPoolExecutor | None):
+    def __init__(self, mixed: MixedNetwork, loss: Loss, pool: ThreadPoolExecutor | None):
         self._mixed, self._loss, self._pool = mixed, loss, pool
         self.parameters: Mapping[str, Tensor] = mixed.parameters
         self.words: dict[str, Any] = {"loss": loss, "routed": mixed.routed, "experts": list(mixed.experts)}
@@ -44,31 +46,18 @@ class RouterObjective:
     def _one(self, batch: Batch) -> tuple[float, list[Tensor]]:
         with torch.enable_grad():
             logits = self._mixed.logits(batch.inputs, batch.head)
-            loss = _entropy(logits) if self._loss == "entropy" else _cross_entropy(logits, batch.labels)
+            loss = LOSSES[self._loss](logits, batch.labels).mean()
             gradients = torch.autograd.grad(loss, list(self.parameters.values()))
         return float(loss.detach()), list(gradients)
 
 
 @contextmanager
 def router_objective(
-    mixed: MixedNetwork, loss: Literal["entropy", "labels"] = "entropy", *, threads: int | None = None
+    mixed: MixedNetwork, loss: Loss = "entropy", *, threads: int | None = None
 ) -> Iterator[RouterObjective]:
     """The objective, with threads for as long as the `with` lasts; as many as torch uses unless said otherwise."""
     if mixed.network.device != "cpu":
         yield RouterObjective(mixed, loss, None)
         return
-    before = torch.get_num_threads()
-    try:
-        with ThreadPoolExecutor(threads or before, "smelt-mix", torch.set_num_threads, (1,)) as pool:
-            yield RouterObjective(mixed, loss, pool)
-    finally:
-        torch.set_num_threads(before)  # the setting of a thread reaches the libraries of the whole process
-
-
-def _entropy(logits: Tensor) -> Tensor:
-    logs = logits.log_softmax(dim=1)
-    return -(logs.exp() * logs).sum(dim=1).mean()
-
-
-def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    return torch.nn.functional.cross_entropy(logits, labels)
+    with one_core_each(threads or torch.get_num_threads(), "smelt-mix") as pool:
+        yield RouterObjective(mixed, loss, pool)

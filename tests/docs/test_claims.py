@@ -6,6 +6,7 @@ When a new run of the suite turns one of these red, the page has to be rewritten
 from __future__ import annotations
 
 import itertools
+import json
 import runpy
 from pathlib import Path
 from typing import Any
@@ -262,3 +263,16 @@ def test_damage_keeps_the_order_of_regmean_adamerging_and_the_rest() -> None:
         found = {entry: _mean([r for r in here if r.entry == entry]) for entry in {row.entry for row in here}}
         order = ["adamerging", "regmean", "fisher", "task_arithmetic", "ties"]
         assert [found[one] for one in order] == sorted((found[one] for one in order), reverse=True), kind
+
+
+def test_the_mixture_of_four_is_behind_regmean_and_adamerging_for_its_gates_overshoot() -> None:
+    clean = [row for row in _suite_rows("clip8-robustness") if row.variant == "published" and not row.corruption]
+    found = {entry: _mean([row for row in clean if row.entry == entry]) for entry in {row.entry for row in clean}}
+    assert found["wemoe"] < found["regmean"] < found["adamerging"]
+    flags = {row.entry: row.accuracy for row in clean if row.task == "flags"}
+    assert 0.54 < flags["wemoe"] < 0.55
+    assert 0.75 < flags["adamerging"] < 0.76
+    heat = json.loads((ROOT / "results/clip8-robustness/analyses/heat-wemoe.json").read_text())
+    gates = dict(zip(heat["columns"], heat["matrix"][heat["rows"].index("flags")], strict=True))
+    assert gates.pop("flags") > 1.4
+    assert max(map(abs, gates.values())) < 0.1

@@ -12,6 +12,7 @@ import torch
 import yaml
 
 from smelt.evaluate.mosaic import write_mosaic
+from smelt.testing.pico_conv import conv_clip
 
 SIDE = 8
 """Of the pictures."""
@@ -85,6 +86,31 @@ def random_clip(seed: int = 0) -> Any:
             elif name.endswith("bias"):
                 tensor.normal_(0, 0.1)
     return model
+
+
+def random_conv_clip(seed: int = 0) -> Any:
+    """A VisionTextDualEncoderModel with a convolutional picture tower, for the same pictures and words."""
+    words = tokenizer()
+    ids = {"bos_token_id": words.bos_token_id, "eos_token_id": words.eos_token_id, "pad_token_id": words.pad_token_id}
+    return conv_clip(seed, SIDE, vocab_size=len(words), **ids)
+
+
+def tuned_conv_clip(seed: int, amount: float = 0.1) -> Any:
+    """The same with its picture tower moved a little: weights, statistics, and counters that are its own."""
+    model, other = random_conv_clip(0), random_conv_clip(seed).state_dict()
+    with torch.no_grad():
+        for name, tensor in model.state_dict().items():
+            if not tensor.is_floating_point():
+                tensor.copy_(other[name])
+            elif name.startswith("vision_model."):
+                tensor.lerp_(other[name], amount)
+    return model
+
+
+def conv_pool(folder: Path) -> dict[str, Any]:
+    """A convolutional base and two fine-tunes on disk, as a recipe's pool."""
+    models = {name: str(save_clip(tuned_conv_clip(seed), folder / name)) for seed, name in enumerate(("one", "two"), 1)}
+    return {"base": str(save_clip(random_conv_clip(0), folder / "base")), "models": models}
 
 
 def colour_clip() -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,16 @@ def test_embedding_then_scoring_gives_the_logits_and_their_gradients(network: Ne
     torch.testing.assert_close(quick, plain, rtol=1e-4, atol=1e-5)
     for key, gradient in gradients.items():
         torch.testing.assert_close(others[key], gradient, rtol=1e-3, atol=1e-3, msg=key)
+
+
+def test_a_copy_of_a_network_that_was_used_computes_with_weights_of_its_own(network: Network):
+    assert isinstance(network, Divided)
+    network.embed({}, pictures())
+    twin = copy.deepcopy(network)
+    weights = {key: tensor.clone().requires_grad_() for key, tensor in twin.weights().items()}
+    twin.embed(weights, pictures()).square().sum().backward()
+    last = [key for key in weights if ".layers." in key and key.endswith("mlp.fc2.weight")][-1]
+    assert weights[last].grad is not None
 
 
 def test_replicas_share_numbers_and_keep_their_weights_apart(network: Network):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import enumerated
 import pytest
@@ -64,6 +65,39 @@ def test_the_batched_estimator_squares_the_sum_over_a_batch() -> None:
     apart = fisher(network, points(1.0, 1.0), estimator="batched_sqrt", batch=1)["w"]
     assert float(together) == pytest.approx((2 * one) ** 2, rel=1e-5)
     assert float(apart) == pytest.approx(2 * one**2, rel=1e-5)
+
+
+def test_the_batched_estimator_takes_a_networks_shorter_way() -> None:
+    class Short(ModuleNetwork):
+        def embed(self, weights: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
+            return super().logits(weights, inputs, None)
+
+        def score(self, features: Tensor, head: Tensor | None) -> Tensor:
+            return features
+
+        def logits(self, weights: Mapping[str, Tensor], inputs: Tensor, head: Tensor | None) -> Tensor:
+            raise AssertionError("the longer way")
+
+    plain, short = (
+        fisher(kind(Logistic(math.log(3))), points(1.0, 2.0), estimator="batched_sqrt")["w"]
+        for kind in (ModuleNetwork, Short)
+    )
+    assert float(plain) > 0
+    assert torch.equal(short, plain)
+
+
+def test_the_gradients_of_two_weights_that_are_only_added_are_squared_once_each() -> None:
+    class Sum(Logistic):
+        def __init__(self, w: float):
+            super().__init__(w / 2)
+            self.more = nn.Parameter(torch.tensor(w / 2))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.stack([torch.zeros_like(x), (self.w + self.more) * x], dim=1)
+
+    wanted = fisher(ModuleNetwork(Logistic(math.log(3))), points(1.0), estimator="batched_sqrt")["w"]
+    found = fisher(ModuleNetwork(Sum(math.log(3))), points(1.0), estimator="batched_sqrt")
+    assert float(found["w"]) == float(found["more"]) == pytest.approx(float(wanted), rel=1e-5)
 
 
 @pytest.mark.parametrize("classes", [2, 5, 40])

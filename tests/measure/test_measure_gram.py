@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from smelt.errors import NumericalError, RecipeError
 from smelt.evaluate.examples import ArrayStream
 from smelt.measure.gram import gram, mirrored, tied_names, upper_gram
+from smelt.measure.strips import strips
 from smelt.pool.families.network import ModuleNetwork
 
 
@@ -57,7 +58,7 @@ def test_it_equals_the_plain_product_of_all_inputs() -> None:
         assert torch.equal(found[key], found[key].T)
 
 
-@pytest.mark.parametrize("width", [1, 7, 192, 193, 500])
+@pytest.mark.parametrize("width", [1, 7, 96, 97, 500])
 def test_half_a_product_and_its_mirror_image_are_the_whole(width: int) -> None:
     torch.manual_seed(0)
     x = torch.randn(20, width)
@@ -108,6 +109,56 @@ def test_the_number_of_threads_does_not_change_a_bit() -> None:
     network, stream = enumerated.attention(examples=11)
     one, three = (gram(network, stream, chunk=2, threads=threads) for threads in (1, 3))
     assert all(torch.equal(one[key], three[key]) for key in one)
+
+
+def test_threads_that_share_the_strips_of_one_chunk_do_not_change_a_bit() -> None:
+    torch.manual_seed(0)
+    stream = ArrayStream("rows", torch.randn(5, 300), torch.zeros(5, dtype=torch.long))
+    one, three = (gram(ModuleNetwork(nn.Linear(300, 1)), stream, threads=threads)["weight"] for threads in (1, 3))
+    assert len(strips(300)) == 4
+    assert torch.equal(one, three)
+    assert torch.equal(one, one.T)
+
+
+def test_more_chunks_than_are_summed_at_once_all_count() -> None:
+    values = [[float(number)] for number in range(1, 12)]
+    assert gram(ModuleNetwork(nn.Linear(1, 1)), rows(*values), chunk=1, threads=2)["weight"].tolist() == [[506]]
+
+
+def test_inputs_that_are_changed_in_place_later_on_count_as_they_were_given() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = x.clone()
+            x += self.first(x)
+            return self.second(x)
+
+    model = Model()
+    model.first.weight.data.fill_(2.0)
+    found = gram(ModuleNetwork(model), rows([1.0], [3.0]))
+    assert found["first.weight"].tolist() == [[1 + 9]]
+    assert found["second.weight"].tolist() == [[9 + 81]]
+
+
+def test_chunks_are_smaller_where_an_examples_inputs_are_large() -> None:
+    seen = []
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.only = nn.Linear(9, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            seen.append(len(x))
+            return self.only(x.expand(-1, 1 << 20, 9))  # 36 MiB an example, of 128
+
+    stream = ArrayStream("rows", torch.ones(4, 1, 9), torch.zeros(4, dtype=torch.long))
+    found = gram(ModuleNetwork(Model()), stream, threads=1)["only.weight"]
+    assert torch.equal(found, torch.full((9, 9), 4.0 * (1 << 20), dtype=torch.float64))
+    assert seen == [1, 2, 2]
 
 
 def test_two_halves_add_up_to_the_very_bits_of_the_whole() -> None:

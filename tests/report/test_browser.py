@@ -13,6 +13,7 @@ import subprocess
 
 import pytest
 from made_up_data_suites import generalization_rows, robustness_rows, write_heats
+from made_up_levels import collaboration_rows
 from made_up_suite import write_suite
 
 from smelt.report.write import report as write_report
@@ -147,6 +148,8 @@ for (const frame of document.querySelectorAll("iframe")) {
   ];
 }
 const page = document.querySelector("iframe").contentDocument;
+const boxed = Array.from(page.querySelectorAll("#results .scroll"));
+found.boxed = boxed.filter((box) => box.scrollWidth > box.clientWidth + 1).length;
 const table = page.getElementById("table");
 const heads = table.querySelectorAll("th[data-sort]"), last = heads.length - 1;
 const merges = table.querySelectorAll("tbody.lines")[2];
@@ -166,7 +169,7 @@ document.body.append(out);
 """
 
 
-@pytest.mark.parametrize("rows", [generalization_rows, robustness_rows])
+@pytest.mark.parametrize("rows", [generalization_rows, robustness_rows, collaboration_rows])
 def test_tables_of_parts_and_corruptions_fit_the_page_and_sort(rows, tmp_path):
     write_suite(tmp_path, rows(), analyses=False)
     write_heats(tmp_path)
@@ -177,6 +180,7 @@ def test_tables_of_parts_and_corruptions_fit_the_page_and_sort(rows, tmp_path):
     assert found["falling"] == sorted(found["printed"], reverse=True)
     assert found["rising"] == sorted(found["printed"]) != found["falling"]
     assert found["hidden"] == 0
+    assert found["boxed"] >= (5 if rows is collaboration_rows else 1)  # on a phone a wide table scrolls in its own box
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -25,6 +25,7 @@ from smelt.errors import CorruptFile
 __all__ = [
     "CostRow",
     "DataBudget",
+    "Level",
     "Row",
     "Scored",
     "Variant",
@@ -40,6 +41,7 @@ Variant = Literal["reference", "published", "tuned", "curve", "path", "single"]
 """Why a model was evaluated: as a point of reference, at published or tuned settings, along a curve, or alone."""
 
 Way = Literal["merge", "mix", "ensemble"]
+Level = Literal["merged", "ensembled"]
 
 _Count = Annotated[int, Field(ge=0)]
 _Seconds = Annotated[float, Field(ge=0)]
@@ -93,6 +95,8 @@ class Row(_Strict):
     """The part of a suite that it belongs to, where a suite repeats its entries on several pools."""
     seen: bool | None = None
     """Whether the task's own expert was among the models, where a suite leaves some out."""
+    level: Level | None = None
+    """Where several models met, in a suite that compares the two: in their weights, or in what they predict."""
     code: str
     device: str
     dtype: str

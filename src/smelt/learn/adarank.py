@@ -16,6 +16,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from smelt.errors import RecipeError
 from smelt.learn.deltas import DeltaDtype, TaskVectors
 from smelt.learn.learner import Count, learner
 from smelt.learn.losses import Loss
@@ -37,6 +38,11 @@ class Components:
         self._names, self._scale, self.keys = deltas.names, scale, deltas.keys
         self.words = {"scale": scale, "init": init}
         matrices = [key for key, tensor in deltas.base.items() if Layout.is_matrix(key, tuple(tensor.shape))]
+        if not matrices:
+            raise RecipeError(
+                "adarank chooses among the singular directions of linear layers, and no merged tensor is a matrix; "
+                "`adamerging` learns coefficients for tensors of any shape"
+            )
         self._left: dict[str, Tensor] = {}
         self._values: dict[str, Tensor] = {}
         self._right: dict[str, Tensor] = {}

@@ -28,7 +28,7 @@ __all__ = ["Passes", "Pull"]
 Pull: TypeAlias = Callable[[str, Tensor, Mapping[str, Tensor]], None]
 _LossOf: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
-_AT_ONCE, _WORK = 32, 350_000_000
+_AT_ONCE, _WORK = 32, 700_000_000
 """Examples that a core takes through the network at once: at least so many, and more where the network has so few
 weights that weights times examples stay below `_WORK`. More would only take more memory. A GPU takes 256 or more."""
 _AT_ONCE_GPU = 256

@@ -1,4 +1,4 @@
-"""Sums over a stream, chunk by chunk: each thread takes a chunk on a core of its own, and they are added in order.
+"""Sums over a stream, chunk by chunk: each thread takes a chunk on a core of its own, and adds it when it is its turn.
 
 A chunk's sums are float32 and are added in float64, which loses nothing as long as one element's largest and smallest
 chunk differ by less than about 2^29 / (number of chunks). Chunks begin at multiples of their size in the stream. So
@@ -8,10 +8,12 @@ whole.
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from smelt.errors import NumericalError, RecipeError
 from smelt.evaluate.ahead import ahead, one_core_each
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
     from smelt.evaluate.examples import Stream
     from smelt.pool.families.network import Network
 
-__all__ = ["Watch", "Work", "check_finite", "own_copy", "span", "summed"]
+__all__ = ["Watch", "Work", "check_finite", "own_copy", "parts", "span", "summed", "threads_for", "with_own_copy"]
+
+Found = TypeVar("Found")
 
 Work: TypeAlias = "Callable[[range], dict[str, Tensor]]"
 """From the places of some examples to their sums."""
@@ -61,38 +65,108 @@ def summed(
 
     `prepare` makes the work of one thread, on a copy of the network for itself.
     """
-    import torch
+    threads = threads_for(network, threads)
+    work, chunks, totals = with_own_copy(network, prepare), parts(places, chunk), _Totals()
 
-    if chunk < 1:
-        raise RecipeError(f"chunk is a number of examples, at least 1; got {chunk}")
-    threads = 1 if network.device != "cpu" else threads or torch.get_num_threads()
-    own = threading.local()
+    def added(number: int) -> int:
+        with totals.in_turn(number) as add:
+            add(work(chunks[number]))
+        return len(chunks[number])
 
-    def work(part: range) -> tuple[int, dict[str, Tensor]]:
-        if not hasattr(own, "work"):
-            own.work = prepare(own_copy(network))
-        return len(part), own.work(part)
-
-    totals: dict[str, Tensor] = {}
     with one_core_each(threads, "smelt-measure") as pool:
-        for count, sums in ahead(pool, work, _parts(places, chunk), threads):
-            for key, tensor in sums.items():
-                if key in totals:
-                    totals[key].add_(tensor.cpu())
-                else:
-                    totals[key] = tensor.cpu().to(torch.float64)
+        for count in ahead(pool, added, range(len(chunks)), threads):
             if watch is not None:
                 watch.advance(count)
-    return totals
+    return totals.tensors
+
+
+class _Totals:
+    """Float64 sums to which threads add what they found, each tensor in the order of the chunks.
+
+    A thread waits for a tensor, not for all of them: two that end together add together, one tensor apart.
+    """
+
+    def __init__(self) -> None:
+        self.tensors: dict[str, Tensor] = {}
+        self._news = threading.Condition()
+        self._added: dict[str, int] = {}
+        self._ended: set[int] = set()
+        self._failed = False
+
+    @contextlib.contextmanager
+    def in_turn(self, number: int) -> Iterator[Callable[[Mapping[str, Tensor]], None]]:
+        """Gives what adds the sums of a chunk. Chunks must be begun in their order, so that nobody waits for ever."""
+
+        def add(sums: Mapping[str, Tensor]) -> None:
+            for key, tensor in sums.items():
+                with self._news:
+                    while not (self._failed or self._is_next(key, number)):
+                        self._news.wait()
+                    if self._failed:
+                        return
+                self._add(key, tensor)
+                with self._news:
+                    self._added[key] = number
+                    self._news.notify_all()
+
+        try:
+            yield add
+        except BaseException:
+            self._failed = True  # whoever waits for this chunk need not go on
+            raise
+        finally:
+            with self._news:
+                self._ended.add(number)
+                self._news.notify_all()
+
+    def _is_next(self, key: str, number: int) -> bool:
+        """Whether every chunk before has added to this tensor, or has ended without."""
+        return all(before in self._ended for before in range(self._added.get(key, -1) + 1, number))
+
+    def _add(self, key: str, tensor: Tensor) -> None:
+        import torch
+
+        if key in self.tensors:
+            self.tensors[key].add_(tensor.cpu())
+        else:
+            self.tensors[key] = tensor.cpu().to(torch.float64)
+
+
+def threads_for(network: Network, threads: int | None) -> int:
+    """How many threads measure a network; what is no CPU has its own ways to be busy."""
+    import torch
+
+    return 1 if network.device != "cpu" else threads or torch.get_num_threads()
+
+
+def with_own_copy(network: Network, prepare: Callable[[Network], Callable[[range], Found]]) -> Callable[[range], Found]:
+    """Work that any thread can do: `prepare` makes it for each of them, on a copy of the network for itself."""
+    own = threading.local()
+
+    def work(part: range) -> Found:
+        if not hasattr(own, "work"):
+            own.work = prepare(own_copy(network))
+        found: Found = own.work(part)
+        return found
+
+    return work
 
 
 def check_finite(sums: Mapping[str, Tensor], what: str, label: str, task: str) -> None:
     """Refuse sums with a NaN or an infinity in them, by the tensor's name."""
     for key, tensor in sums.items():
-        if not bool(tensor.isfinite().all()):
+        # The sum is quicker, and finite only where all of them are.
+        if not math.isfinite(float(tensor.sum())) and not bool(tensor.isfinite().all()):
             raise NumericalError(
                 f"{what} of {key!r} is NaN or infinite for {label} on {task}; its weights or the data are not sound"
             )
+
+
+def parts(places: range, chunk: int) -> list[range]:
+    """The chunks: they begin at multiples of their size."""
+    if chunk < 1:
+        raise RecipeError(f"chunk is a number of examples, at least 1; got {chunk}")
+    return list(_parts(places, chunk))
 
 
 def _parts(places: range, chunk: int) -> Iterator[range]:

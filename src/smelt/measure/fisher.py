@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from smelt.errors import NumericalError, RecipeError, unknown
@@ -187,23 +187,44 @@ def _fitting(capture: Capture, one: Batch, count: int) -> int:
 def _batched(network: Network, stream: Stream) -> Work:
     import torch
 
-    own = {key: tensor.requires_grad_() for key, tensor in network.weights().items()}
+    weights = network.weights()
 
     def work(places: range) -> dict[str, Tensor]:
         batch = stream.batch(places)
+        squares: dict[str, Tensor] = {}
+        leaves = {key: tensor.detach().requires_grad_() for key, tensor in weights.items()}
+        for key, leaf in leaves.items():
+            leaf.register_post_accumulate_grad_hook(_squared(key, squares))  # type: ignore[no-untyped-call]
         with torch.enable_grad():
-            logits = network.logits(own, batch.inputs, batch.head)
+            logits = _scores(network, leaves, batch)
             if not bool(logits.isfinite().all()):
                 raise _NoScores
             chances = logits.detach().softmax(dim=-1).sqrt()
             total = (chances * logits.log_softmax(dim=-1)).sum()
-            found = torch.autograd.grad(total, list(own.values()), allow_unused=True)
-        return {
-            key: torch.zeros_like(tensor.detach()) if gradient is None else gradient.square()
-            for (key, tensor), gradient in zip(own.items(), found, strict=True)
-        }
+            if total.requires_grad:
+                total.backward()  # type: ignore[no-untyped-call]
+        return {key: squares[key] if key in squares else torch.zeros_like(tensor) for key, tensor in weights.items()}
 
     return work
+
+
+def _squared(key: str, into: dict[str, Tensor]) -> Callable[[Tensor], None]:
+    """Square a gradient in its own memory, in the moment in which it is known."""
+
+    def hook(leaf: Tensor) -> None:
+        assert leaf.grad is not None
+        into[key], leaf.grad = leaf.grad.square_(), None
+
+    return hook
+
+
+def _scores(network: Network, weights: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    """The logits, by the shorter way where the network has one."""
+    from smelt.pool.families.network import Divided
+
+    if isinstance(network, Divided):
+        return network.score(network.embed(weights, batch.inputs), batch.head)
+    return network.logits(weights, batch.inputs, batch.head)
 
 
 @contextlib.contextmanager

@@ -5,28 +5,33 @@ weighs more than one of few, as it does in the error |W x - W_i x|^2 over a data
 the same number of tokens, and it makes no difference.)
 
 The forward pass ends at the last layer, layers with one input share one Gram, and of a symmetric matrix little more
-than half is computed: the corner above the diagonal by one product, then both halves again in the same way. Jin et
-al. 2023, arXiv:2212.09849.
+than half is computed. In the forward pass each thread has a chunk of its own; then all of them share the matrices, by
+strips (strips.py). Jin et al. 2023, arXiv:2212.09849.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from smelt.measure.chunks import Watch, Work, check_finite, own_copy, span, summed
+from smelt.evaluate.ahead import one_core_each
+from smelt.measure.chunks import Watch, check_finite, own_copy, parts, span, threads_for, with_own_copy
+from smelt.measure.strips import Rows, StripSums, strips
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from smelt.evaluate.examples import Stream
+    from smelt.measure.inputs import Group
     from smelt.pool.families.network import Network
 
 __all__ = ["gram", "mirrored", "tied_names", "upper_gram"]
 
-_CHUNK = 64
-_WHOLE = 192
-"""Columns up to which a block is computed whole, though half of it is the mirror image of the other."""
+_CHUNK, _TOGETHER = 32, 4
+"""Examples of a forward pass, and how many such chunks, or more, go into the sums at once."""
+_MEMORY = 128 << 20
+"""Bytes of a chunk's inputs, which are kept until they are summed; if need be, chunks are smaller."""
 
 
 def gram(
@@ -46,29 +51,27 @@ def gram(
     """
     from smelt.measure.inputs import Inputs, calls_seen, groups_of
 
-    places = span(stream, first, examples)
-    with calls_seen():
+    places, threads = span(stream, first, examples), threads_for(network, threads)
+    with calls_seen(), one_core_each(threads, "smelt-measure") as pool:
         groups = groups_of(own_copy(network), stream.batch(places[:1]))
         calls = sum(group.calls for group in groups)
 
-        def prepare(own: Network) -> Work:
+        def prepare(own: Network) -> Callable[[range], Rows]:
             inputs = Inputs(own, [group.leader for group in groups])
+            return lambda part: inputs.rows(stream.batch(part), calls=calls)
 
-            def work(part: range) -> dict[str, Tensor]:
-                sums: dict[str, Tensor] = {}
+        def check(key: str, diagonal: Tensor) -> None:
+            check_finite({key: diagonal}, "the Gram matrix", label, stream.name)
 
-                def take(key: str, x: Tensor) -> None:
-                    found = upper_gram(x.reshape(-1, x.shape[-1]).float())
-                    sums[key] = sums[key].add_(found) if key in sums else found
-
-                inputs.run(stream.batch(part), take, calls=calls)
-                check_finite(sums, "the Gram matrix", label, stream.name)
-                return sums
-
-            return work
-
-        sums = summed(network, places, prepare, chunk=chunk, threads=threads, watch=watch)
-    whole = {key: mirrored(upper) for key, upper in sums.items()}
+        look, sums = with_own_copy(network, prepare), StripSums(pool, check)
+        chunks = parts(places, _fitting(chunk, groups))
+        together = threads * math.ceil(_TOGETHER / threads)
+        for start in range(0, len(chunks), together):
+            some = chunks[start : start + together]
+            sums.add(list(pool.map(look, some)))
+            if watch is not None:
+                watch.advance(sum(map(len, some)))
+        whole = sums.whole()
     return {key: whole[group.leader] for group in groups for key in group.keys}
 
 
@@ -81,9 +84,12 @@ def tied_names(grams: Mapping[str, Tensor]) -> dict[str, str]:
 
 def upper_gram(rows: Tensor) -> Tensor:
     """rows^T rows on and above the diagonal; below it are zeros and parts of it."""
+    import torch
+
     width = rows.shape[1]
     out = rows.new_zeros(width, width)
-    _fill(rows, out)
+    for start, stop in strips(width):
+        torch.mm(rows[:, start:stop].mT, rows[:, start:], out=out[start:stop, start:])
     return out
 
 
@@ -93,15 +99,7 @@ def mirrored(upper: Tensor) -> Tensor:
     return upper.triu_().add_(strict.mT)
 
 
-def _fill(rows: Tensor, out: Tensor) -> None:
-    import torch
-
-    width = rows.shape[1]
-    if width <= _WHOLE:
-        torch.mm(rows.mT, rows, out=out)
-        return
-    half = (width // 2 + 15) // 16 * 16  # BLAS likes whole vectors
-    left, right = rows[:, :half], rows[:, half:]
-    torch.mm(left.mT, right, out=out[:half, half:])
-    _fill(left, out[:half, :half])
-    _fill(right, out[half:, half:])
+def _fitting(chunk: int, groups: Sequence[Group]) -> int:
+    """A chunk whose inputs fit into memory: the one asked for, or a power of two below it."""
+    most = max(1, _MEMORY // (4 * sum(group.numbers for group in groups) or 1))
+    return chunk if chunk <= most else 1 << (most.bit_length() - 1)

@@ -33,6 +33,7 @@ class Inputs:
     def __init__(self, network: Network, keys: Sequence[str]):
         self._network = network
         self._take: Callable[[str, Tensor], None] | None = None
+        self._copies = False
         layers = linear_layers(network)
         for key in keys:
             layers[key].register_forward_pre_hook(self._hook(key), with_kwargs=True)
@@ -57,10 +58,26 @@ class Inputs:
 
         self._take = counted
         try:
-            with torch.inference_mode(), contextlib.suppress(_Enough):
+            with torch.no_grad(), contextlib.suppress(_Enough):
                 self._network.logits(weights or {}, batch.inputs, batch.head)
         finally:
             self._take = None
+
+    def rows(self, batch: Batch, *, calls: int | None = None) -> dict[str, list[Tensor]]:
+        """The inputs of each layer as rows in float32, one tensor for each time that it is called."""
+        found: dict[str, list[Tensor]] = {}
+        given: list[tuple[Tensor, int]] = []
+
+        def take(key: str, x: Tensor) -> None:
+            given.append((x, x._version))
+            rows = x.reshape(-1, x.shape[-1]).float()
+            found.setdefault(key, []).append(rows.clone() if self._copies else rows)
+
+        self.run(batch, take, calls=calls)
+        if not self._copies and any(x._version != version for x, version in given):
+            self._copies = True  # the network works in place: what it gave a layer is not there any more
+            return self.rows(batch, calls=calls)
+        return found
 
     def _hook(self, key: str) -> Callable[..., None]:
         def see(module: nn.Module, given: Any, words: Any) -> None:
@@ -87,6 +104,8 @@ class Group:
     keys: tuple[str, ...]
     calls: int
     """How often a forward pass calls each of them."""
+    numbers: int = 0
+    """How many numbers one example gives each of them."""
 
     @property
     def leader(self) -> str:
@@ -95,7 +114,7 @@ class Group:
     def among(self, keys: Collection[str]) -> Group | None:
         """The group without all other layers; nothing if none is left."""
         left = tuple(key for key in self.keys if key in keys)
-        return Group(left, self.calls) if left else None
+        return Group(left, self.calls, self.numbers) if left else None
 
 
 def groups_of(network: Network, batch: Batch) -> list[Group]:
@@ -103,19 +122,22 @@ def groups_of(network: Network, batch: Batch) -> list[Group]:
 
     `network` is left with hooks on it: give a copy.
     """
-    calls: list[tuple[str, Tensor]] = []
-    Inputs(network, list(linear_layers(network))).run(batch, lambda key, inputs: calls.append((key, inputs)))
-    given: dict[str, tuple[int, ...]] = {}
-    for key, inputs in calls:  # all inputs are still held, so that an id means one tensor
-        given[key] = (*given.get(key, ()), id(inputs))
-    groups: dict[tuple[int, ...], list[str]] = {}
+    calls: list[tuple[str, Tensor, int]] = []
+    layers = list(linear_layers(network))
+    Inputs(network, layers).run(batch, lambda key, inputs: calls.append((key, inputs, inputs._version)))
+    given: dict[str, tuple[tuple[int, int], ...]] = {}
+    numbers: dict[str, int] = {}
+    for key, inputs, version in calls:  # all inputs are still held, so that an id means one tensor
+        given[key] = (*given.get(key, ()), (id(inputs), version))  # but not one content: it may be changed in place
+        numbers[key] = numbers.get(key, 0) + inputs.numel()
+    groups: dict[tuple[tuple[int, int], ...], list[str]] = {}
     for key, tensors in given.items():
         groups.setdefault(tensors, []).append(key)
     if not groups:
         raise RecipeError(
             f"{type(network.module).__name__}: calls no linear layer whose weight is merged, so it has no Gram matrices"
         )
-    return [Group(tuple(keys), len(tensors)) for tensors, keys in groups.items()]
+    return [Group(tuple(keys), len(tensors), numbers[keys[0]]) for tensors, keys in groups.items()]
 
 
 @contextlib.contextmanager

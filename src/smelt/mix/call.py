@@ -148,7 +148,7 @@ class _Job:
         )
         self.network: Network = network_of(self.classifier)
         self.family = "clip"
-        self.routed = settings.routed or ROUTED[self.family]
+        self.routed = settings.routed or self._mlps()
         self.settings = replace(settings, routed=self.routed)
         self.learns = settings.steps > 0 and routers is None
         self.tasks: dict[str, str] = {}
@@ -204,6 +204,19 @@ class _Job:
             "device": self.classifier.device.split(":")[0],
         }
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    def _mlps(self) -> str:
+        """The pattern of the family's MLPs; a tower without any, such as a convolutional one, is refused."""
+        from smelt.recipe.values import matches
+
+        pattern = ROUTED[self.family]
+        if not any(matches(pattern, name) for name, _ in self.network.module.named_modules()):
+            raise RecipeError(
+                f"{self.classifier.label}: {self.recipe.merge[0].name} routes the MLPs of a transformer ({pattern}), "
+                "and this picture tower has none; merge its models instead (`smelt merge`), or name modules with "
+                "linear layers under `routed`"
+            )
+        return pattern
 
     def _streams(self, given: Mapping[str, Stream] | None) -> dict[str, Stream]:
         names = list(self.recipe.pool.models)

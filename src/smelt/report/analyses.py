@@ -12,7 +12,7 @@ from smelt.errors import CorruptFile
 from smelt.report.experts import Matrix
 from smelt.report.words import short_layer, without_shared_start
 
-__all__ = ["Analyses", "Heat", "Norms", "Signs", "read_analyses"]
+__all__ = ["Analyses", "Heat", "LineChart", "Norms", "Signs", "read_analyses"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,18 @@ class Heat:
 
 
 @dataclass(frozen=True)
+class LineChart:
+    """Any numbers that change along an axis: the diagonal of a map over the epochs, one line for each expert."""
+
+    title: str
+    x_label: str
+    y_label: str
+    x: tuple[float, ...]
+    lines: dict[str, tuple[float | None, ...]]
+    note: str
+
+
+@dataclass(frozen=True)
 class Analyses:
     """The figures about weights that a folder has."""
 
@@ -50,6 +62,7 @@ class Analyses:
     norms: Norms | None = None
     signs: Signs | None = None
     heats: tuple[Heat, ...] = ()
+    lines: tuple[LineChart, ...] = ()
 
 
 _OVERALL = {
@@ -60,13 +73,14 @@ _OVERALL = {
 
 
 def read_analyses(folder: Path) -> Analyses:
-    """Read cosine.json, norms.json, signs.json and every heat-NAME.json of a folder, those that are there."""
+    """Read cosine.json, norms.json, signs.json, every heat-NAME.json and lines-NAME.json of a folder."""
     cosine, norms, signs = (_read(folder / f"{name}.json") for name in ("cosine", "norms", "signs"))
     return Analyses(
         _matrix(cosine, folder / "cosine.json") if cosine else None,
         _norms(norms, folder / "norms.json") if norms else None,
         _signs(signs, folder / "signs.json") if signs else None,
         tuple(_heat(content, path) for path in sorted(folder.glob("heat-*.json")) if (content := _read(path))),
+        tuple(_lines(content, path) for path in sorted(folder.glob("lines-*.json")) if (content := _read(path))),
     )
 
 
@@ -123,6 +137,24 @@ def _heat(content: Mapping[str, Any], path: Path) -> Heat:
     named = Matrix(_layers(rows), _labels(columns), values)
     title = str(content.get("title") or path.stem.removeprefix("heat-"))
     return Heat(title, named, str(content.get("note") or ""), bool(content.get("signed", False)))
+
+
+def _lines(content: Mapping[str, Any], path: Path) -> LineChart:
+    at, lines = content.get("x"), content.get("lines")
+    if not isinstance(at, list) or not isinstance(lines, dict) or not at or not lines:
+        raise CorruptFile(f"{path}: should hold a list `x` and a table `lines`, both with something in them")
+    wrong = next((name for name, row in lines.items() if not isinstance(row, list) or len(row) != len(at)), None)
+    if wrong is not None:
+        raise CorruptFile(f"{path}: {wrong!r} should have {len(at)} numbers, one for each of `x`")
+    x = tuple(value for value in _numbers(at, path) if value is not None)
+    if len(x) < len(at) or list(x) != sorted(set(x)):
+        raise CorruptFile(f"{path}: `x` should be numbers in rising order")
+    short = without_shared_start(list(lines))
+    title = str(content.get("title") or path.stem.removeprefix("lines-"))
+    words = [str(content.get(word) or "") for word in ("x_label", "y_label", "note")]
+    return LineChart(
+        title, words[0], words[1], x, {short[n]: _numbers(row, path) for n, row in lines.items()}, words[2]
+    )
 
 
 def _labels(names: Sequence[Any]) -> tuple[str, ...]:

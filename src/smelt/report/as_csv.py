@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from smelt.evaluate.row import Row
 from smelt.report.grid import Cell, Line
+from smelt.report.levels import AVERAGE, LEVELS
 from smelt.report.sheet import Block, Sheet
 from smelt.report.tables import printed
 
@@ -23,27 +25,63 @@ def as_csv(sheets: Sequence[Sheet]) -> str:
 
     `block` is `seen` or `unseen`, or the corruption whose severities a number is the mean of; `data_...` is what data
     made the model. In the short form of a table with corruptions these stand in the place of tasks, under `average`.
+    Where merging stands beside ensembling there is one more word, `level`: merged, ensembled, the gap between the two,
+    and what share of the experts' average the merged one is.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*_HEAD, *_MORE])
+    levels = any(sheet.levels or sheet.axis for sheet in sheets)
+    writer.writerow([*_HEAD, *_MORE, *(["level"] if levels else [])])
     for sheet in printed(sheets):
         for block in sheet.blocks:
             for line in block.grid.lines:
-                writer.writerows(_lines(line, block, sheet.part))
+                found = (_points if sheet.axis else _pairs if sheet.levels else _lines)(line, block, sheet.part)
+                writer.writerows([*one, ""] if levels and not (sheet.axis or sheet.levels) else one for one in found)
     return text.getvalue()
 
 
 def _lines(line: Line, block: Block, part: str | None) -> Iterator[list[object]]:
-    setting = json.dumps(line.setting, sort_keys=True) if line.setting else ""
-    who = [line.group, line.entry, line.variant, line.label, setting]
-    more = [part or "", block.key, *_budget(line.rows)]
-    split = block.grid.split
+    who, more, split = _who(line, line.setting), _more(line, block, part), block.grid.split
     for task, cell in zip((*block.grid.tasks, "average"), (*line.cells, line.average), strict=True):
         if cell is not None:
             yield [*who, task, split, *_numbers(cell), *more]
     if line.normalised is not None:
-        yield [*who, "normalised average", split, repr(line.normalised), "", "", "", "", "", *more]
+        yield [*who, "normalised average", split, *_alone(line.normalised), *more]
+
+
+def _pairs(line: Line, block: Block, part: str | None) -> Iterator[list[object]]:
+    """One task, or their average: both levels, the gap, and the share of the experts where it is known."""
+    who, more = [*_who(line, line.setting), block.key, block.grid.split], _more(line, block, part)
+    for level, cell in zip(LEVELS, line.cells, strict=True):
+        if cell is not None:
+            yield [*who, *_numbers(cell), *more, "" if line.group == "reference" else level]
+    for name, value in (("gap", line.gap), ("of experts", line.normalised)):
+        if value is not None:
+            yield [*who, *_alone(value), *more, name]
+
+
+def _points(line: Line, block: Block, part: str | None) -> Iterator[list[object]]:
+    """Averages along an axis, whose place is the setting."""
+    level = next(row.level for row in line.rows)
+    for x, cell in zip(block.grid.tasks, line.cells, strict=True):
+        if cell is not None:
+            who = [*_who(line, {block.key: json.loads(x)}), AVERAGE, block.grid.split]
+            here = [row for row in line.rows if f"{row.setting[block.key]:g}" == x]
+            yield [*who, *_numbers(cell), part or line.part or "", block.key, *_budget(here), level]
+
+
+def _who(line: Line, setting: Mapping[str, Any]) -> list[object]:
+    text = json.dumps(setting, sort_keys=True) if setting else ""
+    return [line.group, line.entry, line.variant, line.label, text]
+
+
+def _more(line: Line, block: Block, part: str | None) -> list[object]:
+    return [part or "", block.key, *_budget(line.rows)]
+
+
+def _alone(value: float) -> list[object]:
+    """A number that has no interval and no count."""
+    return [repr(value), "", "", "", "", ""]
 
 
 def _numbers(cell: Cell) -> list[object]:

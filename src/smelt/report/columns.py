@@ -1,4 +1,4 @@
-"""A line of the printed table: what stands beside its label, and its numbers: tasks, average, normalised average."""
+"""A line of the printed table: what stands beside its label, and its numbers: tasks, average, gap, share of experts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from smelt.report.grid import Grid, Line
 from smelt.report.sheet import Block, Sheet
 from smelt.report.words import setting_text
 
-__all__ = ["beside", "columns", "has_ratio", "heads", "note_of", "tier_columns"]
+__all__ = ["beside", "columns", "has_gap", "has_ratio", "heads", "note_of", "tier_columns"]
 
 
 def has_ratio(grid: Grid) -> bool:
@@ -16,15 +16,23 @@ def has_ratio(grid: Grid) -> bool:
     return any(line.normalised is not None for line in grid.lines)
 
 
+def has_gap(grid: Grid) -> bool:
+    """Whether merging and ensembling are compared on any line."""
+    return any(line.gap is not None for line in grid.lines)
+
+
 def heads(grid: Grid) -> list[str]:
     """The headings after the name."""
-    return [*grid.tasks, grid.average, *(["Normalised"] if has_ratio(grid) else [])]
+    average = [grid.average] if grid.average else []
+    return [*grid.tasks, *average, *(["Gap"] if has_gap(grid) else []), *([grid.share] if has_ratio(grid) else [])]
 
 
 def columns(line: Line, grid: Grid) -> list[tuple[float | None, int]]:
     """(value, rank) for every column after the name."""
-    found = [(cell.accuracy, cell.rank) if cell else (None, 0) for cell in (*line.cells, line.average)]
-    return [*found, (line.normalised, line.normalised_rank)] if has_ratio(grid) else list(found)
+    cells = (*line.cells, line.average) if grid.average else line.cells
+    found: list[tuple[float | None, int]] = [(cell.accuracy, cell.rank) if cell else (None, 0) for cell in cells]
+    found += [(line.gap, line.gap_rank)] if has_gap(grid) else []
+    return [*found, (line.normalised, line.normalised_rank)] if has_ratio(grid) else found
 
 
 def tier_columns(lines: Sequence[Line], tier: Sequence[Block]) -> list[tuple[float | None, int]]:

@@ -32,7 +32,7 @@ def scale_curves(rows: Iterable[Row]) -> list[Curve]:
     rows = list(rows)
     found: dict[tuple[str, str | None], list[Row]] = {}
     for row in rows:
-        if row.variant == "curve" and scale_of(row.setting) is not None:
+        if row.variant == "curve" and row.level is None and scale_of(row.setting) is not None:
             found.setdefault((row.entry, row.part), []).append(row)
     curves = []
     for (entry, part), measured in found.items():

@@ -39,7 +39,9 @@ class Grid:
     split: str
     lines: tuple[Line, ...]
     average: str = "Average"
-    """The heading of the last column."""
+    """The heading of the column after the tasks; empty where a table has none."""
+    share: str = "Normalised"
+    """The heading of the column that compares with the experts."""
 
     def groups(self) -> list[tuple[str, list[Line]]]:
         """The headings of the table, each with its lines."""

@@ -11,18 +11,23 @@ from smelt.evaluate.row import Row
 from smelt.report.budget import adapted_to_corruption, data_text, loud_text, split_words, uses_split
 from smelt.report.cells import Cell, cell_of, mean_cell
 
-__all__ = ["EXPERT", "GROUPS", "SHOWN", "CellOf", "Group", "Line", "is_expert", "last_cell", "lines_of"]
+__all__ = ["EXPERT", "GROUPS", "NEULIG", "SHOWN", "CellOf", "Group", "Line", "is_expert", "last_cell", "lines_of"]
 
 EXPERT = "expert-"
 """An expert's entry is this word and its own task: `expert-photos`."""
 
-Group = Literal["reference", "data-free", "data-driven", "mix", "ensemble", "single"]
+NEULIG = "neulig"
+"""What every entry of that method begins with: `neulig-supervised`, `neulig-semi-map`."""
+
+Group = Literal["reference", "data-free", "data-driven", "mix", "ensemble", "collaboration", "neulig", "single"]
 GROUPS: dict[Group, str] = {
     "reference": "Reference",
     "data-free": "Model merging (data-free)",
     "data-driven": "Model merging (with data)",
     "mix": "Model mixing",
     "ensemble": "Ensembles (reference: several models are run)",
+    "collaboration": "Multi-task collaboration",
+    "neulig": "Neural Ligand",
     "single": "Single models",
 }
 SHOWN = ("reference", "published", "tuned", "single")
@@ -46,6 +51,9 @@ class Line:
     average: Cell | None = None
     normalised: float | None = None
     normalised_rank: int = 0
+    gap: float | None = None
+    """How far merging and ensembling are apart, where a suite compares the two."""
+    gap_rank: int = 0
     note: str = ""
     data: str = ""
     """The data that made the model, in words; empty where none did."""
@@ -121,7 +129,7 @@ def _line(rows: Sequence[Row], tasks: Sequence[str], split: str, cell: CellOf) -
         first.setting,
         _group(first),
         cells,
-        tuple({(row.task, row.corruption): row for row in rows}.values()),
+        tuple({(row.task, row.corruption, row.level): row for row in rows}.values()),
         mean_cell(cells),
         data=data_text(rows),
         loud=loud_text(split) if uses_split(rows, split) else "",
@@ -131,6 +139,8 @@ def _line(rows: Sequence[Row], tasks: Sequence[str], split: str, cell: CellOf) -
 def _group(row: Row) -> Group:
     if row.variant == "single":
         return "single"
+    if row.level is not None:
+        return "neulig" if row.entry.startswith(NEULIG) else "collaboration"
     if row.way != "merge":
         return row.way
     if row.variant == "reference":

@@ -9,24 +9,16 @@ from smelt.evaluate.row import Row
 from smelt.report.facts import facts, is_zoo, suite_name
 from smelt.report.grid import Grid
 from smelt.report.headline import Headline, build_headline, sentences
+from smelt.report.headline_levels import level_sentences, level_tiles
 from smelt.report.headline_parts import best_of, part_sentences, parts_sentence
 from smelt.report.headline_robust import robust_sentences
+from smelt.report.levels import largest
 from smelt.report.robustness import CLEAN
 from smelt.report.sheet import Sheet
+from smelt.report.tile import Tile
 from smelt.report.words import percent
 
 __all__ = ["Opening", "Tile", "build_opening"]
-
-
-@dataclass(frozen=True)
-class Tile:
-    """One large number in percent. `meter` is the length of a bar, from 0 to 1."""
-
-    title: str
-    text: str
-    below: str
-    best: bool = False
-    meter: float | None = None
 
 
 @dataclass(frozen=True)
@@ -42,10 +34,16 @@ class Opening:
 
 def build_opening(rows: Sequence[Row], sheets: Sequence[Sheet]) -> Opening:
     """Gathered over all tables of the page."""
-    parts = [sheet for sheet in sheets if sheet.part is not None and sheet.summary is None]
+    plain = [sheet for sheet in sheets if not (sheet.levels or sheet.axis)]
+    parts = [sheet for sheet in plain if sheet.part is not None and sheet.summary is None]
     said: list[str] = [parts_sentence(parts)] if parts else []
     tiles: list[Tile] = []
-    for sheet in sheets:
+    first = largest(sheets)
+    if first is not None:
+        said += level_sentences(first, pools=sum(sheet.levels for sheet in sheets))
+        tiles += level_tiles(first)
+        plain = [sheet for sheet in plain if sheet.lines]
+    for sheet in plain:
         if sheet.summary is not None:
             said += robust_sentences(sheet)
             tiles += _robust_tiles(sheet)

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from smelt import __version__
 from smelt.report.analyses import Analyses
-from smelt.report.columns import has_ratio, heads
+from smelt.report.columns import has_gap, has_ratio, heads
 from smelt.report.compare import MERGE_COLOURS, ranking, task_series
 from smelt.report.costs import build_costs
 from smelt.report.curves import scale_curves
@@ -20,12 +20,15 @@ from smelt.report.draw.radar import radar
 from smelt.report.draw.tracks import cell_text, rank_track, task_bars
 from smelt.report.experts import experts_matrix
 from smelt.report.figures import curve_charts, norm_charts, path_charts
+from smelt.report.gaps import gap_figure
 from smelt.report.grid import Grid, Line, build_grid
 from smelt.report.heat import accuracy_map, cosine_map, plain_map, signs_map
+from smelt.report.levels import largest
 from smelt.report.opening import build_opening
 from smelt.report.paths import interpolation_paths
 from smelt.report.provenance import origins, reproductions
 from smelt.report.rows import Measured
+from smelt.report.series_figure import line_figure, series_figures
 from smelt.report.severity import severity_figure
 from smelt.report.sheet import Sheet
 from smelt.report.words import bytes_text, percent, seconds_text, setting_text, short_hash
@@ -50,6 +53,7 @@ def render_page(measured: Measured, sheets: Sequence[Sheet], analyses: Analyses)
         short=short_hash,
         words=cell_text,
         ratio=has_ratio,
+        gap=has_gap,
         heads=heads,
     )
     return environment.get_template("report.html.jinja").render(_content(measured, sheets, analyses))
@@ -72,11 +76,14 @@ def _content(measured: Measured, sheets: Sequence[Sheet], analyses: Analyses) ->
         "opening": build_opening(rows, sheets),
         "sheets": [sheet for sheet in sheets if sheet.lines],
         "larger": any(block.grid.larger for sheet in sheets for block in sheet.blocks),
-        "ratio": any(has_ratio(block.grid) for sheet in sheets for block in sheet.blocks),
+        "ratio": any(has_ratio(block.grid) for sheet in sheets if not sheet.levels for block in sheet.blocks),
+        "levels": any(sheet.levels for sheet in sheets),
         "tuned_on": next((on for sheet in sheets if (on := sheet.blocks[0].grid.tuned_on)), ""),
         "rankings": _rankings(sheets),
         "comparison": _comparison(sheets),
         "severities": [figure for sheet in sheets if (figure := severity_figure(sheet))],
+        "gaps": gap_figure(largest(sheets)),
+        "series": series_figures(rows),
         "experts": accuracy_map(experts) if experts else None,
         "experts_base": clean.base is not None,
         "curves": curve_charts(curves),
@@ -89,6 +96,7 @@ def _content(measured: Measured, sheets: Sequence[Sheet], analyses: Analyses) ->
         "paths": path_charts(paths),
         "path_split": paths[0].split if paths else "",
         "heats": [(heat, plain_map(heat.matrix)) for heat in analyses.heats],
+        "lines": [line_figure(data) for data in analyses.lines],
         "costs": build_costs(measured.cost, lines),
         "reproductions": reproductions(lines),
         "origins": origins(lines),
@@ -96,8 +104,9 @@ def _content(measured: Measured, sheets: Sequence[Sheet], analyses: Analyses) ->
 
 
 def _lines(sheets: Sequence[Sheet]) -> list[Line]:
-    """Every model once, although a reference stands in the table of every part."""
-    return list({tuple(map(id, line.rows)): line for sheet in sheets for line in sheet.lines}.values())
+    """Every model once, although a reference stands in the table of every part; those along an axis are left out."""
+    shown = (line for sheet in sheets if not sheet.axis for line in sheet.lines)
+    return list({tuple(map(id, line.rows)): line for line in shown}.values())
 
 
 def _rankings(sheets: Sequence[Sheet]) -> list[tuple[str, dict[str, Any]]]:

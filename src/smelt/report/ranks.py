@@ -13,7 +13,7 @@ from dataclasses import replace
 from smelt.report.cells import Cell
 from smelt.report.lines import Line
 
-__all__ = ["normalised", "with_ranks"]
+__all__ = ["normalised", "places", "with_ranks"]
 
 
 def normalised(lines: Sequence[Line]) -> list[Line]:
@@ -26,9 +26,9 @@ def with_ranks(lines: Sequence[Line]) -> list[Line]:
     """The same lines with the best and the second merge of every column marked."""
     merges = [line for line in lines if line.merged]
     tasks = len(lines[0].cells) if lines else 0
-    columns = [_places([_accuracy(m.cells[t]) for m in merges]) for t in range(tasks)]
-    averages = _places([_accuracy(m.average) for m in merges])
-    ratios = _places([-1.0 if m.normalised is None else m.normalised for m in merges])
+    columns = [places([_accuracy(m.cells[t]) for m in merges]) for t in range(tasks)]
+    averages = places([_accuracy(m.average) for m in merges])
+    ratios = places([-1.0 if m.normalised is None else m.normalised for m in merges])
 
     def ranked(line: Line) -> Line:
         if not line.merged:
@@ -50,10 +50,9 @@ def _placed(cell: Cell | None, places: dict[float, int]) -> Cell | None:
     return cell and replace(cell, rank=places.get(_accuracy(cell), 0))
 
 
-def _places(values: Sequence[float]) -> dict[float, int]:
-    """The best value and the second best, where there is more than one model to compare."""
-    known = [value for value in values if value >= 0]
-    best = sorted(set(known), reverse=True)[:2]
+def places(values: Sequence[float], *, lowest: bool = False) -> dict[float, int]:
+    """The best value and the second best, where there is more than one model to compare; below 0: not known."""
+    best = sorted({value for value in values if value >= 0}, reverse=not lowest)[:2]
     return {value: place for place, value in enumerate(best, 1)} if len(values) > 1 else {}
 
 

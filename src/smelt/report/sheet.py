@@ -1,7 +1,8 @@
 """A printed table: one block of columns, or several beside and below each other that have the same lines.
 
 A plain suite has one block. A part of a suite has seen and unseen tasks side by side; corrupted pictures have a block
-for each kind. Every block is a grid of its own, with its own average and places.
+for each kind; merging beside ensembling has one for each task. Every block is a grid of its own, with its own average
+and places.
 """
 
 from __future__ import annotations
@@ -37,6 +38,11 @@ class Sheet:
     part: str | None = None
     summary: Sheet | None = None
     """The same in short: blocks as columns."""
+    levels: bool = False
+    """Whether merging stands beside ensembling: a block for each task, and the last for their average."""
+    axis: str = ""
+    """What the columns are where they are no tasks: `epoch`, `fraction`."""
+    places: str = "Best merge of a column in bold, second underlined."
 
     @property
     def lines(self) -> tuple[Line, ...]:
@@ -64,8 +70,7 @@ class Sheet:
     def caption(self) -> list[str]:
         """What a reader has to know, sentence by sentence."""
         grids = [block.grid for block in self.blocks]
-        said = [f"Accuracy in % on the {self.split} split.", self.about]
-        said.append("Best merge of a column in bold, second underlined.")
+        said = [f"Accuracy in % on the {self.split} split.", self.about, self.places]
         if any(grid.larger for grid in grids):
             said.append("Mixtures are larger models and ensembles are several: they are shown and not ranked.")
         if grids[0].tuned_on:

@@ -1,4 +1,4 @@
-"""Which tables a suite's rows make: one, one for each part, or one with a block for each corruption."""
+"""Which tables a suite's rows make: one, one for each part, one with a block for each corruption; and series."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Iterable
 
 from smelt.evaluate.row import Row
 from smelt.report.grid import build_grid, table_rows
+from smelt.report.levels import level_sheet
 from smelt.report.parts import part_sheet, rows_by_part
 from smelt.report.robustness import robust_sheet
+from smelt.report.series import series_sheets
 from smelt.report.sheet import Block, Sheet
 
 __all__ = ["build_sheets", "printed"]
@@ -15,16 +17,19 @@ __all__ = ["build_sheets", "printed"]
 
 def build_sheets(rows: Iterable[Row]) -> list[Sheet]:
     """The tables in the order of the suite; a suite without a row for a table has one that is empty."""
+    rows = list(rows)
     shown, split = table_rows(rows)
     sheets = []
     for part, members in rows_by_part(shown).items():
         if any(row.corruption for row in members):
             sheets.append(robust_sheet(members, split, part))
+        elif any(row.level for row in members):
+            sheets.append(level_sheet(members, split, part))
         elif part is not None:
             sheets.append(part_sheet(part, members, split))
         else:
             sheets.append(Sheet((Block("", "", build_grid(members)),)))
-    return sheets
+    return [*sheets, *series_sheets(rows)]
 
 
 def printed(sheets: Iterable[Sheet]) -> list[Sheet]:

@@ -160,7 +160,7 @@ def test_a_tower_without_a_text_model_says_what_it_needs(base: Path, tmp_path: P
 
 def test_a_model_of_another_kind_is_refused(base: Path) -> None:
     (base / "config.json").write_text(json.dumps({"model_type": "llama"}))
-    with pytest.raises(RecipeError, match=r"is a model of type 'llama', not CLIP \(clip, clip_vision_model\)"):
+    with pytest.raises(RecipeError, match=r"is a model of type 'llama', not CLIP \(clip, clip_vision_model, vision"):
         CLIP.load(base)
 
 

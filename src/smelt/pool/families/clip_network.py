@@ -1,4 +1,4 @@
-"""A CLIP model as a function of its picture tower's weights."""
+"""A CLIP model as a function of its picture tower's weights: its parameters, and the statistics of its batch norms."""
 
 from __future__ import annotations
 
@@ -27,37 +27,61 @@ class ClipNetwork:
         self.module: nn.Module = clip.model
         self._tower: nn.Module = clip.model.vision_model
         self._quick: nn.Module | None = None
-        self.keys = tuple(name for name, _ in clip.model.named_parameters() if name.startswith(_VISION))
+        self.keys = tuple(
+            name
+            for name, own in clip.model.state_dict().items()
+            if name.startswith(_VISION) and own.is_floating_point()
+        )
         self.device = clip.device
 
     def weights(self) -> dict[str, Tensor]:
-        own = dict(self.module.named_parameters())
+        own = self.module.state_dict()
         return {key: own[key].detach().float() for key in self.keys}
 
     def logits(self, weights: Mapping[str, Tensor], inputs: Any, head: Tensor | None) -> Tensor:
-        return self.score(self._features(self._tower, weights, inputs), head)
+        assert head is not None
+        return self.classify(self._features(self._tower, weights, inputs), head)
 
-    def embed(self, weights: Mapping[str, Tensor], inputs: Any) -> Tensor:
-        """Normalised picture features in fp32. The last block computes only what they are made from."""
+    def encode(self, weights: Mapping[str, Tensor], inputs: Any) -> Tensor:
+        """Picture features in fp32, not normalised. Of CLIP's own tower only the first token is finished."""
         if self._quick is None:
-            self._quick = first_token_only(sharing_copy(self._tower))
+            vit = self._clip.model.config.vision_config.model_type == "clip_vision_model"
+            self._quick = first_token_only(sharing_copy(self._tower)) if vit else self._tower
         return self._features(self._quick, weights, inputs)
 
-    def _features(self, tower: nn.Module, weights: Mapping[str, Tensor], inputs: Any) -> Tensor:
-        import torch
-        from torch.func import functional_call
+    def classify(self, features: Tensor, head: Tensor) -> Tensor:
+        """Cosines of pictures and classes, times the model's own scale."""
+        return self.score(_normal(features), head)
 
-        given = {key.removeprefix(_VISION): tensor for key, tensor in weights.items()}
-        pooled = functional_call(tower, given, (inputs,)).pooler_output
-        return torch.nn.functional.normalize(self._clip.model.visual_projection(pooled.float()), dim=-1)
+    def embed(self, weights: Mapping[str, Tensor], inputs: Any) -> Tensor:
+        """Normalised picture features in fp32."""
+        return _normal(self.encode(weights, inputs))
 
     def score(self, features: Tensor, head: Tensor | None) -> Tensor:
-        """Cosines of pictures and classes, times the model's own scale."""
+        """The scores of features that are normalised already."""
         assert head is not None
         scores: Tensor = self._clip.model.logit_scale.exp() * features @ head.T
         return scores
+
+    def _features(self, tower: nn.Module, weights: Mapping[str, Tensor], inputs: Any) -> Tensor:
+        from torch.func import functional_call
+
+        given = {key.removeprefix(_VISION): tensor for key, tensor in weights.items()}
+        pooled = functional_call(tower, given, (inputs,)).pooler_output.flatten(1)  # a ResNet pools to [n, width, 1, 1]
+        features: Tensor = self._clip.model.visual_projection(pooled.float())
+        return features
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy takes over: not the quick tower, whose last block would still compute with this one's modules."""
+        return {**self.__dict__, "_quick": None}
 
     def replica(self) -> Network:
         twin = ClipNetwork(self._clip)
         twin._tower = sharing_copy(self._tower)
         return twin
+
+
+def _normal(features: Tensor) -> Tensor:
+    from torch.nn.functional import normalize
+
+    return normalize(features, dim=-1)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smelt.engine import dtype as dtypes
 from smelt.engine.folder import read_json
 from smelt.engine.header import TensorInfo
 from smelt.engine.source import MemorySource, Source
@@ -67,12 +68,13 @@ class Given:
         return self.source.tensors[self.source.tied.get(name, name)]
 
     def read(self, name: str) -> Tensor:
-        """One tensor in fp32."""
+        """One tensor: floats in fp32, integers as they are."""
         import torch
 
         assert self.source is not None
         info = self.info(name)
-        flat = torch.empty(info.count, dtype=torch.float32)
+        kind = torch.float32 if info.dtype in dtypes.FLOATS else dtypes.torch_dtype(info.dtype)
+        flat = torch.empty(info.count, dtype=kind)
         self.source.read(self.source.tied.get(name, name), 0, flat)
         return flat.view(info.shape)
 

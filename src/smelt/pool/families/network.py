@@ -16,7 +16,7 @@ from smelt.errors import RecipeError
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["Divided", "ModuleNetwork", "Network", "Replicable", "network_of", "sharing_copy"]
+__all__ = ["Divided", "Encoder", "ModuleNetwork", "Network", "Replicable", "network_of", "sharing_copy"]
 
 
 class Network(Protocol):
@@ -39,6 +39,17 @@ class Network(Protocol):
 
     def logits(self, weights: Mapping[str, Tensor], inputs: Any, head: Tensor | None) -> Tensor:
         """Scores [n, classes] in fp32, differentiable in `weights`; keys that are not given keep their own values."""
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """A network that turns inputs into features, whose scores are their cosines with the rows of a head."""
+
+    def encode(self, weights: Mapping[str, Tensor], inputs: Any) -> Tensor:
+        """Features [n, width] in fp32, not normalised; `weights` may be differentiated and mapped over (vmap)."""
+
+    def classify(self, features: Tensor, head: Tensor) -> Tensor:
+        """Scores [n, classes]: the features normalised, times the head's rows, times the model's scale."""
 
 
 @runtime_checkable

@@ -13,7 +13,7 @@ from smelt.report.draw.svg import tag
 __all__ = ["Mark", "Stroke", "panel"]
 
 Points = Sequence[tuple[float, float]]
-_WIDTH, _HEIGHT = 200.0, 136.0
+_SMALL, _WIDE = (200.0, 136.0), (440.0, 210.0)
 _LEFT, _RIGHT, _TOP, _BOTTOM = 30.0, 6.0, 8.0, 18.0
 
 
@@ -44,10 +44,12 @@ def panel(
     x_ticks: Sequence[tuple[float, str]],
     y_ticks: Sequence[tuple[float, str]],
     marks: Sequence[Mark] = (),
+    wide: bool = False,
 ) -> Markup:
-    """Draw lines over shared ranges. Grey lines come first, so the others lie on top."""
-    across = Axis(*x, _LEFT, _WIDTH - _RIGHT)
-    up = Axis(*y, _HEIGHT - _BOTTOM, _TOP)
+    """Draw lines over shared ranges. Grey lines come first, so the others lie on top. `wide`: one that stands alone."""
+    width, height = _WIDE if wide else _SMALL
+    across = Axis(*x, _LEFT, width - _RIGHT)
+    up = Axis(*y, height - _BOTTOM, _TOP)
     order = sorted(strokes, key=lambda stroke: stroke.role != "ghost")
     return tag(
         "svg",
@@ -55,9 +57,9 @@ def panel(
         *_frame(across, up, x_ticks, y_ticks),
         *(_stroke(stroke, across, up) for stroke in order if stroke.points),
         *(_mark(mark, across, up) for mark in marks),
-        viewBox=f"0 0 {_WIDTH:g} {_HEIGHT:g}",
+        viewBox=f"0 0 {width:g} {height:g}",
         role="img",
-        class_="panel",
+        class_="panel wide" if wide else "panel",
     )
 
 
@@ -76,7 +78,7 @@ def _frame(
             anchor = "start"
         elif number == len(x_ticks) - 1 and x > across.end - 12:
             anchor = "end"
-        parts.append(tag("text", label, x=x, y=_HEIGHT - 5, text_anchor=anchor))
+        parts.append(tag("text", label, x=x, y=up.start + _BOTTOM - 5, text_anchor=anchor))
     return parts
 
 

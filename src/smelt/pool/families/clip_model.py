@@ -1,0 +1,138 @@
+"""A CLIP model in memory: pictures and the names of classes in, scores out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smelt.errors import RecipeError
+from smelt.pool.families.head_cache import remembered
+from smelt.pool.families.preprocess import Preprocess
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from smelt.pool.families.network import Network
+
+__all__ = ["TOKENIZER", "Clip"]
+
+_HEAD_VERSION = "1"
+_PROMPTS = 256
+TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "special_tokens_map.json")
+"""The files that a tokenizer may lie in."""
+
+
+@dataclass
+class Clip:
+    """A CLIP model in memory, ready to classify. The picture tower computes in `dtype`, everything else in fp32."""
+
+    label: str
+    model: Any
+    """A transformers.CLIPModel or VisionTextDualEncoderModel."""
+    config: Mapping[str, Any]
+    preprocess: Preprocess
+    text_folder: Path | None
+    """The folder with the tokenizer."""
+    device: str
+    dtype: str
+    hash: str
+    rest_hash: str
+    """Over everything but the picture tower."""
+    folder: Path | None = None
+    """The folder that the picture tower came from."""
+    _heads: dict[tuple[tuple[str, ...], tuple[str, ...]], Tensor] = field(default_factory=dict, repr=False)
+
+    def head(self, classes: Sequence[str], templates: Sequence[str]) -> Tensor:
+        """One row per class: the mean over the templates of the normalised text features, normalised."""
+        words = (tuple(classes), tuple(templates))
+        if words not in self._heads:
+            key, shape = self._head_key(*words), (len(classes), int(self.model.projection_dim))
+            self._heads[words] = remembered(key, shape, lambda: self._build_head(*words)).to(self.device)
+        return self._heads[words]
+
+    def features(self, pictures: NDArray[np.uint8]) -> Tensor:
+        """Normalised picture features in fp32 of shaped pictures [n, height, width, 3]."""
+        import torch
+
+        dtype = getattr(torch, self.dtype)
+        with torch.inference_mode():
+            pixels = self.preprocess.normalise(torch.from_numpy(pictures).to(self.device), dtype)
+            pooled = self.model.vision_model(pixel_values=pixels).pooler_output.flatten(1)
+            projected = self.model.visual_projection(pooled.float())
+            return torch.nn.functional.normalize(projected, dim=-1)
+
+    def logits(self, pictures: NDArray[np.uint8], head: Tensor) -> Tensor:
+        """Cosines of pictures and classes, times the model's own scale."""
+        import torch
+
+        with torch.inference_mode():
+            scores: Tensor = self.model.logit_scale.exp() * self.features(pictures) @ head.T
+        return scores
+
+    def network(self) -> Network:
+        """The model as a function of its picture tower's weights."""
+        from smelt.pool.families.clip_network import ClipNetwork
+
+        return ClipNetwork(self)
+
+    def _head_key(self, classes: tuple[str, ...], templates: tuple[str, ...]) -> str:
+        tokenizer = {
+            name: hashlib.sha256((self._tokenizer_folder() / name).read_bytes()).hexdigest()
+            for name in TOKENIZER
+            if (self._tokenizer_folder() / name).is_file()
+        }
+        content = [_HEAD_VERSION, self.device.split(":")[0], self.rest_hash, self.config["text_config"], tokenizer]
+        return hashlib.sha256(json.dumps([*content, classes, templates], sort_keys=True).encode()).hexdigest()
+
+    def _build_head(self, classes: tuple[str, ...], templates: tuple[str, ...]) -> Tensor:
+        import torch
+
+        prompts = [template.replace("{}", name) for name in classes for template in templates]
+        encode = self._encoder()
+        with torch.no_grad():  # not inference mode: learning multiplies with what comes out
+            parts = [self._text_features(encode(prompts[i : i + _PROMPTS])) for i in range(0, len(prompts), _PROMPTS)]
+            means = torch.cat(parts).view(len(classes), len(templates), -1).mean(dim=1)
+            return torch.nn.functional.normalize(means, dim=-1)
+
+    def _text_features(self, tokens: Mapping[str, Tensor]) -> Tensor:
+        import torch
+
+        pooled = self.model.text_model(
+            **{name: tensor.to(self.device) for name, tensor in tokens.items()}
+        ).pooler_output
+        return torch.nn.functional.normalize(self.model.text_projection(pooled), dim=-1)
+
+    def _encoder(self) -> Callable[[list[str]], Mapping[str, Tensor]]:
+        """Prompts -> token ids and mask. A prompt that is too long is refused, as CLIP does: cut off it says less."""
+        from transformers import AutoTokenizer
+
+        folder = self._tokenizer_folder()
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+        except (OSError, ValueError, KeyError) as error:
+            raise RecipeError(f"{folder}: its tokenizer cannot be read ({str(error).splitlines()[0]})") from None
+        longest = int(self.model.config.text_config.max_position_embeddings)
+
+        def encode(prompts: list[str]) -> Mapping[str, Tensor]:
+            tokens = tokenizer(prompts, padding=True, return_tensors="pt")
+            lengths = tokens["attention_mask"].sum(dim=1)
+            if int(lengths.max()) > longest:
+                worst = int(lengths.argmax())
+                raise RecipeError(
+                    f"the prompt {prompts[worst]!r} is {int(lengths[worst])} tokens long, but the text model of "
+                    f"{self.label} reads {longest}; shorten the class's name or the template"
+                )
+            return {name: tokens[name] for name in ("input_ids", "attention_mask")}
+
+        return encode
+
+    def _tokenizer_folder(self) -> Path:
+        if self.text_folder is None:
+            raise RecipeError(f"{self.label}: has no tokenizer; say with text_from where the text model is")
+        return self.text_folder

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from smelt.bench.collaboration.loop import collaborate
+from smelt.bench.collaboration.suite import CollaborationSuite
 from smelt.bench.fingerprint import model_fingerprints, task_fingerprint
 from smelt.bench.folder import Folder
 from smelt.bench.options import Finished, Options
@@ -27,7 +29,7 @@ __all__ = ["Finished", "Options", "bench"]
 
 
 def bench(
-    suite: str | Path | Suite = "clip8",
+    suite: str | Path | Suite | CollaborationSuite = "clip8",
     *,
     out: str | Path | None = None,
     methods: Sequence[str] | None = None,
@@ -42,10 +44,14 @@ def bench(
     A folder with some of the rows is completed; `force` begins anew.
     """
     began = time.perf_counter()
-    suite = suite if isinstance(suite, Suite) else find_suite(suite)
+    suite = find_suite(suite) if isinstance(suite, str | Path) else suite
     strange = sorted(words.keys() - Options.__dataclass_fields__.keys())
     if strange:
         raise RecipeError(unknown("word of a suite", strange[0], [*Options.__dataclass_fields__, "methods", "tasks"]))
+    if isinstance(suite, CollaborationSuite):
+        if tasks is not None:
+            raise RecipeError(f"tasks: the groups of {suite.name} name theirs; choose with methods")
+        return collaborate(suite, Path(out or suite.name), methods, Options(**words), force=force)
     run = _Run(suite, Path(out or suite.name), methods, tasks, Options(**words), force)
     before = len(run.folder.rows)
     try:

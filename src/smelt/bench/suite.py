@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from smelt.bench.collaboration.suite import CollaborationSuite
 from smelt.errors import RecipeError, unknown
 from smelt.evaluate.corruptions import Corruption, Kind, SetName
 from smelt.recipe.read import load_yaml
@@ -142,14 +143,16 @@ def suites() -> dict[str, Path]:
     return {path.stem: path for path in sorted(_SHIPPED.glob("*.yaml"))}
 
 
-def find_suite(name: str | Path) -> Suite:
-    """A shipped suite by its name, or one's own by its path."""
+def find_suite(name: str | Path) -> Suite | CollaborationSuite:
+    """A shipped suite by its name, or one's own by its path. `kind: collaboration` is said in the file."""
     shipped = suites()
     path = shipped.get(str(name)) or Path(name)
     if not path.exists() and path.suffix not in (".yaml", ".yml"):
         raise RecipeError(unknown("suite", str(name), shipped))
+    content = load_yaml(path, "suite")
+    schema = CollaborationSuite if content.get("kind") == "collaboration" else Suite
     try:
-        return Suite.model_validate(load_yaml(path, "suite"))
+        return schema.model_validate(content)
     except ValidationError as error:
         faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
         raise RecipeError(f"{path}: not a suite:" + "".join(f"\n  - {fault}" for fault in faults)) from None

@@ -1,13 +1,15 @@
 """A suite's tables in the terminal, laid out as the report's: tasks across, methods down, the best in bold.
 
 Numbers are never cut. On a narrow terminal the tasks' names are, then the methods'; in a log nothing is. Corruptions
-are shown in short, kinds across. What data made which lines stands below.
+are shown in short, kinds across, and so is merging beside ensembling: averages only. What data made which lines stands
+below.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,7 +39,8 @@ def show(rows: Sequence[Row | CostRow]) -> None:
     for number, sheet in enumerate(build_sheets(row for row in rows if isinstance(row, Row))):
         if number:
             console.print()
-        _print(sheet.summary or sheet, console)
+        short = sheet.summary or sheet
+        _print(replace(short, blocks=short.blocks[-1:]) if short.levels else short, console)
 
 
 def _print(sheet: Sheet, console: Console) -> None:
@@ -83,6 +86,10 @@ def layout(label: int, heads: Sequence[str], numbers: Sequence[int], room: int |
 
 def _heads(sheet: Sheet) -> list[str]:
     """Tasks and averages of all blocks; only a plain table is compared with the experts."""
+    from smelt.report.columns import heads
+
+    if sheet.levels or sheet.axis:
+        return [head.lower() for head in heads(sheet.blocks[0].grid)]
     found = []
     for block in sheet.blocks:
         found += [*block.grid.tasks, f"{block.key} avg" if block.title else block.grid.average.lower()]
@@ -91,11 +98,18 @@ def _heads(sheet: Sheet) -> list[str]:
 
 def _lines(sheet: Sheet) -> list[tuple[str, list[tuple[str, bool]]]]:
     """Every line's name and its numbers, the best marked; a heading has no numbers."""
+    from smelt.report.columns import columns
+
     found: list[tuple[str, list[tuple[str, bool]]]] = []
-    shares = _SHARE in _heads(sheet)
+    apart, shares = sheet.levels or sheet.axis, _SHARE in _heads(sheet)
     for title, members in sheet.groups(sheet.blocks):
-        found.append((title, []))
+        found += [(title, [])] if title else []
         for lines in members:
+            if apart:
+                numbers = columns(lines[0], sheet.blocks[0].grid)
+                name = f"{lines[0].name}, {lines[0].note}" if sheet.axis else lines[0].name
+                found.append((name, [("" if v is None else f"{100 * v:.1f}", rank == 1) for v, rank in numbers]))
+                continue
             cells = [_shown(cell) for line in lines for cell in (*line.cells, line.average)]
             found.append((lines[0].name, [*cells, *([_share(lines[0])] if shares else [])]))
     return found

@@ -25,8 +25,10 @@ __all__ = ["MODES", "Mode", "ensembled_logits", "merged_logits"]
 Mode: TypeAlias = Literal["sample", "batch_first", "batch_mean", "map"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
-_BYTES = 384 << 20
+_BYTES = {"cpu": 384 << 20}
 """What the merged weights of inputs that go through together may take."""
+_BYTES_ELSEWHERE = 6 << 30
+"""The same on a GPU, where few inputs at once leave it waiting."""
 _AT_ONCE = 1024
 _SHARED = 4
 """So many inputs of one and the same CoopVec go through one merged model together."""
@@ -86,7 +88,8 @@ def _own_models(experts: Experts, rows: Tensor, inputs: Tensor, chunk: int | Non
         weights = experts.merge(same.mean(dim=0) if within else same[0])
         parts.append((places, experts.network.encode(weights, inputs[places])))
     alone = torch.nonzero(sizes[group] < min(_SHARED, len(inputs)))[:, 0]
-    room = chunk or max(1, min(_AT_ONCE, _BYTES // max(experts.bytes_of_one, 1)))
+    memory = _BYTES.get(experts.network.device, _BYTES_ELSEWHERE)
+    room = chunk or max(1, min(_AT_ONCE, memory // max(experts.bytes_of_one, 1)))
     parts += [
         (places, _mapped(experts, rows[places], inputs[places])) for places in torch.split(alone, room) if len(places)
     ]

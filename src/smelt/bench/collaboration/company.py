@@ -1,0 +1,77 @@
+"""A company: the experts of a pool, loaded together with their base, and what all of them see in a task's pictures.
+
+It stays with the process that loaded it, since the next unit asks for the same one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from smelt.errors import RecipeError
+from smelt.learn.neulig import Experts, Features, features_of
+
+if TYPE_CHECKING:
+    from smelt.evaluate.examples import Stream
+    from smelt.evaluate.task import Task
+
+__all__ = ["BASE", "Company", "company_of"]
+
+BASE = "base"
+"""How the base is called among the experts."""
+
+
+@dataclass
+class Company:
+    """The base and its experts under their names."""
+
+    classifier: Any
+    """The base; heads and preparation of pictures are its own."""
+    everyone: Experts
+    _groups: dict[tuple[str, ...], Experts] = field(default_factory=dict)
+    _streams: dict[tuple[str, str, int | None], Stream] = field(default_factory=dict)
+
+    def experts(self, names: Sequence[str]) -> Experts:
+        """Some of them, ready to be merged. One group at a time is kept."""
+        key = tuple(names)
+        if key not in self._groups:
+            self._groups = {key: Experts({name: self.everyone.networks[name] for name in key})}
+        return self._groups[key]
+
+    def stream(self, task: Task, split: str, count: int | None) -> Stream:
+        """So many pictures of a split, or all that there are if those are fewer; the same ones for everybody."""
+        from smelt.bench.ask import shared_data
+        from smelt.evaluate.examples import examples_for
+
+        key = (str(task.folder), split, count)
+        if key not in self._streams:
+            task.check_split(split)
+            there = len(shared_data().part(task, split, None, self.classifier.preprocess))
+            wanted = None if count is None else min(count, there)
+            self._streams[key] = examples_for(self.classifier, task, split=split, count=wanted, data=shared_data())
+        return self._streams[key]
+
+    def features(self, task: Task, split: str, count: int | None) -> Features:
+        """What the base and every expert see in them."""
+        return features_of(self.everyone, self.stream(task, split, count))
+
+
+def company_of(pool: Mapping[str, Any], device: str) -> Company:
+    """The company of a pool {base, models}, loaded once."""
+    if not pool.get("base"):
+        raise RecipeError("a collaboration needs a base: it has the text tower and the head of every task")
+    return _company(str(pool["base"]), tuple(dict(pool["models"]).items()), device)
+
+
+@functools.lru_cache(maxsize=2)
+def _company(base: str, models: tuple[tuple[str, str], ...], device: str) -> Company:
+    from smelt.evaluate.classify import load_classifier
+    from smelt.pool.families.network import network_of
+
+    whole = load_classifier(base, device=device)
+    loaded = {BASE: whole}
+    loaded |= {name: load_classifier(ref, text_from=whole, device=device) for name, ref in models}
+    networks: dict[str, Any] = {name: network_of(one) for name, one in loaded.items()}
+    return Company(whole, Experts(networks))

@@ -1,0 +1,155 @@
+"""The steps of a collaboration suite: which rows each fills, and the job that computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from smelt.bench.collaboration.suite import CollaborationSuite
+from smelt.jobs.job import Job
+
+if TYPE_CHECKING:
+    from smelt.bench.options import Options
+    from smelt.evaluate.row import Row
+
+__all__ = ["Step", "steps_of"]
+
+_UNITS = "smelt.bench.collaboration.units"
+_LEARNED = {"semi": "semi-supervised", "supervised": "supervised"}
+_MODES = ("map", "batch_mean", "batch_first")
+_ALIGNMENTS = ("scalar", "gram", "off")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One line that the run tells about."""
+
+    label: str
+    job: Job
+    part: str
+    variant: str
+    entries: tuple[str, ...]
+    """What its rows are called."""
+    rows: int
+    """How many there are."""
+
+    def owns(self, row: Row) -> bool:
+        return (row.part, row.variant) == (self.part, self.variant) and row.entry in self.entries
+
+
+def steps_of(suite: CollaborationSuite, methods: Sequence[str], options: Options, folder: str) -> Iterator[Step]:
+    """Group by group: references, baselines, NeuLig; then the two series."""
+    make = _Maker(suite, options, folder)
+    for group in suite.groups:
+        yield make.references(group)
+        for name, baseline in suite.baselines.items():
+            if name in methods and (not baseline.only or group in baseline.only):
+                yield make.baseline(group, name)
+        for boosting in suite.boosting:
+            if f"neulig-{boosting}" in methods:
+                yield from make.neulig(group, boosting)
+    if suite.transfer is not None and "transfer" in methods:
+        yield make.transfer()
+    if suite.fractions is not None and "fractions" in methods:
+        for group in suite.fractions.groups:
+            yield make.fractions(group)
+
+
+class _Maker:
+    def __init__(self, suite: CollaborationSuite, options: Options, folder: str):
+        self.suite, self.folder = suite, folder
+        self.ask = {
+            "limit": options.limit or suite.limit,
+            "device": options.device,
+            "threads": options.threads,
+            "seed": suite.seed,
+        }
+        self.flags = f" --limit {self.ask['limit']}" if options.limit else ""
+
+    def references(self, group: str) -> Step:
+        experts = self.suite.groups[group].experts
+        entries = ("pretrained", *(f"expert-{name}" for name in experts))
+        words: dict[str, Any] = {"pool": self._pool(group), "experts": experts}
+        job = self._job("references", f"{group}: base and experts", group, "", **words)
+        return Step(f"{group}: base and experts", job, group, "reference", entries, 2 * len(experts))
+
+    def baseline(self, group: str, name: str) -> Step:
+        baseline = self.suite.baselines[name]
+        recipe = self.suite.recipe(baseline, group)
+        label = f"{group}: {baseline.label}"
+        about = {"entry": name, "label": baseline.label, "variant": "published"}
+        words: dict[str, Any] = {"recipe": recipe.dump(), "ensemble": baseline.ensemble, "pool": self._pool(group)}
+        words["batch_norm"] = self.suite.fit.validation if baseline.batch_norm else None
+        job = self._job("baseline", label, group, name, about, **words)
+        return Step(label, job, group, "published", (name,), len(recipe.pool.models) * (1 + baseline.ensemble))
+
+    def neulig(self, group: str, boosting: str) -> Iterator[Step]:
+        """The definition; and for some groups every other mode and alignment."""
+        name, label = f"neulig-{boosting}", f"NeuLig ({_LEARNED[boosting]})"
+        entries: dict[str, dict[str, Any]] = {name: {"mode": "sample", "label": label, "figures": True}}
+        compared = group in self.suite.variants
+        if compared:
+            entries |= {f"{name}-{m}": {"mode": m, "label": f"{label}, {m.replace('_', ' ')}"} for m in _MODES}
+        yield self._neulig(group, boosting, self.suite.alignment, entries)
+        for kind in _ALIGNMENTS if compared else ():
+            if kind != self.suite.alignment:
+                said = "no alignment" if kind == "off" else f"{kind} alignment"
+                other = {f"{name}-{kind}": {"mode": "sample", "label": f"{label}, {said}"}}
+                yield self._neulig(group, boosting, kind, other)
+
+    def _neulig(self, group: str, boosting: str, alignment: str, entries: dict[str, dict[str, Any]]) -> Step:
+        experts = self.suite.groups[group].experts
+        first = next(iter(entries.values()))["label"]
+        words: dict[str, Any] = {"pool": self._pool(group), "experts": experts, "fit": self.suite.fit.model_dump()}
+        words |= {"boosting": boosting, "alignment": alignment, "entries": entries, "folder": self.folder}
+        label = f"{group}: {first}" + (" and its modes" if len(entries) > 1 else "")
+        about = {"variant": "published"}
+        job = self._job("neulig", label, group, f"neulig-{boosting}", about, **words)
+        return Step(label, job, group, "published", tuple(entries), 2 * len(experts) * len(entries))
+
+    def transfer(self) -> Step:
+        wanted = self.suite.transfer
+        assert wanted is not None
+        experts = self.suite.groups[wanted.group].experts
+        words: dict[str, Any] = {
+            "pool": self._pool(wanted.group),
+            "other": self.suite.pools[wanted.to].model_dump(),
+            "experts": experts,
+            "fit": self.suite.fit.model_dump(),
+            "boosting": wanted.boosting,
+            "alignment": self.suite.alignment,
+            "epochs": wanted.epochs,
+        }
+        label = f"{wanted.group}: transfer to other experts"
+        entries = tuple(f"neulig-{wanted.boosting}-{which}" for which in ("original", "transferred"))
+        job = self._job("transfer", label, wanted.group, "transfer", **words)
+        return Step(label, job, wanted.group, "curve", entries, 4 * len(experts) * len(wanted.epochs))
+
+    def fractions(self, group: str) -> Step:
+        wanted = self.suite.fractions
+        assert wanted is not None
+        experts, name = self.suite.groups[group].experts, f"neulig-{wanted.boosting}"
+        words: dict[str, Any] = {
+            "pool": self._pool(group),
+            "experts": experts,
+            "fit": self.suite.fit.model_dump(),
+            "boosting": wanted.boosting,
+            "alignment": self.suite.alignment,
+            "shares": wanted.fractions,
+        }
+        label = f"{group}: shares of the data"
+        about = {"entry": name, "label": f"NeuLig ({_LEARNED[wanted.boosting]})"}
+        job = self._job("fractions", label, group, "fractions", about, **words)
+        return Step(label, job, group, "curve", (name,), 2 * len(experts) * len(wanted.fractions))
+
+    def _pool(self, group: str) -> dict[str, Any]:
+        """The whole pool, so that all of its groups share what is loaded."""
+        return self.suite.pools[self.suite.groups[group].pool].model_dump()
+
+    def _job(
+        self, unit: str, label: str, part: str, method: str, about: dict[str, Any] | None = None, **words: Any
+    ) -> Job:
+        command = f"smelt bench {self.suite.name}" + (f" --methods {method}" if method else "") + self.flags
+        known = {"suite": self.suite.name, "part": part, "command": command, **(about or {})}
+        return Job(f"{_UNITS}:{unit}", {**words, "ask": self.ask, "about": known}, label)

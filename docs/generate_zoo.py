@@ -1,15 +1,31 @@
-"""The zoo's tasks and models as tables, from cards, zoo/build/training.json and results/clip8: for docs/zoo.md."""
+"""The zoo's tasks and models as tables: blocks for docs/zoo.md.
+
+From the cards, the records of the training runs (zoo/build/records), the packs, and the committed rows: results/clip8
+for clip-tiny and its first experts, results/zoo for the other models.
+"""
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import runpy
+import textwrap
 from pathlib import Path
 from typing import Any
 
 ZOO = Path(__file__).parents[1] / "zoo"
+MODELS = ZOO / "src" / "smelt_zoo" / "models"
+RESULTS = ZOO.parent / "results" / "zoo" / "rows.jsonl"
 CLIP8: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("generate_clip8.py")))
+FAMILIES = {
+    "`zoo:clip-tiny`": ("clip-tiny", "the base, a ViT"),
+    "`zoo:clip-tiny-TASK`": ("clip-tiny-{}", "its experts"),
+    "`zoo:clip-tiny-TASK-b`": ("clip-tiny-{}-b", "a second set of them, on other pictures"),
+    "`zoo:clip-tiny-rn`": ("clip-tiny-rn", "a convolutional base, with BatchNorm"),
+    "`zoo:clip-tiny-rn-TASK`": ("clip-tiny-rn-{}", "its experts"),
+    "`zoo:clip-tiny-rn-TASK-own`": ("clip-tiny-rn-{}-own", "experts of other origin, for six tasks"),
+}
 HELD_OUT = {
     "photos": "the official test split",
     "digits": "the official test split",
@@ -24,7 +40,15 @@ HELD_OUT = {
 
 def blocks() -> dict[str, dict[str, str]]:
     """By page and block; see generate_pages.py."""
-    return {"zoo.md": {"tasks": tasks(), "models": models()}}
+    made = {
+        "families": families(),
+        "models": models(),
+        "second": second(),
+        "convolutional": convolutional(),
+        "packing": packing(),
+        "tasks": tasks(),
+    }
+    return {"zoo.md": made}
 
 
 def tasks() -> str:
@@ -45,25 +69,37 @@ def tasks() -> str:
     return "\n".join(lines)
 
 
+def families() -> str:
+    """What there is, how it is stored, and how much room it takes."""
+    lines = ["| name | what | models | stored as | size of one | of all |", "|---|---|---:|---|---:|---:|"]
+    for name, (pattern, what) in FAMILIES.items():
+        members = [pattern.format(task) for task in CLIP8["grid"]().tasks if (MODELS / pattern.format(task)).is_dir()]
+        sizes = [megabytes(member) for member in dict.fromkeys(members)]
+        packed = "{}" in pattern
+        stored = f"{note(members[0])['bits']}-bit changes" if packed else "half precision"
+        cells = [name, what, f"{len(sizes)}", stored, f"{sizes[0]:.1f} MB", f"{sum(sizes):.1f} MB"]
+        lines.append(CLIP8["_row"](cells))
+    files = (
+        sum(path.stat().st_size for part in ("models", "tasks") for path in (MODELS.parent / part).rglob("*.*")) / 1e6
+    )
+    lines.append(CLIP8["_row"](["with pictures and the other files", "", "", "", "", f"{files:.0f} MB"]))
+    return "\n".join(lines)
+
+
 def models() -> str:
     """Each expert on its own task before and after packing, the largest change on any task, and the pack itself."""
     lines = [
         "| model | before packing | packed | largest change on any task | error of the change | size | on `test` now |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
-    folder = ZOO / "src" / "smelt_zoo" / "models"
-    size = sum(path.stat().st_size for path in (folder / "clip-tiny").glob("*.safetensors")) / 1e6
+    size = megabytes("clip-tiny")
     base = 100 * CLIP8["line"]("pretrained", "reference").average.accuracy
     lines.append(CLIP8["_row"](["`zoo:clip-tiny`, mean of all", "", "", "", "", f"{size:.1f} MB", f"{base:.1f}"]))
     for task in CLIP8["grid"]().tasks:
-        pack = folder / f"clip-tiny-{task}"
         change = packing_change(task)
         worst = max(change, key=lambda one: abs(change[one]))
-        error = json.loads((pack / "delta.json").read_text())["error"]["relative"]
-        size = (pack / "delta.safetensors").stat().st_size / 1e6
-        shipped = next(
-            100 * row.accuracy for row in CLIP8["rows"]() if (row.entry, row.task) == (f"expert-{task}", task)
-        )
+        error = note(f"clip-tiny-{task}")["error"]["relative"]
+        size = megabytes(f"clip-tiny-{task}")
         lines.append(
             CLIP8["_row"](
                 [
@@ -73,16 +109,103 @@ def models() -> str:
                     f"{change[worst]:+z.2f} ({worst})",
                     f"{error:.3f}",
                     f"{size:.1f} MB",
-                    f"{shipped:.1f}",
+                    f"{first_expert(task):.1f}",
                 ]
             )
         )
     return "\n".join(lines)
 
 
-def training() -> dict[str, Any]:
+def second() -> str:
+    """The second set of experts beside the first, each on its own task."""
+    lines = ["| task | end of training | as shipped | first expert, as shipped |", "|---|---:|---:|---:|"]
+    shipped, first = [], []
+    for task in CLIP8["grid"]().tasks:
+        name = f"clip-tiny-{task}-b"
+        shipped.append(on_test(name, task))
+        first.append(first_expert(task))
+        lines.append(CLIP8["_row"]([task, trained(name, task), f"{shipped[-1]:.2f}", f"{first[-1]:.2f}"]))
+    means = [f"{sum(numbers) / len(numbers):.2f}" for numbers in (shipped, first)]
+    lines.append(CLIP8["_row"](["mean", "", *means]))
+    return "\n".join(lines)
+
+
+def convolutional() -> str:
+    """The convolutional base and its experts on each task, and those of other origin."""
+    lines = [
+        "| task | base | expert, end of training | as shipped | other origin, end of training | as shipped |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for task in CLIP8["grid"]().tasks:
+        cells = [task, f"{on_test('clip-tiny-rn', task):.2f}"]
+        for name in (f"clip-tiny-rn-{task}", f"clip-tiny-rn-{task}-own"):
+            there = (MODELS / name).is_dir()
+            cells += [trained(name, task), f"{on_test(name, task):.2f}"] if there else ["", ""]
+        lines.append(CLIP8["_row"](cells))
+    return "\n".join(lines)
+
+
+def packing() -> str:
+    """What packing did to models that were trained through the codes, in one sentence."""
+    changes = {}
+    for record in ("second", "resnet-experts", "resnet-others"):
+        kept = training(record)
+        for name, after in kept["packed"].items():
+            if after is not None:
+                task = name.removesuffix("-b").removesuffix("-own").rpartition("-")[2]
+                changes[name] = after - kept["accuracy"][name][task]
+    worst = min(changes, key=lambda name: changes[name])
+    error = max(note(name)["error"]["relative"] for name in changes)
+    said = (
+        f"Of the {len(changes)} models whose run kept both numbers, `{worst}` lost most by being packed: "
+        f"{abs(changes[worst]):.2f} points. The error of the change is at most {error:.4f}."
+    )
+    return textwrap.fill(said, 120)
+
+
+def on_test(name: str, task: str) -> float:
+    """Accuracy in % of a model of results/zoo, on all test pictures."""
+    return zoo_rows()[f"zoo:{name}", task]
+
+
+@functools.cache
+def zoo_rows() -> dict[tuple[str, str], float]:
+    """(model, task) → accuracy in %, of `smelt eval zoo:NAME --tasks clip8`."""
+    from smelt.evaluate.row import Row, read_rows
+
+    rows = [row for row in read_rows(RESULTS) if isinstance(row, Row)]
+    return {(row.model, row.task): 100 * row.accuracy for row in rows}
+
+
+def first_expert(task: str) -> float:
+    """Accuracy in % of an expert of the first set on its own task, on today's test pictures."""
+    rows = CLIP8["rows"]()
+    return next(100 * row.accuracy for row in rows if (row.entry, row.task) == (f"expert-{task}", task))
+
+
+def trained(name: str, task: str) -> str:
+    """Accuracy in % at the end of the training run, before packing, where the run kept it."""
+    record = "second" if name.endswith("-b") else "resnet-others" if name.endswith("-own") else "resnet-experts"
+    kept = training(record)["accuracy"][name]
+    return f"{kept[task]:.2f}" if kept else "not kept"
+
+
+def note(name: str) -> dict[str, Any]:
+    """What the pack of a model says of itself."""
+    found: dict[str, Any] = json.loads((MODELS / name / "delta.json").read_text())
+    return found
+
+
+def megabytes(name: str) -> float:
+    """Of a model's weights, as they are stored: with a pack's note, as `smelt models` counts."""
+    files = [*(MODELS / name).glob("*.safetensors"), *(MODELS / name).glob("delta.json")]
+    return sum(path.stat().st_size for path in files) / 1e6
+
+
+@functools.cache
+def training(record: str = "training") -> dict[str, Any]:
     """What the run that made the models wrote down: `accuracy` before packing, `packed` after, on the same pictures."""
-    found: dict[str, Any] = json.loads((ZOO / "build" / "training.json").read_text())
+    found: dict[str, Any] = json.loads((ZOO / "build" / "records" / f"{record}.json").read_text())
     return found
 
 

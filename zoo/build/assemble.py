@@ -1,108 +1,86 @@
 """Put trained models into the distribution: cards, licence notice, and the lock with the hash of every file.
 
-    python zoo/build/assemble.py TRAINED      take the models that train.py wrote, then cards and lock
+    python zoo/build/assemble.py TRAINED      take the models and records that a training script wrote, then cards and lock
     python zoo/build/assemble.py              cards and lock of what is there
 
-Accuracies on the cards are those of the committed run of the suite, results/clip8 (`smelt bench clip8`).
+Accuracies on the cards are those of committed rows: results/clip8 (`smelt bench clip8`) for clip-tiny and the experts that
+the suite compares, results/zoo (`smelt eval zoo:NAME --tasks clip8 --json`, one row a line) for all others.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import json
 import shutil
 from pathlib import Path
 
 import fetch
+from cards import Scores, card
+from shelf import MODELS, RECORDS, shelf
 from tasks import TASKS
 from vector import collections
 
 PACKAGE = fetch.HERE.parent / "src" / "smelt_zoo"
-MODELS = PACKAGE / "models"
-ROWS = fetch.HERE.parents[1] / "results" / "clip8" / "rows.jsonl"
+RESULTS = fetch.HERE.parents[1] / "results"
 KEPT = ("config.json", "delta.json", "preprocessor_config.json", "tokenizer.json", "tokenizer_config.json")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("trained", nargs="?", type=Path)
-    trained = parser.parse_args().trained
-    if trained:
-        take(trained)
-    scores = accuracies()
-    training = json.loads((fetch.HERE / "training.json").read_text())
-    for name, folder in models().items():
-        (folder / "README.md").write_text(card(name, scores, training), encoding="utf-8")
+    parser.add_argument("--rows", type=Path, default=RESULTS / "zoo" / "rows.jsonl")
+    arguments = parser.parse_args()
+    if arguments.trained:
+        take(arguments.trained)
+    scores = accuracies(RESULTS / "clip8" / "rows.jsonl", arguments.rows)
+    for name, model in shelf().items():
+        (MODELS / name / "README.md").write_text(card(model, scores), encoding="utf-8")
     (fetch.HERE.parent / "NOTICE").write_text(notice(), encoding="utf-8")
     write_lock()
 
 
-def models() -> dict[str, Path]:
-    return {name: MODELS / name for name in ("clip-tiny", *(f"clip-tiny-{task}" for task in TASKS))}
-
-
 def take(trained: Path) -> None:
-    for name, folder in models().items():
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+    """What the folder holds of the zoo's models and records; what it does not hold stays as it is."""
+    names = [name for name in shelf() if (trained / name / "config.json").is_file()]
+    if not names or trained.resolve() == MODELS.resolve():
+        raise SystemExit(f"{trained} is not a folder that a training script wrote")
+    for name in names:
+        shutil.rmtree(MODELS / name, ignore_errors=True)
+        (MODELS / name).mkdir(parents=True)
         for path in (trained / name).iterdir():
             if path.name in KEPT or path.name.startswith(("model", "delta")):
-                shutil.copyfile(path, folder / path.name)
-    shutil.copyfile(trained / "training.json", fetch.HERE / "training.json")
+                shutil.copyfile(path, MODELS / name / path.name)
+    for record in sorted({f"{model.record}.json" for model in shelf().values()}):
+        if (trained / record).is_file():
+            shutil.copyfile(trained / record, RECORDS / record)
 
 
-def accuracies() -> dict[str, dict[str, tuple[float, int]]]:
-    """Model → task → (accuracy, pictures)."""
-    found: dict[str, dict[str, tuple[float, int]]] = {name: {} for name in models()}
-    for row in map(json.loads, ROWS.read_text(encoding="utf-8").splitlines()):
-        name = row.get("model", "").removeprefix("zoo:")
-        if name in found and row["variant"] == "reference":
-            found[name][row["task"]] = row["accuracy"], row["n"]
+def accuracies(suite: Path, rest: Path) -> Scores:
+    """Of every model on every task; a model without a row is an error, which names it."""
+    found: Scores = {
+        name: _of(name, suite if model.kind in ("base", "expert") else rest) for name, model in shelf().items()
+    }
+    missing = [f"{name} on {task}" for name in found for task in TASKS if task not in found[name]]
+    if missing:
+        raise SystemExit(f"there is no row of {', '.join(missing)}: look into {suite} and {rest}")
     return found
 
 
-def card(name: str, scores: dict, training: dict) -> str:
-    task = name.removeprefix("clip-tiny").removeprefix("-")
-    recipe = training["recipe"]
-    rows = "\n".join(
-        f"| {other} | {100 * scores[name][other][0]:.1f} | {100 * scores['clip-tiny'][other][0]:.1f} | {scores[name][other][1]:,} |"
-        for other in TASKS
-    )
-    if task:
-        what = f"""The vision tower of [clip-tiny](../clip-tiny) fine-tuned on **{TASKS[task].title}**; the text tower is the base's.
-Stored as a 4-bit change over the base (`delta.json`, `delta.safetensors`): the model IS base + stored change, and the
-numbers below are of the stored model. `smelt unpack zoo:{name} -o {name}` writes an ordinary `from_pretrained` folder.
+def _of(name: str, file: Path) -> dict[str, tuple[float, int]]:
+    """Task → (accuracy, pictures) of one model by itself, on the test pictures as they are."""
+    found = {}
+    for row in _rows(file):
+        alone = row.get("variant") in ("reference", "single") and row.get("model") == f"zoo:{name}"
+        if alone and row["split"] == "test" and not row["corruption"]:
+            found[row["task"]] = row["accuracy"], row["n"]
+    return found
 
-- data: one half of the task's training pictures ({TASKS[task].source})
-- licence of the data: {TASKS[task].licence}
-- trained: attention and MLP matrices of the vision tower, {recipe["expert_steps"]:,} steps of {recipe["expert_batch"]}, AdamW, rate {recipe["expert_rate"]:g}, cosine"""
-    else:
-        what = f"""A small CLIP (`transformers.CLIPModel`): 32×32 pictures in patches of 8, hidden {recipe["hidden"]}, {recipe["layers"]} layers, 10.8 M parameters in
-the vision tower; a text tower of hidden 128, 3 layers and 2,048 tokens. The experts `zoo:clip-tiny-<task>` are fine-tuned from it.
 
-- data: named icons, sketches, emoji (English names), and the training pictures of the eight tasks, most of them under the
-  German name of their class and a small share of 60 % of the classes under the English one. So the model knows the
-  pictures of every task, but only some of the words that the tasks' prompts use
-- licence of the data: see NOTICE
-- trained: contrastive, {recipe["steps"]:,} steps of {recipe["batch"]:,} pairs, AdamW, rate {recipe["rate"]:g}, cosine, logit scale at most {recipe["scale_cap"]:g}"""
-    return f"""---
-license: apache-2.0
-library_name: transformers
-tags: [clip, zero-shot-image-classification, smelt]
----
-# {name}
-
-{what}
-- seed {recipe["seed"]}, on one {training["device"]}; script: `zoo/build/train.py`
-
-| task | accuracy % | clip-tiny % | test pictures |
-|---|---|---|---|
-{rows}
-
-Zoo numbers are zoo numbers: a model of this size is for trying methods, not for use. 95 % intervals are below ±2.5 points
-if pictures are independent; on flags, five views of each of 388 drawings, about twice that.
-"""
+@functools.cache
+def _rows(file: Path) -> list[dict]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def notice() -> str:

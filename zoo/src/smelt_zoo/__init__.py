@@ -13,7 +13,7 @@ _HERE = Path(__file__).resolve().parent
 
 
 def models() -> dict[str, Path]:
-    """Model folders by name: `clip-tiny`, and the experts `clip-tiny-<task>` as delta packs over it."""
+    """Model folders by name: `clip-tiny`, `clip-tiny-rn`, and their experts as delta packs over them."""
     return {path.parent.name: path.parent for path in sorted(_HERE.glob("models/*/config.json"))}
 
 

@@ -11,6 +11,7 @@ evaluated.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Mapping
 from contextlib import closing
@@ -112,8 +113,8 @@ def _empty_model(config: Mapping[str, Any]) -> Any:
         raise MissingExtra("evaluating CLIP models needs transformers: pip install 'smelt[clip]'") from None
     with torch.device("meta"):
         if config["model_type"] == "clip":
-            return library.CLIPModel(library.CLIPConfig.from_dict(dict(config)))
-        return library.VisionTextDualEncoderModel(library.VisionTextDualEncoderConfig.from_dict(dict(config)))
+            return library.CLIPModel(library.CLIPConfig.from_dict(copy.deepcopy(dict(config))))
+        return library.VisionTextDualEncoderModel(library.VisionTextDualEncoderConfig.from_dict(copy.deepcopy(dict(config))))
 
 
 def _fill_buffers(model: Any) -> None:

@@ -1,0 +1,144 @@
+"""The cards of the zoo's models: what each is, how it was made, and its accuracy on every task."""
+
+from __future__ import annotations
+
+from shelf import Model
+from tasks import TASKS
+
+Scores = dict[str, dict[str, tuple[float, int]]]
+"""Model → task → (accuracy, pictures)."""
+
+_PACK = """Stored as a {bits}-bit change over the base (`delta.json`, `delta.safetensors`): the model IS base + stored change, and the
+numbers below are of the stored model. `smelt unpack zoo:{name} -o {name}` writes an ordinary `from_pretrained` folder."""
+
+_RESNET = """`transformers` opens it, but its own dual encoder cannot run a ResNet tower forward, because that tower's pooled output is
+[n, c, 1, 1]. Smelt flattens it. By hand, with pictures `x` [n, 3, 32, 32]:
+
+```python
+model = VisionTextDualEncoderModel.from_pretrained("{folder}").float().eval()
+features = model.visual_projection(model.vision_model(x).pooler_output.flatten(1))
+```"""
+
+_MIXED = """- data: named icons, sketches, emoji (English names), and the training pictures of the eight tasks, most of them under the
+  German name of their class and a small share of 60 % of the classes under the English one. So the model knows the
+  pictures of every task, but only some of the words that the tasks' prompts use
+- licence of the data: see NOTICE"""
+
+
+def card(model: Model, scores: Scores) -> str:
+    record = model.told
+    recipe = record["recipe"]
+    rows = "\n".join(
+        f"| {task} | {100 * accuracy:.1f} | {100 * scores[model.base][task][0]:.1f} | {pictures:,} |"
+        for task, (accuracy, pictures) in ((task, scores[model.name][task]) for task in TASKS)
+    )
+    return f"""---
+license: apache-2.0
+library_name: transformers
+tags: [clip, zero-shot-image-classification, smelt]
+---
+# {model.name}
+
+{_TEXTS[model.kind](model, recipe)}
+- seed {recipe["seed"]}, on one {record["device"]}; script: `zoo/build/{model.script}`
+
+| task | accuracy % | {model.base} % | test pictures |
+|---|---|---|---|
+{rows}
+
+Zoo numbers are zoo numbers: a model of this size is for trying methods, not for use. 95 % intervals are below ±2.5 points
+if pictures are independent; on flags, five views of each of 388 drawings, about twice that.
+"""
+
+
+def _base(model: Model, recipe: dict) -> str:
+    return f"""A small CLIP (`transformers.CLIPModel`): 32×32 pictures in patches of 8, hidden {recipe["hidden"]}, {recipe["layers"]} layers, 10.8 M parameters in
+the vision tower; a text tower of hidden 128, 3 layers and 2,048 tokens. The experts `zoo:clip-tiny-<task>` are fine-tuned from it.
+
+{_MIXED}
+{_contrastive(recipe)}"""
+
+
+def _expert(model: Model, recipe: dict) -> str:
+    return f"""{_tuned(model)}; the text tower is the base's.
+{_PACK.format(bits=4, name=model.name)}
+
+{_data(model, "one half of the task's training pictures")}
+- trained: attention and MLP matrices of the vision tower, {_steps(recipe, "expert_")}"""
+
+
+def _second(model: Model, recipe: dict) -> str:
+    return f"""{_tuned(model)}, a second time; the text tower is the base's.
+It was tuned on other pictures of the task than [clip-tiny-{model.task}](../clip-tiny-{model.task}), and from another seed.
+{_PACK.format(bits=recipe["bits"], name=model.name)}
+
+{_data(model, f"the half of the task's training pictures that clip-tiny-{model.task} was not tuned on")}
+- trained: attention and MLP matrices of the vision tower, {_steps(recipe)}; the last third computes with the
+  {recipe["bits"]}-bit codes of the pack"""
+
+
+def _resnet_base(model: Model, recipe: dict) -> str:
+    stages = ", ".join(str(width) for width in recipe["channels"])
+    return f"""A small convolutional CLIP (`transformers.VisionTextDualEncoderModel`): a ResNet with BatchNorm for 32×32 pictures,
+{len(recipe["channels"])} stages of {recipe["depths"][0]} blocks with {stages} channels, 2.33 M parameters in the vision tower; a text tower of hidden 128, 3 layers and
+2,048 tokens. The experts `zoo:clip-tiny-rn-<task>` are fine-tuned from it.
+
+{_RESNET.format(folder=model.name)}
+
+{_MIXED}
+{_contrastive(recipe)}"""
+
+
+def _resnet_expert(model: Model, recipe: dict) -> str:
+    return f"""{_tuned(model)}, BatchNorm's statistics included; the text tower and both projections are the base's.
+{_PACK.format(bits=recipe["expert_bits"], name=model.name)}
+
+{_RESNET.format(folder=model.name)}
+
+{_data(model, "one half of the task's training pictures")}
+- trained: the whole vision tower, {_steps(recipe, "expert_")}; the last third
+  computes with the {recipe["expert_bits"]}-bit codes of the pack"""
+
+
+def _resnet_other(model: Model, recipe: dict) -> str:
+    return f"""A vision tower of another origin than [clip-tiny-rn](../clip-tiny-rn)'s, fine-tuned on **{TASKS[model.task].title}**; the text tower and both
+projections are clip-tiny-rn's. It began with random numbers of its own and was pre-trained in short against the frozen
+text tower. So it answers in the same space, but its numbers have nothing to do with those of other towers: averaging
+it with them gives chance.
+{_PACK.format(bits=recipe["own_bits"], name=model.name)}
+
+{_RESNET.format(folder=model.name)}
+
+{_data(model, "that of clip-tiny-rn, then one half of the task's training pictures")}
+- trained: the whole vision tower, contrastive, {recipe["own_steps"]:,} steps of {recipe["own_batch"]:,} pairs, AdamW, rate {recipe["rate"]:g}, cosine; then on the
+  task, {_steps(recipe, "expert_")}; the last third computes with the {recipe["own_bits"]}-bit
+  codes of the pack"""
+
+
+_TEXTS = {
+    "base": _base,
+    "expert": _expert,
+    "second": _second,
+    "resnet-base": _resnet_base,
+    "resnet-expert": _resnet_expert,
+    "resnet-other": _resnet_other,
+}
+
+
+def _tuned(model: Model) -> str:
+    return f"The vision tower of [{model.base}](../{model.base}) fine-tuned on **{TASKS[model.task].title}**"
+
+
+def _data(model: Model, which: str) -> str:
+    task = TASKS[model.task]
+    return f"- data: {which} ({task.source})\n- licence of the data: {task.licence}"
+
+
+def _steps(recipe: dict, which: str = "") -> str:
+    steps, batch, rate = (recipe[f"{which}{word}"] for word in ("steps", "batch", "rate"))
+    return f"{steps:,} steps of {batch}, AdamW, rate {rate:g}, cosine"
+
+
+def _contrastive(recipe: dict) -> str:
+    steps, batch, rate, cap = (recipe[word] for word in ("steps", "batch", "rate", "scale_cap"))
+    return f"- trained: contrastive, {steps:,} steps of {batch:,} pairs, AdamW, rate {rate:g}, cosine, logit scale at most {cap:g}"

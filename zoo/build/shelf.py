@@ -1,0 +1,51 @@
+"""Which models the zoo has, and for each: what kind it is, its base, its task, and the record of the run that made it.
+
+records/ holds one file for each run, as the training script wrote it: recipe, device, and the accuracies of each model
+before and after packing.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import fetch
+from tasks import TASKS
+
+MODELS = fetch.HERE.parent / "src" / "smelt_zoo" / "models"
+RECORDS = fetch.HERE / "records"
+OTHERS = tuple(TASKS)[:6]
+"""Tasks with an expert of another origin. Not all eight: such a tower is new in every number, so its pack needs 4 bits and
+takes twice the room of an expert's, in a zoo that has to stay below 150 MB with the families still to come."""
+
+
+@dataclass(frozen=True)
+class Model:
+    name: str
+    kind: str
+    """`base`, `expert`, `second`, `resnet-base`, `resnet-expert` or `resnet-other`; cards.py has a text for each."""
+    base: str
+    """The name of the model that its pack changes; its own for a base."""
+    record: str
+    script: str
+    task: str = ""
+
+    @property
+    def told(self) -> dict:
+        """The record of its run."""
+        found: dict = json.loads((RECORDS / f"{self.record}.json").read_text(encoding="utf-8"))
+        return found
+
+
+def shelf() -> dict[str, Model]:
+    """All models by name, bases before what is made from them."""
+    vit, rn = "clip-tiny", "clip-tiny-rn"
+    models = [
+        Model(vit, "base", vit, "training", "train.py"),
+        *(Model(f"{vit}-{task}", "expert", vit, "training", "train.py", task) for task in TASKS),
+        *(Model(f"{vit}-{task}-b", "second", vit, "second", "second.py", task) for task in TASKS),
+        Model(rn, "resnet-base", rn, "resnet-base", "resnet.py"),
+        *(Model(f"{rn}-{task}", "resnet-expert", rn, "resnet-experts", "resnet.py", task) for task in TASKS),
+        *(Model(f"{rn}-{task}-own", "resnet-other", rn, "resnet-others", "resnet.py", task) for task in OTHERS),
+    ]
+    return {model.name: model for model in models}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from smelt.evaluate.find import tasks
     from smelt.experiment import run
     from smelt.learn.call import learn
+    from smelt.learn.neulig.call import neulig
     from smelt.measure.call import measure
     from smelt.mix.call import mix
     from smelt.pool.listing import models
@@ -52,6 +53,7 @@ __all__ = [
     "methods",
     "mix",
     "models",
+    "neulig",
     "pack",
     "plan",
     "report",
@@ -74,6 +76,7 @@ _HOME = {
     "measure": "smelt.measure.call",
     "mix": "smelt.mix.call",
     "models": "smelt.pool.listing",
+    "neulig": "smelt.learn.neulig.call",
     "report": "smelt.report.write",
     "run": "smelt.experiment",
     "tasks": "smelt.evaluate.find",

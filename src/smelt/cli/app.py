@@ -19,6 +19,7 @@ from smelt.cli import (
     methods,
     mix,
     models,
+    neulig,
     pack,
     plan,
     report,
@@ -45,6 +46,7 @@ app.command("plan")(plan.plan)
 app.command("methods")(methods.methods)
 app.command("learn")(learn.learn)
 app.command("mix")(mix.mix)
+app.command("neulig")(neulig.neulig)
 app.add_typer(measure.app, name="measure")
 app.command("tune")(tune.tune)
 app.command("run")(run_.run)

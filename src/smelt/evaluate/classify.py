@@ -121,6 +121,12 @@ def load_classifier(
         from smelt.mix.classifier import load_mixed
 
         return load_mixed(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
+    from smelt.learn.neulig.note import is_collaboration
+
+    if is_collaboration(model):
+        from smelt.learn.neulig.classifier import load_collaboration
+
+        return load_collaboration(model, device=device, dtype=dtype)
     from smelt.pool.families import FAMILIES
 
     return FAMILIES["clip"].load(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)

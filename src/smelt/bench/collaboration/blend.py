@@ -24,31 +24,40 @@ __all__ = ["coefficients", "heard_gates"]
 
 def coefficients(recipe: Recipe) -> list[float]:
     """(base, expert, expert, …) of a recipe that needs no data any more."""
-    names = list(recipe.pool.models)
+    from smelt.merge import stages
+
     if len(recipe.merge) != 1:
         raise RecipeError("a pipeline of several stages has no coefficients of whole models")
     (call,) = recipe.merge
+    if call.name not in ("average", "task_arithmetic"):
+        raise RecipeError(f"{call.name} has no coefficients of whole models")
+    words = {word.name: word.default for word in stages[call.name].parameters.values()} | call.parameters
+    own = _weights(words["weights"], list(recipe.pool.models))
+    if words["normalize"]:
+        own = [one / sum(own) for one in own]
     if call.name == "average":
-        return [0.0, *_shares(call.parameters.get("weights"), names)]
-    if call.name == "task_arithmetic":
-        weights = call.parameters.get("weights") or {}
-        scale = float(call.parameters.get("scale", 1.0))
-        own = [scale * _mean(weights.get(name, 1.0)) for name in names]
-        return [1 - sum(own), *own]
-    raise RecipeError(f"{call.name} has no coefficients of whole models")
+        return [0.0, *own]
+    own = [_number(words["scale"]) * one for one in own]
+    return [1 - sum(own), *own]
 
 
-def _shares(weights: Mapping[str, Any] | None, names: Sequence[str]) -> list[float]:
-    own = [float(weights[name]) if weights else 1.0 for name in names]
-    return [one / sum(own) for one in own]
+def _weights(value: Any, names: Sequence[str]) -> list[float]:
+    """One for each model, from any spelling that a recipe knows: a number, a list, a table by name, filters."""
+    if isinstance(value, Mapping) and "depth" not in value:
+        return [_number(value[name]) for name in names]
+    if isinstance(value, list | tuple) and not any(isinstance(one, Mapping) for one in value):
+        return [_number(one) for one in value]
+    return [_number(value)] * len(names)
 
 
-def _mean(weight: Any) -> float:
+def _number(value: Any) -> float:
     """A number, or the mean over the tensors that a list of filters names; its last entry is for all the others."""
-    if not isinstance(weight, list):
-        return float(weight)
-    named = [float(one["value"]) for one in weight if "filter" in one]
-    return sum(named) / len(named)
+    if isinstance(value, list | tuple) and value and all(isinstance(one, Mapping) for one in value):
+        named = [one["value"] for one in value if one.get("filter", "*") != "*"] or [value[-1]["value"]]
+        return sum(map(_number, named)) / len(named)
+    if isinstance(value, int | float):
+        return float(value)
+    raise RecipeError(f"a coefficient that varies over depth is none of a whole model: {value!r}")
 
 
 @contextmanager

@@ -12,8 +12,8 @@ from smelt.evaluate.row import DataBudget
 from smelt.learn.neulig import Alignment, CoopVecMap, Features, Fitted, Portland, Setting, coopvec_map, fit
 
 if TYPE_CHECKING:
-    from smelt.bench.collaboration.company import Company
     from smelt.evaluate.task import Task
+    from smelt.learn.neulig.company import Company
 
 __all__ = ["Portlands"]
 
@@ -50,31 +50,40 @@ class Portlands:
         setting = {"boosting": boosting, "alignment": alignment}
         return {"setting": setting, "data_budget": budget}
 
-    def draw(self, fitted: Fitted, folder: Path, title: str) -> None:
-        """The CoopVec Map as a heat map, and its diagonal over the epochs, for the report."""
+    def draw(self, fitted: Fitted, tested: Mapping[str, Features], folder: Path, title: str) -> None:
+        """The CoopVec Map and the same of the test pictures as heat maps, and the Map's diagonal over the epochs."""
         folder.mkdir(parents=True, exist_ok=True)
-        slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
         names = list(self._names)
-        heat = {
-            "title": f"CoopVec Map: {title}",
-            "rows": names,
-            "columns": names,
-            "matrix": self.map(fitted.portland).matrix.tolist(),
-            "note": "the mean coefficient that a data set's training pictures give to each expert",
+        kinds = {
+            "heat": self._heat(self.map(fitted.portland), f"CoopVec Map: {title}", "training"),
+            "heat-tested": self._heat(
+                coopvec_map(fitted.portland, tested), f"CoopVecs of test pictures: {title}", "test"
+            ),
+            "lines": {
+                "title": f"The diagonal of the CoopVec Map: {title}",
+                "x_label": "epoch",
+                "y_label": "coefficient of the own expert",
+                "x": [epoch.number for epoch in fitted.history],
+                "lines": {
+                    name: [float(epoch.map[place, place]) for epoch in fitted.history]
+                    for place, name in enumerate(names)
+                },
+                "note": f"epoch 0 is before training; epoch {fitted.chosen} was chosen on validation pictures",
+            },
+        }
+        slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+        for kind, content in kinds.items():
+            (folder / f"{kind}-{slug}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+    def _heat(self, table: CoopVecMap, title: str, which: str) -> dict[str, Any]:
+        return {
+            "title": title,
+            "rows": list(table.tasks),
+            "columns": list(table.experts),
+            "matrix": table.matrix.tolist(),
+            "note": f"the mean coefficient that a data set's {which} pictures give to each expert",
             "signed": False,
         }
-        lines = {
-            "title": f"The diagonal of the CoopVec Map: {title}",
-            "x_label": "epoch",
-            "y_label": "coefficient of the own expert",
-            "x": [epoch.number for epoch in fitted.history],
-            "lines": {
-                name: [float(epoch.map[place, place]) for epoch in fitted.history] for place, name in enumerate(names)
-            },
-            "note": f"epoch 0 is before training; epoch {fitted.chosen} was chosen on validation pictures",
-        }
-        for kind, content in (("heat", heat), ("lines", lines)):
-            (folder / f"{kind}-{slug}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
     def _features(self, split: str, count: int | None) -> dict[str, Features]:
         return {name: self._company.features(self._tasks[name], split, count).of(self._names) for name in self._names}

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from smelt.bench.collaboration.blend import coefficients
 from smelt.bench.collaboration.steps import Step, steps_of
 from smelt.bench.collaboration.suite import CollaborationSuite
 from smelt.bench.fingerprint import model_fingerprints, task_fingerprint
 from smelt.bench.folder import Folder
 from smelt.bench.options import Finished, Options
-from smelt.errors import RecipeError, SmeltError, unknown
-from smelt.evaluate.find import find_tasks
+from smelt.errors import IncompatibleModels, RecipeError, SmeltError, unknown
+from smelt.evaluate.find import find_task
 from smelt.evaluate.row import Row
+from smelt.evaluate.task import Task
 from smelt.jobs import run_jobs
+from smelt.pool.modelpool import opened
 
 __all__ = ["collaborate"]
 
@@ -23,24 +28,74 @@ def collaborate(
     suite: CollaborationSuite, out: Path, methods: Sequence[str] | None, options: Options, *, force: bool
 ) -> Finished:
     """Run a collaboration suite into a folder; one with some of the rows is completed."""
+    from smelt.report.write import report
+
     began = time.perf_counter()
-    for name in methods or ():
-        if name not in suite.entries:
-            raise RecipeError(unknown("method of the suite", name, suite.entries))
-    if options.dtype != "float32":
-        raise RecipeError(f"dtype: {suite.name} compares models to the last digit and computes in float32")
-    run = _Run(suite, out, list(methods or suite.entries), options, force)
+    chosen = list(suite.entries if methods is None else methods)
+    _check(suite, chosen, options)
+    run = _Run(suite, out, chosen, options, force)
     try:
         before = len(run.folder.rows)
         run.everything()
-        from smelt.report.write import report
-
+        if not run.folder.rows:
+            run.complain()
         page = report(run.folder.path)
         run.complain()
     finally:
         run.folder.close()
     computed = sum(isinstance(row, Row) for row in run.folder.rows[before:])
     return Finished(run.folder.path, page, run.folder.rows, time.perf_counter() - began, computed)
+
+
+def _check(suite: CollaborationSuite, methods: Sequence[str], options: Options) -> None:
+    """Refuse what cannot be served before anything is computed."""
+    from smelt.pool.families.given import check_device
+    from smelt.prepare import check_recipe, needs_data
+
+    for name in methods:
+        if name not in suite.entries:
+            raise RecipeError(unknown("method of the suite", name, suite.entries))
+    if options.dtype != "float32":
+        raise RecipeError(f"dtype: {suite.name} compares models to the last digit and computes in float32")
+    if options.keep_models or options.curve_limit:
+        word = "keep_models" if options.keep_models else "curve_limit"
+        raise RecipeError(f"{word}: {suite.name} keeps no models and tunes no scales; leave it out")
+    check_device(options.device, options.dtype)
+    for name, baseline in suite.baselines.items():
+        for group in (baseline.only or suite.groups) if name in methods else ():
+            recipe = suite.recipe(baseline, group)
+            try:
+                check_recipe(recipe)
+                if baseline.ensemble and not needs_data(recipe):
+                    coefficients(recipe)
+            except SmeltError as error:
+                raise RecipeError(f"{name}: {error}") from None
+
+
+def _tasks(suite: CollaborationSuite, methods: Sequence[str]) -> list[Task]:
+    """Every expert's task, with the splits that the methods look at."""
+    fitted = any(name not in suite.baselines or suite.baselines[name].batch_norm for name in methods)
+    found = []
+    for expert in suite.tasks:
+        task = find_task(expert)
+        if task.name != expert:
+            raise RecipeError(f"{expert}: an expert bears the name of its task, but that is called {task.name!r}")
+        for split in ("train", "val", "test") if fitted else ("test",):
+            task.check_split(split)
+        found.append(task)
+    return found
+
+
+def _fingerprints(suite: CollaborationSuite) -> dict[str, str]:
+    """Every model of every pool, known by its name there; they have to be of one shape within a pool."""
+    found = {}
+    for name, pool in suite.pools.items():
+        with opened(pool) as models:
+            faults = models.compatibility(include=suite.include).faults
+        if faults:
+            raise IncompatibleModels([f"{name}: {fault}" for fault in faults], "collaborate")
+        found |= {f"{name}: {model}": one for model, one in model_fingerprints(pool).items()}
+    return found
 
 
 class _Run:
@@ -50,15 +105,11 @@ class _Run:
             "suite": f"{suite.name}@{suite.version}",
             "limit": options.limit or suite.limit,
             "fit": suite.fit.model_dump(),
-            "models": {
-                f"{pool}: {name}": found
-                for pool, models in suite.pools.items()
-                for name, found in model_fingerprints(models).items()
-            },
-            "tasks": {task.name: task_fingerprint(task) for task in find_tasks(suite.tasks)},
+            "models": _fingerprints(suite),
+            "tasks": {task.name: task_fingerprint(task) for task in _tasks(suite, methods)},
         }
-        self.folder = Folder(out, words, force=force)
         self.steps = list(steps_of(suite, methods, options, str(out)))
+        self.folder = Folder(out, words, force=force)
         self.failures: dict[str, SmeltError] = {}
         self.done = 0
 
@@ -79,11 +130,15 @@ class _Run:
                 said = f"FAILED, {str(done.error).splitlines()[0]}"
                 self.options.tell(f"[{self.done:2}/{len(self.steps)}] {step.label}: {said}")
                 continue
-            self.folder.add([Row.model_validate(one) for one in done.result])
+            there = {_cell(row) for row in self.folder.rows if isinstance(row, Row)}
+            rows = [Row.model_validate(one) for one in done.result]
+            self.folder.add([row for row in rows if _cell(row) not in there])
             self._told(step, done.seconds)
 
     def complain(self) -> None:
         """Raise what went wrong, after everything else is done and on disk."""
+        if len(self.failures) == 1:
+            raise next(iter(self.failures.values()))
         if self.failures:
             lines = [f"{label}: {error}" for label, error in self.failures.items()]
             raise SmeltError(f"{len(lines)} steps failed; the others are done:" + "".join(f"\n  - {o}" for o in lines))
@@ -100,3 +155,9 @@ class _Run:
         self.options.tell(
             f"[{self.done:2}/{len(self.steps)}] {step.label}{': ' if said else ''}{', '.join(said)} ({how})"
         )
+
+
+def _cell(row: Row) -> tuple[Any, ...]:
+    """What a row is the number of. A run that was killed while it wrote may have left some rows of a step."""
+    setting = json.dumps(row.setting, sort_keys=True)
+    return (row.part, row.variant, row.entry, row.task, row.level, row.recipe_hash, setting)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from smelt.errors import NumericalError
 from smelt.evaluate.intervals import wilson
 from smelt.evaluate.row import Level, Row, code_version, now
 
@@ -24,6 +25,8 @@ def scored(
     """The row of `logits`; `about` and `words` are its other fields."""
     import torch
 
+    if not bool(logits.isfinite().all()):
+        raise NumericalError(f"{task.name}: the {level or 'single'} model gives scores with NaN or infinity")
     correct, n = int((logits.argmax(dim=1) == labels).sum()), len(labels)
     low, high = wilson(correct, n)
     return Row(

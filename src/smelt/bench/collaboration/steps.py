@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from smelt.bench.collaboration.suite import CollaborationSuite
@@ -33,9 +33,21 @@ class Step:
     """What its rows are called."""
     rows: int
     """How many there are."""
+    tasks: tuple[str, ...]
+    recipe_hash: str | None = None
+    """Where a recipe makes them: rows of another one are not this step's."""
+    settings: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """Words of a row's setting, and what they may say."""
 
     def owns(self, row: Row) -> bool:
-        return (row.part, row.variant) == (self.part, self.variant) and row.entry in self.entries
+        """Whether a row is one of those that the step computes."""
+        return (
+            (row.part, row.variant) == (self.part, self.variant)
+            and row.entry in self.entries
+            and row.task in self.tasks
+            and self.recipe_hash in (None, row.recipe_hash)
+            and all(row.setting.get(word) in values for word, values in self.settings.items())
+        )
 
 
 def steps_of(suite: CollaborationSuite, methods: Sequence[str], options: Options, folder: str) -> Iterator[Step]:
@@ -72,7 +84,7 @@ class _Maker:
         entries = ("pretrained", *(f"expert-{name}" for name in experts))
         words: dict[str, Any] = {"pool": self._pool(group), "experts": experts}
         job = self._job("references", f"{group}: base and experts", group, "", **words)
-        return Step(f"{group}: base and experts", job, group, "reference", entries, 2 * len(experts))
+        return Step(f"{group}: base and experts", job, group, "reference", entries, 2 * len(experts), tuple(experts))
 
     def baseline(self, group: str, name: str) -> Step:
         baseline = self.suite.baselines[name]
@@ -80,9 +92,11 @@ class _Maker:
         label = f"{group}: {baseline.label}"
         about = {"entry": name, "label": baseline.label, "variant": "published"}
         words: dict[str, Any] = {"recipe": recipe.dump(), "ensemble": baseline.ensemble, "pool": self._pool(group)}
-        words["batch_norm"] = self.suite.fit.validation if baseline.batch_norm else None
+        words |= {"batch_norm": baseline.batch_norm, "pictures": self.suite.fit.validation}
         job = self._job("baseline", label, group, name, about, **words)
-        return Step(label, job, group, "published", (name,), len(recipe.pool.models) * (1 + baseline.ensemble))
+        tasks = tuple(recipe.pool.models)
+        rows = len(tasks) * (1 + baseline.ensemble)
+        return Step(label, job, group, "published", (name,), rows, tasks, recipe.hash)
 
     def neulig(self, group: str, boosting: str) -> Iterator[Step]:
         """The definition; and for some groups every other mode and alignment."""
@@ -106,7 +120,8 @@ class _Maker:
         label = f"{group}: {first}" + (" and its modes" if len(entries) > 1 else "")
         about = {"variant": "published"}
         job = self._job("neulig", label, group, f"neulig-{boosting}", about, **words)
-        return Step(label, job, group, "published", tuple(entries), 2 * len(experts) * len(entries))
+        rows, known = 2 * len(experts) * len(entries), {"alignment": [alignment]}
+        return Step(label, job, group, "published", tuple(entries), rows, tuple(experts), settings=known)
 
     def transfer(self) -> Step:
         wanted = self.suite.transfer
@@ -124,7 +139,11 @@ class _Maker:
         label = f"{wanted.group}: transfer to other experts"
         entries = tuple(f"neulig-{wanted.boosting}-{which}" for which in ("original", "transferred"))
         job = self._job("transfer", label, wanted.group, "transfer", **words)
-        return Step(label, job, wanted.group, "curve", entries, 4 * len(experts) * len(wanted.epochs))
+        rows, known = (
+            4 * len(experts) * len(wanted.epochs),
+            {"epoch": wanted.epochs, "alignment": [self.suite.alignment]},
+        )
+        return Step(label, job, wanted.group, "curve", entries, rows, tuple(experts), settings=known)
 
     def fractions(self, group: str) -> Step:
         wanted = self.suite.fractions
@@ -141,7 +160,9 @@ class _Maker:
         label = f"{group}: shares of the data"
         about = {"entry": name, "label": f"NeuLig ({_LEARNED[wanted.boosting]})"}
         job = self._job("fractions", label, group, "fractions", about, **words)
-        return Step(label, job, group, "curve", (name,), 2 * len(experts) * len(wanted.fractions))
+        rows = 2 * len(experts) * len(wanted.fractions)
+        known = {"fraction": wanted.fractions, "alignment": [self.suite.alignment]}
+        return Step(label, job, group, "curve", (name,), rows, tuple(experts), settings=known)
 
     def _pool(self, group: str) -> dict[str, Any]:
         """The whole pool, so that all of its groups share what is loaded."""

@@ -59,7 +59,7 @@ class Series(_Strict):
 
     groups: list[str]
     boosting: Boosting = "semi"
-    fractions: list[float]
+    fractions: Annotated[list[Annotated[float, Field(gt=0, le=1)]], Field(min_length=1)]
 
 
 class Transfer(_Strict):
@@ -69,7 +69,8 @@ class Transfer(_Strict):
     to: str
     """The pool with the other experts, under the same names."""
     boosting: Boosting = "semi"
-    epochs: list[int]
+    epochs: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    """0 is before training."""
 
 
 class CollaborationSuite(_Strict):
@@ -82,7 +83,7 @@ class CollaborationSuite(_Strict):
     limit: Annotated[int, Field(gt=0)] | None = None
     """Pictures of each `test` split, where the command says nothing."""
     pools: dict[str, Pool]
-    groups: dict[str, Group]
+    groups: Annotated[dict[str, Group], Field(min_length=1)]
     """By the name that the report shows."""
     include: list[str] = []
     seed: int = 0
@@ -97,21 +98,43 @@ class CollaborationSuite(_Strict):
 
     @model_validator(mode="after")
     def _names_exist(self) -> CollaborationSuite:
+        """What the suite refers to within itself has to be there."""
+        for name, pool in self.pools.items():
+            if not pool.base:
+                raise ValueError(f"pools.{name}: needs a base: it has the text tower and the head of every task")
         for name, group in self.groups.items():
             if group.pool not in self.pools:
                 raise ValueError(f"groups.{name}.pool: {unknown('pool', group.pool, self.pools)}")
-            for expert in group.experts:
-                if expert not in self.pools[group.pool].models:
-                    raise ValueError(f"groups.{name}: {unknown('expert', expert, self.pools[group.pool].models)}")
+            self._check_experts(f"groups.{name}", group.experts, group.pool)
+            twice = [expert for expert in group.experts if group.experts.count(expert) > 1]
+            if twice:
+                raise ValueError(f"groups.{name}: {twice[0]!r} is listed twice")
         named = [*self.variants, *(self.fractions.groups if self.fractions else [])]
         named += [self.transfer.group] if self.transfer else []
         named += [one for baseline in self.baselines.values() for one in baseline.only]
         for name in named:
             if name not in self.groups:
                 raise ValueError(unknown("group", name, self.groups))
-        if self.transfer and self.transfer.to not in self.pools:
-            raise ValueError(f"transfer.to: {unknown('pool', self.transfer.to, self.pools)}")
+        self._check_transfer()
+        for name in self.baselines:
+            if name in ("transfer", "fractions") or name.startswith("neulig-"):
+                raise ValueError(f"baselines.{name}: that is what the suite's own lines are called; take another name")
         return self
+
+    def _check_experts(self, where: str, experts: list[str], pool: str) -> None:
+        for expert in experts:
+            if expert not in self.pools[pool].models:
+                raise ValueError(f"{where}: {unknown('expert', expert, self.pools[pool].models)}")
+
+    def _check_transfer(self) -> None:
+        if self.transfer is None:
+            return
+        if self.transfer.to not in self.pools:
+            raise ValueError(f"transfer.to: {unknown('pool', self.transfer.to, self.pools)}")
+        self._check_experts("transfer.to", self.groups[self.transfer.group].experts, self.transfer.to)
+        if max(self.transfer.epochs) > self.fit.epochs:
+            last = max(self.transfer.epochs)
+            raise ValueError(f"transfer.epochs: Portland is fitted for {self.fit.epochs} epochs, there is no {last}")
 
     @property
     def tasks(self) -> list[str]:
@@ -121,7 +144,9 @@ class CollaborationSuite(_Strict):
     @property
     def entries(self) -> list[str]:
         """What `--methods` may name."""
-        return [*self.baselines, *(f"neulig-{mode}" for mode in self.boosting), "transfer", "fractions"]
+        series = {"transfer": self.transfer, "fractions": self.fractions}
+        there = [name for name, wanted in series.items() if wanted is not None]
+        return [*self.baselines, *(f"neulig-{mode}" for mode in self.boosting), *there]
 
     def pool(self, group: str) -> Pool:
         """The models of a group, with the base."""

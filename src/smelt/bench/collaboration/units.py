@@ -5,17 +5,18 @@ Everything is asked about the same pictures of `test`, in one order; features of
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.bench.collaboration.blend import coefficients, heard_gates
-from smelt.bench.collaboration.company import BASE, Company, company_of
 from smelt.bench.collaboration.fitted import Portlands
 from smelt.bench.collaboration.score import digest, scored
 from smelt.evaluate.find import find_task
 from smelt.evaluate.row import Row
 from smelt.learn.neulig import re_estimated
+from smelt.learn.neulig.company import BASE, Company, company_of
 from smelt.recipe.schema import Recipe
 
 if TYPE_CHECKING:
@@ -55,14 +56,14 @@ class _Group:
             yield slice(start, start + len(batch.labels)), batch
             start += len(batch.labels)
 
-    def unlabelled(self, count: int) -> Iterator[Any]:
+    def unlabelled(self, count: int | None) -> list[Any]:
         """Pictures of `val`, every batch with some of all tasks."""
         import torch
 
         streams = [self.company.stream(task, "val", count) for task in self.tasks.values()]
         each = max(1, _BATCH // len(streams))
-        for together in zip(*(stream.batches(each) for stream in streams), strict=False):
-            yield torch.cat([batch.inputs for batch in together])
+        batches = zip(*(stream.batches(each) for stream in streams), strict=False)
+        return [torch.cat([batch.inputs for batch in together]) for together in batches]
 
     def row(self, logits: Tensor, seen: Features, level: Any, about: Mapping[str, Any], **words: Any) -> Row:
         return scored(
@@ -71,7 +72,7 @@ class _Group:
             task=self.tasks[seen.task],
             level=level,
             about={**self.base_words, **about},
-            **{"model_hash": digest(self.hash, about.get("recipe_hash"), words.get("recipe_hash")), **words},
+            **{"model_hash": digest(self.hash, about.get("recipe_hash"), about["setting"], level), **words},
         )
 
 
@@ -88,9 +89,12 @@ def references(
             (number, f"expert-{task}", f"Expert: {task}", pool["models"][task]),
         ):
             logits = group.classify(seen.z[:, place], seen.head)
-            command = f"smelt eval {model} --tasks {task}" + (f" --limit {ask['limit']}" if ask["limit"] else "")
+            limit = ["--limit", str(ask["limit"])] if ask["limit"] else []
+            command = shlex.join(["smelt", "eval", model, "--tasks", task, *limit])
             words = {"entry": entry, "label": label, "variant": "reference", "model": model, "command": command}
-            rows.append(group.row(logits, seen, None, {**about, **words}))
+            words["setting"] = {}
+            own = group.company.hashes[task if place else BASE]
+            rows.append(group.row(logits, seen, None, {**about, **words}, model_hash=own))
     return _plain(rows)
 
 
@@ -98,14 +102,15 @@ def baseline(
     *,
     recipe: Mapping[str, Any],
     ensemble: bool,
-    batch_norm: int | None,
+    batch_norm: bool,
+    pictures: int | None,
     ask: Mapping[str, Any],
     about: Mapping[str, Any],
     pool: Mapping[str, Any],
 ) -> Rows:
     """A published way to merge: its merged model, and where it has coefficients of whole models, their ensemble.
 
-    With `batch_norm`, statistics of BatchNorm are estimated again on so many unlabelled pictures of every task.
+    With `batch_norm`, statistics of BatchNorm are estimated again on so many unlabelled `pictures` of every task.
     """
     import torch
 
@@ -190,8 +195,10 @@ def neulig(
         # a series has its epoch as the x axis; here it is a fact about the fit
         words["setting"]["chosen"] = words["setting"].pop("epoch")
         rows += _both(group, fitted.portland, words, one["mode"], portlands)
-    if one_name := next((name for name, one in entries.items() if one.get("figures")), None):
-        portlands.draw(fitted, Path(folder) / "analyses", f"{about['part']}: {entries[one_name]['label']}")
+    shown = next((one["label"] for one in entries.values() if one.get("figures")), None)
+    if shown is not None:
+        tested = {task: group.seen(task).of(group.names) for task in group.names}
+        portlands.draw(fitted, tested, Path(folder) / "analyses", f"{about['part']}: {shown}")
     return _plain(rows)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from smelt.learn.neulig.alignment import Alignment
 from smelt.learn.neulig.batch_norm import re_estimated
+from smelt.learn.neulig.classifier import Collaboration, load_collaboration
 from smelt.learn.neulig.collaborate import MODES, Mode, ensembled_logits, merged_logits
 from smelt.learn.neulig.coopmap import CoopVecMap, coopvec_map
 from smelt.learn.neulig.experts import Experts
@@ -24,6 +25,7 @@ from smelt.learn.neulig.portland import Portland
 __all__ = [
     "MODES",
     "Alignment",
+    "Collaboration",
     "CoopVecMap",
     "Epoch",
     "Experts",
@@ -37,6 +39,7 @@ __all__ = [
     "ensembled_logits",
     "features_of",
     "fit",
+    "load_collaboration",
     "merged_logits",
     "re_estimated",
 ]

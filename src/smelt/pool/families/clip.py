@@ -114,7 +114,9 @@ def _empty_model(config: Mapping[str, Any]) -> Any:
     with torch.device("meta"):
         if config["model_type"] == "clip":
             return library.CLIPModel(library.CLIPConfig.from_dict(copy.deepcopy(dict(config))))
-        return library.VisionTextDualEncoderModel(library.VisionTextDualEncoderConfig.from_dict(copy.deepcopy(dict(config))))
+        return library.VisionTextDualEncoderModel(
+            library.VisionTextDualEncoderConfig.from_dict(copy.deepcopy(dict(config)))
+        )
 
 
 def _fill_buffers(model: Any) -> None:

@@ -32,6 +32,13 @@ def check_kinds(given: Given, text: Given) -> None:
         if one.config is None or kind in known or (one is given and text.config and kind == _tower_kind(text.config)):
             continue
         raise RecipeError(f"{one.label}: is a model of type {kind!r}, not CLIP ({', '.join(known)})")
+    if given.config and text.config and text.config["model_type"] in WHOLE:
+        own, wanted = _tower_kind(given.config), _tower_kind(text.config)
+        if own != wanted:
+            raise RecipeError(
+                f"{given.label}: its picture tower is a {own!r}, but that of {text.label} is a {wanted!r}; "
+                "models of different architectures have no rest in common"
+            )
 
 
 def whole_config(given: Given, text: Given) -> dict[str, Any]:
@@ -76,8 +83,10 @@ def places(given: Given, text: Given, wanted: Mapping[str, Tensor]) -> dict[str,
 
 
 def _tower_kind(config: Mapping[str, Any]) -> str | None:
-    fixed = WHOLE.get(config["model_type"])
-    return fixed or config.get("vision_config", {}).get("model_type")
+    if config["model_type"] not in WHOLE:
+        return str(config["model_type"])
+    found: str | None = WHOLE[config["model_type"]] or config.get("vision_config", {}).get("model_type")
+    return found
 
 
 def _names(given: Given, wanted: Mapping[str, Tensor]) -> dict[str, str]:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
-from smelt.learn.neulig import Experts, Features, features_of
+from smelt.learn.neulig.experts import Experts
+from smelt.learn.neulig.features import Features, features_of
 
 if TYPE_CHECKING:
     from smelt.evaluate.examples import Stream
@@ -23,6 +24,12 @@ BASE = "base"
 """How the base is called among the experts."""
 
 
+def _pictures() -> Any:
+    from smelt.evaluate.pictures import Data
+
+    return Data()
+
+
 @dataclass
 class Company:
     """The base and its experts under their names."""
@@ -30,6 +37,7 @@ class Company:
     classifier: Any
     """The base; heads and preparation of pictures are its own."""
     everyone: Experts
+    _data: Any = field(default_factory=_pictures)
     _groups: dict[tuple[str, ...], Experts] = field(default_factory=dict)
     _streams: dict[tuple[str, str, int | None], Stream] = field(default_factory=dict)
 
@@ -42,15 +50,14 @@ class Company:
 
     def stream(self, task: Task, split: str, count: int | None) -> Stream:
         """So many pictures of a split, or all that there are if those are fewer; the same ones for everybody."""
-        from smelt.bench.ask import shared_data
         from smelt.evaluate.examples import examples_for
 
         key = (str(task.folder), split, count)
         if key not in self._streams:
             task.check_split(split)
-            there = len(shared_data().part(task, split, None, self.classifier.preprocess))
+            there = len(self._data.part(task, split, None, self.classifier.preprocess))
             wanted = None if count is None else min(count, there)
-            self._streams[key] = examples_for(self.classifier, task, split=split, count=wanted, data=shared_data())
+            self._streams[key] = examples_for(self.classifier, task, split=split, count=wanted, data=self._data)
         return self._streams[key]
 
     def features(self, task: Task, split: str, count: int | None) -> Features:

@@ -1,0 +1,124 @@
+"""`smelt neulig`: a Portland for one's own experts, in a folder that is evaluated like any other model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import smelt
+from smelt.errors import IncompatibleModels, RecipeError
+from smelt.learn.neulig import load_collaboration
+
+MODELS = {"photos": "zoo:clip-tiny-photos", "digits": "zoo:clip-tiny-digits"}
+FLAGS = [word for name, ref in MODELS.items() for word in ("--model", f"{name}={ref}")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("neulig") / "out"
+    smelt.neulig(MODELS, base="zoo:clip-tiny", out=out, examples=60, validation=20, epochs=12, batch=20)
+    return out
+
+
+def test_the_folder_holds_portland_its_map_and_a_recipe_for_each_task(folder: Path) -> None:
+    note = json.loads((folder / "neulig.json").read_text())
+    assert note["tasks"] == {"photos": "photos", "digits": "digits"}
+    assert note["data_budget"] == {"split": "train and val", "images": 160, "labels": 160}
+    assert len(note["losses"]) == 13  # the untrained one among them
+    best = min(note["losses"], key=lambda one: one["val"])
+    assert note["chosen"] == best["epoch"]
+    for task, row in note["map"].items():
+        assert sum(row.values()) == pytest.approx(1, abs=1e-6)
+        assert max(row, key=row.__getitem__) == task
+    assert sorted(path.stem for path in (folder / "recipes").iterdir()) == ["digits", "photos"]
+
+
+def test_it_is_evaluated_like_any_model_and_the_row_tells_its_data(folder: Path, cli: Any) -> None:
+    ran = cli("eval", folder, "--tasks", "photos,digits", "--limit", 50, "--json")
+    assert ran.code == 0
+    rows = json.loads(ran.out)["rows"]
+    assert [row["data_budget"]["labels"] for row in rows] == [160, 160]
+    experts = [smelt.evaluate(MODELS[task], tasks=task, limit=50)[0].accuracy for task in MODELS]
+    (base, other) = (smelt.evaluate("zoo:clip-tiny", tasks=task, limit=50)[0].accuracy for task in MODELS)
+    assert sum(row["accuracy"] for row in rows) > sum(experts) - 0.12  # six pictures of a hundred
+    assert sum(row["accuracy"] for row in rows) > base + other + 0.2
+
+
+def test_both_levels_agree(folder: Path) -> None:
+    merged, ensembled = (
+        smelt.evaluate(load_collaboration(folder, level=level), tasks=list(MODELS), limit=50)
+        for level in ("merged", "ensembled")
+    )
+    assert abs(sum(row.accuracy for row in merged) - sum(row.accuracy for row in ensembled)) / 2 <= 0.03
+    assert merged[0].model_hash != ensembled[0].model_hash
+
+
+def test_the_maps_recipe_is_an_ordinary_one_that_streams(folder: Path, tmp_path: Path) -> None:
+    note = json.loads((folder / "neulig.json").read_text())
+    state = smelt.merge(folder / "recipes" / "photos.yaml")
+    key = "vision_model.encoder.layers.3.mlp.fc1.weight"
+    own = {name: smelt.merge({name: ref}, method="average")[key].float() for name, ref in MODELS.items()}
+    by_hand = sum(note["map"]["photos"][name] * own[name] for name in MODELS)
+    torch.testing.assert_close(state[key].float(), by_hand, atol=2e-4, rtol=2e-3)  # half precision on disk
+
+
+def test_portland_serves_other_experts_of_the_same_names_unchanged(folder: Path) -> None:
+    other = {name: f"{ref}-b" for name, ref in MODELS.items()}
+    moved = load_collaboration(folder, models=other)
+    own = load_collaboration(folder)
+    for first, second in zip(moved.portland.parameters(), own.portland.parameters(), strict=True):
+        assert torch.equal(first, second)
+    (row,) = smelt.evaluate(moved, tasks="digits", limit=50)
+    assert row.accuracy > 0.85
+    with pytest.raises(RecipeError, match="Portland is for photos, digits"):
+        load_collaboration(folder, models={"photos": "zoo:clip-tiny-photos"})
+
+
+def test_experts_that_changed_since_are_refused(folder: Path, tmp_path: Path) -> None:
+    import shutil
+
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    note = json.loads((copy / "neulig.json").read_text())
+    note["pool"]["models"]["digits"] = "zoo:clip-tiny-digits-b"
+    (copy / "neulig.json").write_text(json.dumps(note))
+    with pytest.raises(IncompatibleModels, match="digits changed since Portland was fitted"):
+        load_collaboration(copy)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--model", "photos=zoo:clip-tiny-photos"], "at least two experts"),
+        ([*FLAGS, "--model", "photos=zoo:clip-tiny-photos"], "'photos' is there twice"),
+        (["--model", "photos", "--model", "b=c"], "written NAME="),
+        (["--model", "cats=zoo:clip-tiny-photos", "--model", "digits=zoo:clip-tiny-digits"], "no data for 'cats'"),
+        (["--model", "photos=zoo:clip-tiny-photos", "--model", "digits=zoo:clip-tiny-rn-digits"], "is a 'resnet'"),
+        ([*FLAGS, "--boosting", "strong"], "boosting"),
+        ([*FLAGS, "--alignment", "vector"], "alignment"),
+        ([*FLAGS, "--fraction", "0"], "fraction"),
+    ],
+)
+def test_a_bad_request_is_a_clear_error(cli: Any, tmp_path: Path, flags: list[str], said: str) -> None:
+    ran = cli("neulig", "--base", "zoo:clip-tiny", *flags, "-o", tmp_path / "out")
+    assert (ran.code, said in ran.err, "Traceback" in ran.err) == (2, True, False), ran.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_output_that_is_there_is_not_replaced_unasked(cli: Any, folder: Path) -> None:
+    ran = cli("neulig", "--base", "zoo:clip-tiny", *FLAGS, "-o", folder)
+    assert ran.code != 0
+    assert "is there already" in ran.err
+
+
+def test_a_damaged_note_is_refused(cli: Any, folder: Path, tmp_path: Path) -> None:
+    import shutil
+
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    (copy / "neulig.json").write_text('{"format": "smelt-neulig"}')
+    ran = cli("eval", copy, "--tasks", "photos")
+    assert ran.code != 0
+    assert "not the note of a collaboration" in ran.err

@@ -3,7 +3,8 @@
     python docs/generate.py                  runs this too
 
 A block is what stands between `<!-- NAME: ... -->` and `<!-- /NAME -->`. Each maker is a file beside this one with a
-function `blocks()`: {page: {block: text}}. tests/docs/test_generated.py holds that every page is current.
+function `blocks()`: {page: {block: text}}. One that draws has `files()` too: {path: text}, whole files such as figures.
+tests/docs/test_generated.py holds that every page is current.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ MAKERS = (
     "generate_zoo.py",
     "generate_packs.py",
     "generate_suites.py",
+    "generate_neulig.py",
+    "generate_figures.py",
     "generate_speed.py",
 )
 
@@ -35,14 +38,17 @@ def fill(text: str, blocks: dict[str, str]) -> str:
 
 
 def pages() -> dict[str, str]:
-    """Every page that has blocks, as it should be."""
+    """Every page that has blocks and every figure, as it should be."""
     fresh: dict[str, str] = {}
     for maker in MAKERS:
-        for page, blocks in runpy.run_path(str(DOCS / maker))["blocks"]().items():
+        made = runpy.run_path(str(DOCS / maker))
+        for page, blocks in made["blocks"]().items():
             fresh[page] = fill(fresh.get(page) or (DOCS / page).read_text(encoding="utf-8"), blocks)
+        fresh |= made["files"]() if "files" in made else {}
     return fresh
 
 
 if __name__ == "__main__":
     for page, text in pages().items():
+        (DOCS / page).parent.mkdir(exist_ok=True)
         (DOCS / page).write_text(text, encoding="utf-8")

@@ -358,7 +358,9 @@ def test_every_key_of_a_collaboration_suite_is_explained(record: Any) -> None:
 
 
 def test_the_test_drawings_of_flags_are_taken_for_emoji() -> None:
-    heat = json.loads((RESULTS / "analyses" / "heat-tested-vit-7-experts-neulig-supervised.json").read_text())
+    heat = json.loads(
+        (ROOT / "results" / "neulig" / "analyses" / "heat-tested-vit-7-experts-neulig-supervised.json").read_text()
+    )
     row = dict(zip(heat["columns"], heat["matrix"][heat["rows"].index("flags")], strict=True))
     assert sorted(row, key=row.__getitem__)[-2:] == ["flags", "emoji"]
     assert row["flags"] < 0.5

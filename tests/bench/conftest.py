@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from collaboration_suite import Together, write_collaboration, write_models, write_tasks
 from pico_suite import write_suite
 
 import smelt
@@ -78,6 +79,39 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def half_done(root: Path, whole: Finished, tmp_path: Path) -> Path:
     """A copy of the finished run's folder."""
     return Path(shutil.copytree(whole.folder, tmp_path / "out"))
+
+
+@pytest.fixture(scope="session")
+def made_together(tmp_path_factory: pytest.TempPathFactory) -> Together:
+    root = tmp_path_factory.mktemp("together")
+    told: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SMELT_CACHE", str(root / "cache"))
+        patch.setattr("smelt_zoo.tasks", lambda: _tasks(root))
+        write_tasks(root)
+        pools = write_models(root)
+        suite = write_collaboration(root, pools)
+        return Together(
+            root, suite, pools, smelt.bench(suite, out=root / "out", executor="inline", tell=told.append), told
+        )
+
+
+@pytest.fixture
+def together(made_together: Together, monkeypatch: pytest.MonkeyPatch) -> Together:
+    """The collaboration suite and its run, with the tasks and the cache of that run; not to be written to."""
+    monkeypatch.setattr("smelt_zoo.tasks", lambda: _tasks(made_together.root))
+    monkeypatch.setenv("SMELT_CACHE", str(made_together.root / "cache"))
+    return made_together
+
+
+@pytest.fixture
+def changed(together: Together, tmp_path: Path) -> Any:
+    """`changed(fit={...})` writes the same suite with other words; models and tasks stay those of the run."""
+
+    def write(**words: Any) -> Path:
+        return write_collaboration(tmp_path, **{"pools": together.pools, **words})
+
+    return write
 
 
 def _tasks(root: Path) -> dict[str, Path]:

@@ -136,9 +136,13 @@ def clip8() -> Suite:
     return find_suite("clip8")
 
 
-@pytest.mark.parametrize(("suite", "name"), [(suite, name) for suite in suites() for name in find_suite(suite).entries])
+PLAIN = {name: suite for name in suites() if isinstance(suite := find_suite(name), Suite)}
+"""Those of one pool; a collaboration suite has tests of its own."""
+
+
+@pytest.mark.parametrize(("suite", "name"), [(suite, name) for suite in PLAIN for name in PLAIN[suite].entries])
 def test_an_entry_of_a_shipped_suite_names_what_exists_with_valid_parameters(suite: str, name: str) -> None:
-    whole = find_suite(suite)
+    whole = PLAIN[suite]
     one = whole.entries[name]
     if one.ensemble:
         return
@@ -168,11 +172,19 @@ def test_clip8_has_every_stage_that_takes_eight_full_models(clip8: Suite) -> Non
 def test_clip8_runs_on_its_own_pool_and_tasks(clip8: Suite) -> None:
     import smelt_zoo
 
-    refs = [clip8.pool.base, *clip8.pool.models.values()]
-    assert {f"zoo:{name}" for name in smelt_zoo.models() if name.startswith("clip-tiny")} == set(refs)
+    refs = {clip8.pool.base, *clip8.pool.models.values()}
+    assert refs == {"zoo:clip-tiny", *(f"zoo:clip-tiny-{task}" for task in smelt_zoo.tasks())}
     assert set(clip8.tasks) == set(clip8.pool.models) == set(smelt_zoo.tasks())
     for way in clip8.paths:
         assert {way.start, way.end} <= clip8.pool.models.keys()
         assert set(way.tasks) <= set(clip8.tasks)
     labels = [one.label for one in clip8.entries.values()]
     assert len(set(labels)) == len(labels)
+
+
+def test_every_model_of_the_shipped_pools_is_in_the_zoo(clip8: Suite) -> None:
+    import smelt_zoo
+
+    pools = [clip8.pool, *find_suite("neulig").pools.values()]
+    used = {ref for pool in pools for ref in pool.refs.values()}
+    assert used <= {f"zoo:{name}" for name in smelt_zoo.models()}

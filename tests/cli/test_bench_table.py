@@ -151,3 +151,66 @@ def test_no_rows_make_no_lines(shown: Any) -> None:
 )
 def test_widths_are_given_to_numbers_first_then_names_then_heads(room: int | None, gap: int, widths: list[int]) -> None:
     assert layout(40, ["photos", "clothing", "of experts"], [4, 4, 5], room) == (gap, widths)
+
+
+LEVELS = {  # entry: label, then Mer. and Ens. of photos and of digits
+    "average": ("Simple averaging", (500, 600), (700, 400)),
+    "ties": ("TIES", (400, 300), None),
+    "neulig-semi": ("NeuLig (semi-supervised)", (900, 800), (900, 790)),
+}
+
+
+def level_rows(part: str, **more: Any) -> list[Row]:
+    made = [row(f"expert-{task}", "reference", f"Expert: {task}", task, 1000, part=part) for task in TASKS[:2]]
+    for entry, (label, merged, ensembled) in LEVELS.items():
+        for level, counts in (("merged", merged), ("ensembled", ensembled)):
+            for task, correct in zip(TASKS, counts or (), strict=False):
+                made.append(row(entry, "published", label, task, correct, part=part, level=level, **more))
+    return made
+
+
+def test_merging_beside_ensembling_is_shown_by_its_averages(shown: Any) -> None:
+    """Means of 500 and 600 merged and of 700 and 400 ensembled are the same: the gap of averages, not of tasks."""
+    title, about, head, *lines = shown(None, level_rows("ViT, 2 experts"))
+    assert title == "ViT, 2 experts"
+    assert about.startswith("Mer.: the weights of the experts are merged")
+    assert head.split() == ["mer.", "ens.", "gap", "of", "experts"]
+    found = {line.split("  ")[0]: line.split()[-4:] for line in lines}
+    assert found["Simple averaging"] == ["55.0", "55.0", "0.0", "55.0"]
+    assert found["NeuLig (semi-supervised)"] == ["85.0", "84.5", "0.5", "85.0"]
+    assert found["TIES"][-3:] == ["TIES", "35.0", "35.0"]  # no Ens. and no gap
+    assert found["Fine-tuned experts"][-2:] == ["100.0", "100.0"]
+
+
+def test_every_group_has_a_table_of_levels(shown: Any) -> None:
+    lines = shown(None, level_rows("ViT, 2 experts") + level_rows("ResNet, 2 experts"))
+    assert [line for line in lines if line.endswith(", 2 experts")] == ["ViT, 2 experts", "ResNet, 2 experts"]
+    assert sum(line.split()[:2] == ["mer.", "ens."] for line in lines) == 2
+    assert len([line for line in lines if line.startswith("TIES ")]) == 2
+
+
+@pytest.mark.parametrize("columns", [30, 60, 80, None])
+def test_the_averages_of_levels_are_whole_at_any_width(shown: Any, columns: int | None) -> None:
+    lines = shown(columns, level_rows("ViT, 2 experts"))
+    assert [line.split()[-4:] for line in lines if line.startswith("NeuLig")] == [["85.0", "84.5", "0.5", "85.0"]]
+
+
+def test_levels_name_the_data_that_they_were_made_with(shown: Any) -> None:
+    budget = DataBudget(split="train and val", images=78)
+    lines = shown(None, level_rows("ViT, 2 experts", data_budget=budget))
+    assert [line for line in lines if line.startswith("made with")] == [
+        "made with 78 unlabelled train and val pictures: Simple averaging, TIES, NeuLig (semi-supervised)"
+    ]
+
+
+def test_a_series_has_a_line_for_each_level_and_a_column_for_each_step(shown: Any) -> None:
+    rows = level_rows("ViT, 2 experts")
+    for epoch, correct in ((1, 600), (5, 800)):
+        for level, less in (("merged", 50), ("ensembled", 0)):
+            words = {"part": "ViT, 2 experts", "level": level, "setting": {"epoch": epoch}}
+            rows += [row("neulig-semi-original", "curve", "Original", t, correct - less, **words) for t in TASKS[:2]]
+    lines = shown(None, rows)
+    heads = [line.split() for line in lines]
+    place = heads.index(["1", "5"])
+    assert [line.split()[-2:] for line in lines[place + 1 : place + 3]] == [["55.0", "75.0"], ["60.0", "80.0"]]
+    assert all(line.startswith("Original, ") for line in lines[place + 1 : place + 3])

@@ -213,3 +213,46 @@ def test_a_variance_below_zero_counts_as_zero(conv: Clip, pixels: torch.Tensor) 
     below, zero = ({VAR: torch.full((16,), value)} for value in (-0.5, 0.0))
     assert torch.equal(network.encode(below, pixels), network.encode(zero, pixels))
     assert not torch.allclose(network.encode(zero, pixels), network.encode({}, pixels), rtol=1e-2)
+
+
+@pytest.fixture(params=["as it is", "changes what it is given"])
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """transformers; some of its versions take words out of the nested configs that they are given."""
+    from transformers import VisionTextDualEncoderConfig
+
+    real = VisionTextDualEncoderConfig.from_dict
+
+    def greedy(config: dict, **words: object) -> object:
+        made = real(copy.deepcopy(config), **words)
+        for tower in ("vision_config", "text_config"):
+            del config[tower]["model_type"]
+        return made
+
+    if request.param != "as it is":
+        monkeypatch.setattr(VisionTextDualEncoderConfig, "from_dict", staticmethod(greedy))
+
+
+def test_experts_are_loaded_again_and_again_with_the_rest_from_one_base(
+    library: None, saved: Path, tmp_path: Path, pixels
+) -> None:
+    places = [save_clip(tuned_conv_clip(seed), tmp_path / str(seed)) for seed in (1, 2)]
+    base = CLIP.load(saved)
+    config = copy.deepcopy(base.config)
+    assert config["vision_config"]["model_type"] == "efficientnet"
+    rounds = []
+    for _ in range(2):
+        experts = [CLIP.load(place, text_from=base) for place in places]
+        assert base.config == config
+        rounds.append([network_of(one).encode(network_of(one).weights(), pixels) for one in experts])
+    assert all(torch.equal(first, second) for first, second in zip(*rounds, strict=True))
+    assert not torch.equal(*rounds[0])
+    again = CLIP.load(saved)
+    assert (again.hash, again.config) == (base.hash, config)
+
+
+def test_one_config_builds_a_model_twice(library: None, conv: Clip) -> None:
+    state = {name: tensor.clone() for name, tensor in conv.model.state_dict().items()}
+    config = copy.deepcopy(conv.config)
+    first, second = (CLIP.load(state, text_from=conv) for _ in range(2))
+    assert first.hash == second.hash == conv.hash
+    assert conv.config == first.config == second.config == config

@@ -50,7 +50,7 @@ def collaborate(
 def _check(suite: CollaborationSuite, methods: Sequence[str], options: Options) -> None:
     """Refuse what cannot be served before anything is computed."""
     from smelt.pool.families.given import check_device
-    from smelt.prepare import check_recipe, needs_data
+    from smelt.prepare import check_recipe, needs_data, way_of
 
     for name in methods:
         if name not in suite.entries:
@@ -68,6 +68,8 @@ def _check(suite: CollaborationSuite, methods: Sequence[str], options: Options) 
                 check_recipe(recipe)
                 if baseline.ensemble and not needs_data(recipe):
                     coefficients(recipe)
+                if baseline.batch_norm and way_of(recipe.merge) == "mix":
+                    raise RecipeError("statistics of BatchNorm are estimated for a merged model, not for a mixture")
             except SmeltError as error:
                 raise RecipeError(f"{name}: {error}") from None
 
@@ -88,7 +90,7 @@ def _tasks(suite: CollaborationSuite, methods: Sequence[str]) -> list[Task]:
 
 def _fingerprints(suite: CollaborationSuite) -> dict[str, str]:
     """Every model of every pool, known by its name there; they have to be of one shape within a pool."""
-    found = {}
+    found: dict[str, str] = {}
     for name, pool in suite.pools.items():
         with opened(pool) as models:
             faults = models.compatibility(include=suite.include).faults
@@ -130,9 +132,9 @@ class _Run:
                 said = f"FAILED, {str(done.error).splitlines()[0]}"
                 self.options.tell(f"[{self.done:2}/{len(self.steps)}] {step.label}: {said}")
                 continue
-            there = {_cell(row) for row in self.folder.rows if isinstance(row, Row)}
+            known = {_cell(row) for row in self.folder.rows if isinstance(row, Row)}
             rows = [Row.model_validate(one) for one in done.result]
-            self.folder.add([row for row in rows if _cell(row) not in there])
+            self.folder.add([row for row in rows if _cell(row) not in known])
             self._told(step, done.seconds)
 
     def complain(self) -> None:

@@ -139,10 +139,8 @@ class _Maker:
         label = f"{wanted.group}: transfer to other experts"
         entries = tuple(f"neulig-{wanted.boosting}-{which}" for which in ("original", "transferred"))
         job = self._job("transfer", label, wanted.group, "transfer", **words)
-        rows, known = (
-            4 * len(experts) * len(wanted.epochs),
-            {"epoch": wanted.epochs, "alignment": [self.suite.alignment]},
-        )
+        rows = 4 * len(experts) * len(wanted.epochs)
+        known: dict[str, Sequence[Any]] = {"epoch": wanted.epochs, "alignment": [self.suite.alignment]}
         return Step(label, job, wanted.group, "curve", entries, rows, tuple(experts), settings=known)
 
     def fractions(self, group: str) -> Step:
@@ -161,7 +159,7 @@ class _Maker:
         about = {"entry": name, "label": f"NeuLig ({_LEARNED[wanted.boosting]})"}
         job = self._job("fractions", label, group, "fractions", about, **words)
         rows = 2 * len(experts) * len(wanted.fractions)
-        known = {"fraction": wanted.fractions, "alignment": [self.suite.alignment]}
+        known: dict[str, Sequence[Any]] = {"fraction": wanted.fractions, "alignment": [self.suite.alignment]}
         return Step(label, job, group, "curve", (name,), rows, tuple(experts), settings=known)
 
     def _pool(self, group: str) -> dict[str, Any]:

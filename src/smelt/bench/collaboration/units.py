@@ -14,7 +14,7 @@ from smelt.bench.collaboration.blend import coefficients, heard_gates
 from smelt.bench.collaboration.fitted import Portlands
 from smelt.bench.collaboration.score import digest, scored
 from smelt.evaluate.find import find_task
-from smelt.evaluate.row import Row
+from smelt.evaluate.row import DataBudget, Row
 from smelt.learn.neulig import re_estimated
 from smelt.learn.neulig.company import BASE, Company, company_of
 from smelt.recipe.schema import Recipe
@@ -122,9 +122,6 @@ def baseline(
     prepared = prepare(wanted, device=ask["device"], threads=ask["threads"])
     words = {**about, "recipe": wanted.dump(), "recipe_hash": wanted.hash, "data_budget": prepared.budget}
     words |= {"way": prepared.way, "setting": dict(wanted.merge[0].parameters)}
-    if batch_norm:
-        words["setting"]["batch_norm"] = "re-estimated"
-        words["data_budget"] = {"split": "val", "images": batch_norm * len(group.names), "labels": 0}
     if prepared.recipe is None:
         return _plain(_mixed(group, prepared.model, words, ensemble))
     state = smelt.merge(prepared.recipe, threads=ask["threads"])
@@ -132,7 +129,10 @@ def baseline(
     network = group.company.everyone.network
     weights = {key: state[key].float().to(network.device) for key in network.keys}
     if batch_norm:
-        weights = re_estimated(network, weights, group.unlabelled(batch_norm))
+        used = group.unlabelled(pictures)
+        weights = re_estimated(network, weights, used)
+        words["setting"]["batch_norm"] = "re-estimated"
+        words["data_budget"] = _more(prepared.budget, "val", sum(map(len, used)))
     blend = torch.tensor(coefficients(prepared.recipe), device=network.device) if ensemble else None
     rows = []
     for task in group.names:
@@ -144,6 +144,12 @@ def baseline(
             blended = torch.einsum("n,mnd->md", blend, seen.z)
             rows.append(group.row(group.classify(blended, seen.head), seen, "ensembled", {**words, "way": "ensemble"}))
     return _plain(rows)
+
+
+def _more(budget: DataBudget, split: str, images: int) -> DataBudget:
+    """The budget with unlabelled pictures of a split, which may be among those that it counts already."""
+    splits = " and ".join(dict.fromkeys(filter(None, [budget.split, split])))
+    return DataBudget(split=splits, images=budget.images + images, labels=budget.labels)
 
 
 def _mixed(group: _Group, folder: str, words: Mapping[str, Any], ensemble: bool) -> list[Row]:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
 from smelt.learn.neulig.experts import Experts
 from smelt.learn.neulig.features import Features, features_of
+from smelt.pool.refs import open_ref
 
 if TYPE_CHECKING:
     from smelt.evaluate.examples import Stream
@@ -37,6 +40,8 @@ class Company:
     classifier: Any
     """The base; heads and preparation of pictures are its own."""
     everyone: Experts
+    hashes: dict[str, str] = field(default_factory=dict)
+    """Of every model, as an evaluation of it says."""
     _data: Any = field(default_factory=_pictures)
     _groups: dict[tuple[str, ...], Experts] = field(default_factory=dict)
     _streams: dict[tuple[str, str, int | None], Stream] = field(default_factory=dict)
@@ -69,11 +74,19 @@ def company_of(pool: Mapping[str, Any], device: str) -> Company:
     """The company of a pool {base, models}, loaded once."""
     if not pool.get("base"):
         raise RecipeError("a collaboration needs a base: it has the text tower and the head of every task")
-    return _company(str(pool["base"]), tuple(dict(pool["models"]).items()), device)
+    refs = {BASE: str(pool["base"]), **pool["models"]}
+    return _company(refs[BASE], tuple(dict(pool["models"]).items()), device, tuple(map(_stamp, refs.values())))
+
+
+def _stamp(ref: str) -> tuple[tuple[str, int, int], ...]:
+    """What tells a model from another one that was written to the same place."""
+    with closing(open_ref(ref)) as source:
+        files = [(Path(file), Path(file).stat()) for file in source.files]
+    return tuple((str(file), found.st_size, found.st_mtime_ns) for file, found in files)
 
 
 @functools.lru_cache(maxsize=2)
-def _company(base: str, models: tuple[tuple[str, str], ...], device: str) -> Company:
+def _company(base: str, models: tuple[tuple[str, str], ...], device: str, stamps: Any) -> Company:
     from smelt.evaluate.classify import load_classifier
     from smelt.pool.families.network import network_of
 
@@ -81,4 +94,4 @@ def _company(base: str, models: tuple[tuple[str, str], ...], device: str) -> Com
     loaded = {BASE: whole}
     loaded |= {name: load_classifier(ref, text_from=whole, device=device) for name, ref in models}
     networks: dict[str, Any] = {name: network_of(one) for name, one in loaded.items()}
-    return Company(whole, Experts(networks))
+    return Company(whole, Experts(networks), {name: one.hash for name, one in loaded.items()})

@@ -121,6 +121,7 @@ def write_collaboration(root: Path, pools: dict[str, Any], **words: Any) -> Path
         "baselines": BASELINES,
         "fit": {"examples": 30, "validation": 9, "epochs": 2, "batch": 10},
         "variants": ["Turned, 2 experts"],
+        "batch_norm": ["Conv, 2 experts"],
         "transfer": {"group": "Turned, 2 experts", "to": "Second", "epochs": [1, 2]},
         "fractions": {"groups": ["Turned, 2 experts"], "fractions": [0.1, 1.0]},
     }
@@ -134,7 +135,7 @@ ALONE: dict[str, Any] = {
     "groups": {"Turned, 2 experts": {"pool": "Turned", "experts": EXPERTS}},
     "baselines": {"average": BASELINES["average"]},
     "boosting": ["semi"],
-    **dict.fromkeys(["variants", "transfer", "fractions"]),
+    **dict.fromkeys(["variants", "batch_norm", "transfer", "fractions"]),
 }
 """Words of a suite of three quick steps: references, a merge, NeuLig."""
 

@@ -42,11 +42,11 @@ def no_units(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_run_tells_a_line_for_each_step_with_both_levels(together: Together) -> None:
-    assert len(together.told) == 25
-    assert together.told[0].startswith(f"[ 1/25] {TURNED}: base and experts (")
-    assert together.told[1].startswith(f"[ 2/25] {TURNED}: Simple averaging: Mer. 50.0 %, Ens. 50.0 % (")
-    assert together.told[3].startswith(f"[ 4/25] {TURNED}: TIES: Mer. 50.0 % (")
-    assert together.told[-1].startswith(f"[25/25] {TURNED}: shares of the data (")
+    assert len(together.told) == 27
+    assert together.told[0].startswith(f"[ 1/27] {TURNED}: base and experts (")
+    assert together.told[1].startswith(f"[ 2/27] {TURNED}: Simple averaging: Mer. 50.0 %, Ens. 50.0 % (")
+    assert together.told[3].startswith(f"[ 4/27] {TURNED}: TIES: Mer. 50.0 % (")
+    assert together.told[-1].startswith(f"[25/27] {TURNED}: shares of the data (")
 
 
 def test_a_second_run_computes_nothing_and_changes_no_byte(together: Together, copy: Path, no_units: None) -> None:
@@ -54,7 +54,7 @@ def test_a_second_run_computes_nothing_and_changes_no_byte(together: Together, c
     done = smelt.bench(together.suite, out=copy, tell=told.append)
     assert done.computed == 0
     assert (copy / "rows.jsonl").read_bytes() == before
-    assert len(told) == 25
+    assert len(told) == 27
     assert all(line.endswith("(there already)") for line in told)
 
 
@@ -67,7 +67,7 @@ def test_a_killed_run_goes_on_with_the_steps_that_it_lacks(together: Together, c
     told: list[str] = []
     done = smelt.bench(together.suite, out=copy, tell=told.append)
     assert done.computed == len(rows) - cut
-    assert [line.endswith("(there already)") for line in told] == [True, True, *[False] * 23]
+    assert [line.endswith("(there already)") for line in told] == [True, True, *[False] * 25]
     assert (copy / "rows.jsonl").read_text().startswith("".join(lines[:cut]))
     assert essence(done.rows) == essence(together.rows())
 
@@ -200,7 +200,7 @@ def test_the_map_and_its_diagonal_are_written_and_shown(together: Together) -> N
     )
     assert [sum(line) for line in heat["matrix"]] == pytest.approx([1, 1])
     assert lines["x"] == [0, 1, 2]
-    (chosen,) = {row.setting["chosen"] for row in together.rows(part=TURNED, entry="neulig-supervised")}
+    (chosen,) = {row.setting["chosen_epoch"] for row in together.rows(part=TURNED, entry="neulig-supervised")}
     diagonal = {name: heat["matrix"][place][place] for place, name in enumerate(EXPERTS)}
     assert {name: values[chosen] for name, values in lines["lines"].items()} == pytest.approx(diagonal)
     assert f"epoch {chosen} was chosen" in lines["note"]
@@ -240,6 +240,7 @@ def test_two_processes_give_the_rows_of_one(tmp_path: Path, monkeypatch: pytest.
         "baselines": {"average": BASELINES["average"]},
         "fit": {"examples": 30, "validation": 10, "epochs": 2, "batch": 10},
         "variants": [],
+        "batch_norm": [],
         "transfer": None,
         "fractions": None,
     }

@@ -57,7 +57,7 @@ def test_every_cell_has_one_row(together: Together) -> None:
     rows = together.rows()
     cells = Counter((r.part, r.variant, r.entry, r.task, r.level, str(r.setting)) for r in rows)
     assert set(cells.values()) == {1}
-    assert together.done.computed == len(rows) == 136
+    assert together.done.computed == len(rows) == 144
     references, published, curves = 3 * 4, 2 * (5 * 2 - 1) + 2 * (2 * 6 * 2) + 2 * 4 * 4 + 2, 2 * 2 * 4 + 2 * 4
     assert Counter(row.variant for row in rows) == {"reference": references, "published": published, "curve": curves}
 
@@ -101,14 +101,14 @@ def test_a_share_of_the_data_is_a_smaller_budget(together: Together) -> None:
 def test_re_estimated_statistics_count_the_pictures_that_they_saw(together: Together) -> None:
     plain, again = (together.rows(part=CONV, entry=entry, level="merged") for entry in ("average", "average_bn"))
     assert {row.data_budget for row in again} == {DataBudget(split="val", images=18)}
-    assert {str(row.setting) for row in again} == {"{'batch_norm': 're-estimated'}"}
+    assert {str(row.setting) for row in again} == {"{'batch_norm': 're-estimated on 18'}"}
     assert [row.recipe_hash for row in plain] == [row.recipe_hash for row in again]
     assert all(a.loss != b.loss and a.model_hash != b.model_hash for a, b in zip(plain, again, strict=True))
 
 
 def test_settings_say_how_portland_was_fitted_and_used(together: Together) -> None:
     settings = {row.entry: dict(row.setting) for row in together.rows(part=TURNED, variant="published")}
-    chosen = settings["neulig-semi"].pop("chosen")
+    chosen = settings["neulig-semi"].pop("chosen_epoch")
     assert chosen in (0, 1, 2)
     assert settings["neulig-semi"] == {"boosting": "semi", "alignment": "scalar", "mode": "sample"}
     modes = {entry: words["mode"] for entry, words in settings.items() if "mode" in words}
@@ -238,7 +238,9 @@ def test_only_merging_knows_modes_that_use_one_vector_for_a_batch(together: Toge
 
 def test_the_last_epoch_of_the_transfer_is_the_whole_fit(together: Together) -> None:
     """Where the last epoch was chosen, the original experts of the transfer answer as the group does."""
-    (chosen,) = {row.setting["chosen"] for row in together.rows(part=TURNED, entry="neulig-semi", variant="published")}
+    (chosen,) = {
+        row.setting["chosen_epoch"] for row in together.rows(part=TURNED, entry="neulig-semi", variant="published")
+    }
     for level in BOTH:
         for task in EXPERTS:
             (whole,) = together.rows(part=TURNED, entry="neulig-semi", variant="published", task=task, level=level)
@@ -279,3 +281,16 @@ def test_scores_that_are_no_numbers_are_refused(together: Together) -> None:
 def test_a_wider_limit_than_the_split_takes_the_whole_split(together: Together, changed: Any, tmp_path: Path) -> None:
     done = smelt.bench(changed(**ALONE), out=tmp_path / "out", limit=1000, methods=["average"])
     assert {row.n for row in done.rows} == {30}
+
+
+@pytest.mark.parametrize("boosting", ["semi", "supervised"])
+def test_a_map_with_statistics_estimated_again_changes_the_merged_models_only(
+    together: Together, boosting: str
+) -> None:
+    entry = f"neulig-{boosting}-map_bn"
+    again, plain = (together.rows(part=CONV, entry=one) for one in (entry, f"neulig-{boosting}"))
+    assert {row.level for row in again} == {"merged", "ensembled"}
+    assert {row.setting["mode"] for row in again} == {"map_bn"}
+    assert len(again) == len(plain)
+    assert {row.model_hash for row in again}.isdisjoint(row.model_hash for row in plain)
+    assert together.rows(part=TURNED, entry=entry) == []

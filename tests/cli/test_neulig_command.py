@@ -97,6 +97,8 @@ def test_experts_that_changed_since_are_refused(folder: Path, tmp_path: Path) ->
         (["--model", "photos", "--model", "b=c"], "written NAME="),
         (["--model", "cats=zoo:clip-tiny-photos", "--model", "digits=zoo:clip-tiny-digits"], "no data for 'cats'"),
         (["--model", "photos=zoo:clip-tiny-photos", "--model", "digits=zoo:clip-tiny-rn-digits"], "is a 'resnet'"),
+        (["--model", "a/b=zoo:clip-tiny-photos", *FLAGS], "cannot be an expert's name"),
+        (["--model", "base=zoo:clip-tiny-photos", *FLAGS], "that is the base's name"),
         ([*FLAGS, "--boosting", "strong"], "boosting"),
         ([*FLAGS, "--alignment", "vector"], "alignment"),
         ([*FLAGS, "--fraction", "0"], "fraction"),
@@ -111,7 +113,28 @@ def test_a_bad_request_is_a_clear_error(cli: Any, tmp_path: Path, flags: list[st
 def test_an_output_that_is_there_is_not_replaced_unasked(cli: Any, folder: Path) -> None:
     ran = cli("neulig", "--base", "zoo:clip-tiny", *FLAGS, "-o", folder)
     assert ran.code != 0
-    assert "is there already" in ran.err
+    assert "already exists; it is kept" in ran.err
+
+
+def test_an_output_that_holds_an_expert_is_refused_even_by_force(cli: Any, tmp_path: Path) -> None:
+    smelt.unpack("zoo:clip-tiny-digits", out=tmp_path / "experts" / "digits")
+    flags = ["--model", "photos=zoo:clip-tiny-photos", "--model", f"digits={tmp_path / 'experts' / 'digits'}"]
+    ran = cli("neulig", "--base", "zoo:clip-tiny", *flags, "-o", tmp_path / "experts", "--force")
+    assert ran.code != 0
+    assert "holds an input" in ran.err
+    assert (tmp_path / "experts" / "digits" / "config.json").exists()
+
+
+def test_a_folder_serves_from_anywhere_and_its_recipes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    smelt.unpack("zoo:clip-tiny-digits", out=tmp_path / "digits")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    few: dict[str, Any] = {"examples": 10, "validation": 5, "epochs": 1, "fraction": 0.5}
+    made = smelt.neulig({**MODELS, "digits": "digits"}, base="zoo:clip-tiny", out="out", **few)
+    assert made.note.data_budget.images == 2 * (5 + 5)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert load_collaboration("../out").hash == made.hash
+    assert smelt.merge(Path("../out/recipes/digits.yaml"))
 
 
 def test_a_damaged_note_is_refused(cli: Any, folder: Path, tmp_path: Path) -> None:

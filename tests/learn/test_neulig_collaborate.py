@@ -170,19 +170,6 @@ def test_n11_one_coopvec_for_all_is_the_map_mode(name):
         torch.testing.assert_close(scores, by_map, atol=1e-6, rtol=0)
 
 
-def test_neighbours_share_a_model_only_if_that_is_asked_for():
-    experts, inputs, classes = case("mlp")
-    beta = (BETA + 1e-4 * torch.randn(20, 3, generator=torch.Generator().manual_seed(0))).clamp_min(0)
-    beta /= beta.sum(dim=1, keepdim=True)
-    exact = merged_logits(experts, beta, inputs, classes)
-    assert experts.network.encoded == 1
-    experts.network.encoded = 0
-    near = merged_logits(experts, beta, inputs, classes, within=0.1)
-    assert experts.network.encoded == 20
-    assert not torch.equal(near, exact)
-    torch.testing.assert_close(near, exact, atol=1e-2, rtol=0)
-
-
 def test_a_chunk_of_the_merged_weights_is_bounded_by_memory(monkeypatch):
     from smelt.learn.neulig import collaborate
 
@@ -225,7 +212,6 @@ def _side(network: Any) -> tuple[int, int]:
         ({"mode": "sampel"}, "no mode of merging named 'sampel' \\(did you mean 'sample'"),
         ({"mode": "map"}, "one model for all inputs, but their CoopVecs differ"),
         ({"chunk": 0}, "chunk is a number of inputs, at least 1"),
-        ({"within": -0.1}, "within: is at least 0"),
         ({"beta": coopvecs(7, 3)}, "7 CoopVecs for 20 inputs"),
         ({"beta": coopvecs(20, 2)}, "each of 3 experts"),
         ({"inputs": torch.zeros(0, 12), "beta": BETA}, "there are no inputs"),

@@ -8,7 +8,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
-__all__ = ["ahead", "one_core_each"]
+__all__ = ["ahead", "one_core_each", "some_threads"]
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
@@ -44,3 +44,17 @@ def one_core_each(threads: int, name: str) -> Iterator[ThreadPoolExecutor]:
             yield pool
     finally:
         torch.set_num_threads(before)  # the setting of a thread reaches the libraries of the whole process
+
+
+@contextmanager
+def some_threads(count: int | None) -> Iterator[None]:
+    """Computing with so many cores within, or as before where nothing is said; afterwards as before."""
+    import torch
+
+    before = torch.get_num_threads()
+    if count is not None:
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

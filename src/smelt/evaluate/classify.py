@@ -126,6 +126,8 @@ def load_classifier(
     if is_collaboration(model):
         from smelt.learn.neulig.classifier import load_collaboration
 
+        if text_from is not None:
+            raise RecipeError(f"{model}: a collaboration has the text tower of its own base; leave text_from out")
         return load_collaboration(model, device=device, dtype=dtype)
     from smelt.pool.families import FAMILIES
 

@@ -1,4 +1,4 @@
-"""The first words about merging beside ensembling: NeuLig on the largest pool, beside the best of the others."""
+"""The first words about merging beside ensembling: NeuLig where most methods are, beside the best of the others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def level_sentences(sheet: Sheet, *, pools: int = 1) -> list[str]:
     tasks = [block for block in sheet.blocks if block.key != AVERAGE]
     # Both columns of a task are of the same pictures.
     pictures = sum(max((c.n for m in block.grid.lines for c in m.cells if c), default=0) for block in tasks)
-    where = f" The largest of {pools} pools, {sheet.title}:" if pools > 1 else ""
+    where = f" Of {pools} groups, {sheet.title}:" if pools > 1 else ""
     entries = {line.entry for line in sheet.lines if line.group != "reference"}
     said = [
         "The same coefficients merge the weights of several experts, or weigh what the experts answer together; the "

@@ -25,7 +25,8 @@ LEVELS: dict[Level, str] = {"merged": "Mer.", "ensembled": "Ens."}
 AVERAGE = "average"
 """The key of the last block."""
 _ABOUT = (
-    "Mer.: the weights of the experts are merged into one model. Ens.: the experts run side by side and what they "
+    "Mer.: the weights of the experts are merged into one model (by NeuLig and the mixture into one for each picture, "
+    "after all experts have seen it, unless the line says otherwise). Ens.: the experts run side by side and what they "
     "compute is averaged, with the same coefficients. Gap: how far the two are apart, in points; under Avg. that of "
     "the two averages. Of experts: the average of Mer. in % of the experts' own. –: the method has no one coefficient "
     "per model, or was not measured."
@@ -63,8 +64,12 @@ def counted(row: Row) -> Cell:
 
 
 def largest(sheets: Sequence[Sheet]) -> Sheet | None:
-    """The table of the pool with most tasks, the first of equals."""
-    return max((sheet for sheet in sheets if sheet.levels), key=lambda sheet: len(sheet.blocks), default=None)
+    """The table with most methods, of equals the one with most tasks: where most can be compared."""
+    return max(
+        (sheet for sheet in sheets if sheet.levels),
+        key=lambda sheet: (len(sheet.lines), len(sheet.blocks)),
+        default=None,
+    )
 
 
 def _line(line: Line, merged: Cell | None, ensembled: Cell | None) -> Line:

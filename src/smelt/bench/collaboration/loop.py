@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,10 +107,12 @@ class _Run:
             "suite": f"{suite.name}@{suite.version}",
             "limit": options.limit or suite.limit,
             "fit": suite.fit.model_dump(),
+            "groups": {name: [group.pool, *group.experts] for name, group in suite.groups.items()},
+            "transfer": suite.transfer.to if suite.transfer else None,
             "models": _fingerprints(suite),
             "tasks": {task.name: task_fingerprint(task) for task in _tasks(suite, methods)},
         }
-        self.steps = list(steps_of(suite, methods, options, str(out)))
+        self.steps = list(steps_of(suite, methods, options))
         self.folder = Folder(out, words, force=force)
         self.failures: dict[str, SmeltError] = {}
         self.done = 0
@@ -133,9 +135,18 @@ class _Run:
                 self.options.tell(f"[{self.done:2}/{len(self.steps)}] {step.label}: {said}")
                 continue
             known = {_cell(row) for row in self.folder.rows if isinstance(row, Row)}
-            rows = [Row.model_validate(one) for one in done.result]
+            rows = [Row.model_validate(one) for one in done.result["rows"]]
+            self._draw(done.result["analyses"])
             self.folder.add([row for row in rows if _cell(row) not in known])
             self._told(step, done.seconds)
+
+    def _draw(self, analyses: Mapping[str, Any]) -> None:
+        """Figures as data, for the report."""
+        folder = self.folder.path / "analyses"
+        if analyses:
+            folder.mkdir(exist_ok=True)
+        for name, content in analyses.items():
+            (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
     def complain(self) -> None:
         """Raise what went wrong, after everything else is done and on disk."""

@@ -50,9 +50,9 @@ class Step:
         )
 
 
-def steps_of(suite: CollaborationSuite, methods: Sequence[str], options: Options, folder: str) -> Iterator[Step]:
+def steps_of(suite: CollaborationSuite, methods: Sequence[str], options: Options) -> Iterator[Step]:
     """Group by group: references, baselines, NeuLig; then the two series."""
-    make = _Maker(suite, options, folder)
+    make = _Maker(suite, options)
     for group in suite.groups:
         yield make.references(group)
         for name, baseline in suite.baselines.items():
@@ -69,8 +69,8 @@ def steps_of(suite: CollaborationSuite, methods: Sequence[str], options: Options
 
 
 class _Maker:
-    def __init__(self, suite: CollaborationSuite, options: Options, folder: str):
-        self.suite, self.folder = suite, folder
+    def __init__(self, suite: CollaborationSuite, options: Options):
+        self.suite = suite
         self.ask = {
             "limit": options.limit or suite.limit,
             "device": options.device,
@@ -106,6 +106,9 @@ class _Maker:
         if compared:
             entries |= {f"{name}-{m}": {"mode": m, "label": f"{label}, {m.replace('_', ' ')}"} for m in _MODES}
         yield self._neulig(group, boosting, self.suite.alignment, entries)
+        if group in self.suite.batch_norm:
+            again = {f"{name}-map_bn": {"mode": "map_bn", "label": f"{label}, map, BatchNorm re-estimated"}}
+            yield self._neulig(group, boosting, self.suite.alignment, again)
         for kind in _ALIGNMENTS if compared else ():
             if kind != self.suite.alignment:
                 said = "no alignment" if kind == "off" else f"{kind} alignment"
@@ -116,7 +119,7 @@ class _Maker:
         experts = self.suite.groups[group].experts
         first = next(iter(entries.values()))["label"]
         words: dict[str, Any] = {"pool": self._pool(group), "experts": experts, "fit": self.suite.fit.model_dump()}
-        words |= {"boosting": boosting, "alignment": alignment, "entries": entries, "folder": self.folder}
+        words |= {"boosting": boosting, "alignment": alignment, "entries": entries}
         label = f"{group}: {first}" + (" and its modes" if len(entries) > 1 else "")
         about = {"variant": "published"}
         job = self._job("neulig", label, group, f"neulig-{boosting}", about, **words)

@@ -93,6 +93,8 @@ class CollaborationSuite(_Strict):
     alignment: AlignmentKind = "scalar"
     variants: list[str] = []
     """The groups for which all modes and alignments are compared."""
+    batch_norm: list[str] = []
+    """The groups whose models of the CoopVec Map are also asked with BatchNorm's statistics estimated again."""
     transfer: Transfer | None = None
     fractions: Series | None = None
 
@@ -109,7 +111,7 @@ class CollaborationSuite(_Strict):
             twice = [expert for expert in group.experts if group.experts.count(expert) > 1]
             if twice:
                 raise ValueError(f"groups.{name}: {twice[0]!r} is listed twice")
-        named = [*self.variants, *(self.fractions.groups if self.fractions else [])]
+        named = [*self.variants, *self.batch_norm, *(self.fractions.groups if self.fractions else [])]
         named += [self.transfer.group] if self.transfer else []
         named += [one for baseline in self.baselines.values() for one in baseline.only]
         for name in named:

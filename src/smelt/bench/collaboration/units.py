@@ -5,18 +5,20 @@ Everything is asked about the same pictures of `test`, in one order; features of
 
 from __future__ import annotations
 
+import functools
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smelt.bench.collaboration.blend import coefficients, heard_gates
-from smelt.bench.collaboration.fitted import Portlands
+from smelt.bench.collaboration.figures import figures
 from smelt.bench.collaboration.score import digest, scored
+from smelt.evaluate.ahead import some_threads
 from smelt.evaluate.find import find_task
 from smelt.evaluate.row import DataBudget, Row
-from smelt.learn.neulig import re_estimated
+from smelt.learn.neulig import CoopVecMap, Portland, Setting, re_estimated
 from smelt.learn.neulig.company import BASE, Company, company_of
+from smelt.learn.neulig.portlands import Portlands
 from smelt.recipe.schema import Recipe
 
 if TYPE_CHECKING:
@@ -27,18 +29,26 @@ if TYPE_CHECKING:
 
 __all__ = ["baseline", "fractions", "neulig", "references", "transfer"]
 
-Rows = list[dict[str, Any]]
+Result = dict[str, Any]
+"""`rows`, and `analyses` by the name of their files."""
 _BATCH = 128
+
+
+def _with_threads(unit: Callable[..., Result]) -> Callable[..., Result]:
+    """The unit, computed with as many cores as it is asked to."""
+
+    @functools.wraps(unit)
+    def run(**words: Any) -> Result:
+        with some_threads(words["ask"]["threads"]):
+            return unit(**words)
+
+    return run
 
 
 class _Group:
     """The models of a group at work: what each sees in the test pictures, and what a merge of them answers."""
 
     def __init__(self, pool: Mapping[str, Any], experts: Sequence[str], ask: Mapping[str, Any]):
-        import torch
-
-        if ask["threads"]:
-            torch.set_num_threads(int(ask["threads"]))
         self.company: Company = company_of(pool, ask["device"])
         self.names, self.limit = tuple(experts), ask["limit"]
         self.tasks: dict[str, Task] = {name: find_task(name) for name in experts}
@@ -65,6 +75,62 @@ class _Group:
         batches = zip(*(stream.batches(each) for stream in streams), strict=False)
         return [torch.cat([batch.inputs for batch in together]) for together in batches]
 
+    def portlands(self, fit: Mapping[str, Any]) -> Portlands:
+        words = {word: fit[word] for word in ("examples", "validation")}
+        return Portlands(self.company, self.names, self.tasks, **words)
+
+    def both(
+        self,
+        portland: Portland,
+        words: Mapping[str, Any],
+        mode: str,
+        table: CoopVecMap | None = None,
+        pictures: int | None = None,
+    ) -> list[Row]:
+        """Merged and ensembled on every task, with one CoopVec for both.
+
+        `map_bn` is `map` with BatchNorm's statistics estimated again on so many unlabelled `val` pictures of the task.
+        """
+        import torch
+
+        from smelt.learn.neulig import ensembled_logits
+
+        rows = []
+        for task in self.names:
+            seen = self.seen(task).of(self.names)
+            with torch.no_grad():
+                beta = portland.coopvec(seen.z)
+                if mode.startswith("map"):
+                    assert table is not None
+                    beta = table.row(task).to(beta).expand(len(beta), -1)
+                merged = self._merged(task, beta, mode, pictures)
+                ensembled = ensembled_logits(self.classify, beta, seen.z, seen.head)
+            rows.append(self.row(merged, seen, "merged", {**words, "way": "mix"}))
+            rows.append(self.row(ensembled, seen, "ensembled", {**words, "way": "ensemble"}))
+        return rows
+
+    def _merged(self, task: str, beta: Tensor, mode: Any, pictures: int | None) -> Tensor:
+        """The scores of the test pictures by merged models."""
+        import torch
+
+        from smelt.learn.neulig import merged_logits
+
+        experts = self.company.experts(self.names)
+        if mode != "map_bn":
+            parts = [
+                merged_logits(experts, beta[place], batch.inputs, batch.head, mode=mode)
+                for place, batch in self.batches(task)
+            ]
+            return torch.cat(parts)
+        used = self.company.stream(self.tasks[task], "val", pictures).batches(_BATCH)
+        weights = re_estimated(experts.network, experts.merge(beta[0]), (batch.inputs for batch in used))
+        return torch.cat(
+            [
+                self.classify(experts.network.encode(weights, batch.inputs), batch.head)
+                for _, batch in self.batches(task)
+            ]
+        )
+
     def row(self, logits: Tensor, seen: Features, level: Any, about: Mapping[str, Any], **words: Any) -> Row:
         return scored(
             logits,
@@ -76,9 +142,10 @@ class _Group:
         )
 
 
+@_with_threads
 def references(
     *, pool: Mapping[str, Any], experts: Sequence[str], ask: Mapping[str, Any], about: Mapping[str, Any]
-) -> Rows:
+) -> Result:
     """The base on every task, and every expert on its own."""
     group = _Group(pool, experts, ask)
     rows = []
@@ -98,6 +165,7 @@ def references(
     return _plain(rows)
 
 
+@_with_threads
 def baseline(
     *,
     recipe: Mapping[str, Any],
@@ -107,7 +175,7 @@ def baseline(
     ask: Mapping[str, Any],
     about: Mapping[str, Any],
     pool: Mapping[str, Any],
-) -> Rows:
+) -> Result:
     """A published way to merge: its merged model, and where it has coefficients of whole models, their ensemble.
 
     With `batch_norm`, statistics of BatchNorm are estimated again on so many unlabelled `pictures` of every task.
@@ -131,7 +199,7 @@ def baseline(
     if batch_norm:
         used = group.unlabelled(pictures)
         weights = re_estimated(network, weights, used)
-        words["setting"]["batch_norm"] = "re-estimated"
+        words["setting"]["batch_norm"] = f"re-estimated on {sum(map(len, used))}"
         words["data_budget"] = _more(prepared.budget, "val", sum(map(len, used)))
     blend = torch.tensor(coefficients(prepared.recipe), device=network.device) if ensemble else None
     rows = []
@@ -177,6 +245,7 @@ def _mixed(group: _Group, folder: str, words: Mapping[str, Any], ensemble: bool)
     return rows
 
 
+@_with_threads
 def neulig(
     *,
     pool: Mapping[str, Any],
@@ -185,29 +254,30 @@ def neulig(
     boosting: str,
     alignment: str,
     entries: Mapping[str, Mapping[str, Any]],
-    folder: str,
     ask: Mapping[str, Any],
     about: Mapping[str, Any],
-) -> Rows:
+) -> Result:
     """Portland of one group, and the group at both levels; `entries` are the modes of merging, {entry: {mode, …}}."""
+    from smelt.learn.neulig import coopvec_map
+
     group = _Group(pool, experts, ask)
-    portlands = Portlands(group.company, group.names, group.tasks, fit)
-    fitted = portlands.fit(boosting, alignment)
+    portlands, setting = group.portlands(fit), _setting(fit, boosting, alignment)
+    fitted = portlands.fit(setting)
+    table = portlands.map(fitted, setting)
     rows = []
     for entry, one in entries.items():
-        words = {**about, **portlands.words(boosting, alignment), "entry": entry, "label": one["label"]}
-        words["setting"] = {**words["setting"], "mode": one["mode"], "epoch": fitted.chosen}
+        words = {**about, **_told(setting, portlands), "entry": entry, "label": one["label"]}
+        words["setting"] = {**words["setting"], "mode": one["mode"], "chosen_epoch": fitted.chosen}
         words["recipe_hash"] = digest(words["setting"], fit, group.hash)
-        # a series has its epoch as the x axis; here it is a fact about the fit
-        words["setting"]["chosen"] = words["setting"].pop("epoch")
-        rows += _both(group, fitted.portland, words, one["mode"], portlands)
+        rows += group.both(fitted.portland, words, one["mode"], table, fit["validation"])
     shown = next((one["label"] for one in entries.values() if one.get("figures")), None)
-    if shown is not None:
-        tested = {task: group.seen(task).of(group.names) for task in group.names}
-        portlands.draw(fitted, tested, Path(folder) / "analyses", f"{about['part']}: {shown}")
-    return _plain(rows)
+    if shown is None:
+        return _plain(rows)
+    tested = coopvec_map(fitted.portland, {task: group.seen(task).of(group.names) for task in group.names})
+    return _plain(rows, figures(fitted, table, tested, f"{about['part']}: {shown}"))
 
 
+@_with_threads
 def transfer(
     *,
     pool: Mapping[str, Any],
@@ -219,11 +289,11 @@ def transfer(
     epochs: Sequence[int],
     ask: Mapping[str, Any],
     about: Mapping[str, Any],
-) -> Rows:
+) -> Result:
     """Portland after each of several epochs with the experts that it learned from, and unchanged with others."""
     first, second = _Group(pool, experts, ask), _Group(other, experts, ask)
-    portlands = Portlands(first.company, first.names, first.tasks, fit)
-    fitted = portlands.fit(boosting, alignment)
+    portlands, setting = first.portlands(fit), _setting(fit, boosting, alignment)
+    fitted = portlands.fit(setting)
     rows = []
     for number in epochs:
         portland = fitted.history[number].portland
@@ -231,19 +301,14 @@ def transfer(
             (first, f"neulig-{boosting}-original", "Original experts"),
             (second, f"neulig-{boosting}-transferred", "Other experts"),
         ):
-            words = {
-                **about,
-                **portlands.words(boosting, alignment),
-                "entry": entry,
-                "label": label,
-                "variant": "curve",
-            }
+            words = {**about, **_told(setting, portlands), "entry": entry, "label": label, "variant": "curve"}
             words["setting"] = {**words["setting"], "epoch": number}
-            words["recipe_hash"] = digest(words["setting"], fit, group.hash)
-            rows += _both(group, portland, words, "sample", portlands)
+            words["recipe_hash"] = digest(words["setting"], fit, first.hash, group.hash)
+            rows += group.both(portland.for_experts(group.names), words, "sample")
     return _plain(rows)
 
 
+@_with_threads
 def fractions(
     *,
     pool: Mapping[str, Any],
@@ -254,43 +319,31 @@ def fractions(
     shares: Sequence[float],
     ask: Mapping[str, Any],
     about: Mapping[str, Any],
-) -> Rows:
+) -> Result:
     """Portland fitted on shares of the examples."""
     group = _Group(pool, experts, ask)
-    portlands = Portlands(group.company, group.names, group.tasks, fit)
+    portlands = group.portlands(fit)
     rows = []
     for share in shares:
-        fitted = portlands.fit(boosting, alignment, share)
-        words = {**about, **portlands.words(boosting, alignment, share), "variant": "curve"}
+        setting = _setting(fit, boosting, alignment, share)
+        fitted = portlands.fit(setting)
+        words = {**about, **_told(setting, portlands), "variant": "curve"}
         words["setting"] = {**words["setting"], "fraction": share}
         words["recipe_hash"] = digest(words["setting"], fit, group.hash)
-        rows += _both(group, fitted.portland, words, "sample", portlands)
+        rows += group.both(fitted.portland, words, "sample")
     return _plain(rows)
 
 
-def _both(group: _Group, portland: Any, words: Mapping[str, Any], mode: str, portlands: Portlands) -> list[Row]:
-    """Merged and ensembled on every task, with one CoopVec for both."""
-    import torch
-
-    from smelt.learn.neulig import ensembled_logits, merged_logits
-
-    experts, rows = group.company.experts(group.names), []
-    table = portlands.map(portland) if mode == "map" else None
-    for task in group.names:
-        seen = group.seen(task).of(group.names)
-        with torch.no_grad():
-            beta = portland.coopvec(seen.z)
-            if table is not None:
-                beta = table.row(task).to(beta).expand(len(beta), -1)
-            merged = [
-                merged_logits(experts, beta[place], batch.inputs, batch.head, mode=mode)  # type: ignore[arg-type]
-                for place, batch in group.batches(task)
-            ]
-            ensembled = ensembled_logits(group.classify, beta, seen.z, seen.head)
-        rows.append(group.row(torch.cat(merged), seen, "merged", {**words, "way": "mix"}))
-        rows.append(group.row(ensembled, seen, "ensembled", {**words, "way": "ensemble"}))
-    return rows
+def _setting(fit: Mapping[str, Any], boosting: Any, alignment: Any, fraction: float = 1.0) -> Setting:
+    words = {word: fit[word] for word in ("epochs", "rate", "batch", "alignment_weight", "seed")}
+    return Setting(boosting=boosting, alignment=alignment, fraction=fraction, **words)
 
 
-def _plain(rows: Sequence[Row]) -> Rows:
-    return [row.model_dump(mode="json") for row in rows]
+def _told(setting: Setting, portlands: Portlands) -> dict[str, Any]:
+    """What rows say about a Portland: its setting, its seed, and the data that it used."""
+    words = {"boosting": setting.boosting, "alignment": setting.alignment}
+    return {"setting": words, "seed": setting.seed, "data_budget": portlands.budget(setting)}
+
+
+def _plain(rows: Sequence[Row], analyses: Mapping[str, Any] | None = None) -> Result:
+    return {"rows": [row.model_dump(mode="json") for row in rows], "analyses": dict(analyses or {})}

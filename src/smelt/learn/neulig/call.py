@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import OutputError, RecipeError, unknown
-from smelt.evaluate.row import DataBudget
+from smelt.recipe.schema import Recipe
 
 if TYPE_CHECKING:
     from smelt.learn.neulig.classifier import Collaboration
+    from smelt.recipe.schema import Pool
 
 __all__ = ["neulig"]
 
@@ -43,73 +44,83 @@ def neulig(
     `models` are references by name; every expert's task has its name unless `tasks` says otherwise. `examples` of each
     `train` split are learned from and `validation` of each `val` split choose the epoch (None: all). Other words are
     those of Setting: `boosting` ("supervised", or "semi" without labels), `alignment` ("scalar", "gram", "off"),
-    `epochs`, `rate`, `batch`, `fraction`, `seed`. `smelt.evaluate(out)` asks the merged models.
+    `alignment_weight`, `epochs`, `rate`, `batch`, `fraction`, `seed`. `smelt.evaluate(out)` asks the merged models.
     """
+    from smelt.evaluate.ahead import some_threads
     from smelt.evaluate.pairs import tasks_for
-    from smelt.learn.neulig.alignment import Alignment
     from smelt.learn.neulig.classifier import load_collaboration
     from smelt.learn.neulig.company import BASE, company_of
-    from smelt.learn.neulig.coopmap import coopvec_map
-    from smelt.learn.neulig.fit import Setting, fit
+    from smelt.learn.neulig.fit import Setting
     from smelt.learn.neulig.note import NeuLigNote
+    from smelt.learn.neulig.portlands import Portlands
     from smelt.recipe.schema import DataUse, Pool
 
-    if threads is not None:
-        import torch
-
-        torch.set_num_threads(threads)
-    folder = Path(out)
-    if folder.exists() and not force:
-        raise OutputError(f"{folder}: is there already; give another folder, or force to replace it")
-    if len(models) < 2:
-        raise RecipeError(f"collaboration needs at least two experts, got {len(models)}")
-    if BASE in models:
-        raise RecipeError(f"an expert cannot be called {BASE!r}; that is the base's name")
+    folder, names = Path(out), list(models)
+    _check_names(names, BASE)
     strange = sorted(setting.keys() - Setting.__dataclass_fields__.keys())
     if strange:
         raise RecipeError(unknown("word of a setting", strange[0], list(Setting.__dataclass_fields__)))
     how = Setting(**{"batch": 32, "epochs": 20, **setting})
-    names = list(models)
-    found = tasks_for(names, DataUse(tasks=dict(tasks or {})))
-    company = company_of({"base": base, "models": dict(models)}, device)
-    parts = {
-        split: {name: company.features(found[name], split, count).of(names) for name in names}
-        for split, count in (("train", examples), ("val", validation))
-    }
-    fitted = fit(
-        parts["train"],
-        how,
-        alignment=Alignment.of(company.experts(names), how.alignment),
-        classify=company.everyone.network.classify,
-        validation=parts["val"],
-    )
-    table = coopvec_map(fitted.portland, parts["train"])
-    images = sum(max(1, round(how.fraction * len(one))) for one in parts["train"].values())
-    images += sum(map(len, parts["val"].values()))
-    labels = images if how.boosting == "supervised" else 0
     pool = Pool(base=base, models=dict(models))
+    _check_output(folder, pool, force)
+    found = tasks_for(names, DataUse(tasks=dict(tasks or {})))
+    with some_threads(threads):
+        company = company_of({"base": base, "models": dict(models)}, device)
+        portlands = Portlands(company, names, found, examples=examples, validation=validation)
+        fitted = portlands.fit(how)
+        table = portlands.map(fitted, how)
     note = NeuLigNote(
-        pool=pool,
+        pool=_seen_from(pool, folder),
         tasks={name: task.name for name, task in found.items()},
         setting={word: getattr(how, word) for word in Setting.__dataclass_fields__},
         chosen=fitted.chosen,
         losses=[{"epoch": e.number, "train": e.loss, "val": e.validation_loss} for e in fitted.history],
         map={task: dict(zip(table.experts, table.row(task).tolist(), strict=True)) for task in table.tasks},
-        data_budget=DataBudget(split="train and val", images=images, labels=labels),
-        experts={name: company.everyone.hashes[name] for name in (BASE, *names)},
+        data_budget=portlands.budget(how),
+        experts={name: company.hashes[name] for name in (BASE, *names)},
     )
-    draft = folder.with_name(f".{folder.name}.{os.getpid()}")
+    place = folder.resolve()
+    draft = place.with_name(f".{place.name}.{os.getpid()}")
     try:
         (draft / "recipes").mkdir(parents=True)
         fitted.portland.save(draft)
         for name in names:
-            table.recipe(name, pool, include=list(include)).save(draft / "recipes" / f"{name}.yaml")
+            recipe = table.recipe(name, _seen_from(pool, folder / "recipes"), include=list(include))
+            recipe.save(draft / "recipes" / f"{name}.yaml")
         note.save(draft)
-        if folder.exists():
-            shutil.rmtree(folder)
-        draft.replace(folder)
+        if place.exists():
+            shutil.rmtree(place)
+        draft.replace(place)
     except OSError as error:
         raise OutputError(f"{folder}: cannot be written ({error.strerror})") from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return load_collaboration(folder, device=device)
+
+
+def _check_names(names: list[str], base: str) -> None:
+    if len(names) < 2:
+        raise RecipeError(f"collaboration needs at least two experts, got {len(names)}")
+    for name in names:
+        if name == base:
+            raise RecipeError(f"an expert cannot be called {base!r}; that is the base's name")
+        if not name or "/" in name or name.startswith("."):
+            raise RecipeError(f"{name!r} cannot be an expert's name, since files are called by it")
+
+
+def _check_output(folder: Path, pool: Pool, force: bool) -> None:
+    """Refuse an output that would destroy something, before anything is computed."""
+    from smelt.engine.sink import check_output
+    from smelt.pool.modelpool import opened
+
+    with opened(pool) as models:
+        files = [Path(file) for source in models.all.values() for file in source.files]
+    check_output(folder, files, force=force, needed=0)
+
+
+def _seen_from(pool: Pool, folder: Path) -> Pool:
+    """The pool as a file in `folder` writes it: paths relative to it, hub and zoo names as they are."""
+    from smelt.search.protocol import seen_from
+
+    recipe = Recipe.parse({"pool": pool, "merge": "average"})
+    return seen_from(recipe, None, folder).pool

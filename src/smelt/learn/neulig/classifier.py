@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from smelt.learn.neulig.collaborate import Mode, ensembled_logits, merged_logits
 from smelt.learn.neulig.company import BASE, Company, company_of
 from smelt.learn.neulig.note import NeuLigNote
 from smelt.learn.neulig.portland import Portland
+from smelt.pool.refs import absolute_ref
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,8 +41,6 @@ class Collaboration:
     note: NeuLigNote
     level: Level = "merged"
     mode: Mode = "sample"
-    _alone: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
-    """A module computes with one set of weights at a time."""
 
     @property
     def hash(self) -> str:
@@ -50,7 +48,7 @@ class Collaboration:
         numbers = hashlib.sha256()
         for tensor in self.portland.state_dict().values():
             numbers.update(tensor.detach().cpu().contiguous().numpy().data)
-        known = [self.company.everyone.hashes[name] for name in (BASE, *self.portland.experts)]
+        known = [self.company.hashes[name] for name in (BASE, *self.portland.experts)]
         content = json.dumps([known, numbers.hexdigest(), self.level, self.mode])
         return hashlib.sha256(content.encode()).hexdigest()
 
@@ -82,7 +80,7 @@ class Collaboration:
         import torch
 
         names = self.portland.experts
-        with self._alone, torch.no_grad():
+        with self.company.alone, torch.no_grad():
             inputs = self.preprocess.normalise(torch.from_numpy(pictures).to(self.device), torch.float32)
             networks = [self.company.everyone.networks[name] for name in names]
             z = torch.stack([network.encode(network.weights(), inputs) for network in networks], dim=1)
@@ -114,12 +112,11 @@ def load_collaboration(
         raise RecipeError(
             f"Portland is for {', '.join(portland.experts)}, but the models are {', '.join(models)}; name them alike"
         )
-    company = company_of({"base": note.pool.base, "models": models or note.pool.models}, device)
-    if models is None:
-        changed = [name for name, known in note.experts.items() if company.everyone.hashes.get(name) != known]
-        if changed:
-            why = (
-                f"{', '.join(changed)} changed since Portland was fitted; fit it again, or give `models` to transfer it"
-            )
-            raise IncompatibleModels([why], cannot="collaborate")
+    own = {name: absolute_ref(ref, place) for name, ref in note.pool.models.items()}
+    company = company_of({"base": absolute_ref(str(note.pool.base), place), "models": models or own}, device)
+    held = note.experts if models is None else {BASE: note.experts[BASE]}
+    changed = [name for name, known in held.items() if company.hashes.get(name) != known]
+    if changed:
+        why = f"{', '.join(changed)} changed since Portland was fitted; fit it again, or give `models` to transfer it"
+        raise IncompatibleModels([why], cannot="collaborate")
     return Collaboration(str(folder), company, portland.to(device).eval(), note, level, mode)

@@ -27,8 +27,8 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 _BYTES = {"cpu": 384 << 20}
 """What the merged weights of inputs that go through together may take."""
-_BYTES_ELSEWHERE = 6 << 30
-"""The same on a GPU, where few inputs at once leave it waiting."""
+_SHARE = 8
+"""The same on a GPU, where few inputs at once leave it waiting: this part of the memory that is free."""
 _AT_ONCE = 1024
 _SHARED = 4
 """So many inputs of one and the same CoopVec go through one merged model together."""
@@ -47,20 +47,16 @@ def merged_logits(
     head: Tensor,
     mode: Mode = "sample",
     chunk: int | None = None,
-    within: float = 0.0,
 ) -> Tensor:
     """The scores [m, classes] of inputs by models merged with CoopVecs `beta` [m, n]; or [n], the same for all.
 
     `chunk` is how many inputs with models of their own go through together; by default as many as a fixed amount of
-    memory has room for. With `within`, a departure from the definition, inputs whose coefficients lie in one cell of
-    a grid of that width share a model, merged with their mean: far quicker where Portland routes.
+    memory has room for.
     """
     if mode not in MODES:
         raise RecipeError(unknown("mode of merging", mode, MODES))
     if chunk is not None and chunk < 1:
         raise RecipeError(f"chunk is a number of inputs, at least 1; got {chunk}")
-    if not 0 <= within < 1:
-        raise RecipeError(f"within: is at least 0 and below 1, got {within}")
     rows = experts.check(beta)
     if len(rows) not in (1, len(inputs)):
         raise RecipeError(f"{len(rows)} CoopVecs for {len(inputs)} inputs")
@@ -70,25 +66,25 @@ def merged_logits(
         raise RecipeError("mode 'map' merges one model for all inputs, but their CoopVecs differ")
     with torch.no_grad():
         if mode == "sample":
-            z = _own_models(experts, rows.expand(len(inputs), -1), inputs, chunk, within)
+            z = _own_models(experts, rows.expand(len(inputs), -1), inputs, chunk)
         else:
             row = rows.mean(dim=0) if mode == "batch_mean" else rows[0]
             z = experts.network.encode(experts.merge(row), inputs)
         return experts.network.classify(z, head)
 
 
-def _own_models(experts: Experts, rows: Tensor, inputs: Tensor, chunk: int | None, within: float) -> Tensor:
+def _own_models(experts: Experts, rows: Tensor, inputs: Tensor, chunk: int | None) -> Tensor:
     """Features of every input by its own merged model; inputs with one CoopVec share one."""
-    cells = (rows / within).round() if within else rows
-    _, group, sizes = torch.unique(cells, dim=0, return_inverse=True, return_counts=True)
+    _, group, sizes = torch.unique(rows, dim=0, return_inverse=True, return_counts=True)
     parts: list[tuple[Tensor, Tensor]] = []
     for number in torch.nonzero(sizes >= min(_SHARED, len(inputs)))[:, 0]:
         places = torch.nonzero(group == number)[:, 0]
-        same = rows[places]
-        weights = experts.merge(same.mean(dim=0) if within else same[0])
+        weights = experts.merge(rows[places[0]])
         parts.append((places, experts.network.encode(weights, inputs[places])))
     alone = torch.nonzero(sizes[group] < min(_SHARED, len(inputs)))[:, 0]
-    memory = _BYTES.get(experts.network.device, _BYTES_ELSEWHERE)
+    memory = _BYTES["cpu"]
+    if experts.network.device.startswith("cuda"):
+        memory = max(memory, torch.cuda.mem_get_info(experts.network.device)[0] // _SHARE)
     room = chunk or max(1, min(_AT_ONCE, memory // max(experts.bytes_of_one, 1)))
     parts += [
         (places, _mapped(experts, rows[places], inputs[places])) for places in torch.split(alone, room) if len(places)

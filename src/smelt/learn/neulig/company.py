@@ -6,6 +6,7 @@ It stays with the process that loaded it, since the next unit asks for the same 
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -42,6 +43,8 @@ class Company:
     everyone: Experts
     hashes: dict[str, str] = field(default_factory=dict)
     """Of every model, as an evaluation of it says."""
+    alone: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    """Held by whoever computes with the modules: they have one set of weights at a time."""
     _data: Any = field(default_factory=_pictures)
     _groups: dict[tuple[str, ...], Experts] = field(default_factory=dict)
     _streams: dict[tuple[str, str, int | None], Stream] = field(default_factory=dict)

@@ -9,8 +9,7 @@ order. As the released code does, except that the best epoch is chosen on valida
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -18,6 +17,7 @@ import torch
 from torch import Tensor
 
 from smelt.errors import NumericalError, RecipeError, unknown
+from smelt.evaluate.ahead import some_threads
 from smelt.learn.neulig.alignment import ALIGNMENTS, Alignment, AlignmentKind
 from smelt.learn.neulig.collaborate import ensembled_logits
 from smelt.learn.neulig.features import Features
@@ -99,7 +99,7 @@ def fit(
     neither in fitting nor in choosing.
     """
     _check(train, validation, setting, alignment, start)
-    with _one_core():
+    with some_threads(1):
         return _fit(train, setting, _Judge(setting, alignment, classify), validation, start)
 
 
@@ -138,17 +138,6 @@ def _fit(
         judged = [(epoch.validation_loss, epoch.number) for epoch in history if epoch.validation_loss is not None]
         chosen = history[min(judged)[1]]
     return Fitted(chosen.portland, history, chosen.number)
-
-
-@contextmanager
-def _one_core() -> Iterator[None]:
-    """Steps on so few numbers: a second core would only be waited for. It also makes the bytes the same everywhere."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class _Judge:

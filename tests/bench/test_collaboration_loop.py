@@ -46,7 +46,7 @@ def test_the_run_tells_a_line_for_each_step_with_both_levels(together: Together)
     assert together.told[0].startswith(f"[ 1/27] {TURNED}: base and experts (")
     assert together.told[1].startswith(f"[ 2/27] {TURNED}: Simple averaging: Mer. 50.0 %, Ens. 50.0 % (")
     assert together.told[3].startswith(f"[ 4/27] {TURNED}: TIES: Mer. 50.0 % (")
-    assert together.told[-1].startswith(f"[25/27] {TURNED}: shares of the data (")
+    assert together.told[-1].startswith(f"[27/27] {TURNED}: shares of the data (")
 
 
 def test_a_second_run_computes_nothing_and_changes_no_byte(together: Together, copy: Path, no_units: None) -> None:

@@ -58,7 +58,7 @@ def test_every_cell_has_one_row(together: Together) -> None:
     cells = Counter((r.part, r.variant, r.entry, r.task, r.level, str(r.setting)) for r in rows)
     assert set(cells.values()) == {1}
     assert together.done.computed == len(rows) == 144
-    references, published, curves = 3 * 4, 2 * (5 * 2 - 1) + 2 * (2 * 6 * 2) + 2 * 4 * 4 + 2, 2 * 2 * 4 + 2 * 4
+    references, published, curves = 3 * 4, 2 * (5 * 2 - 1) + 2 * (2 * 6 * 2) + 2 * 4 * 4 + 2 + 2 * 4, 2 * 2 * 4 + 2 * 4
     assert Counter(row.variant for row in rows) == {"reference": references, "published": published, "curve": curves}
 
 

@@ -208,7 +208,7 @@ def test_the_first_words_are_about_neulig_beside_the_best_other_merge(rows):
     (sheet,) = build_sheets(rows)
     assert level_sentences(sheet, pools=3) == [
         "The same coefficients merge the weights of several experts, or weigh what the experts answer together; the "
-        f"closer the two, the smaller the gap. The largest of 3 pools, {PART}: 4 methods on the same 200 test pictures "
+        f"closer the two, the smaller the gap. Of 3 groups, {PART}: 4 methods on the same 200 test pictures "
         "of 2 tasks.",
         "NeuLig (supervised): merged 88.0 %, ensembled 88.5 %, a gap of 0.5 points; merged, that is 97.8 % of the "
         "experts. The experts themselves get 90.0 %, each on its own task.",

@@ -156,6 +156,11 @@ def sentences() -> Iterator[str]:
         f"{own_merged:.1f} % supervised, {average(ORIGINS, SEMI):.1f} % semi-supervised, gaps of "
         f"{gap(ORIGINS, SUPERVISED):.1f} and {gap(ORIGINS, SEMI):.1f} points"
     )
+    again = {entry: both(ORIGINS, f"{entry}-map_bn") for entry in (SUPERVISED, SEMI)}
+    yield f"have {again[SUPERVISED][0]:.1f} % supervised and {again[SEMI][0]:.1f} % semi-supervised"
+    yield "the gaps are {:.1f} and {:.1f} points".format(*(gap(ORIGINS, f"{one}-map_bn") for one in again))
+    yield f"new statistics change nothing ({average(ORIGINS, 'average_bn'):.1f} %)"
+    yield f"stays at chance ({average(RESNETS, 'adamerging'):.1f} %)"
     yield "the own expert gets {:.2f} on average supervised and {:.2f} semi-supervised".format(*sharpness())
 
     modes = {mode: both(ORIGINS, f"{SUPERVISED}-{mode}") for mode in ("map", "batch_mean", "batch_first")}

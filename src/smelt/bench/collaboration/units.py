@@ -7,31 +7,24 @@ from __future__ import annotations
 
 import functools
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from smelt.bench.collaboration.blend import coefficients, heard_gates
 from smelt.bench.collaboration.figures import figures
-from smelt.bench.collaboration.score import digest, scored
+from smelt.bench.collaboration.group import WorkingGroup
+from smelt.bench.collaboration.score import digest
 from smelt.evaluate.ahead import some_threads
-from smelt.evaluate.find import find_task
 from smelt.evaluate.row import DataBudget, Row
-from smelt.learn.neulig import CoopVecMap, Portland, Setting, re_estimated
-from smelt.learn.neulig.company import BASE, Company, company_of
+from smelt.learn.neulig import Setting, re_estimated
+from smelt.learn.neulig.company import BASE
 from smelt.learn.neulig.portlands import Portlands
 from smelt.recipe.schema import Recipe
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from smelt.evaluate.task import Task
-    from smelt.learn.neulig import Features
 
 __all__ = ["baseline", "fractions", "neulig", "references", "transfer"]
 
 Result = dict[str, Any]
 """`rows`, and `analyses` by the name of their files."""
-_BATCH = 128
 
 
 def _with_threads(unit: Callable[..., Result]) -> Callable[..., Result]:
@@ -45,109 +38,12 @@ def _with_threads(unit: Callable[..., Result]) -> Callable[..., Result]:
     return run
 
 
-class _Group:
-    """The models of a group at work: what each sees in the test pictures, and what a merge of them answers."""
-
-    def __init__(self, pool: Mapping[str, Any], experts: Sequence[str], ask: Mapping[str, Any]):
-        self.company: Company = company_of(pool, ask["device"])
-        self.names, self.limit = tuple(experts), ask["limit"]
-        self.tasks: dict[str, Task] = {name: find_task(name) for name in experts}
-        self.base_words = {"device": ask["device"], "model": "merged", "seed": ask["seed"]}
-        self.hash = digest([self.company.everyone.hashes[name] for name in (BASE, *experts)])
-        self.classify = self.company.everyone.network.classify
-
-    def seen(self, task: str) -> Features:
-        """The test pictures of a task as the base and the experts see them."""
-        return self.company.features(self.tasks[task], "test", self.limit).of([BASE, *self.names])
-
-    def batches(self, task: str) -> Iterator[tuple[slice, Any]]:
-        stream, start = self.company.stream(self.tasks[task], "test", self.limit), 0
-        for batch in stream.batches(_BATCH):
-            yield slice(start, start + len(batch.labels)), batch
-            start += len(batch.labels)
-
-    def unlabelled(self, count: int | None) -> list[Any]:
-        """Pictures of `val`, every batch with some of all tasks."""
-        import torch
-
-        streams = [self.company.stream(task, "val", count) for task in self.tasks.values()]
-        each = max(1, _BATCH // len(streams))
-        batches = zip(*(stream.batches(each) for stream in streams), strict=False)
-        return [torch.cat([batch.inputs for batch in together]) for together in batches]
-
-    def portlands(self, fit: Mapping[str, Any]) -> Portlands:
-        words = {word: fit[word] for word in ("examples", "validation")}
-        return Portlands(self.company, self.names, self.tasks, **words)
-
-    def both(
-        self,
-        portland: Portland,
-        words: Mapping[str, Any],
-        mode: str,
-        table: CoopVecMap | None = None,
-        pictures: int | None = None,
-    ) -> list[Row]:
-        """Merged and ensembled on every task, with one CoopVec for both.
-
-        `map_bn` is `map` with BatchNorm's statistics estimated again on so many unlabelled `val` pictures of the task.
-        """
-        import torch
-
-        from smelt.learn.neulig import ensembled_logits
-
-        rows = []
-        for task in self.names:
-            seen = self.seen(task).of(self.names)
-            with torch.no_grad():
-                beta = portland.coopvec(seen.z)
-                if mode.startswith("map"):
-                    assert table is not None
-                    beta = table.row(task).to(beta).expand(len(beta), -1)
-                merged = self._merged(task, beta, mode, pictures)
-                ensembled = ensembled_logits(self.classify, beta, seen.z, seen.head)
-            rows.append(self.row(merged, seen, "merged", {**words, "way": "mix"}))
-            rows.append(self.row(ensembled, seen, "ensembled", {**words, "way": "ensemble"}))
-        return rows
-
-    def _merged(self, task: str, beta: Tensor, mode: Any, pictures: int | None) -> Tensor:
-        """The scores of the test pictures by merged models."""
-        import torch
-
-        from smelt.learn.neulig import merged_logits
-
-        experts = self.company.experts(self.names)
-        if mode != "map_bn":
-            parts = [
-                merged_logits(experts, beta[place], batch.inputs, batch.head, mode=mode)
-                for place, batch in self.batches(task)
-            ]
-            return torch.cat(parts)
-        used = self.company.stream(self.tasks[task], "val", pictures).batches(_BATCH)
-        weights = re_estimated(experts.network, experts.merge(beta[0]), (batch.inputs for batch in used))
-        return torch.cat(
-            [
-                self.classify(experts.network.encode(weights, batch.inputs), batch.head)
-                for _, batch in self.batches(task)
-            ]
-        )
-
-    def row(self, logits: Tensor, seen: Features, level: Any, about: Mapping[str, Any], **words: Any) -> Row:
-        return scored(
-            logits,
-            seen.labels,
-            task=self.tasks[seen.task],
-            level=level,
-            about={**self.base_words, **about},
-            **{"model_hash": digest(self.hash, about.get("recipe_hash"), about["setting"], level), **words},
-        )
-
-
 @_with_threads
 def references(
     *, pool: Mapping[str, Any], experts: Sequence[str], ask: Mapping[str, Any], about: Mapping[str, Any]
 ) -> Result:
     """The base on every task, and every expert on its own."""
-    group = _Group(pool, experts, ask)
+    group = WorkingGroup(pool, experts, ask)
     rows = []
     for number, task in enumerate(group.names, 1):
         seen = group.seen(task)
@@ -186,7 +82,7 @@ def baseline(
     from smelt.prepare import prepare
 
     wanted = Recipe.parse(recipe)
-    group = _Group(pool, list(wanted.pool.models), ask)
+    group = WorkingGroup(pool, list(wanted.pool.models), ask)
     prepared = prepare(wanted, device=ask["device"], threads=ask["threads"])
     words = {**about, "recipe": wanted.dump(), "recipe_hash": wanted.hash, "data_budget": prepared.budget}
     words |= {"way": prepared.way, "setting": dict(wanted.merge[0].parameters)}
@@ -220,7 +116,7 @@ def _more(budget: DataBudget, split: str, images: int) -> DataBudget:
     return DataBudget(split=splits, images=budget.images + images, labels=budget.labels)
 
 
-def _mixed(group: _Group, folder: str, words: Mapping[str, Any], ensemble: bool) -> list[Row]:
+def _mixed(group: WorkingGroup, folder: str, words: Mapping[str, Any], ensemble: bool) -> list[Row]:
     """A mixture: every picture has gates of its own, in every block; their mean over the blocks blends features."""
     import torch
 
@@ -260,7 +156,7 @@ def neulig(
     """Portland of one group, and the group at both levels; `entries` are the modes of merging, {entry: {mode, …}}."""
     from smelt.learn.neulig import coopvec_map
 
-    group = _Group(pool, experts, ask)
+    group = WorkingGroup(pool, experts, ask)
     portlands, setting = group.portlands(fit), _setting(fit, boosting, alignment)
     fitted = portlands.fit(setting)
     table = portlands.map(fitted, setting)
@@ -291,7 +187,7 @@ def transfer(
     about: Mapping[str, Any],
 ) -> Result:
     """Portland after each of several epochs with the experts that it learned from, and unchanged with others."""
-    first, second = _Group(pool, experts, ask), _Group(other, experts, ask)
+    first, second = WorkingGroup(pool, experts, ask), WorkingGroup(other, experts, ask)
     portlands, setting = first.portlands(fit), _setting(fit, boosting, alignment)
     fitted = portlands.fit(setting)
     rows = []
@@ -321,7 +217,7 @@ def fractions(
     about: Mapping[str, Any],
 ) -> Result:
     """Portland fitted on shares of the examples."""
-    group = _Group(pool, experts, ask)
+    group = WorkingGroup(pool, experts, ask)
     portlands = group.portlands(fit)
     rows = []
     for share in shares:

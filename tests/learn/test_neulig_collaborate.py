@@ -177,7 +177,7 @@ def test_a_chunk_of_the_merged_weights_is_bounded_by_memory(monkeypatch):
     asked = []
     merge_each = experts.merge_each
     monkeypatch.setattr(experts, "merge_each", lambda rows: asked.append(len(rows)) or merge_each(rows))
-    monkeypatch.setitem(collaborate._BYTES, "cpu", 3 * experts.bytes_of_one)
+    monkeypatch.setattr(collaborate, "_BYTES", 3 * experts.bytes_of_one)
     merged_logits(experts, coopvecs(20, 3), inputs, classes)
     assert asked == [3] * 6 + [2]
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from smelt.bench.collaboration.loop import collaborate
 from smelt.bench.collaboration.suite import CollaborationSuite
+from smelt.bench.failures import complain
 from smelt.bench.fingerprint import model_fingerprints, task_fingerprint
 from smelt.bench.folder import Folder
 from smelt.bench.options import Finished, Options
@@ -57,7 +58,7 @@ def bench(
     try:
         run.everything()
         report = run.finish()
-        run.complain()
+        complain(run.failures)
     finally:
         run.folder.close()
     computed = sum(isinstance(row, Row) for row in run.folder.rows[before:])
@@ -115,14 +116,6 @@ class _Run:
         pickles = self.suite.allow_pickle
         write_analyses(self.suite.pool, self.folder.path, self.suite.include or None, allow_pickle=pickles)
         return report(self.folder.path)
-
-    def complain(self) -> None:
-        """Raise what went wrong, after everything else is done and on disk."""
-        if len(self.failures) == 1:
-            raise next(iter(self.failures.values()))
-        if self.failures:
-            lines = [f"{label}: {error}" for label, error in self.failures.items()]
-            raise SmeltError(f"{len(lines)} steps failed; the others are done:" + "".join(f"\n  - {o}" for o in lines))
 
     def _count(self) -> int:
         entries = len(self.steps.entries) * len(self.steps.parts)

@@ -11,6 +11,7 @@ from typing import Any
 from smelt.bench.collaboration.blend import coefficients
 from smelt.bench.collaboration.steps import Step, steps_of
 from smelt.bench.collaboration.suite import CollaborationSuite
+from smelt.bench.failures import complain
 from smelt.bench.fingerprint import model_fingerprints, task_fingerprint
 from smelt.bench.folder import Folder
 from smelt.bench.options import Finished, Options
@@ -38,9 +39,9 @@ def collaborate(
         before = len(run.folder.rows)
         run.everything()
         if not run.folder.rows:
-            run.complain()
+            complain(run.failures)
         page = report(run.folder.path)
-        run.complain()
+        complain(run.failures)
     finally:
         run.folder.close()
     computed = sum(isinstance(row, Row) for row in run.folder.rows[before:])
@@ -147,14 +148,6 @@ class _Run:
             folder.mkdir(exist_ok=True)
         for name, content in analyses.items():
             (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-    def complain(self) -> None:
-        """Raise what went wrong, after everything else is done and on disk."""
-        if len(self.failures) == 1:
-            raise next(iter(self.failures.values()))
-        if self.failures:
-            lines = [f"{label}: {error}" for label, error in self.failures.items()]
-            raise SmeltError(f"{len(lines)} steps failed; the others are done:" + "".join(f"\n  - {o}" for o in lines))
 
     def _told(self, step: Step, spent: float | None) -> None:
         self.done += 1

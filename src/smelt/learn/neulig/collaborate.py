@@ -25,7 +25,7 @@ __all__ = ["MODES", "Mode", "ensembled_logits", "merged_logits"]
 Mode: TypeAlias = Literal["sample", "batch_first", "batch_mean", "map"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
-_BYTES = {"cpu": 384 << 20}
+_BYTES = 384 << 20
 """What the merged weights of inputs that go through together may take."""
 _SHARE = 8
 """The same on a GPU, where few inputs at once leave it waiting: this part of the memory that is free."""
@@ -82,7 +82,7 @@ def _own_models(experts: Experts, rows: Tensor, inputs: Tensor, chunk: int | Non
         weights = experts.merge(rows[places[0]])
         parts.append((places, experts.network.encode(weights, inputs[places])))
     alone = torch.nonzero(sizes[group] < min(_SHARED, len(inputs)))[:, 0]
-    memory = _BYTES["cpu"]
+    memory = _BYTES
     if experts.network.device.startswith("cuda"):
         memory = max(memory, torch.cuda.mem_get_info(experts.network.device)[0] // _SHARE)
     room = chunk or max(1, min(_AT_ONCE, memory // max(experts.bytes_of_one, 1)))

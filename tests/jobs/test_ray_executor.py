@@ -44,12 +44,13 @@ def job(function: str, **words: Any) -> Job:
 
 
 def test_results_errors_and_deaths_come_back_from_the_cluster_and_are_computed_once(tmp_path: Path) -> None:
-    marks, store = tmp_path / "marks", tmp_path / "store"
-    marks.mkdir()
+    marks, once, store = tmp_path / "marks", tmp_path / "once", tmp_path / "store"
+    for folder in (marks, once):
+        folder.mkdir()
     jobs = [
         *(job("square", number=number, folder=str(marks)) for number in (2, 3)),
         job("fail", kind="recipe"),
-        job("die", how="kill", folder=str(marks), times=1),
+        job("die", how="kill", folder=str(once), times=1),
         job("die", how="exit", folder=str(marks)),
     ]
     done = {one.job.key: one for one in on_ray(*jobs, workers=2, store=store)}

@@ -98,8 +98,12 @@ def pretrain(
     rate: float,
     scale_cap: float,
     trained: Callable[[str], bool] = lambda name: True,
+    said: Tensor | None = None,
 ) -> None:
-    """CLIP's loss, where equal captions in a batch all count as right, on the parameters whose names are `trained`."""
+    """CLIP's loss, where equal captions in a batch all count as right, on the parameters whose names are `trained`.
+
+    `said` are the unit features of all captions' wordings, where the text tower is frozen: then it is not run.
+    """
     device = tokens.device
     torch.manual_seed(seed)
     model.train()
@@ -122,8 +126,9 @@ def pretrain(
         caption = pool.captions[chosen]
         wording = torch.randint(0, 3, (batch,), device=device)
         with torch.autocast(device.type, torch.bfloat16):
-            seen, said = see(pictures), read(tokens[caption, wording])
-        logits = model.logit_scale.exp() * seen.float() @ said.float().T
+            seen = see(pictures)
+            told = read(tokens[caption, wording]) if said is None else said[caption, wording]
+        logits = model.logit_scale.exp() * seen.float() @ told.float().T
         right = (caption[:, None] == caption[None]).float()
         right = right / right.sum(1, keepdim=True)
         loss = 0.5 * (F.cross_entropy(logits, right) + F.cross_entropy(logits.T, right))

@@ -12,11 +12,12 @@ from smelt.room import callable_room
 
 if TYPE_CHECKING:
     from smelt.ensemble.call import ensemble
+    from smelt.ensemble.per_class import PerClass
     from smelt.ensemble.scores import Ensemble, MaxModel
 
-__all__ = ["Ensemble", "MaxModel", "ensemble"]
+__all__ = ["Ensemble", "MaxModel", "PerClass", "ensemble"]
 
-_HOME = {"ensemble": "call", "Ensemble": "scores", "MaxModel": "scores"}
+_HOME = {"ensemble": "call", "Ensemble": "scores", "MaxModel": "scores", "PerClass": "per_class"}
 
 
 def __getattr__(name: str) -> Any:

@@ -3,12 +3,14 @@
 path/to/folder      dir:path/to/folder       a folder or file that exists
 hf:org/name@rev                              a model on the Hugging Face hub, downloaded once
 zoo:name                                     a model of the zoo that ships beside Smelt
+hub:name                                     a model of your own hub (`smelt hub`; $SMELT_HUB says which)
 REF+REF                                      the second, a LoRA adapter, over the first
 """
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from smelt.engine.folder import is_adapter, open_path, read_json
@@ -38,8 +40,7 @@ def open_ref(ref: str, *, relative_to: Path | None = None, allow_pickle: bool = 
 def ref_name(ref: str) -> str:
     """The name a model gets when the recipe gives none: the last part of its path, `+` its adapter's."""
     parts = [
-        part.split("@")[0].rstrip("/").rsplit("/", 1)[-1].removeprefix("dir:").removeprefix("hf:").removeprefix("zoo:")
-        for part in ref.split("+")
+        re.sub("^(dir|hf|zoo|hub):", "", part.split("@")[0].rstrip("/").rsplit("/", 1)[-1]) for part in ref.split("+")
     ]
     return "+".join(part.removesuffix(".safetensors").removesuffix(".gguf") for part in parts if part)
 
@@ -81,7 +82,7 @@ def _split_adapter(ref: str, relative_to: Path | None) -> tuple[str, str]:
 
 def local_path(ref: str, relative_to: Path | None = None) -> Path | None:
     """The folder or file that a reference names, None where there is none."""
-    if ref.startswith(("hf:", "zoo:")):
+    if ref.startswith(("hf:", "zoo:", "hub:")):
         return None
     path = Path(ref.removeprefix("dir:")).expanduser()
     for candidate in (relative_to / path if relative_to and not path.is_absolute() else None, path):
@@ -101,6 +102,11 @@ def _fetch(ref: str, relative_to: Path | None, allow_pickle: bool = False) -> Pa
         from smelt.pool.zoo import zoo_folder
 
         return zoo_folder(ref.removeprefix("zoo:"))
+    if ref.startswith("hub:"):
+        from smelt.hub import Hub
+
+        with Hub.open() as hub:
+            return hub.model_folder(ref.removeprefix("hub:"))
     raise RecipeError(
         f"there is no model at {ref.removeprefix('dir:')!r} (a folder or file; for the Hugging Face hub write hf:{ref})"
     )

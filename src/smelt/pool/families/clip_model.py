@@ -67,6 +67,17 @@ class Clip:
             projected = self.model.visual_projection(pooled.float())
             return torch.nn.functional.normalize(projected, dim=-1)
 
+    def text_features(self, texts: Sequence[str]) -> Tensor:
+        """Normalised features in fp32 of texts of any length: what is beyond the text model's length is cut off.
+
+        Every text is computed on its own, at its own length, so its numbers do not depend on what else is asked for.
+        """
+        import torch
+
+        encode = self._encoder(cut=True)
+        with torch.inference_mode():
+            return torch.cat([self._text_features(encode([text])) for text in texts]).float()
+
     def logits(self, pictures: NDArray[np.uint8], head: Tensor) -> Tensor:
         """Cosines of pictures and classes, times the model's own scale."""
         import torch
@@ -108,8 +119,8 @@ class Clip:
         ).pooler_output
         return torch.nn.functional.normalize(self.model.text_projection(pooled), dim=-1)
 
-    def _encoder(self) -> Callable[[list[str]], Mapping[str, Tensor]]:
-        """Prompts -> token ids and mask. A prompt that is too long is refused, as CLIP does: cut off it says less."""
+    def _encoder(self, *, cut: bool = False) -> Callable[[list[str]], Mapping[str, Tensor]]:
+        """Prompts -> token ids and mask. A prompt that is too long is refused, as CLIP does, or cut."""
         from transformers import AutoTokenizer
 
         folder = self._tokenizer_folder()
@@ -120,7 +131,9 @@ class Clip:
         longest = int(self.model.config.text_config.max_position_embeddings)
 
         def encode(prompts: list[str]) -> Mapping[str, Tensor]:
-            tokens = tokenizer(prompts, padding=True, return_tensors="pt")
+            tokens = tokenizer(
+                prompts, padding=True, truncation=cut, max_length=longest if cut else None, return_tensors="pt"
+            )
             lengths = tokens["attention_mask"].sum(dim=1)
             if int(lengths.max()) > longest:
                 worst = int(lengths.argmax())

@@ -1,0 +1,33 @@
+"""The hub: models labelled once on a semantic graph, then selected and reused for any task without running them on it.
+
+    graph ──► labels ──► index          submission: each model is tested once, when it is added
+    task words ──► match ──► select ──► reuse       identification: which model for which class, and why
+
+Model Label Learning (Tan et al. 2025). `store/` keeps it all, `service/` shows it. Names load when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from smelt.hub.graph import NewNode, Node, Picture, SemanticGraph, find_graph
+    from smelt.hub.hub import Hub
+    from smelt.hub.match import Match
+    from smelt.hub.select import Selection
+
+__all__ = ["Hub", "Match", "NewNode", "Node", "Picture", "Selection", "SemanticGraph", "find_graph"]
+
+_HOME = {
+    **dict.fromkeys(("NewNode", "Node", "Picture", "SemanticGraph", "find_graph"), "graph"),
+    "Match": "match",
+    "Hub": "hub",
+    "Selection": "select",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -1,0 +1,142 @@
+"""What the hub answers with: plain records of models, nodes, jobs, tokens and predictions, ready to print or send."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "Job",
+    "JobStatus",
+    "ModelCard",
+    "ModelStatus",
+    "NodeScore",
+    "Prediction",
+    "Progress",
+    "Strengths",
+    "Token",
+    "as_json",
+]
+
+ModelStatus: TypeAlias = Literal["waiting", "labelling", "ready", "failed"]
+"""waiting: no label on the hub's graph yet; labelling: a job is at it; failed: the last job could not."""
+JobStatus: TypeAlias = Literal["waiting", "running", "done", "failed"]
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with how much is done and how much there is."""
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """One model of the hub."""
+
+    name: str
+    hash: str
+    """Over its numbers, whatever file or format they came in."""
+    ref: str
+    """What it was added from; a model of the zoo stays where it is, others are copied into the hub."""
+    family: str
+    architecture: str
+    parameters: int
+    bytes: int
+    """Of the files in the hub, or in the zoo; a delta pack's base is not counted."""
+    description: str
+    licence: str
+    added: datetime
+    status: ModelStatus
+    label: bool
+    """Whether it has a label on the hub's present graph, so that selections count it."""
+    base: str = ""
+    """The reference of the model underneath, if it is a delta pack."""
+    error: str = ""
+    """Why the last job failed."""
+    files: tuple[tuple[str, int, str], ...] = ()
+    """Name, bytes and SHA-256 of every file that lies in the hub."""
+
+
+@dataclass(frozen=True)
+class NodeScore:
+    """How one model does on one node."""
+
+    id: str
+    name: str
+    recall: float
+    """Share of the node's pictures that it takes for the node, among all leaves of the graph."""
+    pictures: int
+
+
+@dataclass(frozen=True)
+class Strengths:
+    """What a model is good at, by its label."""
+
+    model: str
+    best: list[NodeScore]
+    worst: list[NodeScore]
+    by_style: dict[str, float]
+    by_branch: dict[str, float]
+    """By the nodes right under the graph's roots, those with the most pictures first."""
+    overall: float
+    nodes: int = 0
+    pictures: int = 0
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the selected models say of some pictures."""
+
+    classes: tuple[str, ...]
+    scores: NDArray[np.float64] = field(repr=False)
+    """[pictures, classes]; they need not add up to one, as every class asks models of its own."""
+    best: NDArray[np.int64]
+    """The number of the best class for every picture."""
+    used: tuple[str, ...]
+    """The models that were run."""
+
+    @property
+    def names(self) -> list[str]:
+        """The best class for every picture."""
+        return [self.classes[number] for number in self.best]
+
+
+@dataclass(frozen=True)
+class Job:
+    """Work in the background."""
+
+    id: int
+    kind: str
+    model: str
+    status: JobStatus
+    done: int
+    total: int
+    error: str
+    created: datetime
+    started: datetime | None
+    finished: datetime | None
+
+
+@dataclass(frozen=True)
+class Token:
+    """Who may submit models. The secret itself is nowhere but with its owner."""
+
+    name: str
+    created: datetime
+    revoked: datetime | None
+
+
+def as_json(record: Any) -> Any:
+    """A record as plain JSON values: times in ISO format, arrays as lists."""
+    if dataclasses.is_dataclass(record) and not isinstance(record, type):
+        return {one.name: as_json(getattr(record, one.name)) for one in dataclasses.fields(record)}
+    if isinstance(record, dict):
+        return {key: as_json(value) for key, value in record.items()}
+    if isinstance(record, list | tuple):
+        return [as_json(value) for value in record]
+    if isinstance(record, datetime):
+        return record.isoformat()
+    return record.tolist() if hasattr(record, "tolist") else record

@@ -1,0 +1,83 @@
+"""A hub's beginning, and the growth of its graph: the graph's folder first, then the row that makes it the hub's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from smelt.errors import RecipeError, SmeltError, unknown
+from smelt.hub.graph import SemanticGraph, find_graph
+from smelt.hub.labels import NodeText
+from smelt.hub.place import Place
+
+if TYPE_CHECKING:
+    from smelt.hub.graph import NewNode
+    from smelt.hub.labelling import Labelling
+    from smelt.hub.store import Store
+    from smelt.hub.store.schema import GraphRow
+
+__all__ = ["found_hub", "grow_graph"]
+
+_ATTEMPTS = 5
+
+
+def found_hub(
+    place: Place,
+    graph: str | Path | SemanticGraph,
+    *,
+    name: str,
+    embedder: str,
+    embedder_config: Mapping[str, Any],
+    node_text: str,
+) -> Store:
+    """The store of a new hub, with its own copy of the graph."""
+    from smelt.hub.embed import find_embedder
+    from smelt.hub.store import Store
+    from smelt.hub.store.schema import HubRow
+
+    if node_text not in get_args(NodeText):
+        raise RecipeError(unknown("text of a node", node_text, get_args(NodeText)))
+    find_embedder(embedder, **embedder_config)  # a name that is unknown is refused now, not at the first selection
+    opened = find_graph(graph)
+    if not any(node.pictures for node in opened.nodes):
+        raise RecipeError(f"the graph {opened.name!r} has no pictures, so no model can be tested on it")
+    store = Store.create(place)
+    try:
+        with store.staging() as staging:
+            saved = opened.save(staging / "graph")
+            hub = HubRow(
+                name=name,
+                embedder=embedder,
+                embedder_config=json.dumps(dict(embedder_config)),
+                node_text=node_text,
+                graph=saved.version,
+            )
+            store.found(hub, staging / "graph", _row(saved))
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def grow_graph(
+    store: Store, labelling: Labelling, present: Callable[[], SemanticGraph], new: Sequence[NewNode]
+) -> SemanticGraph:
+    """Add nodes, extend every label, and only then make the new graph the hub's: selections go on meanwhile."""
+    for _ in range(_ATTEMPTS):
+        before = present()
+        with store.staging() as staging:
+            graph = before.with_nodes(new).save(staging / "graph")
+            for row in store.models():
+                labelling.extend(row, before, graph)
+            if store.replace_graph(staging / "graph", _row(graph), before.version):
+                store.forget_graphs([before.version, graph.version])  # somebody may still be reading the last one
+                return present()
+    raise SmeltError("other processes keep adding nodes to the graph; try again")
+
+
+def _row(graph: SemanticGraph) -> GraphRow:
+    from smelt.hub.store.schema import GraphRow
+
+    return GraphRow(version=graph.version, name=graph.name, nodes=len(graph.nodes), pictures=len(graph.pictures))

@@ -1,0 +1,373 @@
+"""The hub: models with their labels on a semantic graph, and what one asks of it: which to use for a task, and how.
+
+The one door for Python, the command line and the service. It owns no state but caches: the truth is in the store
+(`hub/store/`), which several processes may use at once.
+
+    hub = Hub.open("my-hub")
+    selection = hub.select(["beagle", "tabby cat"], domain="photo", task="telling pets apart", k=3)
+    hub.predict(["cat.png"], selection).names
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from smelt.errors import MissingExtra, RecipeError
+from smelt.hub.place import default_place, find_place
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from smelt.hub.cards import Job, ModelCard, Prediction, Progress, Strengths, Token
+    from smelt.hub.graph import NewNode, SemanticGraph
+    from smelt.hub.labels import NodeText
+    from smelt.hub.select import Selection
+    from smelt.hub.store import Store
+    from smelt.hub.store.schema import ModelRow
+
+__all__ = ["Hub", "default_place"]
+
+
+class Hub:
+    """A hub of models. Made by `init`, `open` or `open_or_init_zoo`; safe to share between threads."""
+
+    def __init__(self, store: Store):
+        from smelt.hub.labelling import Labelling
+        from smelt.hub.loaded import Loaded
+        from smelt.hub.matching import Matching
+        from smelt.hub.store.jobs import Worker
+
+        row = store.hub()
+        self.name, self.embedder, self.node_text = row.name, row.embedder, row.node_text
+        self._store, self._loaded = store, Loaded(store)
+        self._labelling = Labelling(store, self._loaded, row.node_text)
+        self._matching = Matching(row.embedder, json.loads(row.embedder_config))
+        self._worker = Worker(store, self._label_in_background)
+        self._graph: SemanticGraph | None = None
+        self._lock = threading.Lock()
+
+    @classmethod
+    def init(
+        cls,
+        where: str | Path | None = None,
+        *,
+        graph: str | Path | SemanticGraph = "zoo",
+        embedder: str = "minilm",
+        embedder_config: Mapping[str, Any] | None = None,
+        node_text: NodeText = "caption",
+        name: str = "hub",
+        files: str | Path | None = None,
+    ) -> Hub:
+        """A new, empty hub: in a folder (SQLite), or in a database by its URL with `files` for everything else.
+
+        `graph` is `zoo`, a folder or a SemanticGraph; the hub keeps a copy. `embedder` compares the captions of classes
+        and nodes (see `find_embedder`), `embedder_config` is what it takes beside: url, key_env.
+        """
+        _need_extra()
+        from smelt.hub.found import found_hub
+
+        return cls(
+            found_hub(
+                find_place(where, files),
+                graph,
+                name=name,
+                embedder=embedder,
+                embedder_config=embedder_config or {},
+                node_text=node_text,
+            )
+        )
+
+    @classmethod
+    def open(cls, where: str | Path | None = None, *, files: str | Path | None = None) -> Hub:
+        """A hub that is there. An older database is brought up to date; what a killed process left is cleared away."""
+        _need_extra()
+        from smelt.hub.store import Store
+
+        return cls(Store.open(find_place(where, files)))
+
+    @classmethod
+    def open_or_init_zoo(
+        cls,
+        where: str | Path | None = None,
+        *,
+        files: str | Path | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> Hub:
+        """The hub at this place, or a new one there with the zoo's graph and models."""
+        _need_extra()
+        from smelt.hub.store import Store
+
+        if Store.exists(find_place(where, files)):
+            return cls.open(where, files=files)
+        hub = cls.init(where, files=files, name="zoo")
+        hub.add_zoo(progress=progress)
+        return hub
+
+    @property
+    def place(self) -> str:
+        """Where it is, without any password."""
+        return self._store.place.shown
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are."""
+        return self._store.folder
+
+    @property
+    def graph(self) -> SemanticGraph:
+        """The semantic graph that models are labelled on, as it is now: another process may have added nodes."""
+        from smelt.hub.graph import SemanticGraph
+
+        version = self._store.hub().graph
+        with self._lock:
+            if self._graph is None or self._graph.version != version:
+                self._graph = SemanticGraph.load(self._store.graph_folder(version))
+            return self._graph
+
+    def models(self, search: str = "") -> list[ModelCard]:
+        """Every model by name, or those whose name, description or architecture has all of these words."""
+        from smelt.hub.listing import cards
+
+        return cards(self._store, self._labelling, self.graph, search)
+
+    def model(self, name: str) -> ModelCard:
+        """One model, with its files."""
+        from smelt.hub.listing import card
+
+        return card(self._store, self._labelling, self.graph, name)
+
+    def add(
+        self,
+        ref: str | Path,
+        *,
+        name: str | None = None,
+        description: str = "",
+        licence: str = "",
+        label: bool = True,
+        limit: int | None = None,
+        progress: Progress | None = None,
+    ) -> ModelCard:
+        """Check a model (it loads, its features are finite), copy it in (at most `limit` bytes), then label it.
+
+        It is there as a whole or not at all. A model of the zoo (`zoo:name`) stays where it is. Without `label` it
+        waits: `label` or `start_label_job` makes it count in selections.
+        """
+        from smelt.hub.add import Words, add_model
+        from smelt.hub.intake import LARGEST
+
+        row = add_model(self._store, self.graph, str(ref), Words(name, description, licence), limit=limit or LARGEST)
+        if label:
+            self._labelling.make(row, self.graph, progress=progress)
+        return self.model(row.name)
+
+    def add_zoo(
+        self, names: Sequence[str] | None = None, *, label: bool = True, progress: Callable[[str], None] | None = None
+    ) -> list[ModelCard]:
+        """Models of the zoo by reference, those that are not here yet. `progress` hears the name of each."""
+        from smelt.hub.zoo import hub_models
+
+        here = {row.name for row in self._store.models()}
+        for name in hub_models() if names is None else names:
+            if name in here:
+                continue
+            if progress is not None:
+                progress(name)
+            self.add(f"zoo:{name}", label=label)
+        return self.models()
+
+    def label(self, name: str | None = None, *, force: bool = False, progress: Progress | None = None) -> list[str]:
+        """Label one model on the present graph, or all that have no label yet; gives the names of those it did."""
+        graph = self.graph
+        rows = [self._store.model(name)] if name is not None else self._store.models()
+        ready = self._labelling.digests(rows, graph)
+        todo = [row for row in rows if force or row.name not in ready]
+        for row in todo:
+            self._labelling.make(row, graph, force=force, progress=progress)
+        return [row.name for row in todo]
+
+    def remove(self, name: str) -> None:
+        """Take a model out, with the files and labels that no other model needs."""
+        from smelt.hub.base import model_above
+
+        if (above := model_above(self._store, name)) is not None:
+            raise RecipeError(
+                f"{name} is the base of {above}, which is stored as a change of it; remove that one first"
+            )
+        self._store.remove_model(name)
+
+    def strengths(self, name: str, limit: int = 20) -> Strengths:
+        """What a labelled model is good and bad at, among all leaves of the graph."""
+        from smelt.hub.strengths import find_strengths
+
+        row, graph = self._store.model(name), self.graph
+        indexes = self._labelling.indexes([row], graph)
+        if name not in indexes:
+            raise RecipeError(f"{name} has no label on the present graph; label it first (`smelt hub label {name}`)")
+        return find_strengths(name, indexes[name], graph, limit)
+
+    def select(
+        self,
+        classes: Sequence[str],
+        *,
+        domain: str = "natural picture",
+        task: str = "image classification",
+        k: int = 1,
+        alpha: float = 0.7,
+        nodes: int = 5,
+        captions: Any = None,
+        metric: Literal["recall", "precision", "f1"] = "recall",
+        pictures: Literal["all", "domain"] = "all",
+        models: Sequence[str] | None = None,
+        **options: Any,
+    ) -> Selection:
+        """The k models to ask about each class, by their labels on the nodes nearest to it.
+
+        `captions` are the classes' own descriptions, or a Captioner; by default they come from templates and glosses.
+        `models` limits the choice to these. Other options are those of `select_models` (normalise, overall).
+        """
+        from smelt.hub.matching import task_words
+        from smelt.hub.select import select_models
+
+        words, graph = task_words(classes, domain, task), self.graph
+        rows = self._store.models() if models is None else [self._store.model(name) for name in models]
+        indexes = self._labelling.indexes(rows, graph)
+        if not indexes:
+            raise RecipeError(
+                "the hub has no labelled model to select from; add one (`smelt hub add`) or label those here"
+            )
+        found, settings = self._matching.match(words, graph, nodes=nodes, captions=captions)
+        if pictures == "domain":
+            options["style"] = self._matching.style(domain, graph)
+        if metric != "recall":
+            options["labels"] = {row.name: self._labelling.archive(row, graph) for row in rows if row.name in indexes}
+        return select_models(
+            indexes,
+            found,
+            words,
+            graph=graph,
+            k=k,
+            alpha=alpha,
+            metric=metric,
+            pictures=pictures,
+            settings=settings,
+            **options,
+        )
+
+    def predict(
+        self,
+        pictures: Sequence[Any],
+        selection_or_classes: Selection | Sequence[str],
+        *,
+        templates: Sequence[str] = ("a photo of a {}",),
+        weights: Literal["entropy", "inverse_entropy", "uniform"] = "entropy",
+        scale: float | Literal["own"] = 100.0,
+        **options: Any,
+    ) -> Prediction:
+        """Classify pictures (paths, PIL images, arrays [h, w, 3]) with the selected models; each is run once.
+
+        Instead of a selection its classes may be given; then `options` are those of `select`.
+        """
+        from smelt.hub.predict import predict
+        from smelt.hub.select import Selection
+
+        if isinstance(selection_or_classes, Selection):
+            if options:
+                raise RecipeError(f"{', '.join(options)}: a selection is made already; give classes to select anew")
+            selection = selection_or_classes
+        else:
+            selection = self.select(list(selection_or_classes), **options)
+        return predict(pictures, selection, self.classifier, templates=templates, weights=weights, scale=scale)
+
+    def classifier(self, name: str) -> Any:
+        """A model of the hub, loaded; those that were asked last are kept."""
+        return self._loaded.get(self._store.model(name))
+
+    def model_folder(self, name: str) -> Path:
+        """Where a model's files lie: in the hub, or in the zoo."""
+        from smelt.hub.loaded import model_folder
+
+        return model_folder(self._store, self._store.model(name))
+
+    def add_node(self, node: NewNode) -> None:
+        """One more node of the graph; the labels of all models are extended, nothing is computed twice."""
+        from smelt.hub.found import grow_graph
+
+        grow_graph(self._store, self._labelling, lambda: self.graph, [node])
+
+    def create_token(self, name: str) -> str:
+        """A new secret that lets its owner submit models. It is shown this once; the store keeps a hash."""
+        from smelt.hub.store.tokens import create_token
+
+        return create_token(self._store, name)
+
+    def check_token(self, secret: str) -> str | None:
+        """The name behind a secret; None if it is not valid."""
+        from smelt.hub.store.tokens import check_token
+
+        return check_token(self._store, secret)
+
+    def tokens(self) -> list[Token]:
+        """Every token, without its secret."""
+        from smelt.hub.store.tokens import tokens
+
+        return tokens(self._store)
+
+    def revoke_token(self, name: str) -> None:
+        """From now on a token opens nothing."""
+        from smelt.hub.store.tokens import revoke_token
+
+        revoke_token(self._store, name)
+
+    def start_label_job(self, name: str) -> int:
+        """Label a model in the background; the job's number comes back at once."""
+        from smelt.hub.store.jobs import queue_job
+
+        number = queue_job(self._store, "label", self._store.model(name).name)
+        self._worker.wake()
+        return number
+
+    def jobs(self, model: str | None = None) -> list[Job]:
+        """All jobs, the newest first."""
+        from smelt.hub.store.jobs import job_rows
+
+        return job_rows(self._store, model)
+
+    def job(self, id: int) -> Job:  # noqa: A002 - jobs have ids
+        """How far a job is."""
+        from smelt.hub.store.jobs import find_job
+
+        return find_job(self._store, id)
+
+    def resume_jobs(self) -> None:
+        """Take up what is waiting, and what a process that died left half done. A service does this when it starts."""
+        self._worker.wake()
+
+    def close(self) -> None:
+        """Take no further job, let go of the database and of the models in memory."""
+        self._worker.stop()
+        self._loaded.clear()
+        self._store.close()
+
+    def __enter__(self) -> Hub:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _label_in_background(self, name: str, progress: Progress) -> None:
+        row: ModelRow = self._store.model(name)
+        self._labelling.make(row, self.graph, progress=progress)
+
+
+def _need_extra() -> None:
+    try:
+        import alembic  # noqa: F401
+        import sqlalchemy  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"the hub needs {error.name}: pip install 'smelt[hub]'") from None

@@ -1,0 +1,194 @@
+"""Reading the paper's hub: YAML in, checked models and tasks out, each as a reference that the rest of Smelt takes."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from smelt.errors import RecipeError, unknown
+from smelt.hub.select import TaskWords
+
+if TYPE_CHECKING:
+    from smelt.evaluate.task import Task
+
+__all__ = ["PaperHub", "PaperModel", "PaperTask", "Row", "paper_hub"]
+
+_HERE = Path(__file__).parent
+_VIT = re.compile(r"^ViT-(B|L|H|g|bigG)-\d+(-plus)?(-\d+)?(-quickgelu)?$")
+"""Vision transformers with CLIP's own text model: what transformers' CLIPModel has room for."""
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PaperModel(_Strict):
+    """One model of the hub, in open_clip's words."""
+
+    id: Annotated[int, Field(ge=1)]
+    architecture: str
+    tag: str
+    parameters: Annotated[float, Field(gt=0)]
+    """Millions."""
+    flops: Annotated[float, Field(gt=0)]
+    """Billions, for one picture and one text."""
+    imagenet: Share
+    """Top-1 accuracy."""
+    open_clip: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$")]
+    transformers: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$")] | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.architecture}/{self.tag}"
+
+    @property
+    def ref(self) -> str:
+        """How a recipe names its weights."""
+        return f"hf:{self.transformers or self.open_clip}"
+
+    @property
+    def readable(self) -> bool:
+        """Whether Smelt's CLIP family has room for the architecture; residual networks, EVA and CoCa it has not."""
+        return _VIT.match(self.architecture) is not None
+
+
+class PaperTask(_Strict):
+    """One data set of the benchmark."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
+    title: str
+    count: Annotated[int, Field(ge=1)]
+    """Of classes."""
+    domain: str
+    task: str
+    code_domain: str | None = None
+    code_task: str | None = None
+    """The words of the released code, where they differ."""
+    task_name: str | None = None
+    """A public task of Smelt on the same pictures."""
+    split: str = "test"
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Their names; the sample sets have none here: a graph is built from ImageNet's own numbers of synsets."""
+        names = _words().get(self.name)
+        if names is None and self.task_name is not None:
+            from smelt.evaluate.find import find_task
+
+            return find_task(self.task_name).classes
+        return names or ()
+
+    def words(self, source: Literal["paper", "code"] = "paper") -> TaskWords:
+        """The task as its owner would describe it to the hub, in the paper's or in the released code's words."""
+        if source == "paper":
+            return TaskWords(self.classes, self.domain, self.task)
+        return TaskWords(self.classes, self.code_domain or self.domain, self.code_task or self.task)
+
+    def as_task(self, root: str | Path) -> Task:
+        """A task that `smelt.evaluate` takes: on the pictures of the public task, else of `root`/name/split/class."""
+        from smelt.evaluate.find import find_task
+        from smelt.evaluate.task import Task
+
+        content: dict[str, Any] = {
+            "name": f"mll-{self.name}",
+            "title": f"{self.title} as in Model Label Learning",
+            "classes": list(self.classes),
+            "templates": ["a photo of {}"],
+            "data": find_task(self.task_name).data if self.task_name else {"folder": self.name},
+        }
+        return Task.parse(content, folder=Path(root), where=self.name)
+
+
+class Row(_Strict):
+    """One line of a table: accuracies in the order of the targets, and the average that was printed beside them."""
+
+    printed: Share
+    accuracies: tuple[Share, ...]
+
+    @property
+    def average(self) -> float:
+        """What the accuracies' mean is."""
+        return sum(self.accuracies) / len(self.accuracies)
+
+
+class Cost(_Strict):
+    """What k models for a class cost, relative to one, and the average accuracy."""
+
+    time: Annotated[float, Field(gt=0)]
+    accuracy: Share
+
+
+class PaperHub(_Strict):
+    """All of it, checked: numbers consecutive, names unique, every target with as many names as classes."""
+
+    models: tuple[PaperModel, ...]
+    samples: tuple[PaperTask, ...]
+    targets: tuple[PaperTask, ...]
+    zero_shot: dict[int, dict[Literal["inb", "modelgpt", "mll"], Row]]
+    """By k and method."""
+    alpha: dict[float, Share]
+    models_per_class: dict[int, Cost]
+
+    @model_validator(mode="after")
+    def _fits(self) -> PaperHub:
+        if [model.id for model in self.models] != list(range(1, len(self.models) + 1)):
+            raise ValueError("the models' ids are not 1, 2, 3, ...")
+        for what, names in (
+            ("models", [model.name for model in self.models]),
+            ("tasks", [task.name for task in (*self.samples, *self.targets)]),
+        ):
+            if len(set(names)) < len(names):
+                raise ValueError(f"two {what} have one name")
+        for task in self.targets:
+            if len(set(task.classes)) != task.count:
+                raise ValueError(f"{task.name} has {task.count} classes but {len(set(task.classes))} names")
+        for k, rows in self.zero_shot.items():
+            for method, row in rows.items():
+                if len(row.accuracies) != len(self.targets):
+                    raise ValueError(f"{method} at k = {k} has {len(row.accuracies)} accuracies")
+        return self
+
+    def model(self, name: str) -> PaperModel:
+        """A model by its name, `architecture/tag`."""
+        found = {model.name: model for model in self.models}
+        if name not in found:
+            raise RecipeError(unknown("model in the paper's hub", name, found))
+        return found[name]
+
+    def target(self, name: str) -> PaperTask:
+        """A target by its name."""
+        found = {task.name: task for task in self.targets}
+        if name not in found:
+            raise RecipeError(unknown("target in the paper's hub", name, found))
+        return found[name]
+
+    def refs(self, *, only: Literal["all", "readable"] = "all") -> dict[str, str]:
+        """{name: reference} of the models, or of those that Smelt's CLIP family has room for."""
+        return {model.name: model.ref for model in self.models if only == "all" or model.readable}
+
+    def tasks(self, root: str | Path) -> list[Task]:
+        """The targets as tasks; pictures that no public task has are looked for in folders of `root`."""
+        return [task.as_task(root) for task in self.targets]
+
+
+@functools.cache
+def paper_hub() -> PaperHub:
+    """The paper's hub, read and checked."""
+    return PaperHub.model_validate({**_read("models"), **_read("tasks"), **_read("tables")})
+
+
+@functools.cache
+def _words() -> dict[str, tuple[str, ...]]:
+    return {name: tuple(names) for name, names in _read("words").items()}
+
+
+def _read(name: str) -> dict[str, Any]:
+    import yaml
+
+    content: dict[str, Any] = yaml.safe_load((_HERE / f"{name}.yaml").read_text(encoding="utf-8"))
+    return content

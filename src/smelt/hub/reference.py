@@ -1,0 +1,15 @@
+"""`hub:NAME`: a model of the default hub as a reference that recipes, merges and evaluations read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["hub_folder"]
+
+
+def hub_folder(name: str) -> Path:
+    """The folder of a model in the hub that $SMELT_HUB names, or in the one in the user's data folder."""
+    from smelt.hub.hub import Hub
+
+    with Hub.open() as hub:
+        return hub.model_folder(name)

@@ -1,0 +1,223 @@
+"""The JSON API under /api/v1: the same questions as the pages, for programs. Its schema is /openapi.json."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, File, Form, Query, Request, UploadFile
+
+from smelt import __version__
+from smelt.hub.service.ask import Desk
+from smelt.hub.service.findings import findings
+from smelt.hub.service.forms import DOMAIN, TASK, TaskForm, class_lines
+from smelt.hub.service.problems import Refused
+from smelt.hub.service.schemas import (
+    ChosenOut,
+    GraphOut,
+    HubOut,
+    JobOut,
+    MatchedOut,
+    ModelDetail,
+    ModelOut,
+    ModelsOut,
+    NodeDetail,
+    NodeOut,
+    PictureOut,
+    PredictOut,
+    ProblemOut,
+    RankedOut,
+    SelectIn,
+    SelectOut,
+    SubmitOut,
+)
+from smelt.hub.service.sorting import SORTS, sorted_models
+from smelt.hub.service.uploads import FIELDS
+from smelt.hub.service.walk import around, picture_link
+
+__all__ = ["router"]
+
+router = APIRouter(
+    prefix="/api/v1",
+    responses={code: {"model": ProblemOut} for code in (400, 404, 413, 422, 429)},
+)
+
+
+def desk_of(request: Request) -> Desk:
+    desk: Desk = request.app.state.desk
+    return desk
+
+
+At = Annotated[Desk, Depends(desk_of)]
+
+_SUBMIT_FORM: dict[str, Any] = {
+    "security": [{"token": []}],
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["name", "files"],
+                    "properties": {
+                        **{name: {"type": "string", "description": words} for name, words in FIELDS.items()},
+                        "files": {
+                            "type": "array",
+                            "items": {"type": "string", "format": "binary"},
+                            "description": "the files of a model folder, or one zip of it",
+                        },
+                    },
+                }
+            }
+        },
+    },
+}
+
+
+@router.get("/hub", summary="The hub at a glance", tags=["hub"])
+def the_hub(desk: At) -> HubOut:
+    """How many models and nodes there are."""
+    cards, graph = desk.hub.models(), desk.hub.graph
+    return HubOut(
+        title=desk.settings.title,
+        version=__version__,
+        models=len(cards),
+        labelled=sum(card.label for card in cards),
+        graph=graph.name,
+        nodes=len(graph.nodes),
+        pictures=len(graph.pictures),
+    )
+
+
+@router.get("/models", summary="Browse and search models", tags=["models"])
+def models(
+    desk: At,
+    search: Annotated[str, Query(max_length=200, description="words of name, description, architecture")] = "",
+    sort: Annotated[str, Query(description=f"one of: {', '.join(SORTS)}")] = "name",
+) -> ModelsOut:
+    """All models, or those with all of these words."""
+    return ModelsOut(models=[ModelOut.of(card) for card in sorted_models(desk, desk.hub.models(search), sort)])
+
+
+@router.get("/models/{name}", summary="One model with its strengths on the graph", tags=["models"])
+def model(desk: At, name: str) -> ModelDetail:
+    """Its card, and what it is good and bad at by its label."""
+    card = desk.model(name)
+    return ModelDetail.with_strengths(card, desk.strengths(card))
+
+
+@router.get("/graph", summary="Search the graph", tags=["graph"])
+def graph(
+    desk: At,
+    search: Annotated[str, Query(max_length=200)] = "",
+    limit: Annotated[int, Query(ge=1, le=200)] = 20,
+) -> GraphOut:
+    """Nodes that a text may mean; without a text the roots."""
+    graph = desk.hub.graph
+    found = graph.search(search, limit) if search.strip() else [graph.node(id_) for id_ in graph.roots[:limit]]
+    return GraphOut(
+        name=graph.name,
+        version=graph.version,
+        nodes=len(graph.nodes),
+        pictures=len(graph.pictures),
+        styles=list(graph.styles),
+        notice=graph.notice,
+        found=[NodeOut.of(graph, node) for node in found],
+    )
+
+
+@router.get("/graph/{id}", summary="A node with its neighbours and pictures", tags=["graph"])
+def node(desk: At, id: str) -> NodeDetail:  # noqa: A002 - nodes have ids
+    """Hypernyms, hyponyms, siblings, and where its pictures come from."""
+    graph, found = desk.hub.graph, desk.node(id)
+    near = around(graph, found)
+    pictures = [
+        PictureOut(number=n, style=graph.pictures[n].style, source=graph.pictures[n].source, url=picture_link(n))
+        for n in found.pictures
+    ]
+    return NodeDetail(
+        node=NodeOut.of(graph, found),
+        path=[one.id for one in near.path],
+        parents=[NodeOut.of(graph, one) for one in near.parents],
+        children=[NodeOut.of(graph, one) for one in near.children],
+        siblings=[NodeOut.of(graph, one) for one in near.siblings],
+        pictures=pictures,
+    )
+
+
+@router.post("/select", summary="Which models to use for a task", tags=["task"])
+async def select(desk: At, task: SelectIn) -> SelectOut:
+    """Describe a task in words; the ranking of models comes back, and for every class why."""
+    selection = await desk.select(task.form())
+    found = findings(desk.hub.graph, selection, explained=len(selection.chosen))
+    return SelectOut(
+        used=list(selection.used),
+        ranking=[RankedOut(model=name, precision=value, classes=count) for name, value, _, count in found.ranking],
+        classes=[
+            ChosenOut(
+                name=one.name,
+                models=[name for name, _ in one.chosen],
+                nodes=[
+                    MatchedOut(
+                        id=matched.node.id,
+                        name=matched.node.name,
+                        similarity=matched.similarity,
+                        recall={model: recall[at] for model, _, _, recall in one.rows},
+                    )
+                    for at, matched in enumerate(one.nodes)
+                ],
+            )
+            for one in found.classes
+        ],
+        k=selection.k,
+        alpha=selection.alpha,
+        settings=dict(selection.settings),
+    )
+
+
+@router.post("/predict", summary="Classify pictures", tags=["task"])
+async def predict(
+    desk: At,
+    pictures: Annotated[list[UploadFile], File(description="PNG, JPEG, WebP, GIF or BMP")],
+    classes: Annotated[list[str], Form(description="one in a line, or the field several times")],
+    domain: Annotated[str, Form()] = DOMAIN,
+    task: Annotated[str, Form()] = TASK,
+    k: Annotated[int, Form()] = 1,
+    alpha: Annotated[float, Form()] = 0.7,
+    nodes: Annotated[int, Form()] = 5,
+) -> PredictOut:
+    """The models that fit the task are chosen, run once on every picture, and asked class by class."""
+    form = TaskForm(class_lines(classes), domain.strip() or DOMAIN, task.strip() or TASK, k, alpha, nodes)
+    prediction, decoded = await desk.predict(form, pictures)
+    return PredictOut.of(prediction, [name for name, _ in decoded])
+
+
+@router.post(
+    "/submit",
+    summary="Send a model in",
+    tags=["models"],
+    status_code=202,
+    openapi_extra=_SUBMIT_FORM,
+    responses={code: {"model": ProblemOut} for code in (401, 403, 409)},
+)
+async def submit(desk: At, request: Request) -> SubmitOut:
+    """The files of a model folder, or a zip of it; safetensors only. It is checked, added, and labelled in a job."""
+    card, job = await desk.submit(request)
+    return SubmitOut(model=ModelOut.of(card), job=job, url=f"/jobs/{job}")
+
+
+@router.get("/jobs", summary="The latest jobs", tags=["jobs"])
+def jobs(desk: At, model: str | None = None) -> list[JobOut]:
+    """The newest first, a hundred at most."""
+    return [JobOut.of(job) for job in desk.hub.jobs(model)[:100]]
+
+
+@router.get("/jobs/{id}", summary="How far a job is", tags=["jobs"])
+def job(desk: At, id: int) -> JobOut:  # noqa: A002 - jobs have ids
+    """Done and total count pictures and texts."""
+    return JobOut.of(desk.job(id))
+
+
+@router.api_route("/{rest:path}", methods=["GET", "POST", "PUT", "DELETE"], include_in_schema=False)
+def nothing(rest: str) -> None:
+    """Anything else below /api/v1 is answered in JSON, too."""
+    raise Refused(404, f"the API has nothing at {rest[:80]!r}; /openapi.json lists what there is")

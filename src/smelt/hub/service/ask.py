@@ -1,0 +1,173 @@
+"""What pages and API ask of the hub: heavy work off the event loop, a few at a time, results kept for a while.
+
+In: a checked form, pictures, a submission. Out: the hub's own records. All of it goes through `Hub`.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio.to_thread
+
+from smelt.errors import SmeltError
+from smelt.hub.service.archive import check_folder, unpack
+from smelt.hub.service.pictures import decode, encode
+from smelt.hub.service.problems import Refused, without_paths
+from smelt.hub.service.uploads import receive
+
+if TYPE_CHECKING:
+    from starlette.datastructures import UploadFile
+    from starlette.requests import Request
+
+    from smelt.hub.cards import Job, ModelCard, Prediction, Strengths
+    from smelt.hub.graph import Node
+    from smelt.hub.hub import Hub
+    from smelt.hub.select import Selection
+    from smelt.hub.service.forms import TaskForm
+    from smelt.hub.service.settings import Settings
+
+__all__ = ["Desk"]
+
+T = TypeVar("T")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+
+
+class Desk:
+    """The service's side of one hub."""
+
+    def __init__(self, hub: Hub, settings: Settings):
+        self.hub, self.settings = hub, settings
+        self._limiter: anyio.CapacityLimiter | None = None
+        self._selections, self._strengths, self._thumbs = _Kept(64), _Kept(512), _Kept(4096)
+
+    def model(self, name: str) -> ModelCard:
+        return _found(lambda: self.hub.model(name))
+
+    def node(self, id: str) -> Node:  # noqa: A002 - nodes have ids
+        return _found(lambda: self.hub.graph.node(id))
+
+    def job(self, number: int) -> Job:
+        return _found(lambda: self.hub.job(number))
+
+    def strengths(self, card: ModelCard) -> Strengths | None:
+        """What a model is good at; None where it has no label yet."""
+        if not card.label:
+            return None
+        key = (card.name, card.hash, self.hub.graph.version)
+        return self._strengths.get(key, lambda: self.hub.strengths(card.name, limit=12))
+
+    def thumb(self, number: int) -> tuple[bytes, str]:
+        """A picture of the graph as webp, and its tag."""
+        graph = self.hub.graph
+        if not 0 <= number < len(graph.pictures):
+            raise Refused(404, f"the graph has no picture {number}; it has {len(graph.pictures):,}")
+        tag = f'"{graph.pictures[number].sha256[:32]}"'
+        return self._thumbs.get((number, tag), lambda: encode(graph.pixels([number])[0])), tag
+
+    def warm(self) -> None:
+        """Do once what the first visitor would wait for: strengths, and the embedder of a selection."""
+        cards = self.hub.models()
+        for card in cards:
+            self.strengths(card)
+        if any(card.label for card in cards):
+            self.hub.select(["thing"])
+
+    async def select(self, form: TaskForm) -> Selection:
+        """The hub's choice for a task; the same question is answered from memory while the hub is the same."""
+        form.checked(self.settings)
+        return await self._think(partial(self._select, form))
+
+    async def predict(self, form: TaskForm, files: Sequence[UploadFile]) -> tuple[Prediction, list[tuple[str, Any]]]:
+        """What the models that fit the task say of pictures; also the pictures' names and pixels."""
+        form.checked(self.settings)
+        files = [file for file in files if file.filename or file.size]
+        if not files:
+            raise Refused(422, "send at least one picture")
+        if len(files) > self.settings.pictures:
+            raise Refused(413, f"{len(files)} pictures are more than the {self.settings.pictures} taken at one time")
+        sent = []
+        for number, file in enumerate(files, 1):
+            if (file.size or 0) > self.settings.picture_bytes:
+                most = self.settings.picture_bytes / 1e6
+                raise Refused(413, f"picture {number} is larger than {most:,.0f} MB; send a smaller one")
+            sent.append((Path(file.filename or f"picture {number}").name[:80], await file.read()))
+        return await self._think(partial(self._predict, form, sent))
+
+    async def submit(self, request: Request) -> tuple[ModelCard, int]:
+        """A model that was sent: received, checked, added, and its labelling begun. The job's number comes back."""
+        if not self.settings.submit:
+            raise Refused(403, "this hub takes no models; ask whoever runs it")
+        with tempfile.TemporaryDirectory(prefix="smelt-submit-") as place:
+            folder = Path(place) / "model"
+            folder.mkdir()
+            submission = await receive(request, folder, self.settings, self.hub.check_token)
+            name = submission.words.get("name", "")
+            if not _NAME.fullmatch(name):
+                raise Refused(422, "name: up to 80 letters, digits, dots, dashes and underscores, the first no mark")
+            if not submission.files:
+                raise Refused(422, "there are no files; send the files of a model folder, or a zip of it")
+            return await self._think(partial(self._submit, folder, submission.words, submission.owner))
+
+    def _select(self, form: TaskForm) -> Selection:
+        models = tuple((card.name, card.hash, card.label) for card in self.hub.models())
+        key = (form, self.hub.graph.version, models)
+        return self._selections.get(key, lambda: self.hub.select(list(form.classes), **form.options))
+
+    def _predict(self, form: TaskForm, sent: Sequence[tuple[str, bytes]]) -> tuple[Prediction, list[tuple[str, Any]]]:
+        pictures = [(name, decode(name, data, self.settings)) for name, data in sent]
+        return self.hub.predict([picture for _, picture in pictures], self._select(form)), pictures
+
+    def _submit(self, folder: Path, words: dict[str, str], owner: str) -> tuple[ModelCard, int]:
+        if (folder / "upload.zip").exists():
+            unpack(folder, self.settings)
+        check_folder(folder, self.settings)
+        name, description = words["name"], words.get("description", "")[:2000]
+        if any(card.name == name for card in self.hub.models()):
+            raise Refused(409, f"there is a model named {name!r} already; choose another name")
+        try:
+            card = self.hub.add(
+                folder, name=name, description=description, licence=words.get("licence", "")[:200], label=False
+            )
+        except SmeltError as error:
+            raise Refused(422, without_paths(str(error).replace(str(folder), "the model"))) from None
+        return card, self.hub.start_label_job(card.name)
+
+    async def _think(self, work: Callable[[], T]) -> T:
+        if self._limiter is None:
+            self._limiter = anyio.CapacityLimiter(self.settings.workers)
+        return await anyio.to_thread.run_sync(work, limiter=self._limiter)
+
+
+class _Kept:
+    """The latest answers by key. Two threads may compute the same one; neither waits."""
+
+    def __init__(self, most: int):
+        self._most, self._lock = most, threading.Lock()
+        self._values: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                value: T = self._values[key]
+                return value
+        value = make()
+        with self._lock:
+            self._values[key] = value
+            while len(self._values) > self._most:
+                self._values.popitem(last=False)
+        return value
+
+
+def _found(look: Callable[[], T]) -> T:
+    try:
+        return look()
+    except SmeltError as error:
+        raise Refused(404, without_paths(str(error))) from None

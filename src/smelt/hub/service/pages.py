@@ -1,0 +1,207 @@
+"""The pages: HTML made here, so that every question works without a script. Scripts only make some of it nicer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Depends, File, Form, Query, Request, UploadFile
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+
+from smelt.hub.service.api import desk_of
+from smelt.hub.service.ask import Desk
+from smelt.hub.service.charts import bar, heat_class, indented, sideways
+from smelt.hub.service.findings import findings
+from smelt.hub.service.forms import DOMAIN, TASK, TaskForm, class_lines
+from smelt.hub.service.operations import operations
+from smelt.hub.service.pictures import preview
+from smelt.hub.service.problems import without_paths
+from smelt.hub.service.render import house_style, page, static_mark, unchanged
+from smelt.hub.service.sorting import SORTS, sorted_models
+from smelt.hub.service.walk import around, thumbs_of
+
+if TYPE_CHECKING:
+    from smelt.hub.cards import Prediction
+    from smelt.hub.select import Selection
+
+__all__ = ["router"]
+
+router = APIRouter(include_in_schema=False, default_response_class=Response)
+At = Annotated[Desk, Depends(desk_of)]
+_DRAW = {"bar": bar, "heat_class": heat_class}
+_PER_PAGE = 48
+_LONG = {"Cache-Control": "public, max-age=86400"}
+
+
+def task_form(
+    classes: Annotated[str, Query()] = "",
+    domain: Annotated[str, Query()] = DOMAIN,
+    task: Annotated[str, Query()] = TASK,
+    k: Annotated[int, Query()] = 1,
+    alpha: Annotated[float, Query()] = 0.7,
+    nodes: Annotated[int, Query()] = 5,
+) -> TaskForm:
+    """The task that an address describes."""
+    return TaskForm(class_lines(classes), domain.strip() or DOMAIN, task.strip() or TASK, k, alpha, nodes)
+
+
+Asked = Annotated[TaskForm, Depends(task_form)]
+
+
+@router.get("/")
+def home(request: Request, desk: At) -> Response:
+    """The hub at a glance and the form of a task."""
+    cards, graph = desk.hub.models(), desk.hub.graph
+    newest = sorted_models(desk, cards, "added")[:6]
+    shown = [node for node in graph.nodes if node.pictures and not graph.children(node.id)]
+    step = max(1, len(shown) // 25)
+    some = [(node, thumbs_of(graph, node, 1)[0]) for node in shown[::step][:25]]
+    words = {"cards": cards, "newest": newest, "graph": graph, "some": some, "form": TaskForm()}
+    return page(request, "home.html.jinja", words)
+
+
+@router.get("/models")
+def models(request: Request, desk: At, search: str = "", sort: str = "name", at: int = 1) -> Response:
+    """Browse, search, sort; `at` is the number of the page."""
+    cards = sorted_models(desk, desk.hub.models(search[:200]), sort)
+    last = max(1, -(-len(cards) // _PER_PAGE))
+    at = min(max(at, 1), last)
+    rows = [(card, desk.strengths(card)) for card in cards[(at - 1) * _PER_PAGE : at * _PER_PAGE]]
+    words = {"rows": rows, "count": len(cards), "at": at, "last": last, "search": search, "sort": sort, "sorts": SORTS}
+    words |= _DRAW
+    return page(request, "models.html.jinja", words)
+
+
+@router.get("/models/{name}")
+def model(request: Request, desk: At, name: str) -> Response:
+    """A model's card with its strengths on the graph."""
+    card, graph = desk.model(name), desk.hub.graph
+    strengths = desk.strengths(card)
+    nodes: dict[str, list[Any]] = {"best": [], "worst": []}
+    if strengths:
+        for kind, scores in (("best", strengths.best), ("worst", strengths.worst)):
+            nodes[kind] = [(score, thumbs_of(graph, graph.node(score.id), 3)) for score in scores]
+    words = {"card": card, "strengths": strengths, "nodes": nodes, "jobs": desk.hub.jobs(card.name)[:3]}
+    shown = {name: without_paths(getattr(card, name)) for name in ("ref", "base", "error")}
+    return page(request, "model.html.jinja", {**words, **shown, **_DRAW})
+
+
+@router.get("/task")
+async def task(request: Request, desk: At, form: Asked) -> Response:
+    """Describe a task; with classes in the address: the ranking, with explanation."""
+    if not form.classes:
+        return page(request, "task.html.jinja", {"form": form, "found": None, **_DRAW})
+    selection = await desk.select(form)
+    return await run_in_threadpool(_task_page, request, desk, form, selection)
+
+
+@router.get("/predict")
+def ask_prediction(request: Request, form: Asked) -> Response:
+    """The form for pictures."""
+    return page(request, "predict.html.jinja", {"form": form, "rows": None, "used": (), **_DRAW})
+
+
+@router.post("/predict")
+async def predict(
+    request: Request,
+    desk: At,
+    classes: Annotated[str, Form()],
+    pictures: Annotated[list[UploadFile], File()],
+    domain: Annotated[str, Form()] = DOMAIN,
+    task: Annotated[str, Form()] = TASK,
+    k: Annotated[int, Form()] = 1,
+    alpha: Annotated[float, Form()] = 0.7,
+    nodes: Annotated[int, Form()] = 5,
+) -> Response:
+    """Pictures in, classes out."""
+    form = task_form(classes, domain, task, k, alpha, nodes)
+    prediction, decoded = await desk.predict(form, pictures)
+    selection = await desk.select(form)
+    return await run_in_threadpool(_prediction_page, request, form, selection, prediction, decoded)
+
+
+def _task_page(request: Request, desk: Desk, form: TaskForm, selection: Selection) -> Response:
+    found = findings(desk.hub.graph, selection)
+    return page(request, "task.html.jinja", {"form": form, "found": found, **_DRAW})
+
+
+def _prediction_page(
+    request: Request, form: TaskForm, selection: Selection, prediction: Prediction, decoded: list[tuple[str, Any]]
+) -> Response:
+    rows = []
+    for (name, picture), best, scores in zip(decoded, prediction.names, prediction.scores.tolist(), strict=True):
+        ranked = sorted(zip(prediction.classes, scores, strict=True), key=lambda one: -one[1])
+        rows.append((name, preview(picture), best, ranked))
+    chosen = dict(zip(selection.task.classes, selection.chosen_names, strict=True))
+    words = {"form": form, "rows": rows, "used": prediction.used, "chosen": chosen, **_DRAW}
+    return page(request, "predict.html.jinja", words, headers={"Cache-Control": "no-store"})
+
+
+@router.get("/graph")
+def graph(request: Request, desk: At, search: str = "") -> Response:
+    """Where a walk begins: search, or the roots."""
+    graph = desk.hub.graph
+    text = search.strip()[:200]
+    nodes = graph.search(text, 60) if text else [graph.node(id_) for id_ in graph.roots[:60]]
+    rows = [(node, thumbs_of(graph, node, 3), len(graph.descendants(node.id))) for node in nodes]
+    if not text:
+        rows.sort(key=lambda row: -row[2])
+    return page(request, "graph.html.jinja", {"graph": graph, "rows": rows, "search": search})
+
+
+@router.get("/graph/{id}")
+def node(request: Request, desk: At, id: str) -> Response:  # noqa: A002 - nodes have ids
+    """A node with everything around it."""
+    graph, found = desk.hub.graph, desk.node(id)
+    near = around(graph, found)
+    words = {"graph": graph, "node": found, "near": near, "sideways": sideways, "indented": indented}
+    return page(request, "node.html.jinja", words)
+
+
+@router.get("/submit")
+def ask_model(request: Request) -> Response:
+    """The form for a model."""
+    return page(request, "submit.html.jinja", {})
+
+
+@router.post("/submit")
+async def submit(request: Request, desk: At) -> Response:
+    """A model with its token; on to the page of its job."""
+    _, job = await desk.submit(request)
+    return RedirectResponse(f"/jobs/{job}", 303)
+
+
+@router.get("/jobs/{id}")
+def job(request: Request, desk: At, id: int) -> Response:  # noqa: A002 - jobs have ids
+    """How far the labelling is."""
+    found = desk.job(id)
+    words = {"job": found, "error": without_paths(found.error)}
+    return page(request, "job.html.jinja", words, headers={"Cache-Control": "no-store"})
+
+
+@router.get("/api")
+def api(request: Request) -> Response:
+    """The operations of the API, read from its schema."""
+    return page(request, "api.html.jinja", {"groups": operations(request.app.openapi()), "base": request.base_url})
+
+
+@router.get("/pictures/{number}.webp")
+def picture(request: Request, desk: At, number: int) -> Response:
+    """A thumbnail of the graph."""
+    data, tag = desk.thumb(number)
+    same = unchanged(request, tag, _LONG)
+    return same or Response(data, media_type="image/webp", headers={"ETag": tag, **_LONG})
+
+
+@router.get("/static/house.css")
+def house(request: Request) -> Response:
+    """The style that the reports have, too."""
+    tag = f'"{static_mark()}"'
+    same = unchanged(request, tag, _LONG)
+    return same or Response(house_style(), media_type="text/css", headers={"ETag": tag, **_LONG})
+
+
+@router.get("/robots.txt")
+def robots() -> Response:
+    """Every address with a question makes the hub think."""
+    return PlainTextResponse("User-agent: *\nDisallow: /task\nDisallow: /predict\n")

@@ -1,0 +1,1 @@
+"""How a database of an older Smelt becomes one of this Smelt: alembic's revisions, shipped with the package."""

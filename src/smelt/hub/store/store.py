@@ -1,0 +1,251 @@
+"""The store of one hub: its database and its folder, changed together.
+
+    hub.db  (or a Postgres)      the truth
+    files/<aa>/<sha256>          the bytes of models, each once
+    models/<name>/               a model as `from_pretrained` reads it: hard links into files/
+    labels/<key>.safetensors     embeddings; <key>.index answers selections
+    graphs/<version>/            the semantic graph
+    staging/                     what is being made
+
+All changes follow one order: make it in staging, then, in one write transaction, write the rows, move it to its place,
+commit. Killed before the commit, it leaves files that no row speaks of, and a lock in staging that nobody holds; by
+that lock the next `open` knows that it has to sweep.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from sqlalchemy import delete, select
+from sqlalchemy.orm import Session
+
+from smelt.errors import RecipeError, unknown
+from smelt.hub.place import Place
+from smelt.hub.store.content import Content, fsync_folder
+from smelt.hub.store.database import Database
+from smelt.hub.store.migrate import has_tables, upgrade
+from smelt.hub.store.names import name_taken
+from smelt.hub.store.schema import FileRow, GraphRow, HubRow, LabelRow, ModelRow
+from smelt.hub.store.staging import Staging
+
+__all__ = ["Store"]
+
+
+class Store:
+    """A hub's rows and files. `create` and `open` make one."""
+
+    def __init__(self, place: Place, database: Database):
+        self.place, self.folder, self.database = place, place.folder, database
+        self.files = Content(self.folder / "files")
+        self._staging = Staging(self.folder / "staging", database.write)
+
+    @classmethod
+    def create(cls, place: Place) -> Store:
+        """Empty tables in a new or empty place; the hub is there when `found` has written its row."""
+        try:
+            place.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RecipeError(f"{place.folder}: the hub's folder cannot be made ({error.strerror})") from None
+        database = Database(place)
+        try:
+            upgrade(database)
+            store = cls(place, database)
+            with database.read() as session:
+                if session.get(HubRow, 1) is not None:
+                    raise RecipeError(f"{place.shown}: there is a hub already; open it, or choose another place")
+            store.tidy()
+        except BaseException:
+            database.close()
+            raise
+        return store
+
+    @classmethod
+    def open(cls, place: Place) -> Store:
+        """The store of a hub that was made."""
+        if not cls.exists(place):
+            raise RecipeError(f"{place.shown}: there is no hub; make one with `smelt hub init`")
+        database = Database(place)
+        try:
+            upgrade(database)
+            store = cls(place, database)
+            store.tidy()
+        except BaseException:
+            database.close()
+            raise
+        return store
+
+    @classmethod
+    def exists(cls, place: Place) -> bool:
+        """Whether there is a hub at a place."""
+        if place.database is not None and not place.database.is_file():
+            return False
+        database = Database(place)
+        try:
+            if not has_tables(database):
+                return False
+            with database.read() as session:
+                return session.scalar(select(HubRow.id)) is not None
+        finally:
+            database.close()
+
+    def read(self) -> AbstractContextManager[Session]:
+        return self.database.read()
+
+    def write(self) -> AbstractContextManager[Session]:
+        return self.database.write()
+
+    @contextmanager
+    def staging(self) -> Iterator[Path]:
+        """A folder to make something in, gone at the end."""
+        with self._staging.open() as folder:
+            yield folder
+
+    def model_folder(self, name: str) -> Path:
+        return self.folder / "models" / name
+
+    def graph_folder(self, version: str) -> Path:
+        return self.folder / "graphs" / version
+
+    def label_file(self, digest: str, kind: str) -> Path:
+        """`kind` is `index` or `safetensors`."""
+        return self.folder / "labels" / f"{digest}.{kind}"
+
+    def hub(self) -> HubRow:
+        with self.read() as session:
+            return session.scalars(select(HubRow)).one()
+
+    def found(self, hub: HubRow, staged: Path, graph: GraphRow) -> None:
+        """The hub itself, with its graph, which lies in a staged folder."""
+        with self.write() as session:
+            if session.get(HubRow, 1) is not None:
+                raise RecipeError(f"{self.place.shown}: there is a hub already; another process was quicker")
+            self._add_graph(session, staged, graph)
+            session.add(hub)
+
+    def replace_graph(self, staged: Path, graph: GraphRow, before: str) -> bool:
+        """Make another graph the hub's; False if it is no longer the one that the new one was made from."""
+        with self.write() as session:
+            hub = session.scalars(select(HubRow)).one()
+            if hub.graph != before:
+                return False
+            self._add_graph(session, staged, graph)
+            hub.graph = graph.version
+        return True
+
+    def _add_graph(self, session: Session, staged: Path, graph: GraphRow) -> None:
+        if session.get(GraphRow, graph.version) is None:
+            _move(staged, self.graph_folder(graph.version))
+            session.add(graph)
+            session.flush()
+
+    def forget_graphs(self, kept: Sequence[str]) -> None:
+        """Drop all graphs but these, with the labels on them."""
+        with self.write() as session:
+            session.execute(delete(LabelRow).where(LabelRow.graph.not_in(kept)))
+            session.execute(delete(GraphRow).where(GraphRow.version.not_in(kept)))
+            session.flush()
+            self._sweep(session)
+
+    def models(self) -> list[ModelRow]:
+        with self.read() as session:
+            return list(session.scalars(select(ModelRow).order_by(ModelRow.name)))
+
+    def model(self, name: str) -> ModelRow:
+        """A model and its files."""
+        with self.read() as session:
+            row = session.scalar(select(ModelRow).where(ModelRow.name == name))
+            if row is None:
+                raise RecipeError(unknown("model in the hub", name, session.scalars(select(ModelRow.name))))
+            _ = row.files
+            return row
+
+    def has_model(self, name: str) -> bool:
+        with self.read() as session:
+            return session.scalar(select(ModelRow.id).where(ModelRow.name == name)) is not None
+
+    def add_model(self, row: ModelRow, staged: Path | None) -> None:
+        """A checked model, with the folder in which its files lie if it brings any."""
+        with self.write() as session:
+            if session.scalar(select(ModelRow.id).where(ModelRow.name == row.name)) is not None:
+                raise name_taken(row.name)
+            session.add(row)
+            session.flush()
+            if staged is not None:
+                for file in row.files:
+                    self.files.share(staged / file.name, file.sha256)
+                _move(staged, self.model_folder(row.name))
+
+    def remove_model(self, name: str) -> None:
+        """Its row, then what no other row speaks of."""
+        row = self.model(name)
+        with self.staging():  # its lock tells the next `open` to sweep, should this process end in between
+            with self.write() as session:
+                session.execute(delete(ModelRow).where(ModelRow.id == row.id))
+                if session.scalar(select(ModelRow.id).where(ModelRow.hash == row.hash)) is None:
+                    session.execute(delete(LabelRow).where(LabelRow.model == row.hash))
+            with self.write() as session:
+                self._sweep(session)
+
+    def labels(self, digests: Sequence[str]) -> dict[str, LabelRow]:
+        """Those of these labels that are there."""
+        wanted = set(digests)
+        with self.read() as session:
+            return {row.digest: row for row in session.scalars(select(LabelRow)) if row.digest in wanted}
+
+    def add_label(self, row: LabelRow, index: Path, archive: Path | None) -> None:
+        """A finished label; one with the same key is the same, so whoever comes second changes nothing."""
+        with self.write() as session:
+            old = session.get(LabelRow, row.digest)
+            for kind, file in (("index", index), ("safetensors", archive)):
+                if file is not None:
+                    target = self.label_file(row.digest, kind)
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    os.replace(file, target)
+                    fsync_folder(target.parent)
+            if old is None:
+                session.add(row)
+            else:
+                old.archive, old.seconds, old.made = old.archive or row.archive, row.seconds, row.made
+
+    def tidy(self) -> int:
+        """Clear away what processes that were killed left; gives how many there were."""
+        if self._staging.empty:
+            return 0
+        with self.write() as session:
+            dead = self._staging.dead()
+            if dead:
+                self._sweep(session)
+            for name in dead:
+                self._staging.clear(name)
+        return len(dead)
+
+    def _sweep(self, session: Session) -> None:
+        """Remove every file and folder that no row speaks of."""
+        self.files.sweep(set(session.scalars(select(FileRow.sha256).distinct())))
+        copied = set(session.scalars(select(ModelRow.name).where(ModelRow.copied)))
+        versions = set(session.scalars(select(GraphRow.version)))
+        for folder, wanted in ((self.folder / "models", copied), (self.folder / "graphs", versions)):
+            for path in folder.glob("*"):
+                if path.name not in wanted:
+                    shutil.rmtree(path, ignore_errors=True)
+        archived = {row.digest: row.archive for row in session.scalars(select(LabelRow))}
+        for path in (self.folder / "labels").glob("*"):
+            if path.stem not in archived or (path.suffix == ".safetensors" and not archived[path.stem]):
+                path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        self.database.close()
+
+
+def _move(staged: Path, target: Path) -> None:
+    """Put a finished folder in its place. What lies there already has no row: it is what a killed process left."""
+    if target.exists():
+        shutil.rmtree(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fsync_folder(staged)
+    staged.rename(target)
+    fsync_folder(target.parent)

@@ -1,0 +1,64 @@
+"""Tokens: who may submit models. `smelt_<public>_<secret>`; the store keeps a salted, slow hash of the secret."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+
+from sqlalchemy import select
+
+from smelt.errors import RecipeError, unknown
+from smelt.hub.cards import Token
+from smelt.hub.store.schema import TokenRow, now
+from smelt.hub.store.store import Store
+
+__all__ = ["check_token", "create_token", "revoke_token", "tokens"]
+
+_SHAPE = re.compile(r"smelt_([0-9a-f]{16})_([0-9a-f]{64})")
+_COST = {"n": 2**14, "r": 8, "p": 1, "dklen": 32, "maxmem": 64 << 20}
+
+
+def create_token(store: Store, name: str) -> str:
+    """A new token. The text that comes back is nowhere else."""
+    if not name.strip() or len(name) > 100:
+        raise RecipeError(f"a token needs the name of whoever gets it, up to 100 letters; got {name!r}")
+    public, secret, salt = secrets.token_hex(8), secrets.token_hex(32), secrets.token_bytes(16)
+    with store.write() as session:
+        if session.scalar(select(TokenRow.id).where(TokenRow.name == name)) is not None:
+            raise RecipeError(f"there is a token named {name!r} already; revoke it and choose another name")
+        session.add(TokenRow(name=name, public=public, salt=salt, hash=_slow(secret, salt)))
+    return f"smelt_{public}_{secret}"
+
+
+def check_token(store: Store, text: str) -> str | None:
+    """Whose token this is; None if it is none, wrong or revoked. Once the form is right all take the same time."""
+    shape = _SHAPE.fullmatch(text.strip())
+    if shape is None:
+        return None
+    with store.read() as session:
+        row = session.scalar(select(TokenRow).where(TokenRow.public == shape[1]))
+    given = _slow(shape[2], row.salt if row else bytes(16))
+    right = hmac.compare_digest(given, row.hash if row else bytes(32))
+    return row.name if row is not None and right and row.revoked is None else None
+
+
+def tokens(store: Store) -> list[Token]:
+    """All tokens, revoked ones too."""
+    with store.read() as session:
+        rows = session.scalars(select(TokenRow).order_by(TokenRow.name))
+        return [Token(row.name, row.created, row.revoked) for row in rows]
+
+
+def revoke_token(store: Store, name: str) -> None:
+    """Make a token worthless."""
+    with store.write() as session:
+        row = session.scalar(select(TokenRow).where(TokenRow.name == name))
+        if row is None:
+            raise RecipeError(unknown("token", name, session.scalars(select(TokenRow.name))))
+        row.revoked = row.revoked or now()
+
+
+def _slow(secret: str, salt: bytes) -> bytes:
+    return hashlib.scrypt(secret.encode(), salt=salt, **_COST)

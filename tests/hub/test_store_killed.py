@@ -1,0 +1,76 @@
+"""A process that is killed while it adds or labels leaves nothing half, and two that write at once lose nothing."""
+
+import signal
+
+import pytest
+
+from hub_processes import WAY, add, add_many, ended, start
+from pico_hub import model, new_hub
+from smelt.hub.hub import Hub
+
+KILLED = -signal.SIGKILL
+POINTS = [
+    ("smelt.hub.intake:copy_in", 2, True),
+    ("smelt.hub.add:check_model", 1, False),
+    ("smelt.hub.add:check_model", 1, True),
+    ("smelt.hub.store.store:Content.share", 2, True),
+    ("smelt.hub.store.store:_move", 1, False),
+    ("smelt.hub.store.store:_move", 1, True),
+]
+
+
+@pytest.fixture
+def place(tmp_path):
+    new_hub(tmp_path / "hub", embedder="hashed").close()
+    return tmp_path / "hub"
+
+
+def files(place):
+    return sorted(str(path.relative_to(place)) for path in place.glob("*/**/*") if "graphs" not in path.parts)
+
+
+@pytest.mark.parametrize(("point", "call", "after"), POINTS)
+def test_a_killed_add_leaves_no_half_model_and_can_be_done_again(place, tmp_path, point, call, after):
+    folder = model(tmp_path / "knows")
+    assert ended(start(add, place, folder, point, call, after)) == KILLED
+    assert any((place / "staging").iterdir())  # it was killed in the middle, not before
+    with Hub.open(place) as hub:
+        assert hub.models() == []
+        assert [name for name in files(place) if name.count("/") > 1] == []
+        assert hub.add(folder, label=False).name == "knows"
+        hub.classifier("knows")
+
+
+def test_killed_after_the_commit_it_is_there_as_a_whole(place, tmp_path):
+    folder = model(tmp_path / "knows")
+    assert ended(start(add, place, folder, "smelt.hub.store.store:Store.add_model", 1, True)) == KILLED
+    with Hub.open(place) as hub:
+        assert [card.name for card in hub.models()] == ["knows"]
+        hub.classifier("knows")
+
+
+@pytest.mark.parametrize(
+    ("point", "call"), [("smelt.hub.labelling:make_label", 1), ("smelt.hub.store.store:fsync_folder", 4)]
+)
+def test_a_killed_labelling_leaves_a_whole_model_that_waits(place, tmp_path, point, call):
+    folder = model(tmp_path / "knows")
+    assert ended(start(add, place, folder, point, call, True, True)) == KILLED
+    with Hub.open(place) as hub:
+        assert [(card.name, card.status) for card in hub.models()] == [("knows", "waiting")]
+        assert list((place / "labels").glob("*")) == []
+        assert hub.label() == ["knows"]
+        assert hub.model("knows").status == "ready"
+
+
+def test_two_writers_at_once_lose_nothing_and_one_gets_the_name(place, tmp_path):
+    work = [[model(tmp_path / side / name) for name in (f"{side}1", "same", f"{side}2")] for side in "ab"]
+    ready = WAY.Barrier(2)
+    both = [start(add_many, place, folders, ready) for folders in work]
+    assert sorted(ended(process) for process in both) == [0, 1]
+    with Hub.open(place) as hub:
+        assert [card.name for card in hub.models()] == ["a1", "a2", "b1", "b2", "same"]
+        assert all(len(hub.model(name).files) == len(list(work[0][0].iterdir())) for name in ("a1", "same"))
+        assert list((place / "staging").iterdir()) == []
+        for card in hub.models():
+            hub.remove(card.name)
+        assert list(place.glob("files/??/*")) == []

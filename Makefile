@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo language test check unit browser docs parity benchmark setup clean
+.PHONY: demo language test check unit browser postgres docs parity benchmark setup clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -19,11 +19,15 @@ check: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-unit: $(STAMP) browser
-	@if sh tests/install-chromium.sh --check; then export SMELT_REQUIRE_BROWSER=1; fi; set -x; $(BIN)/pytest -n auto
+unit: $(STAMP) browser postgres
+	@if sh tests/install-chromium.sh --check; then export SMELT_REQUIRE_BROWSER=1; fi; \
+	if sh tests/install-postgres.sh --check; then export SMELT_REQUIRE_POSTGRES=1; fi; set -x; $(BIN)/pytest -n auto
 
 browser:
 	@sh tests/install-chromium.sh
+
+postgres:
+	@sh tests/install-postgres.sh
 
 docs: $(STAMP)
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[docs]'

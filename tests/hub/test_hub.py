@@ -1,6 +1,8 @@
 """The hub: models are added and labelled, selected for a task's words, and asked about pictures."""
 
 import json
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ import torch
 from PIL import Image
 
 from pico_clip import random_clip, save_clip
-from pico_hub import CLASSES, colour_graph, model, new_hub, pixels
+from pico_hub import CLASSES, colour_graph, full_hub, model, new_hub, pixels
 from smelt.errors import CorruptFile, NumericalError, RecipeError
 from smelt.hub.cards import as_json
 from smelt.hub.graph import NewNode
@@ -27,11 +29,10 @@ def hub(tmp_path):
 
 
 @pytest.fixture
-def full(hub, tmp_path):
+def full(tmp_path):
     """A model that knows colours and one that guesses."""
-    for name in ("guesses1", "knows"):
-        hub.add(model(tmp_path / name, name))
-    return hub
+    with Hub.open(full_hub(tmp_path / "hub")) as hub:
+        yield hub
 
 
 def test_a_model_is_added_labelled_and_on_its_card(hub, tmp_path):
@@ -186,7 +187,7 @@ def test_a_new_node_extends_every_label_to_what_a_rebuild_gives(full, tmp_path):
     assert all(card.label for card in full.models())
     with new_hub(tmp_path / "other", embedder="hashed", graph=colour_graph().with_nodes([node])) as other:
         for name in ("guesses1", "knows"):
-            other.add(tmp_path / name)
+            other.add(model(tmp_path / name, name))
         for kind in ("*.index", "*.safetensors"):
             grown = {path.name: path.read_bytes() for path in (full.folder / "labels").glob(kind)}
             anew = {path.name: path.read_bytes() for path in (other.folder / "labels").glob(kind)}
@@ -203,16 +204,12 @@ def test_another_process_sees_a_grown_graph(full):
 
 
 def test_an_index_that_the_zoo_ships_is_taken_and_the_archive_made_when_it_is_needed(full, tmp_path, monkeypatch):
-    import sys
-    import types
-
+    guesses = model(tmp_path / "guesses", "guesses1")
+    model(tmp_path / "knows")
     shipped = tmp_path / "shipped"
     shipped.mkdir()
-    (index,) = [
-        path
-        for path in (full.folder / "labels").glob("*.index")
-        if full._labelling.key(full._store.model("knows"), full.graph).digest == path.stem
-    ]
+    digest = full._labelling.key(full._store.model("knows"), full.graph).digest
+    index = full.folder / "labels" / f"{digest}.index"
     (shipped / index.name).write_bytes(index.read_bytes())
     zoo = types.ModuleType("smelt_zoo")
     zoo.labels = lambda: shipped
@@ -229,7 +226,7 @@ def test_an_index_that_the_zoo_ships_is_taken_and_the_archive_made_when_it_is_ne
         archive = second._labelling.archive(second._store.model("knows"), second.graph)
         assert isinstance(archive, Label)
         assert second.select(CLASSES, nodes=1, captions=CAPTIONS, metric="f1").used == ("knows",)
-        (tmp_path / "knows" / "model.safetensors").write_bytes((tmp_path / "guesses1/model.safetensors").read_bytes())
+        (tmp_path / "knows" / "model.safetensors").write_bytes((guesses / "model.safetensors").read_bytes())
         second._loaded.clear()
         with pytest.raises(CorruptFile, match="no longer the model that was added"):
             second.predict([pixels("red")], CLASSES, captions=CAPTIONS)

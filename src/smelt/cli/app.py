@@ -13,6 +13,7 @@ from smelt.cli import (
     analyse,
     bench,
     eval,  # noqa: A004
+    hub,
     learn,
     measure,
     merge,
@@ -59,6 +60,7 @@ app.command("models")(models.models)
 app.command("tasks")(tasks.tasks)
 app.add_typer(analyse.app, name="analyse")
 app.command("verify")(verify.verify)
+app.add_typer(hub.app, name="hub")
 
 
 def _version(show: bool) -> None:

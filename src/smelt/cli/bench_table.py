@@ -32,11 +32,12 @@ def show(rows: Sequence[Row | CostRow]) -> None:
     """Print the tables; numbers are per cent."""
     from rich.console import Console
 
-    from smelt.evaluate.row import Row
+    from smelt.evaluate.row import CostRow, Row
     from smelt.report.tables import build_sheets
 
     console = Console()
-    for number, sheet in enumerate(build_sheets(row for row in rows if isinstance(row, Row))):
+    costs = [row for row in rows if isinstance(row, CostRow)]
+    for number, sheet in enumerate(build_sheets((row for row in rows if isinstance(row, Row)), costs)):
         if number:
             console.print()
         short = sheet.summary or sheet

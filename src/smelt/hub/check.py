@@ -40,7 +40,7 @@ def check_model(ref: str, folder: Path, graph: SemanticGraph) -> Facts:
     """Load a model and try it on two pictures of the graph and two words."""
     from smelt.evaluate.classify import load_classifier
     from smelt.pool.refs import open_ref
-    from smelt.pool.zoo import _first_sentence
+    from smelt.pool.zoo import first_sentence
 
     try:
         model = load_classifier(ref)
@@ -61,7 +61,7 @@ def check_model(ref: str, folder: Path, graph: SemanticGraph) -> Facts:
         _architecture(config),
         parameters,
         preprocess_words(model.preprocess),
-        _plain(_first_sentence(card)),
+        _plain(first_sentence(card)),
         licence[1].strip() if licence else "",
     )
 

@@ -103,10 +103,9 @@ def _fetch(ref: str, relative_to: Path | None, allow_pickle: bool = False) -> Pa
 
         return zoo_folder(ref.removeprefix("zoo:"))
     if ref.startswith("hub:"):
-        from smelt.hub import Hub
+        from smelt.hub.reference import hub_folder
 
-        with Hub.open() as hub:
-            return hub.model_folder(ref.removeprefix("hub:"))
+        return hub_folder(ref.removeprefix("hub:"))
     raise RecipeError(
         f"there is no model at {ref.removeprefix('dir:')!r} (a folder or file; for the Hugging Face hub write hf:{ref})"
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from smelt.errors import MissingExtra, RecipeError, unknown
 
-__all__ = ["ZooModel", "zoo_folder", "zoo_folders", "zoo_models"]
+__all__ = ["ZooModel", "first_sentence", "zoo_folder", "zoo_folders", "zoo_models"]
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,13 @@ def _describe(name: str, folder: Path) -> ZooModel:
             kind,
             sum(info.count for info in source.tensors.values()),
             sum(path.stat().st_size for path in own),
-            _first_sentence(folder / "README.md"),
+            first_sentence(folder / "README.md"),
         )
     finally:
         source.close()
 
 
-def _first_sentence(card: Path) -> str:
+def first_sentence(card: Path) -> str:
     """The first sentence of a model card, past its front matter and headings."""
     if not card.is_file():
         return ""

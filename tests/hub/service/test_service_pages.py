@@ -74,9 +74,10 @@ def test_a_page_is_whole_has_nothing_inline_and_labels_every_field(client, url):
     assert page.links[0].startswith("/")
 
 
-@pytest.mark.parametrize("url", PAGES[:-1])
-def test_every_link_of_a_page_leads_somewhere_here(client, url):
-    for link in set(Page(client.get(url).text).links):
+def test_every_link_leads_somewhere_here(client):
+    links = {link for url in PAGES[:-1] for link in Page(client.get(url).text).links}
+    assert len(links) > 30
+    for link in sorted(links):
         if not link.startswith(("#", "data:")):
             assert link.startswith("/"), link
             assert client.get(link).status_code == 200, link
@@ -154,13 +155,8 @@ def test_a_wrong_task_is_told_what_is_wrong(client, query, said):
 
 def test_words_of_the_task_are_escaped(client):
     evil = "<script>alert(1)</script>"
-    for url in (
-        f"/task?classes=red&domain={evil}",
-        f"/predict?classes={evil}",
-        f"/graph?search={evil}",
-        f"/models?search={evil}",
-    ):
-        text = client.get(url).text
+    for url in ("/task?classes=red&domain=", "/predict?classes=", "/graph?search=", "/models?search="):
+        text = client.get(url + evil).text
         assert evil not in text
         assert "&lt;script&gt;" in text
 

@@ -8,12 +8,14 @@ import pytest
 import uvicorn
 
 from smelt.errors import SmeltError
+from smelt.hub.service.ask import Desk
 from smelt.hub.service.serve import serve
 
 
 def test_it_says_where_it_listens_and_answers_without_naming_its_server(hub, monkeypatch):
     servers, heard = [], []
     real = uvicorn.Server
+    monkeypatch.setattr(Desk, "warm", lambda desk: None)
     monkeypatch.setattr(uvicorn, "Server", lambda config: (servers.append(real(config)), servers[0])[1])
     there = threading.Event()
 
@@ -40,10 +42,14 @@ def test_a_port_that_is_taken_is_told(hub):
         serve(hub, port=taken.getsockname()[1])
 
 
-def test_what_the_first_visitor_would_wait_for_is_done_before(hub):
+def test_what_the_first_visitor_would_wait_for_is_done_before(hub, monkeypatch):
     from smelt.hub.service import create_app
 
+    asked = []
+    monkeypatch.setattr(hub, "select", asked.append)
     desk = create_app(hub).state.desk
     desk.warm()
+    assert asked == [["thing"]]
+    monkeypatch.setattr(hub, "strengths", lambda *_, **__: pytest.fail("it was not kept"))
     card = hub.model("knows")
-    assert desk.strengths(card) is desk.strengths(card)
+    assert desk.strengths(card).overall == 1.0

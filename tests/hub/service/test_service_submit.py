@@ -256,6 +256,24 @@ def test_a_config_that_asks_for_code_is_refused(own_hub, client_of, files, token
     assert "auto_map" in message(answer)
 
 
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("config.json", {"text_config": {"num_hidden_layers": 10_000_000}}),
+        ("config.json", {"vision_config": {"image_size": 1_000_000}}),
+        ("preprocessor_config.json", {"crop_size": {"height": 100_000, "width": 100_000}}),
+    ],
+)
+def test_a_config_that_would_fill_the_memory_is_refused_before_it_is_used(
+    own_hub, client_of, files, token, name, change, monkeypatch
+):
+    monkeypatch.setattr(own_hub, "add", lambda *_, **__: pytest.fail("it was loaded"))
+    content = json.dumps({**json.loads(files[name]), **change}).encode()
+    answer = send(client_of(own_hub), {**files, name: content}, token)
+    assert answer.status_code == 400
+    assert "more than this hub takes" in message(answer)
+
+
 def test_a_model_that_does_not_load_is_never_visible_and_the_answer_names_no_path(own_hub, client_of, files, token):
     config = {**json.loads(files["config.json"]), "model_type": "bert", "architectures": ["BertModel"]}
     answer = send(client_of(own_hub), {**files, "config.json": json.dumps(config).encode()}, token)

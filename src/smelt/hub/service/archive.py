@@ -10,7 +10,7 @@ import json
 import stat
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from smelt.engine.header import read_header
 from smelt.errors import CorruptFile
@@ -24,6 +24,9 @@ __all__ = ["check_folder", "unpack"]
 
 _CHUNK = 1 << 20
 _JSON_BYTES = 30_000_000
+_SIDES = ("image_size", "shortest_edge", "longest_edge", "height", "width", "size", "crop_size")
+_BOUNDS = {**dict.fromkeys(_SIDES, 2048), "num_hidden_layers": 512, "layers": 512}
+"""Numbers of a config that cost memory or time before any tensor is compared with them."""
 
 
 def unpack(folder: Path, settings: Settings) -> None:
@@ -122,3 +125,15 @@ def _check_json(path: Path) -> None:
         raise Refused(400, f"{path.name} is no JSON; send the model as save_pretrained writes it") from None
     if isinstance(content, dict) and "auto_map" in content:
         raise Refused(400, f"{path.name} asks for code of its own (auto_map); this hub runs none")
+    if "config" in path.name:
+        _check_bounds(path, content)
+
+
+def _check_bounds(path: Path, content: Any) -> None:
+    if not isinstance(content, dict):
+        return
+    for name, value in content.items():
+        for number in value if isinstance(value, list) else [value]:
+            if name in _BOUNDS and isinstance(number, int | float) and not number <= _BOUNDS[name]:
+                raise Refused(400, f"{path.name}: {name} is {number:,}, more than this hub takes")
+        _check_bounds(path, value)

@@ -133,7 +133,12 @@ class Desk:
             raise Refused(409, f"there is a model named {name!r} already; choose another name")
         try:
             card = self.hub.add(
-                folder, name=name, description=description, licence=words.get("licence", "")[:200], label=False
+                folder,
+                name=name,
+                description=description,
+                licence=words.get("licence", "")[:200],
+                label=False,
+                limit=self.settings.unpacked_bytes,
             )
         except SmeltError as error:
             raise Refused(422, without_paths(str(error).replace(str(folder), "the model"))) from None

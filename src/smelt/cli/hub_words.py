@@ -1,0 +1,137 @@
+"""The words that the commands of `smelt hub` share: which hub, and how a task is described."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from smelt.errors import RecipeError
+
+if TYPE_CHECKING:
+    from smelt.hub.hub import Hub
+
+__all__ = [
+    "AlphaOption",
+    "ClassesFileOption",
+    "ClassesOption",
+    "DomainOption",
+    "FilesOption",
+    "HubOption",
+    "KOption",
+    "LikeTaskOption",
+    "NodesOption",
+    "QuietOption",
+    "TaskOption",
+    "TaskRequest",
+    "opened",
+    "table",
+    "task_request",
+    "watched",
+]
+
+HubOption = Annotated[
+    str | None,
+    typer.Option(
+        "--hub",
+        metavar="PLACE",
+        help="The hub: a folder, or postgresql://... with --files. $SMELT_HUB, or one in your data folder, by default.",
+        show_default=False,
+    ),
+]
+FilesOption = Annotated[
+    Path | None,
+    typer.Option("--files", help="The folder for files, where the hub is on a Postgres server.", show_default=False),
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and results.")]
+ClassesOption = Annotated[
+    str | None, typer.Option("--classes", metavar="A,B,C", help="The task's classes.", show_default=False)
+]
+ClassesFileOption = Annotated[
+    Path | None,
+    typer.Option("--classes-file", metavar="FILE", help="The classes from a file, one on a line.", show_default=False),
+]
+LikeTaskOption = Annotated[
+    str | None,
+    typer.Option("--like-task", metavar="NAME", help="Classes and prompts of a known task.", show_default=False),
+]
+DomainOption = Annotated[str, typer.Option("--domain", help="What the pictures are: photo, sketch, satellite image.")]
+TaskOption = Annotated[str, typer.Option("--task", help="What is to be told apart, in words.")]
+KOption = Annotated[int, typer.Option("-k", min=1, help="Models for each class.")]
+AlphaOption = Annotated[
+    float, typer.Option(min=0.0, max=1.0, help="How much a class counts for itself; the rest is the whole task.")
+]
+NodesOption = Annotated[int, typer.Option(min=1, help="Nodes of the graph that each class is compared with.")]
+
+
+@contextmanager
+def opened(place: str | None, files: Path | None) -> Iterator[Hub]:
+    """The hub at a place, closed at the end."""
+    from smelt.hub.hub import Hub
+
+    with Hub.open(place, files=files) as hub:
+        yield hub
+
+
+@dataclass(frozen=True)
+class TaskRequest:
+    """A task's classes, and the prompts that ask a model about them."""
+
+    classes: list[str]
+    templates: tuple[str, ...] = ("a photo of a {}",)
+
+
+def task_request(classes: str | None, file: Path | None, like: str | None) -> TaskRequest:
+    """The classes from one of the three ways to give them."""
+    if sum(one is not None for one in (classes, file, like)) != 1:
+        raise RecipeError("say what to tell apart with one of --classes A,B,C, --classes-file FILE, --like-task NAME")
+    if like is not None:
+        from smelt.evaluate.find import find_tasks
+
+        (task, *others) = find_tasks(like)
+        if others:
+            raise RecipeError(f"--like-task {like}: stands for {1 + len(others)} tasks; name one of them")
+        return TaskRequest(list(task.classes), task.templates)
+    if file is not None:
+        try:
+            lines = file.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise RecipeError(f"--classes-file {file}: cannot be read ({error})") from None
+        return TaskRequest([line.strip() for line in lines if line.strip()])
+    return TaskRequest([name.strip() for name in str(classes).split(",")])
+
+
+@contextmanager
+def watched(what: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal, lines in a log: what `Hub.label` and `Hub.add` tell of their progress."""
+    from smelt.engine.progress import Progress
+
+    with Progress(quiet, "pictures") as watch:
+        before: list[int] = []
+
+        def heard(done: int, total: int) -> None:
+            if not before or done < before[0]:
+                watch.begin(what, total)
+                before[:] = [0]
+            watch.advance(done - before[0])
+            before[:] = [done]
+
+        yield heard
+
+
+def table(title: str, headings: Sequence[str], rows: Sequence[Sequence[Any]], right: Sequence[str] = ()) -> None:
+    """Print a table; columns named in `right` stand to the right."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    drawn = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in headings:
+        drawn.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
+    for row in rows:
+        drawn.add_row(*map(str, row))
+    Console(soft_wrap=False).print(drawn, markup=False)

@@ -17,6 +17,8 @@ from smelt.bench.collaboration.suite import CollaborationSuite
 from smelt.bench.failures import complain
 from smelt.bench.fingerprint import model_fingerprints, task_fingerprint
 from smelt.bench.folder import Folder
+from smelt.bench.hub.loop import bench_hub
+from smelt.bench.hub.suite import HubSuite
 from smelt.bench.options import Finished, Options
 from smelt.bench.steps import Step, Steps
 from smelt.bench.suite import Suite, find_suite
@@ -30,7 +32,7 @@ __all__ = ["Finished", "Options", "bench"]
 
 
 def bench(
-    suite: str | Path | Suite | CollaborationSuite = "clip8",
+    suite: str | Path | Suite | CollaborationSuite | HubSuite = "clip8",
     *,
     out: str | Path | None = None,
     methods: Sequence[str] | None = None,
@@ -53,6 +55,8 @@ def bench(
         if tasks is not None:
             raise RecipeError(f"tasks: the groups of {suite.name} name theirs; choose with methods")
         return collaborate(suite, Path(out or suite.name), methods, Options(**words), force=force)
+    if isinstance(suite, HubSuite):
+        return bench_hub(suite, Path(out or suite.name), methods, tasks, Options(**words), force=force)
     run = _Run(suite, Path(out or suite.name), methods, tasks, Options(**words), force)
     before = len(run.folder.rows)
     try:

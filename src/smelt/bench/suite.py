@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from smelt.bench.collaboration.suite import CollaborationSuite
+from smelt.bench.hub.suite import HubSuite
 from smelt.errors import RecipeError, unknown
 from smelt.evaluate.corruptions import Corruption, Kind, SetName
 from smelt.recipe.read import load_yaml
@@ -143,14 +144,17 @@ def suites() -> dict[str, Path]:
     return {path.stem: path for path in sorted(_SHIPPED.glob("*.yaml"))}
 
 
-def find_suite(name: str | Path) -> Suite | CollaborationSuite:
-    """A shipped suite by its name, or one's own by its path. `kind: collaboration` is said in the file."""
+_KINDS: dict[str, type[CollaborationSuite] | type[HubSuite]] = {"collaboration": CollaborationSuite, "hub": HubSuite}
+
+
+def find_suite(name: str | Path) -> Suite | CollaborationSuite | HubSuite:
+    """A shipped suite by its name, or one's own by its path. `kind: collaboration` and `kind: hub` are in the file."""
     shipped = suites()
     path = shipped.get(str(name)) or Path(name)
     if not path.exists() and path.suffix not in (".yaml", ".yml"):
         raise RecipeError(unknown("suite", str(name), shipped))
     content = load_yaml(path, "suite")
-    schema = CollaborationSuite if content.get("kind") == "collaboration" else Suite
+    schema = _KINDS.get(str(content.get("kind")), Suite)
     try:
         return schema.model_validate(content)
     except ValidationError as error:

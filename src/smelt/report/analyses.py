@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile
 from smelt.report.experts import Matrix
+from smelt.report.hub_analyses import HubAnalyses, read_hub
 from smelt.report.words import short_layer, without_shared_start
 
 __all__ = ["Analyses", "Heat", "LineChart", "Norms", "Signs", "read_analyses"]
@@ -63,6 +64,7 @@ class Analyses:
     signs: Signs | None = None
     heats: tuple[Heat, ...] = ()
     lines: tuple[LineChart, ...] = ()
+    hub: HubAnalyses = field(default_factory=HubAnalyses)
 
 
 _OVERALL = {
@@ -73,7 +75,7 @@ _OVERALL = {
 
 
 def read_analyses(folder: Path) -> Analyses:
-    """Read cosine.json, norms.json, signs.json, every heat-NAME.json and lines-NAME.json of a folder."""
+    """Read cosine.json, norms.json, signs.json, every heat-NAME.json, lines-NAME.json and hub-NAME.json of a folder."""
     cosine, norms, signs = (_read(folder / f"{name}.json") for name in ("cosine", "norms", "signs"))
     return Analyses(
         _matrix(cosine, folder / "cosine.json") if cosine else None,
@@ -81,6 +83,7 @@ def read_analyses(folder: Path) -> Analyses:
         _signs(signs, folder / "signs.json") if signs else None,
         tuple(_heat(content, path) for path in sorted(folder.glob("heat-*.json")) if (content := _read(path))),
         tuple(_lines(content, path) for path in sorted(folder.glob("lines-*.json")) if (content := _read(path))),
+        read_hub(folder),
     )
 
 

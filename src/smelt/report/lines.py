@@ -10,6 +10,7 @@ from typing import Any, Literal
 from smelt.evaluate.row import Row
 from smelt.report.budget import adapted_to_corruption, data_text, loud_text, split_words, uses_split
 from smelt.report.cells import Cell, cell_of, mean_cell
+from smelt.report.hub_rows import is_hub
 
 __all__ = ["EXPERT", "GROUPS", "NEULIG", "SHOWN", "CellOf", "Group", "Line", "is_expert", "last_cell", "lines_of"]
 
@@ -19,7 +20,7 @@ EXPERT = "expert-"
 NEULIG = "neulig"
 """What every entry of that method begins with: `neulig-supervised`, `neulig-semi-map`."""
 
-Group = Literal["reference", "data-free", "data-driven", "mix", "ensemble", "collaboration", "neulig", "single"]
+Group = Literal["reference", "data-free", "data-driven", "mix", "ensemble", "collaboration", "neulig", "hub", "single"]
 GROUPS: dict[Group, str] = {
     "reference": "Reference",
     "data-free": "Model merging (data-free)",
@@ -28,6 +29,7 @@ GROUPS: dict[Group, str] = {
     "ensemble": "Ensembles (reference: several models are run)",
     "collaboration": "Multi-task collaboration",
     "neulig": "Neural Ligand",
+    "hub": "Selection and reuse",
     "single": "Single models",
 }
 SHOWN = ("reference", "published", "tuned", "single")
@@ -139,6 +141,8 @@ def _line(rows: Sequence[Row], tasks: Sequence[str], split: str, cell: CellOf) -
 def _group(row: Row) -> Group:
     if row.variant == "single":
         return "single"
+    if is_hub(row):
+        return "reference" if row.variant == "reference" else "hub"
     if row.level is not None:
         return "neulig" if row.entry.startswith(NEULIG) else "collaboration"
     if row.way != "merge":

@@ -9,9 +9,12 @@ from smelt.evaluate.row import Row
 from smelt.report.facts import facts, is_zoo, suite_name
 from smelt.report.grid import Grid
 from smelt.report.headline import Headline, build_headline, sentences
+from smelt.report.headline_hub import hub_sentences, hub_tiles
 from smelt.report.headline_levels import level_sentences, level_tiles
 from smelt.report.headline_parts import best_of, part_sentences, parts_sentence
 from smelt.report.headline_robust import robust_sentences
+from smelt.report.hub_analyses import HubAnalyses
+from smelt.report.hub_rows import is_hub
 from smelt.report.levels import largest
 from smelt.report.robustness import CLEAN
 from smelt.report.sheet import Sheet
@@ -32,8 +35,11 @@ class Opening:
     zoo: bool
 
 
-def build_opening(rows: Sequence[Row], sheets: Sequence[Sheet]) -> Opening:
-    """Gathered over all tables of the page."""
+def build_opening(rows: Sequence[Row], sheets: Sequence[Sheet], hub: HubAnalyses | None = None) -> Opening:
+    """Gathered over all tables of the page. `hub` is what a suite of a hub knows beside its rows."""
+    if any(map(is_hub, rows)):
+        words = hub_sentences(rows, sheets, hub or HubAnalyses())
+        return Opening(suite_name(rows), tuple(words), tuple(hub_tiles(sheets)), facts(rows), is_zoo(rows))
     plain = [sheet for sheet in sheets if not (sheet.levels or sheet.axis)]
     parts = [sheet for sheet in plain if sheet.part is not None and sheet.summary is None]
     said: list[str] = [parts_sentence(parts)] if parts else []

@@ -23,6 +23,8 @@ from smelt.report.figures import curve_charts, norm_charts, path_charts
 from smelt.report.gaps import gap_figure
 from smelt.report.grid import Grid, Line, build_grid
 from smelt.report.heat import accuracy_map, cosine_map, plain_map, signs_map
+from smelt.report.hub_figures import hub_figures
+from smelt.report.hub_tables import is_hub_sheet
 from smelt.report.levels import largest
 from smelt.report.opening import build_opening
 from smelt.report.paths import interpolation_paths
@@ -73,11 +75,12 @@ def _content(measured: Measured, sheets: Sequence[Sheet], analyses: Analyses) ->
     lines = _lines(sheets)
     return {
         "version": __version__,
-        "opening": build_opening(rows, sheets),
+        "opening": build_opening(rows, sheets, analyses.hub),
         "sheets": [sheet for sheet in sheets if sheet.lines],
         "larger": any(block.grid.larger for sheet in sheets for block in sheet.blocks),
-        "ratio": any(has_ratio(block.grid) for sheet in sheets if not sheet.levels for block in sheet.blocks),
-        "levels": any(sheet.levels for sheet in sheets),
+        "ratio": any(has_ratio(b.grid) for s in sheets if not (s.levels or is_hub_sheet(s)) for b in s.blocks),
+        "methods": any(sheet.levels or is_hub_sheet(sheet) for sheet in sheets),
+        "hub": hub_figures(rows, sheets, analyses.hub),
         "tuned_on": next((on for sheet in sheets if (on := sheet.blocks[0].grid.tuned_on)), ""),
         "rankings": _rankings(sheets),
         "comparison": _comparison(sheets),

@@ -1,11 +1,13 @@
-"""Which tables a suite's rows make: one, one for each part, one with a block for each corruption; and series."""
+"""Which tables a suite's rows make: one, one for each part, a block for each corruption; series. A hub has its own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from smelt.evaluate.row import Row
+from smelt.evaluate.row import CostRow, Row
 from smelt.report.grid import build_grid, table_rows
+from smelt.report.hub_rows import is_hub
+from smelt.report.hub_tables import hub_sheets
 from smelt.report.levels import level_sheet
 from smelt.report.parts import part_sheet, rows_by_part
 from smelt.report.robustness import robust_sheet
@@ -15,9 +17,14 @@ from smelt.report.sheet import Block, Sheet
 __all__ = ["build_sheets", "printed"]
 
 
-def build_sheets(rows: Iterable[Row]) -> list[Sheet]:
-    """The tables in the order of the suite; a suite without a row for a table has one that is empty."""
+def build_sheets(rows: Iterable[Row], costs: Iterable[CostRow] = ()) -> list[Sheet]:
+    """The tables in the order of the suite; a suite without a row for a table has one that is empty.
+
+    `costs` are for the tables that show what something took.
+    """
     rows = list(rows)
+    if any(map(is_hub, rows)):
+        return hub_sheets(rows, costs)
     shown, split = table_rows(rows)
     sheets = []
     for part, members in rows_by_part(shown).items():

@@ -224,3 +224,12 @@ def test_many_models_come_in_pages(client, monkeypatch):
     assert re.findall(r'<h2><a href="/models/(\w+)">', second) == ["knows"]
     assert "2 of 2" in second
     assert client.get("/models?at=99").text.count('rel="prev"') == 1
+
+
+def test_a_walk_begins_at_the_broadest_meanings_or_at_what_was_searched(client):
+    def nodes(url):
+        return re.findall(r'<li><a href="/graph/(\w+)\.n\.01">', client.get(url).text)
+
+    assert nodes("/graph") == ["colour"]
+    assert nodes("/graph?search=blue") == ["blue"]
+    assert nodes("/graph?search=zebra") == []

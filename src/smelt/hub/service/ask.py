@@ -45,7 +45,7 @@ class Desk:
     def __init__(self, hub: Hub, settings: Settings):
         self.hub, self.settings = hub, settings
         self._limiter: anyio.CapacityLimiter | None = None
-        self._selections, self._strengths, self._thumbs = _Kept(64), _Kept(512), _Kept(4096)
+        self._selections, self._strengths, self._thumbs, self._broadest = _Kept(64), _Kept(512), _Kept(4096), _Kept(2)
 
     def model(self, name: str) -> ModelCard:
         return _found(lambda: self.hub.model(name))
@@ -70,6 +70,17 @@ class Desk:
             raise Refused(404, f"the graph has no picture {number}; it has {len(graph.pictures):,}")
         tag = f'"{graph.pictures[number].sha256[:32]}"'
         return self._thumbs.get((number, tag), lambda: encode(graph.pixels([number])[0])), tag
+
+    def broadest(self, most: int = 30) -> list[Node]:
+        """The nodes with the most nodes below them: where a walk through the graph begins."""
+        graph = self.hub.graph
+
+        def find() -> list[Node]:
+            below = [(len(graph.descendants(node.id)), node) for node in graph.nodes if graph.children(node.id)]
+            below += [(0, graph.node(id_)) for id_ in graph.roots if not graph.children(id_)]
+            return [node for _, node in sorted(below, key=lambda one: -one[0])[:most]]
+
+        return self._broadest.get((graph.version, most), find)
 
     def warm(self) -> None:
         """Do once what the first visitor would wait for: strengths, and the embedder of a selection."""

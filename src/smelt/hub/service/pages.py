@@ -142,10 +142,8 @@ def graph(request: Request, desk: At, search: str = "") -> Response:
     """Where a walk begins: search, or the roots."""
     graph = desk.hub.graph
     text = search.strip()[:200]
-    nodes = graph.search(text, 60) if text else [graph.node(id_) for id_ in graph.roots[:60]]
+    nodes = graph.search(text, 60) if text else desk.broadest()
     rows = [(node, thumbs_of(graph, node, 3), len(graph.descendants(node.id))) for node in nodes]
-    if not text:
-        rows.sort(key=lambda row: -row[2])
     return page(request, "graph.html.jinja", {"graph": graph, "rows": rows, "search": search})
 
 

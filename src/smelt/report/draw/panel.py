@@ -10,7 +10,7 @@ from markupsafe import Markup
 from smelt.report.draw.axis import Axis
 from smelt.report.draw.svg import tag
 
-__all__ = ["Mark", "Stroke", "panel"]
+__all__ = ["Band", "Mark", "Stroke", "panel"]
 
 Points = Sequence[tuple[float, float]]
 _SMALL, _WIDE = (200.0, 136.0), (440.0, 210.0)
@@ -23,6 +23,15 @@ class Stroke:
 
     name: str
     points: Points
+    role: str
+
+
+@dataclass(frozen=True)
+class Band:
+    """What lies between two lines, shaded in the colour of its role."""
+
+    low: Points
+    high: Points
     role: str
 
 
@@ -45,8 +54,12 @@ def panel(
     y_ticks: Sequence[tuple[float, str]],
     marks: Sequence[Mark] = (),
     wide: bool = False,
+    bands: Sequence[Band] = (),
 ) -> Markup:
-    """Draw lines over shared ranges. Grey lines come first, so the others lie on top. `wide`: one that stands alone."""
+    """Draw lines over shared ranges. Bands and grey lines come first, so the others lie on top.
+
+    `wide`: one that stands alone.
+    """
     width, height = _WIDE if wide else _SMALL
     across = Axis(*x, _LEFT, width - _RIGHT)
     up = Axis(*y, height - _BOTTOM, _TOP)
@@ -55,6 +68,7 @@ def panel(
         "svg",
         tag("title", title),
         *_frame(across, up, x_ticks, y_ticks),
+        *(_band(band, across, up) for band in bands),
         *(_stroke(stroke, across, up) for stroke in order if stroke.points),
         *(_mark(mark, across, up) for mark in marks),
         viewBox=f"0 0 {width:g} {height:g}",
@@ -86,6 +100,11 @@ def _stroke(stroke: Stroke, across: Axis, up: Axis) -> Markup:
     points = " ".join(f"{across.at(x):.1f},{up.at(y):.1f}" for x, y in stroke.points)
     children = [] if stroke.role == "ghost" else [tag("title", stroke.name)]
     return tag("polyline", *children, points=points, class_=stroke.role)
+
+
+def _band(band: Band, across: Axis, up: Axis) -> Markup:
+    points = " ".join(f"{across.at(x):.1f},{up.at(y):.1f}" for x, y in (*band.low, *reversed(band.high)))
+    return tag("polygon", points=points, class_=f"band {band.role}")
 
 
 def _mark(mark: Mark, across: Axis, up: Axis) -> Markup:

@@ -1,0 +1,129 @@
+"""What a hub suite left beside its rows, checked: growth of the hub, rank correlations, models over classes.
+
+hub-growth.json    {k, tasks: {name: pictures}, methods: {name: {label, mean, low, high}}, ...}   one number per size
+hub-ranks.json     {methods: {name: {label, spearman: {task: number}, kendall: {task: number}}}}
+hub-classes.json   {task, classes, models: {name: [share right of each class]}}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from smelt.errors import CorruptFile
+
+__all__ = ["Classes", "Growth", "GrowthLine", "HubAnalyses", "Ranks", "read_hub"]
+
+
+@dataclass(frozen=True)
+class GrowthLine:
+    """One method: the average over the tasks for every size of the hub, over random orders."""
+
+    label: str
+    mean: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How accuracy grows with the hub, from one model to all of them."""
+
+    k: int
+    orders: int
+    lines: dict[str, GrowthLine]
+
+    @property
+    def sizes(self) -> int:
+        return len(next(iter(self.lines.values())).mean)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """One method: how the order that it gives the models agrees with the true one, task by task."""
+
+    label: str
+    spearman: dict[str, float | None]
+    kendall: dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Models over the classes of one task."""
+
+    task: str
+    classes: tuple[str, ...]
+    models: dict[str, tuple[float | None, ...]]
+
+
+@dataclass(frozen=True)
+class HubAnalyses:
+    """The figures of a hub suite that are not rows."""
+
+    growth: Growth | None = None
+    ranks: dict[str, Ranks] | None = None
+    classes: Classes | None = None
+
+
+def read_hub(folder: Path) -> HubAnalyses:
+    """Read hub-growth.json, hub-ranks.json and hub-classes.json of a folder, those that are there."""
+    growth, ranks, classes = (_read(folder / f"hub-{name}.json") for name in ("growth", "ranks", "classes"))
+    return HubAnalyses(
+        None if growth is None else _growth(growth, folder / "hub-growth.json"),
+        None if ranks is None else _ranks(ranks, folder / "hub-ranks.json"),
+        None if classes is None else _classes(classes, folder / "hub-classes.json"),
+    )
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    if not path.is_file():
+        return None
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise CorruptFile(f"{path}: not readable as JSON ({error}); let the suite run again") from None
+    if not isinstance(content, dict):
+        raise CorruptFile(f"{path}: should hold an object, has {type(content).__name__}")
+    return content
+
+
+def _growth(content: Mapping[str, Any], path: Path) -> Growth:
+    methods = _table(content.get("methods"), path, "methods")
+    lines = {}
+    for name, one in methods.items():
+        numbers = [_numbers(one.get(word), path, f"methods.{name}.{word}") for word in ("mean", "low", "high")]
+        lines[name] = GrowthLine(str(one.get("label") or name), *numbers)
+    if len({len(values) for one in lines.values() for values in (one.mean, one.low, one.high)}) != 1:
+        raise CorruptFile(f"{path}: every method should have as many numbers as the hub has models")
+    return Growth(int(content.get("k", 1)), len(content.get("orders") or ()), lines)
+
+
+def _ranks(content: Mapping[str, Any], path: Path) -> dict[str, Ranks]:
+    found = {}
+    for name, one in _table(content.get("methods"), path, "methods").items():
+        words = [_table(one.get(word), path, f"methods.{name}.{word}") for word in ("spearman", "kendall")]
+        found[name] = Ranks(str(one.get("label") or name), *words)
+    return found
+
+
+def _classes(content: Mapping[str, Any], path: Path) -> Classes:
+    classes, models = content.get("classes"), _table(content.get("models"), path, "models")
+    if not isinstance(classes, list) or any(not isinstance(m, list) or len(m) != len(classes) for m in models.values()):
+        raise CorruptFile(f"{path}: every one of `models` should have a number for each of `classes`")
+    rows = {str(name): tuple(row) for name, row in models.items()}
+    return Classes(str(content.get("task") or ""), tuple(map(str, classes)), rows)
+
+
+def _table(value: Any, path: Path, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict) or not value:
+        raise CorruptFile(f"{path}: `{where}` should be a table with something in it")
+    return value
+
+
+def _numbers(value: Any, path: Path, where: str) -> tuple[float, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, int | float) for one in value):
+        raise CorruptFile(f"{path}: `{where}` should be a list of numbers")
+    return tuple(map(float, value))

@@ -224,11 +224,11 @@ def test_text_predictions_are_those_of_leaving_one_task_out(run):
 
     suite = find_suite(run.suite)
     work = WorkingHub(Steps(suite, list(suite.tasks), [], Options()).hub)
-    features, names = work.text_features, work.names
+    features, names = work.text_features("caption"), work.names
     scores = {t: dict(zip(names, features[place], strict=True)) for place, t in enumerate(TASKS)}
     truth = {t: dict(zip(names, work.accuracy(t), strict=True)) for t in TASKS}
     for task, wanted in leave_one_out(scores, truth).items():
-        np.testing.assert_allclose(work.predicted(task, np.arange(3)), list(wanted.values()), atol=1e-9)
+        np.testing.assert_allclose(work.predicted(task, np.arange(3), "caption"), list(wanted.values()), atol=1e-9)
 
 
 @pytest.mark.parametrize(

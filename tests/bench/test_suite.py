@@ -170,11 +170,11 @@ def test_clip8_has_every_stage_that_takes_eight_full_models(clip8: Suite) -> Non
 
 
 def test_clip8_runs_on_its_own_pool_and_tasks(clip8: Suite) -> None:
-    import smelt_zoo
+    from smelt.evaluate.find import GROUPS
 
     refs = {clip8.pool.base, *clip8.pool.models.values()}
-    assert refs == {"zoo:clip-tiny", *(f"zoo:clip-tiny-{task}" for task in smelt_zoo.tasks())}
-    assert set(clip8.tasks) == set(clip8.pool.models) == set(smelt_zoo.tasks())
+    assert refs == {"zoo:clip-tiny", *(f"zoo:clip-tiny-{task}" for task in GROUPS["clip8"])}
+    assert set(clip8.tasks) == set(clip8.pool.models) == set(GROUPS["clip8"])
     for way in clip8.paths:
         assert {way.start, way.end} <= clip8.pool.models.keys()
         assert set(way.tasks) <= set(clip8.tasks)

@@ -15,7 +15,6 @@ from smelt.errors import CorruptFile, NumericalError, RecipeError
 from smelt.hub.cards import as_json
 from smelt.hub.graph import NewNode
 from smelt.hub.hub import Hub
-from smelt.hub.labels import Label
 from smelt.hub.loaded import Loaded
 from smelt.hub.reference import hub_folder
 
@@ -203,35 +202,6 @@ def test_another_process_sees_a_grown_graph(full):
     assert "dusk.n.01" in full.graph
 
 
-def test_an_index_that_the_zoo_ships_is_taken_and_the_archive_made_when_it_is_needed(full, tmp_path, monkeypatch):
-    guesses = model(tmp_path / "guesses", "guesses1")
-    model(tmp_path / "knows")
-    shipped = tmp_path / "shipped"
-    shipped.mkdir()
-    digest = full._labelling.key(full._store.model("knows"), full.graph).digest
-    index = full.folder / "labels" / f"{digest}.index"
-    (shipped / index.name).write_bytes(index.read_bytes())
-    zoo = types.ModuleType("smelt_zoo")
-    zoo.labels = lambda: shipped
-    zoo.models = lambda: {"knows": tmp_path / "knows"}
-    monkeypatch.setitem(sys.modules, "smelt_zoo", zoo)
-    monkeypatch.setattr("smelt.hub.labelling.make_label", lambda *_, **__: pytest.fail("nothing need be computed"))
-    with new_hub(tmp_path / "second", embedder="hashed") as second:
-        (card,) = second.add_zoo()
-        assert (card.name, card.ref, card.status, card.files) == ("knows", "zoo:knows", "ready", ())
-        assert not list(second.folder.glob("files/*"))
-        assert second.select(CLASSES, nodes=1, captions=CAPTIONS).used == ("knows",)
-        monkeypatch.undo()
-        monkeypatch.setitem(sys.modules, "smelt_zoo", zoo)
-        archive = second._labelling.archive(second._store.model("knows"), second.graph)
-        assert isinstance(archive, Label)
-        assert second.select(CLASSES, nodes=1, captions=CAPTIONS, metric="f1").used == ("knows",)
-        (tmp_path / "knows" / "model.safetensors").write_bytes((guesses / "model.safetensors").read_bytes())
-        second._loaded.clear()
-        with pytest.raises(CorruptFile, match="no longer the model that was added"):
-            second.predict([pixels("red")], CLASSES, captions=CAPTIONS)
-
-
 def test_few_models_stay_in_memory(full):
     loaded = Loaded(full._store, most=1)
     first, other = (full._store.model(name) for name in ("knows", "guesses1"))
@@ -239,3 +209,20 @@ def test_few_models_stay_in_memory(full):
     assert loaded.get(first) is one
     assert (loaded.get(other).hash, len(loaded)) == (other.hash, 1)
     assert loaded.get(first) is not one
+
+
+def test_a_model_of_the_zoo_stays_where_it_is_and_is_refused_once_it_is_another(tmp_path, monkeypatch):
+    guesses = model(tmp_path / "guesses", "guesses1")
+    model(tmp_path / "knows")
+    zoo = types.ModuleType("smelt_zoo")
+    zoo.models = lambda: {"knows": tmp_path / "knows"}
+    monkeypatch.setitem(sys.modules, "smelt_zoo", zoo)
+    with new_hub(tmp_path / "second", embedder="hashed") as second:
+        (card,) = second.add_zoo()
+        assert (card.name, card.ref, card.status, card.files) == ("knows", "zoo:knows", "ready", ())
+        assert not list(second.folder.glob("files/*"))
+        assert second.select(CLASSES, nodes=1, captions=CAPTIONS).used == ("knows",)
+        (tmp_path / "knows" / "model.safetensors").write_bytes((guesses / "model.safetensors").read_bytes())
+        second._loaded.clear()
+        with pytest.raises(CorruptFile, match="no longer the model that was added"):
+            second.predict([pixels("red")], CLASSES, captions=CAPTIONS)

@@ -57,9 +57,20 @@ def init(
     key_env: Annotated[
         str | None, typer.Option(help="The environment variable with that server's key.", show_default=False)
     ] = None,
-    node_text: Annotated[str, typer.Option(help="What models read of a node: caption, definition, name.")] = "caption",
+    node_text: Annotated[
+        str | None,
+        typer.Option(
+            help="What models read of a node: caption (name and definition), definition, or name.",
+            show_default="name with --models zoo, else caption",
+        ),
+    ] = None,
     name: Annotated[str, typer.Option(help="How the hub is called.")] = "hub",
-    zoo: Annotated[bool, typer.Option("--zoo", help="Add the zoo's models.")] = False,
+    models: Annotated[
+        str | None,
+        typer.Option(
+            help="Models to begin with: zoo, or paper (MLL's open_clip models, downloaded).", show_default=False
+        ),
+    ] = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -67,16 +78,29 @@ def init(
 
     \b
     smelt hub init --hub my-hub
-    smelt hub init --hub postgresql://me@server/hub --files /data/hub --zoo
+    smelt hub init --hub postgresql://me@server/hub --files /data/hub --models zoo
     """
     from smelt.hub.hub import Hub
 
     config = {key: value for key, value in (("url", url), ("key_env", key_env)) if value is not None}
-    words: Any = {"node_text": node_text}
+    if models not in (None, "zoo", "paper"):
+        raise RecipeError(f"--models: zoo or paper, got {models!r}; add others with `smelt hub add`")
+    words: Any = {"node_text": node_text or ("name" if models == "zoo" else "caption")}
     made = Hub.init(hub, graph=graph, embedder=embedder, embedder_config=config, name=name, files=files, **words)
     with made:
-        if zoo:
-            made.add_zoo(progress=None if quiet or as_json else lambda model: typer.echo(f"zoo:{model}", err=True))
+
+        def tell(model: str) -> None:
+            if not (quiet or as_json):
+                typer.echo(f"adding {model}", err=True)
+
+        if models == "zoo":
+            made.add_zoo(progress=tell)
+        elif models == "paper":
+            from smelt.hub.paper.hub import paper_hub
+
+            for label, ref in paper_hub().refs(only="readable").items():
+                tell(label)
+                made.add(ref, name=label)
         facts = {
             "hub": made.place,
             "graph": made.graph.name,
@@ -311,6 +335,23 @@ def serve(
     told = None if quiet else lambda model: typer.echo(f"adding zoo:{model}", err=True)
     with Hub.open_or_init_zoo(hub, files=files, progress=told) as here:
         run(here, host=host, port=port, ready=ready)
+
+
+@app.command("graph")
+def graph(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.yaml", help="Words, and folders of pictures by wnid.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="The folder of the graph.")],
+    quiet: QuietOption = False,
+) -> None:
+    """Build a semantic graph from WordNet and your own pictures, for `smelt hub init --graph`.
+
+    The graph of the MLL paper is such a file: smelt/hub/imagenet-family.yaml.
+    """
+    from smelt.hub.graph_build import build_graph
+
+    made = build_graph(config).save(out)
+    if not quiet:
+        typer.echo(f"{out}: {len(made.nodes):,} nodes, {len(made.pictures):,} pictures, version {made.version[:12]}")
 
 
 @app.command("rm")

@@ -97,14 +97,19 @@ class Hub:
         files: str | Path | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> Hub:
-        """The hub at this place, or a new one there with the zoo's graph and models."""
+        """The hub at this place, or a new one there with the zoo's graph and models.
+
+        A new one is there at once; its models are labelled in the background, small ones first. They read the names of
+        nodes only: the zoo's text towers are too small for definitions.
+        """
         _need_extra()
         from smelt.hub.store import Store
 
         if Store.exists(find_place(where, files)):
             return cls.open(where, files=files)
-        hub = cls.init(where, files=files, name="zoo")
-        hub.add_zoo(progress=progress)
+        hub = cls.init(where, files=files, name="zoo", node_text="name")
+        for card in sorted(hub.add_zoo(label=False, progress=progress), key=lambda card: card.parameters):
+            hub.start_label_job(card.name)
         return hub
 
     @property

@@ -1,12 +1,10 @@
 """Labelling: each model is tested on the graph once; its label is kept under what it follows from.
 
-A label is two files: the embeddings (archive), and the index that answers selections. The zoo ships indexes of its own
-models, so that a first start computes nothing; the embeddings are then made when something needs them.
+A label is two files: the embeddings (archive), and the index that answers selections.
 """
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -66,34 +64,20 @@ class Labelling:
     def make(
         self, row: ModelRow, graph: SemanticGraph, *, force: bool = False, progress: Progress | None = None
     ) -> None:
-        """The label of a model on a graph: nothing to do if it is there, else taken from the zoo or computed."""
+        """The label of a model on a graph; nothing to do if it is there."""
         key = self.key(row, graph)
         if not force and key.digest in self._store.labels([key.digest]):
             return
         began = time.perf_counter()
         with self._store.staging() as staging:
-            shipped = None if force else _shipped(key.digest)
             index = staging / "index"
-            if shipped is not None:
-                shutil.copyfile(shipped, index)
-                self._keep(key, index, None, began)
-                return
             label = make_label(self._loaded.get(row), graph, text=self._text, progress=progress)
             Index.build(label, graph).save(index)
             self._keep(key, index, label.save(staging / "archive"), began)
 
-    def archive(self, row: ModelRow, graph: SemanticGraph, progress: Progress | None = None) -> Label:
-        """The embeddings of a model, computed now if only its index is there."""
-        key = self.key(row, graph)
-        old = self._store.labels([key.digest]).get(key.digest)
-        if old is None or not old.archive:
-            began = time.perf_counter()
-            with self._store.staging() as staging:
-                label = make_label(self._loaded.get(row), graph, text=self._text, progress=progress)
-                index = staging / "index"
-                Index.build(label, graph).save(index)
-                self._keep(key, index, label.save(staging / "archive"), began)
-        return Label.open(self._store.label_file(key.digest, "safetensors"))
+    def archive(self, row: ModelRow, graph: SemanticGraph) -> Label:
+        """The embeddings of a model that has a label."""
+        return Label.open(self._store.label_file(self.key(row, graph).digest, "safetensors"))
 
     def extend(self, row: ModelRow, before: SemanticGraph, graph: SemanticGraph) -> None:
         """The label on a graph that has grown: only what is new is computed."""
@@ -102,17 +86,14 @@ class Labelling:
         if old.digest not in there or key.digest in there:
             return
         began = time.perf_counter()
-        archive = Label.open(self._store.label_file(old.digest, "safetensors")) if there[old.digest].archive else None
+        archive = Label.open(self._store.label_file(old.digest, "safetensors"))
         with self._store.staging() as staging:
             label = make_label(self._loaded.get(row), graph, text=self._text, before=archive)
             index = staging / "index"
-            if archive is None:
-                Index.build(label, graph).save(index)
-            else:
-                Index.open(self._store.label_file(old.digest, "index")).extended(label, graph).save(index)
+            Index.open(self._store.label_file(old.digest, "index")).extended(label, graph).save(index)
             self._keep(key, index, label.save(staging / "archive"), began)
 
-    def _keep(self, key: LabelKey, index: Path, archive: Path | None, began: float) -> None:
+    def _keep(self, key: LabelKey, index: Path, archive: Path, began: float) -> None:
         from smelt.hub.store.schema import LabelRow
 
         row = LabelRow(
@@ -120,20 +101,7 @@ class Labelling:
             model=key.model,
             graph=key.graph,
             text=key.text,
-            archive=archive is not None,
             seconds=time.perf_counter() - began,
         )
         self._store.add_label(row, index, archive)
         self._open.pop(key.digest, None)
-
-
-def _shipped(digest: str) -> Path | None:
-    """The zoo's index for a key, if it has one."""
-    try:
-        import smelt_zoo
-    except ImportError:
-        return None
-    if not hasattr(smelt_zoo, "labels"):
-        return None
-    path = Path(smelt_zoo.labels()) / f"{digest}.index"
-    return path if path.is_file() else None

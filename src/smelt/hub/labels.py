@@ -38,7 +38,8 @@ NodeText: TypeAlias = Literal["caption", "definition", "name"]
 """What a model reads of a node: `name which is definition`, the definition alone, or the name within templates."""
 ONE = 1 << 14
 """The number 1 in fixed point."""
-TEMPLATES = ("a photo of a {}",)
+TEMPLATES = ("a photo of a {}", "a sketch of a {}", "an icon of {}", "{}")
+"""Within which a node's name is read: its pictures are of several styles."""
 _FORMAT = "smelt-label-1"
 
 
@@ -148,13 +149,15 @@ def make_label(
     text: NodeText = "caption",
     templates: Sequence[str] = TEMPLATES,
     before: Label | None = None,
+    seen_in: Label | None = None,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Label:
     """Run a model over all pictures and texts of a graph.
 
     `before` is the model's label on the graph before nodes were added: then only what is new is computed, and the
-    result is the same, byte for byte. `progress` hears of (pictures and texts done, all of them).
+    result is the same, byte for byte. `seen_in` is its label on this graph with other texts: then the pictures are
+    taken from there. `progress` hears of (pictures and texts done, all of them).
     """
     import numpy as np
 
@@ -168,8 +171,11 @@ def make_label(
         )
     if before is not None:
         _check_before(before, key, graph)
-    n_seen, n_read = (len(before.pictures), len(before.texts)) if before is not None else (0, 0)
-    seen: list[NDArray[np.int16]] = [before.pictures] if before is not None else []
+    if seen_in is not None and _pictured(key) != _pictured(seen_in.key):
+        raise RecipeError("seen_in: is the label of another model, graph or pre-processing; make the label without it")
+    known = seen_in or before
+    n_seen, n_read = len(known.pictures) if known else 0, len(before.texts) if before else 0
+    seen: list[NDArray[np.int16]] = [known.pictures] if known is not None else []
     read: list[NDArray[np.int16]] = [before.texts] if before is not None else []
     total, done = len(graph.pictures) - n_seen + len(graph.nodes) - n_read, 0
     with Runner(model, graph, key, threads) as run:
@@ -181,6 +187,11 @@ def make_label(
                     progress(done, total)
     none = np.zeros((0, read[0].shape[1] if read else 0), dtype=np.int16)
     return Label(key, np.concatenate(seen or [none]), np.concatenate(read or [none]))
+
+
+def _pictured(key: LabelKey) -> tuple[str, str, str]:
+    """What the features of pictures follow from."""
+    return key.model, key.graph, key.preprocess
 
 
 def _check_before(before: Label, key: LabelKey, graph: SemanticGraph) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from smelt.bench.ask import shared_data
 from smelt.bench.collaboration.score import digest
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from smelt.evaluate.task import Task
     from smelt.hub.graph import SemanticGraph
     from smelt.hub.index import Index
-    from smelt.hub.labels import Label
+    from smelt.hub.labels import Label, NodeText
     from smelt.hub.lovm import TaskTexts
 
 __all__ = ["Identity", "Member", "true_classes"]
@@ -72,35 +72,46 @@ class Member:
             self._known = Identity(key.model, key.preprocess, getattr(self.classifier, "rest_hash", key.model))
         return self._known
 
-    def key(self, graph: SemanticGraph) -> LabelKey:
+    def key(self, graph: SemanticGraph, text: NodeText) -> LabelKey:
         """What its label on a graph is known by."""
-        own = self.identity(graph)
-        return LabelKey(own.hash, graph.version, own.preparation, "caption")
+        from smelt.hub.labels import TEMPLATES
 
-    def index(self, graph: SemanticGraph) -> Index:
-        """Which nodes beat the true one: the zoo's where its key fits, else kept, else made."""
+        own = self.identity(graph)
+        return LabelKey(own.hash, graph.version, own.preparation, text, TEMPLATES if text == "name" else ())
+
+    def index(self, graph: SemanticGraph, text: NodeText) -> Index:
+        """Which nodes beat the true one; kept, or made."""
         from smelt.hub.index import Index
 
-        key = self.key(graph)
-        for path in (_shipped(key.digest), _kept(key.digest, "index")):
-            if path is not None and path.is_file():
-                found = Index.open(path)
-                if found.key == key:
-                    return found
+        key = self.key(graph, text)
         path = _kept(key.digest, "index")
-        Index.build(self.label(graph), graph).save(path)
+        if path.is_file() and (found := Index.open(path)).key == key:
+            return found
+        Index.build(self.label(graph, text), graph).save(path)
         return Index.open(path)
 
-    def label(self, graph: SemanticGraph) -> Label:
-        """What it sees in every picture of the graph and reads of every node; kept, or made."""
-        from smelt.hub.labels import Label, make_label
+    def label(self, graph: SemanticGraph, text: NodeText) -> Label:
+        """What it sees in every picture of the graph and reads of every node; kept, or made.
 
-        key = self.key(graph)
+        Labels that differ in what is read of a node share what is seen.
+        """
+        from smelt.hub.labels import NodeText, make_label
+
+        found = self._kept_label(graph, text)
+        if found is None:
+            others = (self._kept_label(graph, other) for other in get_args(NodeText) if other != text)
+            seen = next((one for one in others if one is not None), None)
+            made = make_label(self.classifier, graph, text=text, seen_in=seen, threads=self._threads)
+            made.save(_kept(made.key.digest, "label"))
+            return made
+        return found
+
+    def _kept_label(self, graph: SemanticGraph, text: NodeText) -> Label | None:
+        from smelt.hub.labels import Label
+
+        key = self.key(graph, text)
         path = _kept(key.digest, "label")
-        if path.is_file() and (found := Label.open(path)).key == key:
-            return found
-        make_label(self.classifier, graph, threads=self._threads).save(path)
-        return Label.open(path)
+        return found if path.is_file() and (found := Label.open(path)).key == key else None
 
     def cosines(self, task: Task, graph: SemanticGraph, limit: int | None) -> NDArray[np.float32]:
         """The cosines of test pictures and classes, [n, classes]; kept under their content."""
@@ -199,13 +210,3 @@ def true_classes(task: Task, limit: int | None) -> NDArray[np.int64]:
 
 def _kept(key: str, kind: str) -> Path:
     return cache_folder() / "hub" / f"{key[:32]}.{kind}"
-
-
-def _shipped(key: str) -> Path | None:
-    """The index that the zoo brings for a label, if it has one."""
-    try:
-        import smelt_zoo
-    except ImportError:
-        return None
-    place = getattr(smelt_zoo, "labels", None)
-    return None if place is None else Path(place()) / f"{key}.index"

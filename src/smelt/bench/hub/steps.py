@@ -72,7 +72,7 @@ class Steps:
         """Every model by itself."""
         used = [method for name, method in self.suite.methods.items() if self._needed(name)]
         words = {
-            "archive": any(method.metric != "recall" for method in used),
+            "read": sorted({method.text for method in used if method.by in ("labels", "graph", "text")}),
             "text": any(method.by == "text" for method in used),
         }
         for name in self.models:

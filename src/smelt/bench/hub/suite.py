@@ -41,6 +41,8 @@ class Method(_Strict):
     normalise: Literal["none", "column"] = "none"
     pictures: Literal["all", "domain"] = "all"
     weights: Literal["entropy", "inverse_entropy", "uniform"] = "entropy"
+    text: Literal["caption", "definition", "name"] = "caption"
+    """What the models read of a node: its name and definition (the paper), the definition, or its name in prompts."""
 
 
 class Sweeps(_Strict):

@@ -21,6 +21,7 @@ from smelt.bench.hub.timing import timed
 from smelt.bench.hub.work import WorkingHub, work_of
 from smelt.evaluate.ahead import some_threads
 from smelt.evaluate.row import CostRow, Row
+from smelt.hub.labels import NodeText
 
 __all__ = ["figures", "growth", "method", "prepare", "sweeps"]
 
@@ -40,19 +41,20 @@ def _with_threads(unit: Callable[..., Result]) -> Callable[..., Result]:
 
 
 @_with_threads
-def prepare(*, hub: Mapping[str, Any], model: str, archive: bool, text: bool, about: Mapping[str, Any]) -> Result:
+def prepare(
+    *, hub: Mapping[str, Any], model: str, read: Sequence[NodeText], text: bool, about: Mapping[str, Any]
+) -> Result:
     """One model by itself: its label on the graph, its answers on every task, what it costs.
 
-    `archive`: whether its embeddings are needed, and not the index alone. `text`: whether text features are.
+    `read`: what it reads of the nodes, a label for each. `text`: whether text features of the tasks are needed.
     """
     import torch
 
     work = work_of(hub)
     member = work.members[model]
     began = time.perf_counter()
-    member.index(work.graph)
-    if archive:
-        member.label(work.graph)
+    for words_of_node in read:
+        member.index(work.graph, words_of_node)
     labelled = time.perf_counter() - began
     rows: list[Row | CostRow] = []
     for name, task in work.tasks.items():

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smelt.evaluate.task import Task
+    from smelt.hub.captions import TemplateCaptions
     from smelt.hub.graph import SemanticGraph
     from smelt.hub.index import Index
-    from smelt.hub.labels import Label
+    from smelt.hub.labels import Label, NodeText
     from smelt.hub.lovm import TaskTexts
     from smelt.hub.matching import Matching
     from smelt.hub.select import Selection
@@ -76,6 +77,9 @@ class WorkingHub:
         self._single: dict[str, NDArray[np.float64]] = {}
         self._texts: dict[str, TaskTexts] = {}
         self._precision: dict[tuple[str, ...], NDArray[np.float64]] = {}
+        self._indexes: dict[str, dict[str, Index]] = {}
+        self._on_graph: dict[str, NDArray[np.float64]] = {}
+        self._features: dict[str, NDArray[np.float64]] = {}
 
     @cached_property
     def graph(self) -> SemanticGraph:
@@ -83,28 +87,39 @@ class WorkingHub:
 
         return find_graph(self.words["graph"])
 
-    @cached_property
-    def indexes(self) -> dict[str, Index]:
-        return {name: member.index(self.graph) for name, member in self.members.items()}
+    def indexes(self, text: NodeText) -> dict[str, Index]:
+        """Every model's index, where it reads this of a node."""
+        if text not in self._indexes:
+            self._indexes[text] = {name: member.index(self.graph, text) for name, member in self.members.items()}
+        return self._indexes[text]
 
-    @cached_property
-    def labels(self) -> dict[str, Label]:
-        return {name: member.label(self.graph) for name, member in self.members.items()}
+    def labels(self, text: NodeText) -> dict[str, Label]:
+        """Every model's label, where it reads this of a node."""
+        return {name: member.label(self.graph, text) for name, member in self.members.items()}
 
-    @cached_property
-    def on_graph(self) -> NDArray[np.float64]:
+    def on_graph(self, text: NodeText) -> NDArray[np.float64]:
         """How every model does on the graph as a whole."""
         import numpy as np
 
         from smelt.hub.baselines import graph_accuracies
 
-        return np.array(list(graph_accuracies(self.indexes, self.graph).values()))
+        if text not in self._on_graph:
+            found = graph_accuracies(self.indexes(text), self.graph)
+            self._on_graph[text] = np.array(list(found.values()))
+        return self._on_graph[text]
 
     @cached_property
     def matching(self) -> Matching:
         from smelt.hub.matching import Matching
 
         return Matching(self.words["embedder"], {})
+
+    @cached_property
+    def captions(self) -> TemplateCaptions:
+        """By template and the graph alone, so that numbers do not depend on a WordNet that may be installed."""
+        from smelt.hub.captions import TemplateCaptions
+
+        return TemplateCaptions(self.graph, lookup=lambda word: None)
 
     def true_classes(self, task: str) -> NDArray[np.int64]:
         """The classes of a task's test pictures."""
@@ -139,9 +154,9 @@ class WorkingHub:
 
             found = reuse_metric(self.precision(method, task), alpha=alpha, overall=method.overall)
         elif method.by == "text":
-            return lambda there: self._constant(self.predicted(task, there), task)
+            return lambda there: self._constant(self.predicted(task, there, method.text), task)
         else:
-            values = self.accuracy(task) if method.by == "oracle" else self.on_graph
+            values = self.accuracy(task) if method.by == "oracle" else self.on_graph(method.text)
             found = self._constant(values, task)
         return lambda there: np.asarray(found[there])
 
@@ -156,7 +171,7 @@ class WorkingHub:
 
     def precision(self, method: Method, task: str) -> NDArray[np.float64]:
         """What every model should achieve on every class, by its label."""
-        key = (task, method.metric, method.normalise, method.pictures)
+        key = (task, method.metric, method.normalise, method.pictures, method.text)
         if key not in self._precision:
             self._precision[key] = self._select(method, task).precision
         return self._precision[key]
@@ -167,9 +182,9 @@ class WorkingHub:
 
         told = self.words["tasks"][task]
         words = task_words(self.tasks[task].classes, told["domain"], told["task"])
-        found, _ = self.matching.match(words, self.graph, nodes=self.words["nodes"])
+        found, _ = self.matching.match(words, self.graph, nodes=self.words["nodes"], captions=self.captions)
         return select_models(
-            self.indexes,
+            self.indexes(method.text),
             found,
             words,
             graph=self.graph,
@@ -178,30 +193,29 @@ class WorkingHub:
             overall=method.overall,
             pictures=method.pictures,
             style=self.matching.style(told["domain"], self.graph) if method.pictures == "domain" else None,
-            labels=self.labels if method.metric != "recall" else None,
+            labels=self.labels(method.text) if method.metric != "recall" else None,
         )
 
-    @cached_property
-    def text_features(self) -> NDArray[np.float64]:
+    def text_features(self, text: NodeText) -> NDArray[np.float64]:
         """What every model makes of every task's texts, and how it does on the graph, [tasks, models, features]."""
         import numpy as np
 
-        found = [[self.of_texts(name, task) for name in self.names] for task in self.tasks]
-        graph = np.broadcast_to(self.on_graph[:, None], (len(self.tasks), len(self.names), 1))
-        return np.concatenate([np.array(found), graph], axis=2)
+        if text not in self._features:
+            found = [[self.of_texts(name, task) for name in self.names] for task in self.tasks]
+            graph = np.broadcast_to(self.on_graph(text)[:, None], (len(self.tasks), len(self.names), 1))
+            self._features[text] = np.concatenate([np.array(found), graph], axis=2)
+        return self._features[text]
 
     def of_texts(self, model: str, task: str) -> NDArray[np.float64]:
         """What one model makes of the texts of one task."""
-        from smelt.hub.captions import TemplateCaptions
         from smelt.hub.lovm import task_texts
 
         known = self.tasks[task]
         if task not in self._texts:
-            gloss = TemplateCaptions(self.graph).gloss
-            self._texts[task] = task_texts(known.classes, gloss, **self.words["tasks"][task])
+            self._texts[task] = task_texts(known.classes, self.captions.gloss, **self.words["tasks"][task])
         return self.members[model].text_scores(known, self._texts[task], self.graph, self.words["seed"])
 
-    def predicted(self, task: str, there: NDArray[np.int64]) -> NDArray[np.float64]:
+    def predicted(self, task: str, there: NDArray[np.int64], text: NodeText) -> NDArray[np.float64]:
         """ModelGPT: the models that are there by a linear model of text features, fitted on them and other tasks."""
         import numpy as np
 
@@ -210,7 +224,7 @@ class WorkingHub:
         names = list(self.tasks)
         others = [place for place, name in enumerate(names) if name != task]
         truth = np.stack([self.accuracy(names[place])[there] for place in others])
-        features = self.text_features[:, there]
+        features = self.text_features(text)[:, there]
         aims = truth - truth.mean(axis=1, keepdims=True)  # what ranks models is how far they are from their task's mean
         rows = features[others].reshape(-1, features.shape[2])
         fitted = Linear.fit(rows, aims.reshape(-1).tolist())  # type: ignore[arg-type]  # an array is a sequence of rows

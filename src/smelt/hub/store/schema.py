@@ -104,8 +104,6 @@ class LabelRow(Base, kw_only=True):
     model: Mapped[str] = mapped_column(String(64), index=True)
     graph: Mapped[str] = mapped_column(String(64), index=True)
     text: Mapped[str] = mapped_column(String(20))
-    archive: Mapped[bool]
-    """Whether the embeddings are there too, beside the index."""
     seconds: Mapped[float] = mapped_column(Double)
     made: Mapped[datetime] = mapped_column(Moment, default_factory=now)
 

@@ -196,20 +196,19 @@ class Store:
         with self.read() as session:
             return {row.digest: row for row in session.scalars(select(LabelRow)) if row.digest in wanted}
 
-    def add_label(self, row: LabelRow, index: Path, archive: Path | None) -> None:
+    def add_label(self, row: LabelRow, index: Path, archive: Path) -> None:
         """A finished label; one with the same key is the same, so whoever comes second changes nothing."""
         with self.write() as session:
             old = session.get(LabelRow, row.digest)
             for kind, file in (("index", index), ("safetensors", archive)):
-                if file is not None:
-                    target = self.label_file(row.digest, kind)
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    os.replace(file, target)
-                    fsync_folder(target.parent)
+                target = self.label_file(row.digest, kind)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(file, target)
+                fsync_folder(target.parent)
             if old is None:
                 session.add(row)
             else:
-                old.archive, old.seconds, old.made = old.archive or row.archive, row.seconds, row.made
+                old.seconds, old.made = row.seconds, row.made
 
     def tidy(self) -> int:
         """Clear away what processes that were killed left; gives how many there were."""
@@ -232,9 +231,9 @@ class Store:
             for path in folder.glob("*"):
                 if path.name not in wanted:
                     shutil.rmtree(path, ignore_errors=True)
-        archived = {row.digest: row.archive for row in session.scalars(select(LabelRow))}
+        labels = set(session.scalars(select(LabelRow.digest)))
         for path in (self.folder / "labels").glob("*"):
-            if path.stem not in archived or (path.suffix == ".safetensors" and not archived[path.stem]):
+            if path.stem not in labels:
                 path.unlink(missing_ok=True)
 
     def close(self) -> None:

@@ -60,7 +60,6 @@ def upgrade() -> None:
         sa.Column("model", sa.String(64), nullable=False, index=True),
         sa.Column("graph", sa.String(64), nullable=False, index=True),
         sa.Column("text", sa.String(20), nullable=False),
-        sa.Column("archive", sa.Boolean, nullable=False),
         sa.Column("seconds", sa.Double, nullable=False),
         sa.Column("made", _TIME, nullable=False),
     )

@@ -29,7 +29,7 @@ def test_the_shipped_suite_has_the_papers_tables():
 
 
 def test_the_papers_reading_is_the_default_method():
-    """On the zoo labels are made with names, because its text towers cannot read definitions; all else is the paper's."""
+    """Labels are made with names, because the zoo's text towers cannot read definitions; all else is the paper's."""
     methods = find_suite("hub").methods
     assert methods["mll-gloss"] == Method(label="MLL, names and definitions")
     assert methods["mll"] == Method(label="MLL", text="name")

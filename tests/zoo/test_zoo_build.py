@@ -29,7 +29,7 @@ SAMPLES = json.loads((BUILD / "samples.json").read_text())
 HOME = Path(smelt_zoo.__file__).parent
 EIGHT = GROUPS["clip8"]
 """The tasks that models are trained for."""
-IMPATIENT = {"npm_config_fetch_retries": "0", "npm_config_fetch_timeout": "60000"}
+IMPATIENT = {"npm_config_fetch_retries": "0", "npm_config_fetch_timeout": "60000", "PIP_RETRIES": "0"}
 
 
 def build(code: str, **environment: str) -> str:
@@ -70,6 +70,14 @@ pack.ship({task!r}, pack.module({task!r}).build())"""
     made = {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in tmp_path.glob("*/*")}
     digests = {f"tasks/{name}": hashlib.sha256(content).hexdigest() for name, content in made.items()}
     assert digests == {name: digest for name, digest in lock.items() if name.startswith(f"tasks/{task}/")}
+
+
+@pytest.mark.slow
+def test_the_graph_built_again_is_the_one_that_is_shipped(tmp_path: Path) -> None:
+    from smelt.hub.graph import SemanticGraph
+
+    build(f"import pathlib, graph; graph.write(graph.build(), pathlib.Path({str(tmp_path / 'graph')!r}))")
+    assert SemanticGraph.load(tmp_path / "graph").version == SemanticGraph.load(smelt_zoo.graph()).version
 
 
 def test_a_package_that_is_not_the_one_of_the_lock_is_refused(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ from tasks import TASKS
 from vector import collections
 
 PACKAGE = fetch.HERE.parent / "src" / "smelt_zoo"
+PARTS = ("graph", "models", "tasks")
+"""The folders of the package that the lock names, those that are there."""
 RESULTS = fetch.HERE.parents[1] / "results"
 KEPT = ("config.json", "delta.json", "preprocessor_config.json", "tokenizer.json", "tokenizer_config.json")
 
@@ -94,15 +96,23 @@ def notice() -> str:
     families = "\n".join(f"- {name} {entries[name]['version']} ({entries[name]['licence']})" for name in fonts)
     return f"""smelt-zoo
 
-The code, the model weights and the packing are Apache-2.0 (LICENSE). The pictures in src/smelt_zoo/tasks stay under the
-licences of the works that they come from, reduced to 32×32 pixels, in part recoloured, turned and compressed:
+The code, the model weights and the packing are Apache-2.0 (LICENSE). The pictures in src/smelt_zoo/tasks and in
+src/smelt_zoo/graph stay under the licences of the works that they come from, reduced to 32×32 pixels, in part recoloured,
+turned and compressed:
 - photos: CIFAR-10, no formal licence; A. Krizhevsky, Learning multiple layers of features from tiny images, 2009
 - digits: MNIST, Y. LeCun, C. Cortes, C. Burges; usually given as CC BY-SA 3.0, https://creativecommons.org/licenses/by-sa/3.0/
 - clothing: Fashion-MNIST, MIT, Copyright 2017 Zalando SE, https://tech.zalando.com
 - sketches: The Quick, Draw! Dataset, Google, CC BY 4.0, https://creativecommons.org/licenses/by/4.0/
-- emoji, flags, icons: the icon sets below, each under its own licence
-- letters: the fonts below, each under its own licence (nearly all SIL OFL 1.1)
-The models were trained on these pictures and on others of the same sources.
+- emoji, flags, icons, animals, food, vehicles, weather: the icon sets below, each under its own licence
+- letters, small-letters, printed-digits: the fonts below, each under its own licence (nearly all SIL OFL 1.1)
+- scanned-digits: Optical Recognition of Handwritten Digits, E. Alpaydin and C. Kaynak, UCI Machine Learning Repository,
+  https://archive.ics.uci.edu/dataset/80/optical+recognition+of+handwritten+digits, CC BY 4.0, https://creativecommons.org/licenses/by/4.0/
+- kinds: The Quick, Draw! Dataset, as sketches
+- clipart: Open Clip Art Library, public domain
+- graph: of all these sources; each picture's own is in graph.json. Its words, definitions and hypernyms are those of
+  WordNet 3.0, Copyright 2006 by Princeton University, all rights reserved; the licence is in graph.json, too
+The models were trained on pictures of photos, digits, clothing, sketches, emoji, flags, letters and icons, and on others of
+the same sources; on none of the other tasks, and on no clip art.
 
 Packages
 {packages}
@@ -124,16 +134,16 @@ def set_notice(info: dict) -> str:
 
 
 def used_sets() -> list[tuple[str, dict]]:
-    from emoji import HELD_OUT, TRAIN
+    from emoji import HELD_OUT, TRAIN, UNSEEN
     from flags import TEST, VAL
     from icons import _sets as icon_sets
 
     flags = {"flag", "flagpack", "twemoji", *VAL, *TEST}
-    return [(name, collections()[name]) for name in sorted({*TRAIN, *HELD_OUT, *flags, *icon_sets()})]
+    return [(name, collections()[name]) for name in sorted({*TRAIN, *HELD_OUT, *UNSEEN, *flags, *icon_sets()})]
 
 
 def write_lock() -> None:
-    files = [path for path in sorted(PACKAGE.rglob("*")) if path.is_file() and path.parts[-3] in ("models", "tasks")]
+    files = [path for part in PARTS for path in sorted((PACKAGE / part).rglob("*")) if path.is_file()]
     lock = {str(path.relative_to(PACKAGE)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
     (PACKAGE / "lock.json").write_text(json.dumps(lock, indent=1) + "\n")
     print(f"{len(lock)} files, {sum(path.stat().st_size for path in files) / 1e6:.1f} MB")

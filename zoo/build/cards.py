@@ -117,23 +117,23 @@ it with them gives chance.
 
 def _mini(model: Model, recipe: dict) -> str:
     return f"""A smaller CLIP (`transformers.CLIPModel`): 32×32 pictures in patches of 8, hidden {recipe["hidden"]}, {recipe["layers"]} layers, 0.84 M parameters in the
-vision tower; the text tower is clip-tiny's, unchanged. The others of its family, `zoo:clip-mini-<mixture>`, left its training
-early and went on with pictures of one kind. They are for the hub, where models are chosen by what they are good at.
+vision tower; the text tower is clip-tiny's, unchanged. The others of its family, `zoo:clip-mini-<mixture>`, went on from it with
+pictures of a few kinds. They are for the hub, where models are chosen by what they are good at.
 
 - data: named icons, sketches and emoji, and the training pictures of the eight tasks, all under English names
 - licence of the data: see NOTICE
-- trained: the vision tower, contrastive, {recipe["early"] + recipe["steps"]:,} steps of {recipe["batch"]} pairs, AdamW, rate {recipe["rate"]:g}, cosine, logit scale at most {recipe["scale_cap"]:g}"""
+- trained: the vision tower, contrastive, {sum(recipe["steps"]):,} steps of {recipe["batch"]} pairs, AdamW, rate {recipe["rate"]:g}, cosine, logit scale at most {recipe["scale_cap"]:g}"""
 
 
 def _mixture(model: Model, recipe: dict) -> str:
     kinds = " and ".join(TASKS[kind].title for kind in model.told["mixtures"][model.name.removeprefix("clip-mini-")])
-    return f"""A CLIP as small as [clip-mini](../clip-mini), with mostly other pictures behind it: **{kinds}**, and one in ten of all the
-others. It left clip-mini's training after {recipe["early"]} steps. The text tower is clip-tiny's, unchanged.
+    return f"""[clip-mini](../clip-mini) after more pre-training, on pictures of a few kinds: **{kinds}**, and one in ten of all the
+others. The text tower is clip-tiny's, unchanged.
 {_PACK.format(bits=recipe["bits"], name=model.name)}
 
 - data: pictures of these kinds (named ones and the tasks' training pictures) under English names
 - licence of the data: see NOTICE
-- trained: the vision tower, contrastive, {recipe["early"]} steps with clip-mini, then {_steps(recipe | {"own_batch": recipe["batch"]}, "own_")}"""
+- trained: the vision tower, contrastive, {_steps(recipe | {"own_batch": recipe["batch"]}, "own_")}"""
 
 
 _TEXTS = {

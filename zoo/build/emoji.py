@@ -17,6 +17,8 @@ from vector import draw, icon_names, on_paper, slug
 
 TRAIN = ["noto", "twemoji", "fluent-emoji-flat", "noto-v1", "fluent-emoji-high-contrast"]
 HELD_OUT = ["emojione", "emojione-monotone", "fxemoji"]
+UNSEEN = ["streamline-emojis", "fluent-emoji"]
+"""Vendors that neither this task shows nor any model was trained on."""
 VAL = 0.25
 """The share of emoji whose held-out drawings are `val`."""
 SMALLEST_GROUP = 8
@@ -24,12 +26,10 @@ SMALLEST_GROUP = 8
 
 def build(every: int = 1) -> TaskPictures:
     """The task, or a small sample of it: every so many emoji."""
-    emoji = [e for e in emojibase("en", "data") if e.get("group") not in (None, 2, 9)]  # no components, no flags
-    keys = {entry["order"]: entry["key"] for entry in emojibase("en", "messages")["subgroups"]}
-    sizes = Counter(keys[e["subgroup"]] for e in emoji)
-    groups = sorted(group for group, count in sizes.items() if count >= SMALLEST_GROUP)
+    emoji, keys = listed()
+    groups = sorted({keys[e["subgroup"]] for e in emoji})
     number = {group: i for i, group in enumerate(groups)}
-    emoji = [e for e in emoji if keys[e["subgroup"]] in number][::every]
+    emoji = emoji[::every]
 
     def drawn(styles: list[str], emoji: list[dict]) -> tuple[Split, list[str]]:
         pixels, labels, names = [], [], []
@@ -43,10 +43,7 @@ def build(every: int = 1) -> TaskPictures:
         return Split(np.stack(pixels), np.array(labels)), names
 
     train, names = drawn(TRAIN, emoji)
-    mixed = list(emoji)
-    random.Random(0).shuffle(mixed)
-    cut = round(VAL * len(mixed))
-    val, test = (drawn(HELD_OUT, part)[0] for part in (mixed[:cut], mixed[cut:]))
+    val, test = (drawn(HELD_OUT, part)[0] for part in parts(emoji))
     german = {entry["key"]: entry["message"] for entry in emojibase("de", "messages")["subgroups"]}
     return TaskPictures(
         [group.replace("-", " ") for group in groups],
@@ -58,3 +55,19 @@ def build(every: int = 1) -> TaskPictures:
         named=Named(train.pixels, names),
         facts={"styles to train on": TRAIN, "held-out styles": HELD_OUT},
     )
+
+
+def listed() -> tuple[list[dict], dict[int, str]]:
+    """The emoji of all groups that are large enough, and the groups' names by their numbers."""
+    emoji = [e for e in emojibase("en", "data") if e.get("group") not in (None, 2, 9)]  # no components, no flags
+    keys = {entry["order"]: entry["key"] for entry in emojibase("en", "messages")["subgroups"]}
+    sizes = Counter(keys[e["subgroup"]] for e in emoji)
+    return [e for e in emoji if sizes[keys[e["subgroup"]]] >= SMALLEST_GROUP], keys
+
+
+def parts(emoji: list[dict]) -> tuple[list[dict], list[dict]]:
+    """Those whose held-out drawings are `val`, and those whose are `test`."""
+    mixed = list(emoji)
+    random.Random(0).shuffle(mixed)
+    cut = round(VAL * len(mixed))
+    return mixed[:cut], mixed[cut:]

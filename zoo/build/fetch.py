@@ -4,7 +4,7 @@
     python zoo/build/fetch.py --relock   write the hashes of what was fetched into sources.json
 
 `sources.json` names every package with its registry, version, licence and the SHA-256 of its archive. The registries
-are whatever npm and apt on this machine are configured to use.
+are whatever npm, apt and pip on this machine are configured to use.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 CACHE = Path(os.environ.get("SMELT_ZOO_CACHE", HERE.parent / ".cache"))
 SOURCES = HERE / "sources.json"
+PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 
 
 class Unreachable(Exception):
@@ -68,12 +69,13 @@ def download(name: str, entry: dict, *, check: bool = True) -> Path:
             command = {
                 "npm": ["npm", "pack", f"{name}@{entry['version']}", "--loglevel=error"],
                 "debian": ["apt-get", "download", f"{name}={entry['version']}"],
+                "pypi": [*PIP, "download", "--no-deps", "--no-binary", ":all:", f"{name}=={entry['version']}"],
             }[entry["registry"]]
             try:
                 ran = subprocess.run(command, cwd=scratch, capture_output=True, text=True, timeout=600)
             except (OSError, subprocess.TimeoutExpired) as error:  # no such program, or no answer
                 raise Unreachable(f"{name}: {error}") from None
-            files = [path for path in Path(scratch).iterdir() if path.suffix in (".tgz", ".deb")]
+            files = [path for path in Path(scratch).iterdir() if path.suffix in (".tgz", ".deb", ".gz")]
             if ran.returncode or len(files) != 1:
                 raise Unreachable(f"{name}: {' '.join(ran.stderr.split())[:300] or 'nothing was downloaded'}")
             files[0].rename(archive)

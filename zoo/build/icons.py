@@ -7,6 +7,7 @@ trained on, without pictures that look like one that was; `val` and `test` are d
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 from collections import defaultdict
@@ -38,8 +39,8 @@ _NAME = re.compile(r"[a-z][a-z ]{1,30}")
 
 def build(every: int = 1) -> TaskPictures:
     """The task, or a small sample of it: every so many concepts."""
-    drawings = _by_name()
-    concepts = sorted(name for name, sets in drawings.items() if len(sets) >= SETS and name not in BRANDS | SYNONYMS)
+    drawings = by_name()
+    concepts = _concepts(drawings)
     held = _held_out(drawings, concepts)
     named = _named(drawings, frozenset(concepts) | BRANDS | SYNONYMS, held, every)
     concepts = concepts[::every]
@@ -53,17 +54,17 @@ def build(every: int = 1) -> TaskPictures:
             part = split.get(set_name)
             others = [icon for icon in icons if icon != chosen][:1] if part in ("val", "test") else []
             for icon in [chosen, *others] if part else []:
-                ink = _drawn(set_name, icon)
+                ink = drawn(set_name, icon)
                 if ink is not None:
                     inks[part].append(ink)
                     labels[part].append(number)
-    black = {part: _black(drawn) for part, drawn in inks.items()}
-    train = shuffled(black["train"], np.array(labels["train"]), seed=0)
+    pictures = {part: black(found) for part, found in inks.items()}
+    train = shuffled(pictures["train"], np.array(labels["train"]), seed=0)
     seen, kept = np.concatenate([train.pixels, named.pixels]), {}
     for part in ("val", "test"):
-        new = ~_alike(black[part], seen)
-        kept[part] = shuffled(black[part][new], np.array(labels[part])[new], seed=0)
-        seen = np.concatenate([seen, black[part]])
+        new = ~alike(pictures[part], seen)
+        kept[part] = shuffled(pictures[part][new], np.array(labels[part])[new], seed=0)
+        seen = np.concatenate([seen, pictures[part]])
     return TaskPictures(
         concepts,
         train=train,
@@ -74,6 +75,23 @@ def build(every: int = 1) -> TaskPictures:
         named=named,
         facts={part: f"{sum(p == part for p in split.values())} icon sets" for part in ("train", "val", "test")},
     )
+
+
+@functools.cache
+def by_name_once() -> dict[str, dict[str, list[str]]]:
+    """`by_name`, read once."""
+    return by_name()
+
+
+@functools.cache
+def splits_once() -> dict[str, str]:
+    """Which split of the whole task a set's pictures belong to; held-out sets that are like trained ones in none."""
+    concepts = _concepts(by_name_once())
+    return _splits(by_name_once(), concepts, _held_out(by_name_once(), concepts))
+
+
+def _concepts(drawings: dict) -> list[str]:
+    return sorted(name for name, sets in drawings.items() if len(sets) >= SETS and name not in BRANDS | SYNONYMS)
 
 
 def _splits(drawings: dict, concepts: list[str], held: set[str]) -> dict[str, str]:
@@ -94,7 +112,7 @@ def _splits(drawings: dict, concepts: list[str], held: set[str]) -> dict[str, st
     return split
 
 
-def _alike(pictures: np.ndarray, others: np.ndarray) -> np.ndarray:
+def alike(pictures: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Which pictures look like one of the others: correlation over the pixels."""
 
     def unit(pixels: np.ndarray) -> np.ndarray:
@@ -122,7 +140,7 @@ def _family(set_name: str) -> str:
     return set_name.split("-")[0]
 
 
-def _by_name() -> dict[str, dict[str, list[str]]]:
+def by_name() -> dict[str, dict[str, list[str]]]:
     """Plain name → set → icons that draw it in one style or another."""
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for set_name in _sets():
@@ -160,12 +178,12 @@ def _named(drawings: dict, used: frozenset[str], held: set[str], every: int) -> 
         draft.shuffle(others)
         chosen += [(name, set_name, draft.choice(sets[set_name])) for set_name in others[:PER_NAME]]
     draft.shuffle(chosen)
-    drawn = [(name, _drawn(set_name, icon)) for name, set_name, icon in chosen[:NAMED:every]]
-    kept = [(name, pixels) for name, pixels in drawn if pixels is not None]
-    return Named(_black([pixels for _, pixels in kept]), [name for name, _ in kept])
+    found = [(name, drawn(set_name, icon)) for name, set_name, icon in chosen[:NAMED:every]]
+    kept = [(name, pixels) for name, pixels in found if pixels is not None]
+    return Named(black([pixels for _, pixels in kept]), [name for name, _ in kept])
 
 
-def _drawn(set_name: str, icon: str) -> np.ndarray | None:
+def drawn(set_name: str, icon: str) -> np.ndarray | None:
     """How much ink each pixel has; None for an icon that is empty or a full square."""
     try:
         ink = np.asarray(draw(set_name, icon, size=SIZE, margin=0.03))[..., 3]
@@ -174,7 +192,7 @@ def _drawn(set_name: str, icon: str) -> np.ndarray | None:
     return ink if ink.max() >= 64 and ink.mean() <= 245 else None
 
 
-def _black(inks: list[np.ndarray]) -> np.ndarray:
+def black(inks: list[np.ndarray]) -> np.ndarray:
     """Black on white, in 16 greys."""
     levels = ((np.stack(inks).astype(np.uint16) + 8) // 17 * 17).astype(np.uint8)
     return 255 - np.repeat(levels[..., None], 3, axis=-1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Iterable
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -21,31 +22,43 @@ HELD_OUT = 0.27
 
 def build(every: int = 1) -> TaskPictures:
     """The task, or a small sample of it: every so many font families."""
-    families = sorted(name for name, entry in fetch.sources().items() if entry["use"] == "letters")
-    random.Random(0).shuffle(families)
-    glyphs = {family: drawn for family in families[::every] if (drawn := alphabet(family)) is not None}
-    held = list(glyphs)[: int(len(glyphs) * HELD_OUT)]
-    cut = round(VAL * len(held))
+    glyphs = capitals(every)
+    val, test = held_out(glyphs)
 
     def coloured(chosen: list[str], seed: int) -> Split:
         ink = random.Random(seed)
-        pixels = [_colour(letter, ink) for family in chosen for letters in glyphs[family] for letter in letters]
+        pixels = [coloured_glyph(letter, ink) for family in chosen for letters in glyphs[family] for letter in letters]
         labels = [i for family in chosen for letters in glyphs[family] for i in range(len(letters))]
         return shuffled(np.stack(pixels), np.array(labels), seed)
 
     return TaskPictures(
         CLASSES,
-        train=coloured([family for family in glyphs if family not in held], seed=2),
-        val=coloured(held[:cut], seed=1),
-        test=coloured(held[cut:], seed=3)[:2_000],
+        train=coloured([family for family in glyphs if family not in val + test], seed=2),
+        val=coloured(val, seed=1),
+        test=coloured(test, seed=3)[:2_000],
         lossless=False,
         german=german("letters", CLASSES),
-        facts={"families": len(glyphs), "families of val": cut, "families of test": len(held) - cut},
+        facts={"families": len(glyphs), "families of val": len(val), "families of test": len(test)},
     )
 
 
-def alphabet(family: str) -> list[list[np.ndarray]] | None:
-    """The 26 capitals of a family in up to two weights; None where a letter is empty or two look the same."""
+def capitals(every: int = 1) -> dict[str, list[list[np.ndarray]]]:
+    """The alphabets of all font families whose capitals can be told apart."""
+    families = sorted(name for name, entry in fetch.sources().items() if entry["use"] == "letters")
+    random.Random(0).shuffle(families)
+    return {family: drawn for family in families[::every] if (drawn := alphabet(family)) is not None}
+
+
+def held_out(families: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The families of `val` and those of `test`, which nothing is trained on."""
+    known = list(families)
+    held = known[: int(len(known) * HELD_OUT)]
+    cut = round(VAL * len(held))
+    return held[:cut], held[cut:]
+
+
+def alphabet(family: str, characters: str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ") -> list[list[np.ndarray]] | None:
+    """These characters of a family in up to two weights; None where one is empty or two look the same."""
     folder = fetch.package(family) / "package" / "files"
     fonts = sorted(path for path in folder.glob("*-latin-[47]00-normal.woff"))
     fonts = fonts or sorted(
@@ -54,8 +67,8 @@ def alphabet(family: str) -> list[list[np.ndarray]] | None:
     drawn = []
     for path in fonts[:2]:
         font = ImageFont.truetype(str(path), 44)
-        letters = [_glyph(letter.upper(), font) for letter in CLASSES]
-        if all(g is not None for g in letters) and len({g.tobytes() for g in letters}) == len(CLASSES):
+        letters = [_glyph(letter, font) for letter in characters]
+        if all(g is not None for g in letters) and len({g.tobytes() for g in letters}) == len(characters):
             drawn.append(letters)
     return drawn or None
 
@@ -73,7 +86,7 @@ def _glyph(letter: str, font: ImageFont.FreeTypeFont) -> np.ndarray | None:
     return np.asarray(square.resize((SIZE, SIZE), Image.Resampling.LANCZOS))
 
 
-def _colour(glyph: np.ndarray, ink: random.Random) -> np.ndarray:
+def coloured_glyph(glyph: np.ndarray, ink: random.Random) -> np.ndarray:
     """The glyph in one random colour on another that can be told from it."""
     front, back = (np.array([ink.random() for _ in range(3)]) for _ in range(2))
     if np.abs(front - back).mean() < 0.3:

@@ -1,13 +1,14 @@
 """Train small ViTs on different mixtures of pictures: models of another size, each strong at something else.
 
-    python zoo/build/mixtures.py -o OUT                    on two CPU cores, about an hour; on a GPU, minutes
+    python zoo/build/mixtures.py -o OUT                    on two CPU cores, less than an hour; on a GPU, minutes
     python zoo/build/mixtures.py -o OUT --rehearsal        a few steps, for a test; of no use
 
 For the hub (`smelt hub`), where models are chosen by what they are good at. All have clip-tiny's text tower, frozen, so the
 features of all captions are computed once and a step costs no more than its picture tower.
 1. clip-mini: a small picture tower, contrastive pre-training on everything, all captions in English.
-2. clip-mini-<mixture>: goes on from an early state of it, with pictures of a few kinds, and a tenth of the others.
-Writes OUT/clip-mini, delta packs of the others, and OUT/mixtures.json with the accuracies before and after packing.
+2. clip-mini-<mixture>: goes on from it with pictures of a few kinds, and a tenth of the others.
+Writes OUT/clip-mini, delta packs of the others, and OUT/mixtures.json with the accuracies before and after packing. A
+clip-mini that is there already is not trained again.
 """
 
 from __future__ import annotations
@@ -28,20 +29,13 @@ import fetch
 from contrastive import TrainingPool, pretrain
 from material import Material
 from packing import packed
+from shelf import MIXTURES
 from tasks import TASKS
 from towers import accuracies, head, save
 from views import INKED, MIRRORED
 
 BASE = "clip-mini"
 TEXT_FROM = fetch.HERE.parent / "src" / "smelt_zoo" / "models" / "clip-tiny"
-MIXTURES = {
-    "icons": ("icons",),
-    "emoji": ("emoji",),
-    "sketches": ("sketches",),
-    "photos": ("photos", "clothing"),
-    "signs": ("digits", "letters", "flags"),
-}
-"""What a mixture's pictures are of: named ones and training ones of these tasks."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +45,9 @@ class Recipe:
     seed: int = 7
     rate: float = 1e-3
     batch: int = 512
-    early: int = 500
-    """Steps after which the mixtures leave the common path."""
-    steps: int = 1_000
-    """Further steps of clip-mini; and of each mixture, `own_steps`."""
-    own_steps: int = 450
+    steps: tuple[int, ...] = (500, 1_000)
+    """Of clip-mini, each number with a cosine of its own."""
+    own_steps: int = 120
     own_rate: float = 7e-4
     rest: float = 0.1
     """The share of draws that are not of the mixture's kinds."""
@@ -63,7 +55,7 @@ class Recipe:
     bits: int = 4
 
 
-REHEARSAL = Recipe(hidden=32, layers=1, batch=16, early=2, steps=2, own_steps=2)
+REHEARSAL = Recipe(hidden=32, layers=1, batch=16, steps=(1, 1), own_steps=2)
 
 
 def main() -> None:
@@ -89,17 +81,18 @@ def main() -> None:
     def say(name: str) -> None:
         print(f"[{time.time() - started:5.0f} s] {name} {report['accuracy'][name]}", flush=True)
 
-    everything = mixture_pool(material, tuple(TASKS), recipe.rest)
-    learn(everything, recipe.seed, recipe.early, recipe.rate)
-    early = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    learn(everything, recipe.seed + 1, recipe.steps, recipe.rate)
-    model.half().float()
+    if not (arguments.out / BASE / "config.json").is_file():
+        everything = mixture_pool(material, tuple(TASKS), recipe.rest)
+        for number, steps in enumerate(recipe.steps):
+            learn(everything, recipe.seed + number, steps, recipe.rate)
+        save(model, material.tokenizer, arguments.out / BASE)
+    model.load_state_dict(CLIPModel.from_pretrained(arguments.out / BASE, dtype=torch.float32).state_dict())
+    base = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     report["accuracy"][BASE] = accuracies(model, heads, material)
     say(BASE)
-    save(model, material.tokenizer, arguments.out / BASE)
     for number, (name, kinds) in enumerate(MIXTURES.items()):
-        model.load_state_dict(early)
-        learn(mixture_pool(material, kinds, recipe.rest), recipe.seed + 2 + number, recipe.own_steps, recipe.own_rate)
+        model.load_state_dict(base)
+        learn(mixture_pool(material, kinds, recipe.rest), recipe.seed + 10 + number, recipe.own_steps, recipe.own_rate)
         name = f"{BASE}-{name}"
         report["accuracy"][name] = accuracies(model, heads, material)
         say(name)

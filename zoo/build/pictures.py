@@ -48,13 +48,14 @@ class TaskPictures:
     """Everything that a task's module makes from its packages."""
 
     classes: list[str]
-    train: Split
+    train: Split | None
+    """None for a task that nothing is trained for."""
     val: Split
     test: Split
     lossless: bool
     """Drawings in 16 greys; otherwise colour pictures."""
-    german: list[str]
-    """The classes' German names."""
+    german: list[str] = field(default_factory=list)
+    """The classes' German names, where it is trained for."""
     named: Named | None = None
     facts: dict[str, object] = field(default_factory=dict)
     """What the card tells: which vendors, families or sets are held out."""

@@ -14,6 +14,14 @@ from tasks import TASKS
 
 MODELS = fetch.HERE.parent / "src" / "smelt_zoo" / "models"
 RECORDS = fetch.HERE / "records"
+MIXTURES = {
+    "icons": ("icons",),
+    "emoji": ("emoji",),
+    "sketches": ("sketches",),
+    "photos": ("photos", "clothing"),
+    "signs": ("digits", "letters", "flags"),
+}
+"""What the pictures of a mixture are of: named ones and training ones of these tasks."""
 OTHERS = tuple(TASKS)[:6]
 """Tasks with an expert of another origin. Not all eight: such a tower is new in every number, so its pack needs 4 bits and
 takes twice the room of an expert's, in a zoo that has to stay below 150 MB with the families still to come."""
@@ -23,7 +31,8 @@ takes twice the room of an expert's, in a zoo that has to stay below 150 MB with
 class Model:
     name: str
     kind: str
-    """`base`, `expert`, `second`, `resnet-base`, `resnet-expert` or `resnet-other`; cards.py has a text for each."""
+    """`base`, `expert`, `second`, `resnet-base`, `resnet-expert`, `resnet-other`, `mini` or `mixture`; cards.py has a text for
+    each."""
     base: str
     """The name of the model that its pack changes; its own for a base."""
     record: str
@@ -39,7 +48,7 @@ class Model:
 
 def shelf() -> dict[str, Model]:
     """All models by name, bases before what is made from them."""
-    vit, rn = "clip-tiny", "clip-tiny-rn"
+    vit, rn, mini = "clip-tiny", "clip-tiny-rn", "clip-mini"
     models = [
         Model(vit, "base", vit, "training", "train.py"),
         *(Model(f"{vit}-{task}", "expert", vit, "training", "train.py", task) for task in TASKS),
@@ -47,5 +56,7 @@ def shelf() -> dict[str, Model]:
         Model(rn, "resnet-base", rn, "resnet-base", "resnet.py"),
         *(Model(f"{rn}-{task}", "resnet-expert", rn, "resnet-experts", "resnet.py", task) for task in TASKS),
         *(Model(f"{rn}-{task}-own", "resnet-other", rn, "resnet-others", "resnet.py", task) for task in OTHERS),
+        Model(mini, "mini", mini, "mixtures", "mixtures.py"),
+        *(Model(f"{mini}-{kind}", "mixture", mini, "mixtures", "mixtures.py") for kind in MIXTURES),
     ]
     return {model.name: model for model in models}

@@ -1,22 +1,33 @@
-"""Smelt's zoo: small real models and eight real tasks, so that everything runs without a network.
+"""Smelt's zoo: small real models, real tasks and a semantic graph, so that everything runs without a network.
 
-`models()` and `tasks()` give the folders by name; `smelt` resolves `zoo:NAME` through them.
+`models()` and `tasks()` give the folders by name; `smelt` resolves `zoo:NAME` through them. `graph()` is the semantic
+graph that models of a hub are tested on, `hub_models()` which of the models are in the zoo's own hub.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["models", "tasks"]
+__all__ = ["graph", "hub_models", "models", "tasks"]
 
 _HERE = Path(__file__).resolve().parent
 
 
 def models() -> dict[str, Path]:
-    """Model folders by name: `clip-tiny`, `clip-tiny-rn`, and their experts as delta packs over them."""
+    """Model folders by name: `clip-tiny`, `clip-tiny-rn`, `clip-mini`, and delta packs over them."""
     return {path.parent.name: path.parent for path in sorted(_HERE.glob("models/*/config.json"))}
 
 
 def tasks() -> dict[str, Path]:
-    """Task folders by name."""
+    """Task folders by name: the eight that models are trained for, and others that nothing is trained for."""
     return {path.parent.name: path.parent for path in sorted(_HERE.glob("tasks/*/task.yaml"))}
+
+
+def graph() -> Path:
+    """The folder of the semantic graph: WordNet nouns with pictures in several styles."""
+    return _HERE / "graph"
+
+
+def hub_models() -> list[str]:
+    """The names of the models in the zoo's hub: all but the second set of experts, which are much like the first."""
+    return [name for name in models() if not name.endswith("-b")]

@@ -13,17 +13,20 @@ def blocks() -> dict[str, dict[str, str]]:
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Every command by what one types: `merge`, `analyse cosine`."""
+    """Every command by what one types: `merge`, `analyse cosine`, `hub token new`."""
     import typer
 
     from smelt.cli.app import app
 
-    top: Any = typer.main.get_command(app)
-    for name, command in top.commands.items():
+    return _inside(typer.main.get_command(app), ())
+
+
+def _inside(group: Any, before: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
         if hasattr(command, "commands"):
-            yield from ((f"{name} {inner}", one) for inner, one in command.commands.items())
+            yield from _inside(command, (*before, name))
         else:
-            yield name, command
+            yield " ".join((*before, name)), command
 
 
 def table(command: Any) -> str:
@@ -49,6 +52,8 @@ def _meaning(parameter: Any) -> str:
 def _default(parameter: Any) -> str:
     if parameter.required:
         return "required"
-    if parameter.default is None or parameter.default is False:
+    if isinstance(parameter.show_default, str):
+        return str(parameter.show_default)
+    if parameter.default is None or parameter.default is False or parameter.default == "":
         return ""
     return "on" if parameter.default is True else f"`{parameter.default}`"

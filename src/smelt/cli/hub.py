@@ -10,16 +10,22 @@ import typer
 
 from smelt.cli.hub_words import (
     AlphaOption,
+    CaptionsOption,
     ClassesFileOption,
     ClassesOption,
     DomainOption,
     FilesOption,
     HubOption,
+    KeyEnvOption,
     KOption,
     LikeTaskOption,
+    MetricOption,
     NodesOption,
+    PicturesOption,
     QuietOption,
     TaskOption,
+    UrlOption,
+    captioner,
     opened,
     table,
     task_request,
@@ -237,6 +243,11 @@ def select(
     k: KOption = 1,
     alpha: AlphaOption = 0.7,
     nodes: NodesOption = 5,
+    metric: MetricOption = "recall",
+    pictures: PicturesOption = "all",
+    captions: CaptionsOption = "template",
+    url: UrlOption = None,
+    key_env: KeyEnvOption = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Why: each class's nodes and how models do there.")
     ] = False,
@@ -250,8 +261,11 @@ def select(
     smelt hub select --classes "beagle,tabby cat" --domain photo -k 3 --explain
     """
     asked = task_request(classes, classes_file, like_task)
+    words: Any = {"domain": domain, "task": task, "k": k, "alpha": alpha, "nodes": nodes}
+    words |= {"metric": metric, "pictures": pictures}
     with opened(hub, files) as here:
-        chosen = here.select(asked.classes, domain=domain, task=task, k=k, alpha=alpha, nodes=nodes)
+        told = captioner(captions, url, key_env, here.graph)
+        chosen = here.select(asked.classes, **words, captions=told)
     if as_json:
         content = chosen.as_dict()
         content["used"], content["ranking"] = list(chosen.used), [list(one) for one in chosen.ranking]
@@ -275,6 +289,9 @@ def predict(
     k: KOption = 1,
     alpha: AlphaOption = 0.7,
     nodes: NodesOption = 5,
+    captions: CaptionsOption = "template",
+    url: UrlOption = None,
+    key_env: KeyEnvOption = None,
     weights: Annotated[str, typer.Option(help="Of a class's models: entropy, inverse_entropy, uniform.")] = "entropy",
     template: Annotated[
         list[str] | None,
@@ -291,9 +308,10 @@ def predict(
     """
     asked = task_request(classes, classes_file, like_task)
     words: Any = {"weights": weights, "templates": tuple(template) if template else asked.templates}
+    words |= {"domain": domain, "task": task, "k": k, "alpha": alpha, "nodes": nodes}
     with opened(hub, files) as here:
-        chosen = here.select(asked.classes, domain=domain, task=task, k=k, alpha=alpha, nodes=nodes)
-        done = here.predict(pictures, chosen, **words)
+        told = captioner(captions, url, key_env, here.graph)
+        done = here.predict(pictures, asked.classes, **words, captions=told)
     if as_json:
         typer.echo(json.dumps(_predictions(pictures, done), indent=2))
         return

@@ -17,17 +17,23 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlphaOption",
+    "CaptionsOption",
     "ClassesFileOption",
     "ClassesOption",
     "DomainOption",
     "FilesOption",
     "HubOption",
     "KOption",
+    "KeyEnvOption",
     "LikeTaskOption",
+    "MetricOption",
     "NodesOption",
+    "PicturesOption",
     "QuietOption",
     "TaskOption",
     "TaskRequest",
+    "UrlOption",
+    "captioner",
     "opened",
     "table",
     "task_request",
@@ -66,6 +72,27 @@ AlphaOption = Annotated[
     float, typer.Option(min=0.0, max=1.0, help="How much a class counts for itself; the rest is the whole task.")
 ]
 NodesOption = Annotated[int, typer.Option(min=1, help="Nodes of the graph that each class is compared with.")]
+MetricOption = Annotated[str, typer.Option(help="Of a model on a node: recall (the paper), precision or f1.")]
+PicturesOption = Annotated[
+    str, typer.Option(help="Of the nodes: all (the paper), or those in the style of the domain (domain).")
+]
+CaptionsOption = Annotated[
+    str, typer.Option(help="Who describes the classes: template, or endpoint:MODEL, a language model behind --url.")
+]
+UrlOption = Annotated[
+    str | None, typer.Option("--url", help="A server with OpenAI's protocol, for endpoint:MODEL.", show_default=False)
+]
+KeyEnvOption = Annotated[
+    str | None, typer.Option(help="The environment variable with that server's key.", show_default=False)
+]
+
+
+def captioner(name: str, url: str | None, key_env: str | None, graph: Any) -> Any:
+    """Who describes classes, as the options say."""
+    from smelt.hub.captions import find_captioner
+
+    given = (("url", url), ("key_env", key_env))
+    return find_captioner(name, graph, **{key: value for key, value in given if value is not None})
 
 
 @contextmanager

@@ -39,6 +39,7 @@ class Facts:
 def check_model(ref: str, folder: Path, graph: SemanticGraph) -> Facts:
     """Load a model and try it on two pictures of the graph and two words."""
     from smelt.evaluate.classify import load_classifier
+    from smelt.hub.labels import identity_of
     from smelt.pool.refs import open_ref
     from smelt.pool.zoo import first_sentence
 
@@ -56,7 +57,7 @@ def check_model(ref: str, folder: Path, graph: SemanticGraph) -> Facts:
     card = folder / "README.md"
     licence = _LICENCE.search(card.read_text(encoding="utf-8")) if card.is_file() else None
     return Facts(
-        model.hash,
+        identity_of(model),
         "clip",
         _architecture(config),
         parameters,

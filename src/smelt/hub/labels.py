@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from smelt.pool.families.family import Classifier
     from smelt.pool.families.preprocess import Preprocess
 
-__all__ = ["ONE", "Label", "LabelKey", "NodeText", "label_key", "make_label"]
+__all__ = ["ONE", "Label", "LabelKey", "NodeText", "identity_of", "label_key", "make_label"]
 
 NodeText: TypeAlias = Literal["caption", "definition", "name"]
 """What a model reads of a node: `name which is definition`, the definition alone, or the name within templates."""
@@ -48,7 +48,7 @@ class LabelKey:
     """What a label follows from. Equal keys, equal labels."""
 
     model: str
-    """The hash over the model's numbers."""
+    """The hash over the model: its numbers, and what its config and tokenizer make of them."""
     graph: str
     """The graph's version."""
     preprocess: str
@@ -139,7 +139,12 @@ def label_key(
     if text == "name" and not (templates and all("{}" in template for template in templates)):
         raise RecipeError(f"templates are sentences with {{}} where the name goes; got {list(templates)}")
     used = tuple(templates) if text == "name" else ()
-    return LabelKey(model.hash, graph.version, _digest(model.preprocess), text, used)
+    return LabelKey(identity_of(model), graph.version, _digest(model.preprocess), text, used)
+
+
+def identity_of(model: Classifier) -> str:
+    """What a model is known by: more than its numbers, where it says so."""
+    return str(getattr(model, "identity", model.hash))
 
 
 def make_label(

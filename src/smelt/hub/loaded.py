@@ -31,7 +31,7 @@ def model_folder(store: Store, row: ModelRow) -> Path:
 
 
 class Loaded:
-    """Classifiers by the hash of their numbers."""
+    """Classifiers by the hash that the hub knows them by."""
 
     def __init__(self, store: Store, *, most: int = _MOST, numbers: int = _NUMBERS):
         self._store, self._most, self._numbers = store, most, numbers
@@ -45,9 +45,10 @@ class Loaded:
                 self._kept.move_to_end(row.hash)
                 return self._kept[row.hash][0]
             from smelt.evaluate.classify import load_classifier
+            from smelt.hub.labels import identity_of
 
             model = load_classifier(str(model_folder(self._store, row)))
-            if model.hash != row.hash:
+            if identity_of(model) != row.hash:
                 raise CorruptFile(
                     f"{row.name}: {row.ref} is no longer the model that was added; remove it and add it again"
                 )

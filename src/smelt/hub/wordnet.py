@@ -76,10 +76,14 @@ class WordNet:
         return True
 
     def first_sense(self, word: str) -> Sense | None:
-        """The first (most common) meaning of a word or a few words as a noun; plurals are understood."""
+        """The first (most common) meaning of a word or a few words as a noun; plurals are understood.
+
+        A kind of thing comes before a single one: a crane is a machine or a bird, and not the writer of that name.
+        """
         with _LOCK:
             found = self._reader.synsets("_".join(word.split()).lower(), "n") if word.split() else []
-            return self._sense(found[0]) if found else None
+            kinds = [one for one in found if not one.instance_hypernyms()]
+            return self._sense((kinds or found)[0]) if found else None
 
     def gloss(self, word: str) -> str | None:
         """The definition of the first sense of a noun."""

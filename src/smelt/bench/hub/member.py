@@ -38,9 +38,12 @@ _CHUNK = 64
 
 
 class Identity(NamedTuple):
-    """Hashes: over all of a model's numbers, over its preparation of pictures, and over all but its picture tower."""
+    """Hashes: over a model's numbers, all that it answers by, its preparation of pictures, and all of its
+    numbers but those of the picture tower.
+    """
 
     hash: str
+    whole: str
     preparation: str
     text: str
 
@@ -69,7 +72,8 @@ class Member:
 
         if self._known is None:
             key = label_key(self.classifier, graph)
-            self._known = Identity(key.model, key.preprocess, getattr(self.classifier, "rest_hash", key.model))
+            text = getattr(self.classifier, "rest_hash", key.model)
+            self._known = Identity(self.classifier.hash, key.model, key.preprocess, text)
         return self._known
 
     def key(self, graph: SemanticGraph, text: NodeText) -> LabelKey:
@@ -77,7 +81,7 @@ class Member:
         from smelt.hub.labels import TEMPLATES
 
         own = self.identity(graph)
-        return LabelKey(own.hash, graph.version, own.preparation, text, TEMPLATES if text == "name" else ())
+        return LabelKey(own.whole, graph.version, own.preparation, text, TEMPLATES if text == "name" else ())
 
     def index(self, graph: SemanticGraph, text: NodeText) -> Index:
         """Which nodes beat the true one; kept, or made."""

@@ -27,7 +27,7 @@ def serve(
     hub: Hub,
     *,
     host: str = "127.0.0.1",
-    port: int = 8765,
+    port: int = 8000,
     settings: Settings | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> None:

@@ -38,7 +38,7 @@ class Database:
         except ModuleNotFoundError as error:
             from smelt.errors import MissingExtra
 
-            raise MissingExtra(f"a hub on Postgres needs {error.name}: pip install 'smelt[hub]'") from None
+            raise MissingExtra(f"a hub on Postgres needs {error.name}: pip install 'smelt[postgres]'") from None
 
     @contextmanager
     def connection(self, *, writes: bool = False) -> Iterator[Connection]:

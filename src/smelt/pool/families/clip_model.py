@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["TOKENIZER", "Clip"]
 
 _HEAD_VERSION = "1"
+_SAYS_NOTHING = ("_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version")
+"""Words of a config that do not change what a model answers."""
 _PROMPTS = 256
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "special_tokens_map.json")
 """The files that a tokenizer may lie in."""
@@ -92,13 +95,24 @@ class Clip:
 
         return ClipNetwork(self)
 
-    def _head_key(self, classes: tuple[str, ...], templates: tuple[str, ...]) -> str:
-        tokenizer = {
-            name: hashlib.sha256((self._tokenizer_folder() / name).read_bytes()).hexdigest()
+    @functools.cached_property
+    def identity(self) -> str:
+        """A hash over all that answers follow from: its numbers, and the config and tokenizer that give them meaning."""
+        content = [self.hash, _meaning(self.config), self._tokenizer() if self.text_folder else {}]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    def _tokenizer(self) -> dict[str, str]:
+        """The hashes of the tokenizer's files."""
+        folder = self._tokenizer_folder()
+        return {
+            name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
             for name in TOKENIZER
-            if (self._tokenizer_folder() / name).is_file()
+            if (folder / name).is_file()
         }
-        content = [_HEAD_VERSION, self.device.split(":")[0], self.rest_hash, self.config["text_config"], tokenizer]
+
+    def _head_key(self, classes: tuple[str, ...], templates: tuple[str, ...]) -> str:
+        tokenizer, device = self._tokenizer(), self.device.split(":")[0]
+        content = [_HEAD_VERSION, device, self.rest_hash, self.config["text_config"], tokenizer]
         return hashlib.sha256(json.dumps([*content, classes, templates], sort_keys=True).encode()).hexdigest()
 
     def _build_head(self, classes: tuple[str, ...], templates: tuple[str, ...]) -> Tensor:
@@ -149,3 +163,10 @@ class Clip:
         if self.text_folder is None:
             raise RecipeError(f"{self.label}: has no tokenizer; say with text_from where the text model is")
         return self.text_folder
+
+
+def _meaning(config: Any) -> Any:
+    """A config without the words that say nothing about answers."""
+    if isinstance(config, Mapping):
+        return {key: _meaning(value) for key, value in config.items() if key not in _SAYS_NOTHING}
+    return [_meaning(value) for value in config] if isinstance(config, list | tuple) else config

@@ -25,7 +25,10 @@ FAMILIES = {
     "`zoo:clip-tiny-rn`": ("clip-tiny-rn", "a convolutional base, with BatchNorm"),
     "`zoo:clip-tiny-rn-TASK`": ("clip-tiny-rn-{}", "its experts"),
     "`zoo:clip-tiny-rn-TASK-own`": ("clip-tiny-rn-{}-own", "experts of other origin, for six tasks"),
+    "`zoo:clip-mini`": ("clip-mini", "a smaller ViT, for the hub"),
+    "`zoo:clip-mini-MIXTURE`": ("clip-mini-{}", "after more pictures of a few kinds"),
 }
+MIXTURES = ("icons", "emoji", "sketches", "photos", "signs")
 HELD_OUT = {
     "photos": "the official test split",
     "digits": "the official test split",
@@ -73,14 +76,15 @@ def families() -> str:
     """What there is, how it is stored, and how much room it takes."""
     lines = ["| name | what | models | stored as | size of one | of all |", "|---|---|---:|---|---:|---:|"]
     for name, (pattern, what) in FAMILIES.items():
-        members = [pattern.format(task) for task in CLIP8["grid"]().tasks if (MODELS / pattern.format(task)).is_dir()]
+        words = [*CLIP8["grid"]().tasks, *MIXTURES]
+        members = [pattern.format(word) for word in words if (MODELS / pattern.format(word)).is_dir()]
         sizes = [megabytes(member) for member in dict.fromkeys(members)]
         packed = "{}" in pattern
         stored = f"{note(members[0])['bits']}-bit changes" if packed else "half precision"
         cells = [name, what, f"{len(sizes)}", stored, f"{sizes[0]:.1f} MB", f"{sum(sizes):.1f} MB"]
         lines.append(CLIP8["_row"](cells))
     files = (
-        sum(path.stat().st_size for part in ("models", "tasks") for path in (MODELS.parent / part).rglob("*.*")) / 1e6
+        sum(path.stat().st_size for part in ("graph", "models", "tasks") for path in (MODELS.parent / part).rglob("*.*")) / 1e6
     )
     lines.append(CLIP8["_row"](["with pictures and the other files", "", "", "", "", f"{files:.0f} MB"]))
     return "\n".join(lines)

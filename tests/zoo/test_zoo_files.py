@@ -23,6 +23,7 @@ TARGETS = "printed-digits small-letters scanned-digits clipart animals food vehi
 PARTS = ("graph", "models", "tasks")
 SUITE = ["clip-tiny", *(f"clip-tiny-{task}" for task in TASKS)]
 """The models that clip8 compares."""
+MINIS = ["clip-mini", *(f"clip-mini-{kind}" for kind in ("icons", "emoji", "sketches", "photos", "signs"))]
 RESNETS = [
     "clip-tiny-rn",
     *(f"clip-tiny-rn-{task}" for task in TASKS),
@@ -63,18 +64,20 @@ def test_files_stay_below_16_mb_clip8_below_80_and_the_whole_below_150() -> None
     assert sum(sizes.values()) < 150e6
 
 
-def test_the_models_are_two_bases_their_experts_a_second_set_and_six_of_other_origin() -> None:
+def test_the_models_are_three_families_with_experts_a_second_set_six_of_other_origin_and_five_mixtures() -> None:
     assert set(smelt_zoo.tasks()) == {*TASKS, *TARGETS}
-    assert set(smelt_zoo.models()) == {*SUITE, *(f"clip-tiny-{task}-b" for task in TASKS), *RESNETS}
-    assert len(smelt_zoo.models()) == 32
+    assert set(smelt_zoo.models()) == {*SUITE, *(f"clip-tiny-{task}-b" for task in TASKS), *RESNETS, *MINIS}
+    assert len(smelt_zoo.models()) == 38
+    assert len(smelt_zoo.hub_models()) == 30
 
 
-@pytest.mark.parametrize("name", sorted(set(smelt_zoo.models()) - {"clip-tiny", "clip-tiny-rn"}))
+@pytest.mark.parametrize("name", sorted(set(smelt_zoo.models()) - {"clip-tiny", "clip-tiny-rn", "clip-mini"}))
 def test_an_expert_is_a_pack_over_the_base_of_its_family_in_as_many_bits_as_its_card_says(name: str) -> None:
     folder = smelt_zoo.models()[name]
     note = json.loads((folder / "delta.json").read_text())
-    assert note["base"]["ref"] == ("../clip-tiny-rn" if name in RESNETS else "../clip-tiny")
-    assert note["bits"] == (4 if name in SUITE or name.endswith("-own") else 2)
+    base = "clip-mini" if name in MINIS else "clip-tiny-rn" if name in RESNETS else "clip-tiny"
+    assert note["base"]["ref"] == f"../{base}"
+    assert note["bits"] == (4 if name in (*SUITE, *MINIS) or name.endswith("-own") else 2)
     assert f"Stored as a {note['bits']}-bit change" in (folder / "README.md").read_text(encoding="utf-8")
 
 

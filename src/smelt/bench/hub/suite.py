@@ -26,6 +26,9 @@ class Target(_Strict):
 
     domain: str = "natural picture"
     task: str = "image classification"
+    pictures: Annotated[list[str], Field(min_length=1)] | None = None
+    """Names of the collections that its pictures are of; by default one of its own. What is learned for a task from
+    others is learned without those that share a collection with it."""
 
 
 class Method(_Strict):

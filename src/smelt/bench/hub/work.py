@@ -15,6 +15,7 @@ from smelt.bench.hub.desk import Desk, softmax
 from smelt.bench.hub.growth import Opinion
 from smelt.bench.hub.member import Identity, Member, true_classes
 from smelt.bench.hub.suite import Method
+from smelt.errors import RecipeError
 from smelt.evaluate.find import find_task
 
 if TYPE_CHECKING:
@@ -212,7 +213,8 @@ class WorkingHub:
 
         known = self.tasks[task]
         if task not in self._texts:
-            self._texts[task] = task_texts(known.classes, self.captions.gloss, **self.words["tasks"][task])
+            told = self.words["tasks"][task]
+            self._texts[task] = task_texts(known.classes, self.captions.gloss, domain=told["domain"], task=told["task"])
         return self.members[model].text_scores(known, self._texts[task], self.graph, self.words["seed"])
 
     def predicted(self, task: str, there: NDArray[np.int64], text: NodeText) -> NDArray[np.float64]:
@@ -222,7 +224,9 @@ class WorkingHub:
         from smelt.hub.lovm import Linear
 
         names = list(self.tasks)
-        others = [place for place, name in enumerate(names) if name != task]
+        others = [place for place, name in enumerate(names) if not self._shares_pictures(name, task)]
+        if not others:
+            raise RecipeError(f"{task}: no task has other pictures, so there is nothing to learn a ranking from")
         truth = np.stack([self.accuracy(names[place])[there] for place in others])
         features = self.text_features(text)[:, there]
         aims = truth - truth.mean(axis=1, keepdims=True)  # what ranks models is how far they are from their task's mean
@@ -230,6 +234,11 @@ class WorkingHub:
         fitted = Linear.fit(rows, aims.reshape(-1).tolist())  # type: ignore[arg-type]  # an array is a sequence of rows
         found: NDArray[np.float64] = fitted.intercept + features[names.index(task)] @ fitted.coefficients
         return found
+
+    def _shares_pictures(self, one: str, other: str) -> bool:
+        """Whether two tasks are about pictures of the same collection; a task is with itself."""
+        first, second = (set(self.words["tasks"][task].get("pictures") or [task]) for task in (one, other))
+        return bool(first & second)
 
     def _constant(self, values: NDArray[np.float64], task: str) -> NDArray[np.float64]:
         """One number for each model, the same for all classes."""

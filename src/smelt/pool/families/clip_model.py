@@ -97,7 +97,7 @@ class Clip:
 
     @functools.cached_property
     def identity(self) -> str:
-        """A hash over all that answers follow from: its numbers, and the config and tokenizer that give them meaning."""
+        """A hash over all that answers follow from: its numbers, and the config and tokenizer that they go with."""
         content = [self.hash, _meaning(self.config), self._tokenizer() if self.text_folder else {}]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

@@ -35,6 +35,10 @@ LEARNED = {
     "wemoe_top2",
 }
 """Entries that take minutes to hours on two cores; `smelt bench clip8` has them all."""
+HUB = """
+The zoo is a hub, too: thirty models, each tested once on a graph of 812 nouns. Which of them should tell your classes
+apart, and why? On a page:
+$ .venv/bin/smelt hub serve --open"""
 
 
 def main() -> None:
@@ -55,6 +59,7 @@ def main() -> None:
         "bench", "clip8", "-o", str(arguments.out), *pictures, *quick, "--methods", "ties" if arguments.quick else TUNED
     )
     page = arguments.out / "report.html"
+    print(HUB)
     print(f"\nDone in {time.monotonic() - began:.0f} s. The report: {page.resolve()}")
     if sys.stdout.isatty() and (os.environ.get("DISPLAY") or sys.platform in ("darwin", "win32")):
         webbrowser.open(page.resolve().as_uri())

@@ -31,6 +31,7 @@ def test_the_demo_shows_the_table_and_where_the_report_is(first, folder):
     for word in ("Pre-trained", "Simple averaging", "TSV-Merge", "photos", "digits", "average"):
         assert word in first.stdout
     page = folder / "demo-out" / "report.html"
+    assert "smelt hub serve" in first.stdout
     assert first.stdout.rstrip().endswith(str(page.resolve()))
     assert "TSV-Merge" in page.read_text(encoding="utf-8")
 

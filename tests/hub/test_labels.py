@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -192,3 +193,35 @@ def test_a_model_with_nan_in_it_is_refused(graph: SemanticGraph, tmp_path: Path)
         broken.model.visual_projection.weight.fill_(float("nan"))  # type: ignore[attr-defined]
     with pytest.raises(NumericalError, match="sees pictures from 0 on as NaN or infinity"):
         make_label(broken, graph)
+
+
+def test_equal_weights_with_another_config_or_tokenizer_are_another_model(graph: SemanticGraph, tmp_path: Path) -> None:
+    folder = save_clip(random_clip(), tmp_path / "clip")
+    model = load_classifier(folder)
+    key = label_key(model, graph)
+    content = json.loads((folder / "config.json").read_text())
+    content["vision_config"]["num_attention_heads"] = 1 + content["vision_config"]["num_attention_heads"] % 2
+    (folder / "config.json").write_text(json.dumps(content))
+    heads = load_classifier(folder)
+    assert heads.hash == model.hash
+    assert label_key(heads, graph).digest != key.digest
+    content["vision_config"]["num_attention_heads"] = model.config["vision_config"]["num_attention_heads"]
+    (folder / "config.json").write_text(json.dumps({**content, "transformers_version": "0.0.0"}))
+    assert label_key(load_classifier(folder), graph).digest == key.digest
+    words = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**words, "model_max_length": 3}))
+    assert label_key(load_classifier(folder), graph).digest != key.digest
+
+
+def test_pictures_that_were_seen_with_other_texts_are_not_run_again(
+    model: Any, graph: SemanticGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    captions, names = make_label(model, graph), make_label(model, graph, text="name")
+    monkeypatch.setattr("smelt.hub.label_run.Runner._see", lambda *_: pytest.fail("seen already"))
+    shared = make_label(model, graph, text="name", seen_in=captions)
+    assert shared.key == names.key
+    assert shared.pictures.tobytes() == names.pictures.tobytes()
+    assert shared.texts.tobytes() == names.texts.tobytes()
+    other = Label(LabelKey("other", *list(vars(captions.key).values())[1:]), captions.pictures, captions.texts)
+    with pytest.raises(RecipeError, match="another model"):
+        make_label(model, graph, text="name", seen_in=other)

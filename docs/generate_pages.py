@@ -22,6 +22,7 @@ MAKERS = (
     "generate_packs.py",
     "generate_suites.py",
     "generate_neulig.py",
+    "generate_hub.py",
     "generate_figures.py",
     "generate_speed.py",
 )

@@ -28,6 +28,7 @@ FAMILIES = {
     "`zoo:clip-mini`": ("clip-mini", "a smaller ViT, for the hub"),
     "`zoo:clip-mini-MIXTURE`": ("clip-mini-{}", "after more pictures of a few kinds"),
 }
+PARTS = ("graph", "models", "tasks")
 MIXTURES = ("icons", "emoji", "sketches", "photos", "signs")
 HELD_OUT = {
     "photos": "the official test split",
@@ -83,9 +84,7 @@ def families() -> str:
         stored = f"{note(members[0])['bits']}-bit changes" if packed else "half precision"
         cells = [name, what, f"{len(sizes)}", stored, f"{sizes[0]:.1f} MB", f"{sum(sizes):.1f} MB"]
         lines.append(CLIP8["_row"](cells))
-    files = (
-        sum(path.stat().st_size for part in ("graph", "models", "tasks") for path in (MODELS.parent / part).rglob("*.*")) / 1e6
-    )
+    files = sum(path.stat().st_size for part in PARTS for path in (MODELS.parent / part).rglob("*.*")) / 1e6
     lines.append(CLIP8["_row"](["with pictures and the other files", "", "", "", "", f"{files:.0f} MB"]))
     return "\n".join(lines)
 

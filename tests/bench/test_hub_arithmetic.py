@@ -5,7 +5,7 @@ import pytest
 
 from smelt.bench.hub.desk import Desk, softmax
 from smelt.bench.hub.growth import band, chosen_among, grow, orders
-from smelt.bench.hub.ranks import kendall, spearman
+from smelt.hub.rankings import kendall, spearman
 
 LABELS = np.array([0, 1, 2, 2])
 

@@ -10,6 +10,9 @@ import pytest
 from PIL import Image
 
 from pico_hub import colour_graph, full_hub, model, pixels
+from smelt.errors import RecipeError
+from smelt.hub.paper import PaperHub, paper_hub
+from smelt.hub.wordnet import Sense
 
 
 @pytest.fixture
@@ -65,6 +68,111 @@ def test_add_ls_show_and_rm(hub, tmp_path):
     assert "already" in hub("add", folder, "--name", "colours", code=2)
     assert "colours is removed" in hub("rm", "colours")
     assert "did you mean" not in hub("rm", "colours", code=2)
+
+
+def test_ls_has_one_line_for_a_model_and_show_all_of_it(hub, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    name, long = "a-model-with-rather-a-long-name", "Knows [red] things " * 20
+    hub("add", model(tmp_path / "knows"), "--name", name, "--description", long, "--no-label")
+    shown = hub("ls")
+    (line,) = [line for line in shown.splitlines() if name in line]
+    assert len(line.rstrip()) <= 80
+    assert "Knows [red]" in line
+    assert line.rstrip().endswith("…")
+    assert "\n1 model in " in shown
+    assert long.strip() in hub("show", name)
+
+
+def test_a_very_long_name_is_whole(hub, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    hub("add", model(tmp_path / "knows"), "--name", "x" * 90, "--description", "y" * 90, "--no-label")
+    assert "x" * 90 in hub("ls")
+
+
+def test_the_papers_models_are_downloaded_and_named_by_architecture_and_tag(cli, tmp_path, monkeypatch):
+    colour_graph().save(tmp_path / "graph")
+    asked = []
+
+    def download(repository, **_):
+        asked.append(repository)
+        if len(asked) == 3:
+            raise RecipeError(f"hf:{repository} is not there")
+        return model(tmp_path / f"download{len(asked)}")
+
+    refs = dict(list(paper_hub().refs(only="readable").items())[:3])
+    monkeypatch.setattr("smelt.pool.download.download", download)
+    monkeypatch.setattr(PaperHub, "refs", lambda hub, *, only: refs if only == "readable" else {})
+    place = ("--hub", tmp_path / "hub")
+    ran = cli("hub", "init", *place, "--graph", tmp_path / "graph", "--embedder", "hashed", "--models", "paper")
+    assert ran.code == 2
+    assert asked[:2] == ["openai/clip-vit-base-patch32", "facebook/metaclip-b32-fullcc2.5b"]
+    third, ref = list(refs.items())[2]
+    assert f"is not there; later: smelt hub add {ref} --name {third}" in ran.err
+    names = [one["name"] for one in json.loads(cli("hub", "ls", *place, "--json").out)]
+    assert names == ["ViT-B-32-quickgelu.metaclip_fullcc", "ViT-B-32.openai"]
+
+
+def test_a_node_is_added_and_labels_are_extended(full, tmp_path, monkeypatch):
+    monkeypatch.setattr("smelt.hub.wordnet.WordNet.open", lambda: Words())
+    Image.fromarray(pixels("red", 5)).save(tmp_path / "a.png")
+    Image.fromarray(pixels("red", 6)).convert("RGBA").save(tmp_path / "b.png")
+    files = (tmp_path / "a.png", tmp_path / "b.png")
+    made = json.loads(full("node", "crimson.n.01", *files, "--style", "drawing", "--json"))
+    assert made == {
+        "id": "crimson.n.01",
+        "name": "crimson",
+        "definition": "a deep red",
+        "parents": ["red.n.01"],
+        "pictures": 2,
+        "nodes": 5,
+    }
+    assert [one["label"] for one in json.loads(full("ls", "--json"))] == [True, True]
+    assert "right on" in full("show", "knows")
+    assert "already" in full("node", "crimson.n.01", files[0], code=2)
+
+
+def test_a_node_that_wordnet_does_not_know_is_described(full, tmp_path, monkeypatch):
+    monkeypatch.setattr("smelt.hub.wordnet.WordNet.open", lambda: Words())
+    Image.fromarray(pixels("blue", 5)).save(tmp_path / "a.png")
+    words = ("node", "gadget.x.01", tmp_path / "a.png")
+    assert "--name and --definition (WordNet has no" in full(*words, code=2)
+    said = full(*words, "--name", "gadget", "--definition", "a clever thing", "--parent", "colour.n.01")
+    assert "gadget.x.01: gadget, a clever thing under colour.n.01; the graph has 5 nodes now" in said
+    assert "ids are like" in full("node", "gadget", tmp_path / "a.png", code=2)
+    assert "no such picture" in full("node", "x.n.01", tmp_path / "none", "--name", "x", "--definition", "y", code=2)
+    assert "at most 75" in full("node", "x.n.01", *[tmp_path / "a.png"] * 76, code=2)
+
+
+class Words:
+    """A WordNet of two nouns over the graph's red."""
+
+    def synset(self, id):  # noqa: A002
+        known = {"crimson.n.01": ("a deep red", ("shade.n.01",)), "shade.n.01": ("a kind of colour", ("red.n.01",))}
+        if id not in known:
+            raise RecipeError(f"WordNet has no noun {id!r}")
+        definition, parents = known[id]
+        return Sense(id, "n00000000", (id.partition(".")[0],), definition, parents)
+
+
+def test_a_template_without_a_place_for_the_class_is_refused(cli, tmp_path):
+    ran = cli("hub", "predict", "a.png", "--classes", "a,b", "--template", "a photo", "--hub", tmp_path / "none")
+    assert (ran.code, "'a photo' has no {}" in ran.err) == (2, True)
+
+
+def test_one_class_is_one_class(full):
+    assert "1 class, " in full("select", "--classes", "red")
+    assert "2 classes, " in full("select", "--classes", "red,blue")
+
+
+@pytest.mark.parametrize("command", ["ls", "serve"])
+def test_ctrl_c_is_told_once(full, cli, tmp_path, monkeypatch, command):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("smelt.hub.hub.Hub.models", stop)
+    monkeypatch.setattr(importlib.import_module("smelt.hub.service.serve"), "serve", stop)
+    ran = cli("hub", command, "--hub", tmp_path / "hub")
+    assert (ran.code, ran.out, ran.err) == (1, "", "smelt: interrupted\n")
 
 
 def test_labels_are_made_when_asked(hub, tmp_path):
@@ -125,8 +233,8 @@ def test_tokens_are_shown_once(hub):
 def test_serve_opens_the_hub_that_is_there(hub, cli, tmp_path, monkeypatch):
     seen = types.SimpleNamespace()
 
-    def run(hub, *, host, port, ready):
-        seen.place, seen.host, seen.port = hub.place, host, port
+    def run(hub, *, host, port, settings, ready):
+        seen.place, seen.host, seen.port, seen.settings = hub.place, host, port, settings
         ready("http://127.0.0.1:8123/")
 
     monkeypatch.setattr(importlib.import_module("smelt.hub.service.serve"), "serve", run)
@@ -134,6 +242,10 @@ def test_serve_opens_the_hub_that_is_there(hub, cli, tmp_path, monkeypatch):
     assert "http://127.0.0.1:8123/" in hub("serve", "--port", "8123", "--open")
     assert (seen.port, seen.host, seen.address) == (8123, "127.0.0.1", "http://127.0.0.1:8123/")
     assert seen.place == str(tmp_path / "hub")
+    assert (seen.settings.submit, seen.settings.upload_bytes, seen.settings.hosts) == (True, 200_000_000, ())
+    hub("serve", "--no-submit", "--upload-mb", "5", "--host-name", "a.example", "--host-name", "b.example")
+    assert (seen.settings.submit, seen.settings.upload_bytes) == (False, 5_000_000)
+    assert seen.settings.hosts == ("a.example", "b.example")
 
 
 def test_serve_makes_the_zoos_hub_where_there_is_none(cli, tmp_path, monkeypatch):

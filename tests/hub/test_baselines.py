@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.hub.baselines import best_on_graph, graph_accuracies, inb, oracle, oracle_per_class
+from smelt.hub.baselines import best_on_graph, graph_accuracies, inb, oracle
 from smelt.hub.graph import NewNode, SemanticGraph
 from smelt.hub.index import Index
 from smelt.hub.labels import ONE, Label, LabelKey
@@ -13,9 +13,9 @@ from smelt.hub.paper import paper_hub
 
 def test_the_imagenet_baseline_takes_the_three_best_of_the_papers_table() -> None:
     table = {model.name: model.imagenet for model in paper_hub().models}
-    assert inb(table, 3) == ("ViT-H-14-378-quickgelu/dfn5b", "EVA02-E-14/laion2b_s4b_b115k", "ViT-L-14-quickgelu/dfn2b")
+    assert inb(table, 3) == ("ViT-H-14-378-quickgelu.dfn5b", "EVA02-E-14.laion2b_s4b_b115k", "ViT-L-14-quickgelu.dfn2b")
     assert [table[name] for name in inb(table, 3)] == [0.8437, 0.8196, 0.8141]
-    assert oracle(table) == "ViT-H-14-378-quickgelu/dfn5b"
+    assert oracle(table) == "ViT-H-14-378-quickgelu.dfn5b"
 
 
 def test_equal_accuracies_keep_the_order_of_the_table() -> None:
@@ -70,10 +70,3 @@ def test_the_best_on_the_graph_is_so_by_the_mean_over_nodes_that_have_pictures()
     assert best_on_graph(indexes, graph, 2) == ("both", "cars")
     with pytest.raises(RecipeError, match="no labelled model"):
         best_on_graph({}, graph)
-
-
-def test_the_oracle_of_classes_knows_the_best_for_each() -> None:
-    recalls = np.array([[0.9, 0.1], [0.2, 0.1], [0.5, 0.8]])
-    assert oracle_per_class(recalls, ("a", "b", "c"), 2) == (("a", "c"), ("c", "a"))
-    with pytest.raises(RecipeError, match="3 models, but 2 are named"):
-        oracle_per_class(recalls, ("a", "b"))

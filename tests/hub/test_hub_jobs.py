@@ -1,15 +1,19 @@
 """Jobs in the background, which outlive the process that began them, and tokens, of which only a hash is kept."""
 
 import signal
+import sys
 import time
+import types
 from datetime import timedelta
 
 import pytest
 
 from hub_processes import die_with_a_job, ended, start
-from pico_hub import model, new_hub
-from smelt.errors import RecipeError
+from pico_clip import random_conv_clip, save_clip
+from pico_hub import colour_graph, model, new_hub
+from smelt.errors import RecipeError, SmeltError
 from smelt.hub.hub import Hub
+from smelt.hub.store import jobs
 from smelt.hub.store.jobs import Worker
 from smelt.hub.store.schema import JobRow, now
 
@@ -98,6 +102,98 @@ def test_a_job_that_another_machine_is_at_is_left_alone(hub):
         )
     assert Worker(hub._store, lambda *_: None)._claim() is None
     assert hub.job(1).status == "running"
+
+
+def test_a_job_whose_process_dies_while_another_waits_is_taken_up(hub, monkeypatch):
+    monkeypatch.setattr(jobs, "_PAUSE", 0.05)
+    monkeypatch.setattr(jobs, "_SILENCE", timedelta(seconds=0.5))
+    with hub._store.write() as session:
+        session.add(
+            JobRow(kind="label", model="knows", status="running", attempts=1, owner="elsewhere:1:1", beat=now())
+        )
+    hub.resume_jobs()
+    assert hub.job(1).status == "running"
+    assert finished(hub, 1).status == "done"
+
+
+def test_the_end_of_a_job_is_written_down_when_the_database_is_back(hub, monkeypatch):
+    monkeypatch.setattr(jobs, "_PAUSE", 0.05)
+    done, real, away = [], Worker._note, [True, True]
+
+    def failing(self, number, **values):
+        if "status" in values and away:
+            away.pop()
+            raise SmeltError("the database is away")
+        real(self, number, **values)
+
+    monkeypatch.setattr(Worker, "_note", failing)
+    monkeypatch.setattr(hub._worker, "_work", lambda name, progress: done.append(name))
+    assert finished(hub, hub.start_label_job("knows")).status == "done"
+    assert (done, away) == (["knows"], [])
+
+
+def test_a_job_that_was_claimed_without_anybody_knowing_is_done(hub):
+    with hub._store.write() as session:
+        session.add(
+            JobRow(kind="label", model="knows", status="running", attempts=1, owner=hub._worker._owner, beat=now())
+        )
+    hub.resume_jobs()
+    assert finished(hub, 1).status == "done"
+
+
+@pytest.fixture
+def zoo(tmp_path, monkeypatch):
+    """A zoo of three models, the first of them the largest."""
+    zoo = types.ModuleType("smelt_zoo")
+    graph = colour_graph()
+    graph.save(tmp_path / "graph")
+    folders = {"large": save_clip(random_conv_clip(), tmp_path / "large"), "small": model(tmp_path / "small")}
+    folders["tiny"] = model(tmp_path / "tiny", "guesses1")
+    zoo.models, zoo.graph = lambda: folders, lambda: tmp_path / "graph"
+    monkeypatch.setitem(sys.modules, "smelt_zoo", zoo)
+    return zoo
+
+
+def labelled(hub):
+    for one in hub.jobs():
+        finished(hub, one.id)
+    return {card.name: card.label for card in hub.models()}
+
+
+def test_a_new_hub_of_the_zoo_labels_each_model_once_it_is_there_small_ones_first(zoo, tmp_path):
+    heard = []
+
+    def tell(name):
+        with Hub.open(tmp_path / "hub") as other:
+            heard.append((name, len(other.jobs())))
+
+    with Hub.open_or_init_zoo(tmp_path / "hub", progress=tell) as hub:
+        assert heard == [("small", 0), ("tiny", 1), ("large", 2)]
+        assert labelled(hub) == {"large": True, "small": True, "tiny": True}
+
+
+def test_a_hub_of_the_zoo_that_was_interrupted_is_completed(zoo, tmp_path):
+    config = (tmp_path / "tiny" / "config.json").read_text()
+    (tmp_path / "tiny" / "config.json").write_text("{")
+    with pytest.raises(SmeltError):
+        Hub.open_or_init_zoo(tmp_path / "hub")
+    (tmp_path / "tiny" / "config.json").write_text(config)
+    with Hub.open(tmp_path / "hub") as hub:
+        assert [card.name for card in hub.models()] == ["large", "small"]
+        with hub._store.write() as session:
+            session.query(JobRow).delete()
+    heard = []
+    with Hub.open_or_init_zoo(tmp_path / "hub", progress=heard.append) as hub:
+        assert heard == ["tiny"]
+        assert labelled(hub) == {"large": True, "small": True, "tiny": True}
+        jobs_before = len(hub.jobs())
+    with Hub.open_or_init_zoo(tmp_path / "hub", progress=heard.append) as hub:
+        assert (len(hub.jobs()), len(heard)) == (jobs_before, 1)
+
+
+def test_another_hub_is_not_filled_with_the_zoo(hub, zoo):
+    with Hub.open_or_init_zoo(hub.folder) as same:
+        assert [card.name for card in same.models()] == ["knows"]
 
 
 def test_a_token_opens_until_it_is_revoked(hub):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from smelt.errors import CorruptFile, RecipeError
+from smelt.errors import CorruptFile, RecipeError, SmeltError
 from smelt.hub.graph import NewNode, SemanticGraph
 from smelt.hub.index import Index, argmax_counts, right_of_many
 from smelt.hub.labels import ONE, Label, LabelKey
@@ -144,6 +148,51 @@ def test_many_models_are_asked_at_once(tmp_path: Path) -> None:
     right, pictures = right_of_many(indexes, [0, 2])
     assert right.tolist() == [index.right([0, 2])[0].tolist() for index in indexes]
     assert pictures.tolist() == [10, 30]
+
+
+@contextmanager
+def files_left(count: int) -> Iterator[None]:
+    """Only so many files more may be opened."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + count, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_more_indexes_are_open_than_a_process_may_have_files(tmp_path: Path) -> None:
+    graph = a_graph([2, 3])
+    index = Index.build(coarse_label(graph, 1), graph)
+    paths = [index.save(tmp_path / str(number)) for number in range(150)]
+    with files_left(64):
+        indexes = [Index.open(path) for path in paths]
+        right, _ = right_of_many(indexes, [0, 1])
+    assert right.tolist() == [index.right([0, 1])[0].tolist()] * 150
+
+
+def test_a_process_without_free_files_is_told_so_and_the_index_not_blamed(tmp_path: Path) -> None:
+    graph = a_graph([2, 3])
+    path = Index.build(coarse_label(graph, 1), graph).save(tmp_path / "index")
+    with files_left(0), pytest.raises(SmeltError, match=r"too many files open; allow it more \(`ulimit -n") as error:
+        Index.open(path)
+    assert not isinstance(error.value, CorruptFile)
+
+
+def test_an_open_index_outlives_its_file_and_is_unmapped_at_the_end(tmp_path: Path) -> None:
+    graph = a_graph([2, 3])
+    path = Index.build(coarse_label(graph, 1), graph).save(tmp_path / "unlike-any-other")
+    opened = Index.open(path)
+    before = opened.right([0, 1])[0].tolist()
+    path.unlink()
+    assert opened.right([0, 1])[0].tolist() == before
+    maps = Path("/proc/self/maps")
+    if maps.exists():
+        assert "unlike-any-other" in maps.read_text()
+        del opened
+        assert "unlike-any-other" not in maps.read_text()
 
 
 def test_damaged_files_are_refused(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from smelt.errors import RecipeError
 from smelt.evaluate.find import find_task
 from smelt.evaluate.task import FolderData
 from smelt.hub.paper import PaperHub, paper_hub
+from smelt.hub.store.names import check_name
 
 HUB = paper_hub()
 
@@ -26,32 +27,38 @@ def test_the_hub_has_49_models_5_sample_sets_and_17_targets_with_1026_classes() 
 def test_the_three_best_on_imagenet_are_those_of_the_paper() -> None:
     best = sorted(HUB.models, key=lambda model: -model.imagenet)[:3]
     assert [(model.id, model.name, model.imagenet) for model in best] == [
-        (32, "ViT-H-14-378-quickgelu/dfn5b", 0.8437),
-        (47, "EVA02-E-14/laion2b_s4b_b115k", 0.8196),
-        (28, "ViT-L-14-quickgelu/dfn2b", 0.8141),
+        (32, "ViT-H-14-378-quickgelu.dfn5b", 0.8437),
+        (47, "EVA02-E-14.laion2b_s4b_b115k", 0.8196),
+        (28, "ViT-L-14-quickgelu.dfn2b", 0.8141),
     ]
 
 
 def test_the_first_and_the_last_line_of_table_6() -> None:
     first, last = HUB.models[0], HUB.models[-1]
-    assert (first.name, first.parameters, first.flops, first.imagenet) == ("RN50/openai", 102.01, 18.18, 0.5982)
+    assert (first.name, first.parameters, first.flops, first.imagenet) == ("RN50.openai", 102.01, 18.18, 0.5982)
     assert (last.name, last.parameters, last.flops, last.imagenet) == (
-        "nllb-clip-base-siglip/v1",
+        "nllb-clip-base-siglip.v1",
         507.47,
         472.91,
         0.3909,
     )
 
 
-def test_every_model_is_a_reference_and_vision_transformers_are_readable() -> None:
+def test_every_model_is_a_reference_and_those_in_transformers_format_are_readable() -> None:
     refs = HUB.refs()
     assert len(refs) == 49
     assert all(ref.startswith("hf:") and ref.count("/") == 1 for ref in refs.values())
-    assert refs["ViT-B-32/openai"] == "hf:openai/clip-vit-base-patch32"
-    assert refs["ViT-H-14/laion2b_s32b_b79k"] == "hf:laion/CLIP-ViT-H-14-laion2B-s32B-b79K"
+    assert refs["ViT-B-32.openai"] == "hf:openai/clip-vit-base-patch32"
+    assert refs["ViT-H-14.laion2b_s32b_b79k"] == "hf:laion/CLIP-ViT-H-14-laion2B-s32B-b79K"
+    assert len(HUB.refs(only="fits")) == 26
+    assert [model.id for model in HUB.models if model.fits] == list(range(9, 35))
     readable = HUB.refs(only="readable")
-    assert len(readable) == 26  # ids 9 to 34
-    assert [model.id for model in HUB.models if model.readable] == list(range(9, 35))
+    assert len(readable) == 8
+    assert all(ref.startswith(("hf:openai/", "hf:facebook/metaclip-")) for ref in readable.values())
+
+
+def test_every_name_is_one_that_a_hub_takes() -> None:
+    assert [check_name(name) for name in HUB.refs()] == list(HUB.refs())
 
 
 def test_the_repositories_are_those_that_open_clip_names() -> None:
@@ -125,7 +132,7 @@ def test_every_target_becomes_a_task(tmp_path: Path) -> None:
 def test_an_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(RecipeError, match="did you mean 'stl10'"):
         HUB.target("stl-10")
-    with pytest.raises(RecipeError, match="did you mean 'RN50/openai'"):
+    with pytest.raises(RecipeError, match=r"did you mean 'RN50\.openai'"):
         HUB.model("RN50-openai")
 
 

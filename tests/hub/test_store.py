@@ -6,15 +6,16 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from smelt.errors import RecipeError
 from smelt.hub.place import find_place
 from smelt.hub.store import Store
 from smelt.hub.store.database import Database
+from smelt.hub.store.mark import check_empty, write_mark
 from smelt.hub.store.migrate import MIGRATIONS, upgrade
 from smelt.hub.store.names import check_name
-from smelt.hub.store.schema import Base, FileRow, GraphRow, HubRow, ModelRow
+from smelt.hub.store.schema import Base, FileRow, GraphRow, HubRow, LabelRow, ModelRow
 
 
 def empty_store(place) -> Store:
@@ -27,7 +28,7 @@ def empty_store(place) -> Store:
     return store
 
 
-def put(store: Store, name: str, **files: str) -> None:
+def put(store: Store, name: str, base: str = "", **files: str) -> None:
     import hashlib
 
     row = ModelRow(
@@ -35,6 +36,7 @@ def put(store: Store, name: str, **files: str) -> None:
         hash="f" * 64,
         ref="x",
         copied=True,
+        base=base,
         family="clip",
         architecture="",
         parameters=1,
@@ -131,6 +133,113 @@ def test_a_second_hub_in_the_same_place_is_refused(tmp_path):
     empty_store(tmp_path)
     with pytest.raises(RecipeError, match="there is a hub already"):
         Store.create(find_place(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "models/thesis/draft.txt", "staging/mine/x", "graphs/sales/x", ".git/x"])
+def test_a_folder_with_something_in_it_is_refused_and_left_as_it_is(tmp_path, name):
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(RecipeError, match=rf"not empty \(it holds {name.split('/')[0]}\).*choose a new or empty one"):
+        Store.create(find_place(tmp_path))
+    assert [path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()] == [Path(name)]
+
+
+def test_a_database_of_another_program_is_refused(tmp_path):
+    sqlite3.connect(tmp_path / "hub.db").execute("CREATE TABLE mine (x INTEGER)").connection.close()
+    with pytest.raises(RecipeError, match="not a hub's"):
+        Store.create(find_place(tmp_path))
+    tables = sqlite3.connect(tmp_path / "hub.db").execute("SELECT name FROM sqlite_master").fetchall()
+    assert tables == [("mine",)]
+
+
+def test_what_is_not_of_the_hubs_own_form_is_never_swept(tmp_path):
+    store = empty_store(tmp_path)
+    put(store, "one", config="1")
+    mine = ["models/my notes/a", "labels/notes.index", "files/ab/readme.txt", f"files/ab/{'c' * 64}", "graphs/old/a"]
+    left = [f"labels/{'e' * 64}.index", f"files/cc/{'c' * 64}", f"graphs/{'b' * 64}/x", "models/gone/config"]
+    for name in mine + left:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    store.remove_model("one")
+    assert [name for name in mine + left if (tmp_path / name).exists()] == mine
+
+
+@pytest.mark.parametrize(("content", "said"), [(None, "has no hub.id"), ("f" * 32, "of another hub")])
+def test_a_folder_that_does_not_carry_the_hubs_mark_is_not_swept(tmp_path, content, said):
+    store = empty_store(tmp_path)
+    put(store, "one", config="1")
+    (tmp_path / "hub.id").unlink()
+    if content is not None:
+        (tmp_path / "hub.id").write_text(content)
+    with pytest.raises(RecipeError, match=f"{said}.*must hold {store.hub().mark}"):
+        store.remove_model("one")
+    assert [row.name for row in store.models()] == ["one"]
+    with pytest.raises(RecipeError, match=said), store.write() as session:
+        store._sweep(session)
+    with pytest.raises(RecipeError, match=said):
+        Store.open(find_place(tmp_path))
+    (tmp_path / "hub.id").write_text(store.hub().mark)
+    Store.open(find_place(tmp_path)).close()
+
+
+def test_two_hubs_do_not_share_a_folder(tmp_path):
+    server = find_place("postgresql://nowhere.invalid/db", tmp_path)
+    check_empty(server)
+    write_mark(server, "a" * 32)
+    for place in (server, find_place(tmp_path)):
+        with pytest.raises(RecipeError, match="belongs to another hub"):
+            check_empty(place)
+    with pytest.raises(RecipeError, match="another hub took this folder"):
+        write_mark(server, "b" * 32)
+    assert (tmp_path / "hub.id").read_text().strip() == "a" * 32
+
+
+def test_a_base_that_was_removed_while_its_pack_came_in_is_noticed(tmp_path):
+    store = empty_store(tmp_path)
+    put(store, "base", config="1")
+    put(store, "pack", base="hub:base", delta="2")
+    with pytest.raises(RecipeError, match="base is the base of pack"):
+        store.remove_model("base")
+    store.remove_model("pack")
+    store.remove_model("base")
+    with pytest.raises(RecipeError, match="change of base, which was removed meanwhile"):
+        put(store, "pack", base="hub:base", delta="2")
+    assert (store.models(), stored(store), list((tmp_path / "models").iterdir())) == ([], 0, [])
+
+
+def label_files(folder):
+    for name in ("index", "archive"):
+        (folder / name).write_text("x")
+    return folder / "index", folder / "archive"
+
+
+def test_labels_are_asked_for_by_their_digests(tmp_path):
+    store = empty_store(tmp_path)
+    put(store, "one", config="1")
+    digests = [f"{number:064x}" for number in range(1100)]
+    with store.write() as session:
+        for digest in (digests[0], digests[-1], "9" * 64):
+            session.add(LabelRow(digest=digest, model="f" * 64, graph="a" * 64, text="caption", seconds=1))
+    asked = []
+    event.listen(store.database.engine, "before_cursor_execute", lambda *words: asked.append(words[2]))
+    assert set(store.labels(digests)) == {digests[0], digests[-1]}
+    questions = [one for one in asked if "FROM labels" in one]
+    assert (len(questions), all("WHERE" in one for one in questions)) == (3, True)
+    assert store.labels([]) == {}
+
+
+def test_a_label_of_a_removed_model_or_an_old_graph_is_not_kept(tmp_path):
+    store = empty_store(tmp_path)
+
+    def finished(graph, **words):
+        row = LabelRow(digest="1" * 64, model="f" * 64, graph=graph, text="caption", seconds=1)
+        with store.staging() as staging:
+            return store.add_label(row, *label_files(staging), **words)
+
+    assert (finished("a" * 64), list(tmp_path.glob("labels/*"))) == ("removed", [])
+    put(store, "one", config="1")
+    assert (finished("b" * 64), list(tmp_path.glob("labels/*"))) == ("outgrown", [])
+    assert finished("b" * 64, ahead=True) == "kept"
 
 
 def test_equal_files_of_two_models_are_stored_once_and_outlive_one_of_them(tmp_path):

@@ -26,13 +26,14 @@ from smelt.cli.hub_words import (
     TaskOption,
     UrlOption,
     captioner,
+    interruptible,
     opened,
     table,
     task_request,
     watched,
 )
 from smelt.cli.request import JsonOption
-from smelt.errors import RecipeError
+from smelt.errors import RecipeError, SmeltError
 
 if TYPE_CHECKING:
     from smelt.hub.cards import ModelCard, Prediction
@@ -93,7 +94,7 @@ def init(
         raise RecipeError(f"--models: zoo or paper, got {models!r}; add others with `smelt hub add`")
     words: Any = {"node_text": node_text or ("name" if models == "zoo" else "caption")}
     made = Hub.init(hub, graph=graph, embedder=embedder, embedder_config=config, name=name, files=files, **words)
-    with made:
+    with interruptible(), made:
 
         def tell(model: str) -> None:
             if not (quiet or as_json):
@@ -104,9 +105,15 @@ def init(
         elif models == "paper":
             from smelt.hub.paper.hub import paper_hub
 
+            failed = []
             for label, ref in paper_hub().refs(only="readable").items():
                 tell(label)
-                made.add(ref, name=label)
+                try:
+                    made.add(ref, name=label)
+                except SmeltError as error:  # a hub of the others is better than a second download of all
+                    failed.append(f"{error}; later: smelt hub add {ref} --name {label}")
+            if failed:
+                raise RecipeError(f"{made.place} is made, but these models are not in it:\n" + "\n".join(failed))
         facts = {
             "hub": made.place,
             "graph": made.graph.name,
@@ -155,20 +162,20 @@ def ls(
     files: FilesOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the models."""
+    """List the models; `show` has all that is known of one."""
     with opened(hub, files) as here:
         cards, shown = here.models(search), here.place
     if as_json:
         typer.echo(_json(cards))
         return
-    headings = ("model", "status", "parameters", "size", "licence", "description")
     rows = [
-        (one.name, one.status, f"{one.parameters:,}", f"{one.bytes / 1e6:.1f} MB", one.licence, one.description)
+        (one.name, one.status, f"{one.parameters / 1e6:.1f} M", f"{one.bytes / 1e6:.1f} MB", one.description)
         for one in cards
     ]
     if rows:
-        table("", headings, rows, right=("parameters", "size"))
-    typer.echo(f"{len(cards)} models in {shown}")
+        headings = ("model", "status", "parameters", "size", "description")
+        table("", headings, rows, right=("parameters", "size"), last="cut")
+    typer.echo(f"{len(cards)} model{'s' * (len(cards) != 1)} in {shown}")
 
 
 @app.command("show")
@@ -196,12 +203,14 @@ def show(
         "architecture",
         "parameters",
         "licence",
+        "submitted_by",
         "ref",
         "base",
         "hash",
     ):
         if value := getattr(card, what):
-            typer.echo(f"{what:<13}{value:,}" if isinstance(value, int) else f"{what:<13}{value}")
+            word = what.replace("_", " ")
+            typer.echo(f"{word:<14}{value:,}" if isinstance(value, int) else f"{word:<14}{value}")
     if found is None:
         return
     typer.echo(f"\nright on {100 * found.overall:.1f} % of {found.pictures:,} pictures, among {found.nodes} nodes")
@@ -306,6 +315,9 @@ def predict(
     \b
     smelt hub predict cat.png dog.jpg --classes cat,dog
     """
+    from smelt.hub.predict import check_templates
+
+    check_templates(template or ())
     asked = task_request(classes, classes_file, like_task)
     words: Any = {"weights": weights, "templates": tuple(template) if template else asked.templates}
     words |= {"domain": domain, "task": task, "k": k, "alpha": alpha, "nodes": nodes}
@@ -328,15 +340,28 @@ def serve(
     host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
     browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    submit: Annotated[
+        bool, typer.Option("--submit/--no-submit", help="Whether whoever has a token may send models in.")
+    ] = True,
+    upload_mb: Annotated[int | None, typer.Option(min=1, help="Of one submission; 200 by default.")] = None,
+    host_name: Annotated[
+        list[str] | None,
+        typer.Option(help="A name under which the service may be called, no other; repeat it for several."),
+    ] = None,
     hub: HubOption = None,
     files: FilesOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Serve the hub's page and API. Where there is no hub yet, one with the zoo's models is made."""
+    """Serve the hub's page and API. Where there is no hub yet, one with the zoo's models is made.
+
+    \b
+    smelt hub serve --host 0.0.0.0 --host-name hub.example.org --no-submit
+    """
     from smelt.hub.hub import Hub
 
     try:
         from smelt.hub.service.serve import serve as run
+        from smelt.hub.service.settings import Settings
     except ModuleNotFoundError as error:
         from smelt.errors import MissingExtra
 
@@ -350,9 +375,13 @@ def serve(
 
             webbrowser.open(address)
 
+    words: Any = {"submit": submit, "hosts": tuple(host_name or ())}
+    if upload_mb is not None:
+        room = upload_mb * 1_000_000
+        words |= {"upload_bytes": room, "unpacked_bytes": 2 * room}
     told = None if quiet else lambda model: typer.echo(f"adding zoo:{model}", err=True)
-    with Hub.open_or_init_zoo(hub, files=files, progress=told) as here:
-        run(here, host=host, port=port, ready=ready)
+    with interruptible(), Hub.open_or_init_zoo(hub, files=files, progress=told) as here:
+        run(here, host=host, port=port, settings=Settings(**words), ready=ready)
 
 
 @app.command("graph")
@@ -370,6 +399,57 @@ def graph(
     made = build_graph(config).save(out)
     if not quiet:
         typer.echo(f"{out}: {len(made.nodes):,} nodes, {len(made.pictures):,} pictures, version {made.version[:12]}")
+
+
+@app.command("node")
+def node(
+    id: Annotated[str, typer.Argument(metavar="ID", help="As zebra.n.01.")],  # noqa: A002 - nodes have ids
+    pictures: Annotated[list[Path], typer.Argument(metavar="PICTURES...", help="Picture files, 75 at most.")],
+    style: Annotated[str, typer.Option(help="What the pictures are: photo, sketch, icon, ...")] = "photo",
+    name: Annotated[str | None, typer.Option(help="From WordNet by default.", show_default=False)] = None,
+    definition: Annotated[str | None, typer.Option(help="From WordNet by default.", show_default=False)] = None,
+    parent: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The id of a hypernym in the graph; repeat it for several. From WordNet by default.",
+            show_default=False,
+        ),
+    ] = None,
+    source: Annotated[str, typer.Option(help="Where the pictures come from; their files' names by default.")] = "",
+    hub: HubOption = None,
+    files: FilesOption = None,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Add a meaning with pictures to the hub's graph; the labels of all models are extended.
+
+    \b
+    smelt hub node zebra.n.01 zebras/*.jpg
+    smelt hub node gadget.x.01 a.png b.png --name gadget --definition "a clever thing" --parent artifact.n.01
+    """
+    from smelt.cli.hub_node import new_node
+
+    with opened(hub, files) as here:
+        made = new_node(
+            id,
+            pictures,
+            here.graph,
+            style=style,
+            name=name,
+            definition=definition,
+            parents=parent,
+            source=source,
+        )
+        here.add_node(made)
+        grown, waiting = here.graph, [card.name for card in here.models() if not card.label]
+    if as_json:
+        facts = {"id": id, "name": made.name, "definition": made.definition, "parents": list(made.parents)}
+        typer.echo(json.dumps({**facts, "pictures": len(made.pictures), "nodes": len(grown.nodes)}, indent=2))
+    elif not quiet:
+        below = f" under {', '.join(made.parents)}" if made.parents else ""
+        typer.echo(f"{id}: {made.name}, {made.definition}{below}; the graph has {len(grown.nodes):,} nodes now")
+        if waiting:
+            typer.echo(f"without a label: {', '.join(waiting)} (`smelt hub label`)")
 
 
 @app.command("rm")

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from smelt.errors import RecipeError
+from smelt.errors import RecipeError, SmeltError
 
 if TYPE_CHECKING:
     from smelt.hub.hub import Hub
@@ -34,12 +34,18 @@ __all__ = [
     "TaskRequest",
     "UrlOption",
     "captioner",
+    "interruptible",
     "opened",
     "table",
     "task_request",
     "watched",
 ]
 
+_LEAST = 12
+"""Cells of a column that is cut, at least."""
+_BETWEEN = 3
+"""Cells between two columns."""
+_EDGES = 2
 HubOption = Annotated[
     str | None,
     typer.Option(
@@ -100,8 +106,17 @@ def opened(place: str | None, files: Path | None) -> Iterator[Hub]:
     """The hub at a place, closed at the end."""
     from smelt.hub.hub import Hub
 
-    with Hub.open(place, files=files) as hub:
+    with interruptible(), Hub.open(place, files=files) as hub:
         yield hub
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C is told in words, after everything was closed."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise SmeltError("interrupted") from None
 
 
 @dataclass(frozen=True)
@@ -150,15 +165,43 @@ def watched(what: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
         yield heard
 
 
-def table(title: str, headings: Sequence[str], rows: Sequence[Sequence[Any]], right: Sequence[str] = ()) -> None:
-    """Print a table; columns named in `right` stand to the right."""
+def table(
+    title: str,
+    headings: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    right: Sequence[str] = (),
+    *,
+    last: Literal["fold", "cut"] = "fold",
+) -> None:
+    """Print a table; columns named in `right` stand to the right.
+
+    With `last="cut"` a row is one line: all columns are whole but the last, which ends in an ellipsis where the
+    terminal does.
+    """
     from rich import box
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
 
+    console, cells = Console(soft_wrap=False), [list(map(str, row)) for row in rows]
+    if last == "cut":
+        whole = sum(max(map(cell_len, column)) + _BETWEEN for column in list(zip(headings, *cells, strict=True))[:-1])
+        room = max(_LEAST, console.width - whole - _EDGES)
+        console.width = whole + room + _EDGES  # what does not fit is left to the terminal; no column is narrowed
+        for row in cells:
+            row[-1] = _cut(row[-1], room)
     drawn = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in headings:
-        drawn.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
-    for row in rows:
-        drawn.add_row(*map(str, row))
-    Console(soft_wrap=False).print(drawn, markup=False)
+        side: Any = "right" if heading in right else "left"
+        drawn.add_column(heading, justify=side, overflow="fold", no_wrap=last == "cut")
+    for row in cells:
+        drawn.add_row(*row)
+    console.print(drawn, markup=False)
+
+
+def _cut(text: str, room: int) -> str:
+    """In one line, and no longer than `room` cells."""
+    from rich.cells import cell_len, set_cell_size
+
+    line = " ".join(text.split())
+    return line if cell_len(line) <= room else set_cell_size(line, room - 1).rstrip() + "…"

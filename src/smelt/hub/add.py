@@ -31,6 +31,8 @@ class Words:
     name: str | None = None
     description: str = ""
     licence: str = ""
+    submitted_by: str = ""
+    """Whose token it came with; empty for whoever adds it on the machine itself."""
 
 
 def add_model(store: Store, graph: SemanticGraph, ref: str, words: Words, *, limit: int = LARGEST) -> ModelRow:
@@ -60,7 +62,8 @@ def _copied(store: Store, ref: str, name: str, words: Words, graph: SemanticGrap
         except SmeltError as error:  # whoever sent it knows it by its name, and not where it was checked
             error.args = (f"{name} was not added: {error}".replace(str(staged), name),)
             raise
-        row = _row(name, ref, facts, words, sum(size for _, size in sizes.values()), base, copied=True)
+        kept_as = "submitted" if words.submitted_by else ref  # a submission comes in a folder that is gone at once
+        row = _row(name, kept_as, facts, words, sum(size for _, size in sizes.values()), base, copied=True)
         row.files = [FileRow(name=file, sha256=digest, size=size) for file, (digest, size) in sorted(sizes.items())]
         store.add_model(row, staged)
     return row
@@ -93,6 +96,7 @@ def _row(name: str, ref: str, facts: Facts, words: Words, size: int, base: str, 
         preprocess=facts.preprocess,
         description=words.description or facts.description,
         licence=words.licence or facts.licence,
+        submitted_by=words.submitted_by,
     )
 
 

@@ -17,7 +17,7 @@ from smelt.errors import MissingExtra, RecipeError
 if TYPE_CHECKING:
     from smelt.hub.store import Store
 
-__all__ = ["model_above", "settle_base"]
+__all__ = ["settle_base"]
 
 
 def settle_base(store: Store, staged: Path) -> str | None:
@@ -37,11 +37,6 @@ def settle_base(store: Store, staged: Path) -> str | None:
     settled = note.model_copy(update={"base": BaseNote(ref=ref, sha256=note.base.sha256)})
     (staged / NOTE).write_bytes(settled.dump())
     return found
-
-
-def model_above(store: Store, name: str) -> str | None:
-    """A model of the hub that is stored as a change of this one."""
-    return next((row.name for row in store.models() if row.base == f"hub:{name}"), None)
 
 
 def _candidates(store: Store) -> Iterator[tuple[str, set[str]]]:

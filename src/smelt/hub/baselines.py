@@ -2,26 +2,23 @@
 
 best_on_graph     the models with the best mean recall over ALL nodes of the graph: what the ImageNet baseline is here
 inb               the ImageNet baseline itself, from a table of known accuracies
-oracle            the model that is truly best on the task; per class, the k that truly are
+oracle            the model that is truly best on the task
 ModelGPT / LOVM is in lovm.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from smelt.errors import RecipeError
-from smelt.hub.select import best_first, choose
+from smelt.hub.select import best_first
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from smelt.hub.graph import SemanticGraph
     from smelt.hub.index import Index
 
-__all__ = ["best_on_graph", "graph_accuracies", "inb", "oracle", "oracle_per_class"]
+__all__ = ["best_on_graph", "graph_accuracies", "inb", "oracle"]
 
 
 def graph_accuracies(indexes: Mapping[str, Index], graph: SemanticGraph) -> dict[str, float]:
@@ -59,13 +56,3 @@ def inb(accuracies: Mapping[str, float], k: int = 1) -> tuple[str, ...]:
 def oracle(accuracies: Mapping[str, float]) -> str:
     """The one model that is truly best on a task: what no selection of a single model can beat."""
     return inb(accuracies, 1)[0]
-
-
-def oracle_per_class(recalls: NDArray[np.float64], models: Sequence[str], k: int = 1) -> tuple[tuple[str, ...], ...]:
-    """For every class the k models that are truly best on its pictures, from their recalls [models, classes].
-
-    Not a bound: a model that calls everything a dog is best on dogs. It shows what knowing (5) exactly would give.
-    """
-    if len(recalls) != len(models):
-        raise RecipeError(f"recalls are of {len(recalls)} models, but {len(models)} are named")
-    return tuple(tuple(models[number] for number in one) for one in choose(recalls, k))

@@ -40,7 +40,8 @@ class ModelCard:
     hash: str
     """Over its numbers, whatever file or format they came in."""
     ref: str
-    """What it was added from; a model of the zoo stays where it is, others are copied into the hub."""
+    """What it was added from; a model of the zoo stays where it is, others are copied into the hub. `submitted`: it
+    came through the service."""
     family: str
     architecture: str
     parameters: int
@@ -58,6 +59,8 @@ class ModelCard:
     """Why the last job failed."""
     files: tuple[tuple[str, int, str], ...] = ()
     """Name, bytes and SHA-256 of every file that lies in the hub."""
+    submitted_by: str = ""
+    """The name on the token it came with; empty if it was added on the machine itself."""
 
 
 @dataclass(frozen=True)

@@ -109,9 +109,10 @@ def explain(selection: Selection, name: str) -> Explanation:
 
 def selection_text(selection: Selection) -> str:
     """A whole selection for a terminal: the models of each class, then the ranking of all models."""
-    words = selection.task
+    words, count = selection.task, len(selection.task.classes)
     lines = [
-        f"{len(words.classes)} classes, {words.domain}, {words.task}; k = {selection.k}, alpha = {selection.alpha:g}"
+        f"{count} class{'es' * (count != 1)}, {words.domain}, {words.task}; "
+        f"k = {selection.k}, alpha = {selection.alpha:g}"
     ]
     classes = [
         [name, ", ".join(models), ", ".join(selection.nodes_of(number)[:3])]
@@ -119,7 +120,7 @@ def selection_text(selection: Selection) -> str:
     ]
     lines.append(_table([["class", "models", "nearest nodes"], *classes[:_LIST]]))
     if len(classes) > _LIST:
-        lines.append(f"and {len(classes) - _LIST} more classes")
+        lines.append(f"and {len(classes) - _LIST} more class{'es' * (len(classes) != _LIST + 1)}")
     ranking = [
         [name, f"{overall:.3f}", "used" if name in selection.used else ""] for name, overall in selection.ranking
     ]

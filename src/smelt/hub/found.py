@@ -64,7 +64,10 @@ def found_hub(
 def grow_graph(
     store: Store, labelling: Labelling, present: Callable[[], SemanticGraph], new: Sequence[NewNode]
 ) -> SemanticGraph:
-    """Add nodes, extend every label, and only then make the new graph the hub's: selections go on meanwhile."""
+    """Add nodes, extend every label, and only then make the new graph the hub's: selections go on meanwhile.
+
+    Labels that were finished on the old graph in the meantime are extended right after.
+    """
     for _ in range(_ATTEMPTS):
         before = present()
         with store.staging() as staging:
@@ -72,6 +75,9 @@ def grow_graph(
             for row in store.models():
                 labelling.extend(row, before, graph)
             if store.replace_graph(staging / "graph", _row(graph), before.version):
+                graph = present()
+                for row in store.models():
+                    labelling.extend(row, before, graph)
                 store.forget_graphs([before.version, graph.version])  # somebody may still be reading the last one
                 return present()
     raise SmeltError("other processes keep adding nodes to the graph; try again")

@@ -100,16 +100,22 @@ class Hub:
         """The hub at this place, or a new one there with the zoo's graph and models.
 
         A new one is there at once; its models are labelled in the background, small ones first. They read the names of
-        nodes only: the zoo's text towers are too small for definitions.
+        nodes only: the zoo's text towers are too small for definitions. One that was made so and lacks models of the
+        zoo, or their labels, is completed.
         """
         _need_extra()
         from smelt.hub.store import Store
 
         if Store.exists(find_place(where, files)):
-            return cls.open(where, files=files)
-        hub = cls.init(where, files=files, name="zoo", node_text="name")
-        for card in sorted(hub.add_zoo(label=False, progress=progress), key=lambda card: card.parameters):
-            hub.start_label_job(card.name)
+            hub = cls.open(where, files=files)
+        else:
+            hub = cls.init(where, files=files, name="zoo", node_text="name")
+        try:
+            if hub.name == "zoo":
+                hub._complete_zoo(progress)
+        except BaseException:
+            hub.close()
+            raise
         return hub
 
     @property
@@ -154,19 +160,22 @@ class Hub:
         licence: str = "",
         label: bool = True,
         limit: int | None = None,
+        submitted_by: str = "",
         progress: Progress | None = None,
     ) -> ModelCard:
         """Check a model (it loads, its features are finite), copy it in (at most `limit` bytes), then label it.
 
         It is there as a whole or not at all. A model of the zoo (`zoo:name`) stays where it is. Without `label` it
-        waits: `label` or `start_label_job` makes it count in selections.
+        waits: `label` or `start_label_job` makes it count in selections. `submitted_by` is who sent it, where it came
+        from outside; then the folder it came in is not noted.
         """
         from smelt.hub.add import Words, add_model
         from smelt.hub.intake import LARGEST
 
-        row = add_model(self._store, self.graph, str(ref), Words(name, description, licence), limit=limit or LARGEST)
+        words = Words(name, description, licence, submitted_by)
+        row = add_model(self._store, self.graph, str(ref), words, limit=limit or LARGEST)
         if label:
-            self._labelling.make(row, self.graph, progress=progress)
+            self._labelling.make(row, self._present, progress=progress)
         return self.model(row.name)
 
     def add_zoo(
@@ -185,23 +194,21 @@ class Hub:
         return self.models()
 
     def label(self, name: str | None = None, *, force: bool = False, progress: Progress | None = None) -> list[str]:
-        """Label one model on the present graph, or all that have no label yet; gives the names of those it did."""
+        """Label one model on the present graph, or all that have no label yet; gives the names of those it did.
+
+        A label whose files are damaged or gone counts as none.
+        """
         graph = self.graph
         rows = [self._store.model(name)] if name is not None else self._store.models()
         ready = self._labelling.digests(rows, graph)
-        todo = [row for row in rows if force or row.name not in ready]
+        damaged = () if force else self._labelling.damaged(rows, graph)
+        todo = [row for row in rows if force or row.name not in ready or row.name in damaged]
         for row in todo:
-            self._labelling.make(row, graph, force=force, progress=progress)
+            self._labelling.make(row, self._present, force=force or row.name in damaged, progress=progress)
         return [row.name for row in todo]
 
     def remove(self, name: str) -> None:
         """Take a model out, with the files and labels that no other model needs."""
-        from smelt.hub.base import model_above
-
-        if (above := model_above(self._store, name)) is not None:
-            raise RecipeError(
-                f"{name} is the base of {above}, which is stored as a change of it; remove that one first"
-            )
         self._store.remove_model(name)
 
     def strengths(self, name: str, limit: int = 20) -> Strengths:
@@ -301,7 +308,7 @@ class Hub:
         """One more node of the graph; the labels of all models are extended, nothing is computed twice."""
         from smelt.hub.found import grow_graph
 
-        grow_graph(self._store, self._labelling, lambda: self.graph, [node])
+        grow_graph(self._store, self._labelling, self._present, [node])
 
     def create_token(self, name: str) -> str:
         """A new secret that lets its owner submit models. It is shown this once; the store keeps a hash."""
@@ -367,7 +374,34 @@ class Hub:
 
     def _label_in_background(self, name: str, progress: Progress) -> None:
         row: ModelRow = self._store.model(name)
-        self._labelling.make(row, self.graph, progress=progress)
+        damaged = self._labelling.damaged([row], self.graph)
+        self._labelling.make(row, self._present, force=bool(damaged), progress=progress)
+
+    def _present(self) -> SemanticGraph:
+        return self.graph
+
+    def _complete_zoo(self, progress: Callable[[str], None] | None) -> None:
+        """Add the zoo's models that are missing, and queue a job right after each, and for each without a label."""
+        from smelt.hub.zoo import hub_models, small_first
+
+        try:
+            names = hub_models()
+        except MissingExtra:  # a hub that is there serves what it has
+            return
+        here = {card.name: card.label for card in self.models()}
+        for name in small_first([name for name in names if not here.get(name)]):
+            if name not in here:
+                if progress is not None:
+                    progress(name)
+                self._add_unless_there(f"zoo:{name}", name)
+            self.start_label_job(name)
+
+    def _add_unless_there(self, ref: str, name: str) -> None:
+        try:
+            self.add(ref, name=name, label=False)
+        except RecipeError:
+            if not self._store.has_model(name):  # else another process was quicker
+                raise
 
 
 def _need_extra() -> None:

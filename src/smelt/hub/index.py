@@ -34,6 +34,8 @@ class Index:
 
     def __init__(self, columns: Columns, path: Path | None = None):
         self._columns, self._path = columns, path
+        self.remedy = "make it anew from the label"
+        """What to do where the file turns out to be damaged."""
 
     def __repr__(self) -> str:
         return f"Index({self.nodes} nodes, {self.entries} entries)"
@@ -105,7 +107,7 @@ class Index:
         import numpy as np
 
         columns = self._columns
-        starts, stops = _span(columns.numbered, chosen, len(columns.pictures))
+        starts, stops = self._span(columns.numbered, chosen, len(columns.pictures))
         sizes = stops - starts
         flags = np.arange(8 * columns.masks.shape[1]) < sizes[:, None]
         if keep is not None:
@@ -113,7 +115,10 @@ class Index:
                 raise RecipeError(
                     f"keep has {len(keep)} entries, but the graph of the index has {columns.graph_pictures} pictures"
                 )
-            flags[flags] = np.asarray(keep, dtype=bool)[_joined(columns.pictures, starts, stops)]
+            try:
+                flags[flags] = np.asarray(keep, dtype=bool)[_joined(columns.pictures, starts, stops)]
+            except (IndexError, ValueError):
+                raise self._damaged("the pictures of a node are not in the graph") from None
         return _words(np.packbits(flags, axis=1, bitorder="little"))
 
     def _right(
@@ -122,13 +127,13 @@ class Index:
         import numpy as np
 
         columns = self._columns
-        starts, stops = _span(columns.offsets, chosen, len(columns.ids))
+        starts, stops = self._span(columns.offsets, chosen, len(columns.ids))
         among = np.zeros(self.nodes, dtype=bool)
         among[chosen] = True
         try:
             hits = np.flatnonzero(among[_joined(columns.ids, starts, stops)])
         except IndexError:
-            raise CorruptFile(f"{self._path}: a list holds a node that is not in the graph") from None
+            raise self._damaged("a list holds a node that is not in the graph") from None
         ends = np.cumsum(stops - starts)
         before = np.searchsorted(hits, ends)
         counts = np.diff(before, prepend=0)
@@ -140,6 +145,20 @@ class Index:
             wrong[rows] = np.bitwise_or.reduceat(bits, (before - counts)[rows], axis=0)
         total = np.bitwise_count(counted).sum(axis=1, dtype=np.int64)
         return total - np.bitwise_count(wrong & counted).sum(axis=1, dtype=np.int64), total
+
+    def _span(
+        self, offsets: NDArray[Any], chosen: NDArray[np.int64], most: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where the lists of the chosen nodes begin and end."""
+        import numpy as np
+
+        starts, stops = offsets[chosen].astype(np.int64), offsets[chosen + 1].astype(np.int64)
+        if (starts > stops).any() or stops.max() > most or starts.min() < 0:
+            raise self._damaged("its lists lie outside of it")
+        return starts, stops
+
+    def _damaged(self, what: str) -> CorruptFile:
+        return CorruptFile(f"{self._path or 'the index'}: is damaged ({what}); {self.remedy}")
 
 
 def right_of_many(
@@ -201,16 +220,6 @@ def _checked(selected: Sequence[int] | NDArray[np.int64], nodes: int) -> NDArray
     if len(np.unique(chosen)) != len(chosen):
         raise RecipeError("the selection has a node twice")
     return chosen
-
-
-def _span(offsets: NDArray[Any], chosen: NDArray[np.int64], most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the lists of the chosen nodes begin and end."""
-    import numpy as np
-
-    starts, stops = offsets[chosen].astype(np.int64), offsets[chosen + 1].astype(np.int64)
-    if (starts > stops).any() or stops.max() > most or starts.min() < 0:
-        raise CorruptFile("the lists of an index lie outside of it; make it anew from the label")
-    return starts, stops
 
 
 def _joined(column: NDArray[Any], starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[Any]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import mmap
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile
 from smelt.hub.labels import LabelKey
+from smelt.hub.mapped_file import mapped_bytes
 from smelt.hub.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def open_columns(path: Path) -> Columns:
 def verify_columns(path: Path) -> None:
     """Read the whole file and compare it with the digest in its head."""
     mapped, head, begin = _mapped(path)
-    if hashlib.blake2b(mapped[begin:], digest_size=16).hexdigest() != head.get("blake2b"):
+    if hashlib.blake2b(mapped[begin:].data, digest_size=16).hexdigest() != head.get("blake2b"):
         raise CorruptFile(f"{path}: the index is not what was written; make it anew from the label")
 
 
@@ -116,19 +116,15 @@ def _head(content: dict[str, Any]) -> bytes:
     return _MAGIC + struct.pack("<I", len(text)) + text
 
 
-def _mapped(path: Path) -> tuple[mmap.mmap, dict[str, Any], int]:
+def _mapped(path: Path) -> tuple[NDArray[np.uint8], dict[str, Any], int]:
     """The mapped file, its head, and where the columns begin."""
-    try:
-        with path.open("rb") as file:
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except (OSError, ValueError) as error:
-        raise CorruptFile(f"{path}: cannot be opened as an index ({error})") from None
+    mapped = mapped_bytes(path)
     begin = len(_MAGIC) + 4
-    if mapped[: len(_MAGIC)] != _MAGIC or len(mapped) < begin:
+    if len(mapped) < begin or mapped[: len(_MAGIC)].tobytes() != _MAGIC:
         raise CorruptFile(f"{path}: is not an index of labels")
-    stop = begin + struct.unpack("<I", mapped[len(_MAGIC) : begin])[0]
+    stop = begin + struct.unpack("<I", mapped[len(_MAGIC) : begin].tobytes())[0]
     try:
-        head = json.loads(mapped[begin:stop])
+        head = json.loads(mapped[begin:stop].tobytes())
     except ValueError as error:
         raise CorruptFile(f"{path}: the head of the index cannot be read ({error})") from None
     if not isinstance(head, dict):
@@ -136,12 +132,14 @@ def _mapped(path: Path) -> tuple[mmap.mmap, dict[str, Any], int]:
     return mapped, head, stop
 
 
-def _column(mapped: mmap.mmap, path: Path, code: str, shape: tuple[int, ...], begin: int) -> tuple[NDArray[Any], int]:
+def _column(
+    mapped: NDArray[np.uint8], path: Path, code: str, shape: tuple[int, ...], begin: int
+) -> tuple[NDArray[Any], int]:
     import numpy as np
 
     count = int(np.prod(shape))
     size = count * np.dtype(code).itemsize
     if begin + size > len(mapped):
         raise CorruptFile(f"{path}: the index is cut off ({len(mapped):,} bytes)")
-    array = np.frombuffer(mapped, code, count, begin) if count else np.zeros(0, code)
+    array = mapped[begin : begin + size].view(code) if count else np.zeros(0, code)
     return array.reshape(shape), begin + size + -size % _ALIGN

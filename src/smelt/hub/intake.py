@@ -7,9 +7,9 @@ code, an index that names files elsewhere, a delta pack's path to its base (whic
 from __future__ import annotations
 
 import json
+import re
 import stat
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +18,29 @@ from smelt.engine.header import read_header
 from smelt.errors import CorruptFile, RecipeError, SmeltError
 from smelt.hub.store.content import copy_in
 
-__all__ = ["LARGEST", "listed", "read_in"]
+__all__ = ["LARGEST", "TEXTS", "WEIGHTS", "allowed", "listed", "read_in"]
 
 LARGEST = 64 << 30
 """Bytes of a model, at most, where nothing else is said."""
 _LARGEST_TEXT = 64 << 20
 _MOST_FILES = 500
-_WEIGHTS = "*.safetensors"
-_TEXTS = (
+WEIGHTS = "*.safetensors"
+_WEIGHTS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}\.safetensors")
+TEXTS = (
     "config.json", "generation_config.json", "model.safetensors.index.json", "manifest.json", "delta.json",
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
     "vocab.txt", "merges.txt", "preprocessor_config.json", "processor_config.json", "image_processor_config.json",
     "chat_template.json", "chat_template.jinja", "open_clip_config.json", "README.md", "LICENSE", "LICENSE.txt",
     "LICENSE.md", "NOTICE", "NOTICE.txt", "NOTICE.md", "recipe.yaml",
 )  # fmt: skip
+"""The files beside the weights that a model may have; this list holds for folders, downloads and submissions alike."""
 _UNSEEN = frozenset({".gitattributes", ".gitignore", ".DS_Store", ".cache", ".huggingface"})
 """What tools leave in a folder; no part of a model, so it stays where it is."""
+
+
+def allowed(name: str) -> bool:
+    """Whether a file of this name may be part of a model."""
+    return _is_weights(name) or name in TEXTS
 
 
 def listed(folder: Path, *, links: bool = False) -> list[Path]:
@@ -46,8 +53,8 @@ def listed(folder: Path, *, links: bool = False) -> list[Path]:
             faults.append(fault)
         else:
             found.append(path)
-    if not faults and not any(fnmatchcase(path.name, _WEIGHTS) for path in found):
-        faults.append("there are no weights (*.safetensors)")
+    if not faults and not any(_is_weights(path.name) for path in found):
+        faults.append(f"there are no weights ({WEIGHTS})")
     if not faults and not any(path.name == "config.json" for path in found):
         faults.append("there is no config.json")
     if len(found) > _MOST_FILES:
@@ -66,13 +73,13 @@ def read_in(folder: Path, into: Path, *, limit: int = LARGEST, links: bool = Fal
         raise RecipeError(f"{folder.name}: has {total:,} bytes, but a model may have {limit:,}")
     copied: dict[str, tuple[str, int]] = {}
     for path in paths:
-        text = not fnmatchcase(path.name, _WEIGHTS)
+        text = not _is_weights(path.name)
         source = path.resolve() if links else path
         digest, size = copy_in(source, into / path.name, min(left, _LARGEST_TEXT) if text else left)
         copied[path.name] = digest, size
         left -= size
     for name in copied:
-        if fnmatchcase(name, _WEIGHTS):
+        if _is_weights(name):
             _check_weights(into / name)
         else:
             _check_text(into / name, copied.keys())
@@ -89,11 +96,15 @@ def _fault(path: Path, links: bool) -> str | None:
         return f"{path.name} is not a plain file"
     if is_pickle(path.name):
         return f"{path.name} is a pickle, which can run code when opened; convert it to safetensors"
-    if not fnmatchcase(path.name, _WEIGHTS) and path.name not in _TEXTS:
+    if not allowed(path.name):
         return f"{path.name} is of a kind that the hub does not keep"
-    if path.name in _TEXTS and path.stat().st_size > _LARGEST_TEXT:
+    if path.name in TEXTS and path.stat().st_size > _LARGEST_TEXT:
         return f"{path.name} is larger than {_LARGEST_TEXT >> 20} MiB"
     return None
+
+
+def _is_weights(name: str) -> bool:
+    return _WEIGHTS.fullmatch(name) is not None
 
 
 def _check_weights(path: Path) -> None:

@@ -1,20 +1,26 @@
 """Labelling: each model is tested on the graph once; its label is kept under what it follows from.
 
-A label is two files: the embeddings (archive), and the index that answers selections.
+A label is two files: the embeddings (archive), and the index that answers selections. The graph may grow while a model
+is being labelled; then the label is extended before it is kept, so that it is on the hub's graph when it is there.
 """
 
 from __future__ import annotations
 
+import errno
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
+from smelt.errors import CorruptFile, RecipeError, SmeltError
 from smelt.hub.check import preprocess_from
 from smelt.hub.index import Index
 from smelt.hub.labels import Label, LabelKey, NodeText, label_key, make_label
 from smelt.hub.loaded import Loaded
+from smelt.hub.mapped_file import too_many_files
 
 if TYPE_CHECKING:
     from smelt.hub.cards import Progress
@@ -24,6 +30,9 @@ if TYPE_CHECKING:
     from smelt.pool.families.preprocess import Preprocess
 
 __all__ = ["Labelling"]
+
+_SPARE = 256
+"""Indexes that stay open though the last question was not about them."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +48,8 @@ class Labelling:
 
     def __init__(self, store: Store, loaded: Loaded, text: str):
         self._store, self._loaded, self._text = store, loaded, cast("NodeText", text)
-        self._open: dict[str, Index] = {}
+        self._open: dict[tuple[str, datetime], Index] = {}
+        self._lock = threading.Lock()
 
     def key(self, row: ModelRow, graph: SemanticGraph) -> LabelKey:
         """What the model's label on a graph is kept under."""
@@ -48,60 +58,121 @@ class Labelling:
 
     def digests(self, rows: list[ModelRow], graph: SemanticGraph) -> dict[str, str]:
         """Of those models that have a label on the graph: the name and the key's digest."""
-        keys = {row.name: self.key(row, graph).digest for row in rows}
-        there = self._store.labels(list(keys.values()))
-        return {name: digest for name, digest in keys.items() if digest in there}
+        return {name: digest for name, (digest, _) in self._labelled(rows, graph).items()}
 
     def indexes(self, rows: list[ModelRow], graph: SemanticGraph) -> Mapping[str, Index]:
-        """The indexes of all models that have a label, by name; they stay open."""
-        found = {}
-        for name, digest in self.digests(rows, graph).items():
-            if digest not in self._open:
-                self._open[digest] = Index.open(self._store.label_file(digest, "index"))
-            found[name] = self._open[digest]
+        """The indexes of all models that have a label, by name; they stay open, until they are made anew."""
+        labelled = self._labelled(rows, graph)
+        with self._lock:
+            found = {name: self._opened(name, *known) for name, known in labelled.items()}
+            if len(self._open) > len(found) + _SPARE:
+                self._open = {known: found[name] for name, known in labelled.items()}
         return found
 
+    def damaged(self, rows: list[ModelRow], graph: SemanticGraph) -> list[str]:
+        """Models whose label is no longer what was written, or gone from the disk. Reads all of every index."""
+        return [name for name, digest in self.digests(rows, graph).items() if not self._is_sound(digest)]
+
     def make(
-        self, row: ModelRow, graph: SemanticGraph, *, force: bool = False, progress: Progress | None = None
+        self,
+        row: ModelRow,
+        present: Callable[[], SemanticGraph],
+        *,
+        force: bool = False,
+        progress: Progress | None = None,
     ) -> None:
-        """The label of a model on a graph; nothing to do if it is there."""
-        key = self.key(row, graph)
-        if not force and key.digest in self._store.labels([key.digest]):
-            return
-        began = time.perf_counter()
-        with self._store.staging() as staging:
-            index = staging / "index"
-            label = make_label(self._loaded.get(row), graph, text=self._text, progress=progress)
-            Index.build(label, graph).save(index)
-            self._keep(key, index, label.save(staging / "archive"), began)
+        """The label of a model on the present graph; nothing to do if it is there."""
+        began, label, index = time.perf_counter(), None, None
+        while True:
+            graph = present()
+            key = self.key(row, graph)
+            if not force and key.digest in self._store.labels([key.digest]):
+                return
+            try:
+                label = make_label(self._loaded.get(row), graph, text=self._text, before=label, progress=progress)
+                index = Index.build(label, graph) if index is None else index.extended(label, graph)
+            except (SmeltError, OSError):
+                if present().version != graph.version:  # the pictures of a graph that has grown twice are gone
+                    continue
+                raise
+            kept = self._keep(key, label, index, began)
+            if kept == "removed":
+                raise RecipeError(f"{row.name} was removed while it was being labelled")
+            if kept == "kept":
+                return
 
     def archive(self, row: ModelRow, graph: SemanticGraph) -> Label:
         """The embeddings of a model that has a label."""
-        return Label.open(self._store.label_file(self.key(row, graph).digest, "safetensors"))
+        path = self._store.label_file(self.key(row, graph).digest, "safetensors")
+        try:
+            return Label.open(path)
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                raise too_many_files(path) from None
+            raise _damaged(row.name, error.strerror or str(error)) from None
+        except CorruptFile as error:
+            raise _damaged(row.name, str(error)) from None
 
     def extend(self, row: ModelRow, before: SemanticGraph, graph: SemanticGraph) -> None:
-        """The label on a graph that has grown: only what is new is computed."""
+        """The label on a graph that has grown: only what is new is computed. Without a label before: nothing."""
         old, key = self.key(row, before), self.key(row, graph)
         there = self._store.labels([old.digest, key.digest])
         if old.digest not in there or key.digest in there:
             return
-        began = time.perf_counter()
-        archive = Label.open(self._store.label_file(old.digest, "safetensors"))
-        with self._store.staging() as staging:
-            label = make_label(self._loaded.get(row), graph, text=self._text, before=archive)
-            index = staging / "index"
-            Index.open(self._store.label_file(old.digest, "index")).extended(label, graph).save(index)
-            self._keep(key, index, label.save(staging / "archive"), began)
+        began, known, index = time.perf_counter(), None, None
+        try:
+            index = Index.open(self._store.label_file(old.digest, "index"))
+            known = Label.open(self._store.label_file(old.digest, "safetensors"))
+        except (CorruptFile, OSError):  # a damaged one is made anew
+            known = None
+        label = make_label(self._loaded.get(row), graph, text=self._text, before=known)
+        grown = Index.build(label, graph) if index is None or known is None else index.extended(label, graph)
+        self._keep(key, label, grown, began, ahead=True)
 
-    def _keep(self, key: LabelKey, index: Path, archive: Path, began: float) -> None:
+    def _labelled(self, rows: list[ModelRow], graph: SemanticGraph) -> dict[str, tuple[str, datetime]]:
+        """Name -> the label's digest and when it was made."""
+        keys = {row.name: self.key(row, graph).digest for row in rows}
+        there = self._store.labels(list(keys.values()))
+        return {name: (digest, there[digest].made) for name, digest in keys.items() if digest in there}
+
+    def _opened(self, name: str, digest: str, made: datetime) -> Index:
+        if (digest, made) not in self._open:
+            try:
+                index = Index.open(self._store.label_file(digest, "index"))
+            except CorruptFile as error:
+                raise _damaged(name, str(error)) from None
+            index.remedy = f"make the label of {name} anew: `smelt hub label {name} --force`"
+            self._open[digest, made] = index
+        return self._open[digest, made]
+
+    def _is_sound(self, digest: str) -> bool:
+        try:
+            Index.open(self._store.label_file(digest, "index")).verify()
+            Label.open(self._store.label_file(digest, "safetensors"))
+        except CorruptFile:
+            return False
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                raise
+            return False
+        return True
+
+    def _keep(
+        self, key: LabelKey, label: Label, index: Index, began: float, *, ahead: bool = False
+    ) -> Literal["kept", "removed", "outgrown"]:
         from smelt.hub.store.schema import LabelRow
 
-        row = LabelRow(
-            digest=key.digest,
-            model=key.model,
-            graph=key.graph,
-            text=key.text,
-            seconds=time.perf_counter() - began,
-        )
-        self._store.add_label(row, index, archive)
-        self._open.pop(key.digest, None)
+        with self._store.staging() as staging:
+            paths: tuple[Path, Path] = index.save(staging / "index"), label.save(staging / "archive")
+            row = LabelRow(
+                digest=key.digest,
+                model=key.model,
+                graph=key.graph,
+                text=key.text,
+                seconds=time.perf_counter() - began,
+            )
+            return self._store.add_label(row, *paths, ahead=ahead)
+
+
+def _damaged(name: str, what: str) -> CorruptFile:
+    return CorruptFile(f"the label of {name} is damaged ({what}); make it anew: `smelt hub label {name} --force`")

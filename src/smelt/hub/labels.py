@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from smelt.engine.header import TensorInfo, encode_header, read_header
 from smelt.errors import CorruptFile, RecipeError, unknown
+from smelt.hub.mapped_file import mapped_bytes
 from smelt.hub.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -121,8 +121,7 @@ class Label:
         seen, read = header.tensors["pictures"].shape, header.tensors["texts"].shape
         if seen[1] != read[1]:
             raise CorruptFile(f"{path}: its pictures have {seen[1]} numbers each, its texts {read[1]}")
-        with path.open("rb") as file:
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        mapped = mapped_bytes(path)
         arrays = {
             name: np.frombuffer(mapped, "<i2", info.count, header.offsets[name]).reshape(info.shape)
             for name, info in header.tensors.items()

@@ -67,4 +67,5 @@ def _card(row: ModelRow, ready: bool, job: Job | None, files: tuple[tuple[str, i
         row.base,
         job.error if job is not None and status == "failed" else "",
         files,
+        row.submitted_by,
     )

@@ -31,28 +31,30 @@ def model_folder(store: Store, row: ModelRow) -> Path:
 
 
 class Loaded:
-    """Classifiers by the hash that the hub knows them by."""
+    """Classifiers by what the hub knows them by: their hash, and how they prepare pictures."""
 
     def __init__(self, store: Store, *, most: int = _MOST, numbers: int = _NUMBERS):
         self._store, self._most, self._numbers = store, most, numbers
-        self._kept: OrderedDict[str, tuple[Classifier, int]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], tuple[Classifier, int]] = OrderedDict()
         self._lock = threading.RLock()
 
     def get(self, row: ModelRow) -> Classifier:
         """The model, loaded if it is not there; refused if its files are no longer those that were added."""
+        key = row.hash, row.preprocess
         with self._lock:
-            if row.hash in self._kept:
-                self._kept.move_to_end(row.hash)
-                return self._kept[row.hash][0]
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key][0]
             from smelt.evaluate.classify import load_classifier
+            from smelt.hub.check import preprocess_words
             from smelt.hub.labels import identity_of
 
             model = load_classifier(str(model_folder(self._store, row)))
-            if identity_of(model) != row.hash:
+            if (identity_of(model), preprocess_words(model.preprocess)) != key:
                 raise CorruptFile(
                     f"{row.name}: {row.ref} is no longer the model that was added; remove it and add it again"
                 )
-            self._kept[row.hash] = model, row.parameters
+            self._kept[key] = model, row.parameters
             while len(self._kept) > 1 and not self._fits():
                 self._kept.popitem(last=False)
             return model

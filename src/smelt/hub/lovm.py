@@ -196,33 +196,28 @@ class Linear:
         found, *_ = np.linalg.lstsq(rows - middle, aims - aims.mean(), rcond=None)
         return cls(float(aims.mean() - middle @ found), found)
 
-    @classmethod
-    def fit_tasks(cls, scores: Table, accuracies: Table, *, centred: bool = True) -> Linear:
-        """On tasks whose accuracies are known. `centred`: minus the mean of their task, which is what ranks models."""
-        rows, aims = [], []
-        for task, models in scores.items():
-            known = accuracies[task]
-            mean = sum(known[model] for model in models) / len(models) if centred else 0.0
-            for model, one in models.items():
-                rows.append(_row(one))
-                aims.append(known[model] - mean)
-        return cls.fit(rows, aims)
-
     def predict(self, models: Mapping[str, Any]) -> dict[str, float]:
         """{model: its predicted accuracy} from {model: its TextScores or features}."""
         return {name: float(self.intercept + self.coefficients @ _row(one)) for name, one in models.items()}
 
 
 def leave_one_out(scores: Table, accuracies: Table, *, centred: bool = True) -> dict[str, dict[str, float]]:
-    """{task: {model: prediction}}, each task predicted by a linear model of all the others."""
+    """{task: {model: prediction}}, each task predicted by a linear model of all the others.
+
+    `centred`: accuracies are minus the mean of their task, which is what ranks models.
+    """
     if len(scores) < 2:
         raise RecipeError("leaving one task out needs at least two tasks")
-    return {
-        task: Linear.fit_tasks(
-            {other: models for other, models in scores.items() if other != task}, accuracies, centred=centred
-        ).predict(scores[task])
-        for task in scores
-    }
+    found = {}
+    for task, asked in scores.items():
+        rows, aims = [], []
+        for other in (name for name in scores if name != task):
+            known = accuracies[other]
+            mean = sum(known[model] for model in scores[other]) / len(scores[other]) if centred else 0.0
+            rows += [_row(one) for one in scores[other].values()]
+            aims += [known[model] - mean for model in scores[other]]
+        found[task] = Linear.fit(rows, aims).predict(asked)
+    return found
 
 
 def _row(one: Any) -> NDArray[np.float64]:

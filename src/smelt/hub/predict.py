@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from smelt.hub.select import Selection
     from smelt.pool.families.family import Classifier
 
-__all__ = ["as_pixels", "predict"]
+__all__ = ["as_pixels", "check_templates", "predict"]
 
 _LARGEST = 64_000_000
 """Pixels of one picture, at most: a small file can unfold to a very large one."""
@@ -35,6 +35,7 @@ def predict(
     """Score pictures with the models that were chosen for each class."""
     from smelt.ensemble.per_class import PerClass
 
+    check_templates(templates)
     if not len(pictures):
         raise RecipeError("no picture was given")
     raw = [as_pixels(one, number) for number, one in enumerate(pictures)]
@@ -43,6 +44,13 @@ def predict(
         raw, selection.task.classes, tuple(templates)
     )
     return Prediction(selection.task.classes, scores, scores.argmax(axis=1), selection.used)
+
+
+def check_templates(templates: Sequence[str]) -> None:
+    """A prompt without a place for the class would be the same for all, and every answer a matter of chance."""
+    for one in templates:
+        if "{}" not in one:
+            raise RecipeError(f"the template {one!r} has no {{}}, where the class's name goes; as 'a photo of a {{}}'")
 
 
 def as_pixels(picture: Any, number: int = 0) -> NDArray[np.uint8]:

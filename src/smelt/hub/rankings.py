@@ -1,15 +1,22 @@
-"""How well a predicted ranking of models agrees with the true one. Both are {model: number}, larger is better.
+"""How well a predicted ranking of models agrees with the true one. Larger numbers are better.
+
+Of {model: number}, as LOVM measures it:
 
 top_overlap     the share of the true best five that are among the predicted best five
 kendall_tau     on the models that are in both best fives; 0 where fewer than three are (as LOVM measures it)
 signed_error    |mean of (predicted - true)| over the predicted best five: LOVM's "L1"
 absolute_error  mean of |predicted - true| over all models
-spearman        correlation of the ranks of all models, equal numbers sharing their mean rank
+
+Of two rows of numbers, over all models (a row of equal numbers has no order, so nothing correlates with it: None):
+
+spearman        the correlation of ranks, equal numbers sharing the mean of their places
+kendall         tau-b: (pairs in one order - pairs in opposite order) / sqrt(pairs untied in one * untied in other)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -19,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["absolute_error", "kendall_tau", "signed_error", "spearman", "top", "top_overlap"]
+__all__ = ["absolute_error", "kendall", "kendall_tau", "signed_error", "spearman", "top", "top_overlap"]
 
 
 def top(values: Mapping[str, float], k: int = 5) -> tuple[str, ...]:
@@ -59,22 +66,33 @@ def absolute_error(predicted: Mapping[str, float], true: Mapping[str, float]) ->
     return sum(abs(predicted[name] - true[name]) for name in true) / len(true)
 
 
-def spearman(predicted: Mapping[str, float], true: Mapping[str, float]) -> float:
-    """The correlation of ranks, from -1 to 1; 0 where one side is all equal."""
+def spearman(one: NDArray[np.float64], other: NDArray[np.float64]) -> float | None:
+    """Between -1 and 1."""
     import numpy as np
 
-    _check(predicted, true)
-    first, second = (_ranks([side[name] for name in true]) for side in (predicted, true))
-    first, second = first - first.mean(), second - second.mean()
-    size = float(np.sqrt((first @ first) * (second @ second)))
-    return float(first @ second) / size if size else 0.0
+    ranks = [_ranks(values) for values in (one, other)]
+    first, second = (values - values.mean() for values in ranks)
+    both = math.sqrt(float(np.sum(first**2)) * float(np.sum(second**2)))
+    return float(first @ second) / both if both else None
 
 
-def _ranks(values: Sequence[float]) -> NDArray[np.float64]:
+def kendall(one: NDArray[np.float64], other: NDArray[np.float64]) -> float | None:
+    """Between -1 and 1."""
     import numpy as np
 
-    numbers = np.asarray(values, dtype=np.float64)
-    return np.array([((numbers < one).sum() + (numbers <= one).sum() + 1) / 2 for one in numbers])
+    first, second = (np.sign(np.subtract.outer(values, values)) for values in (one, other))
+    both = math.sqrt(float(np.sum(first**2)) * float(np.sum(second**2)))
+    return float(np.sum(first * second)) / both if both else None
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Places from the lowest, 0 first; equal values share the mean of theirs."""
+    import numpy as np
+
+    below = np.less.outer(values, values).sum(axis=0)
+    equal = np.equal.outer(values, values).sum(axis=0)
+    places: NDArray[np.float64] = below + (equal - 1) / 2
+    return places
 
 
 def _sign(value: float) -> int:

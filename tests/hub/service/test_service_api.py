@@ -56,9 +56,9 @@ def test_a_node_comes_with_neighbours_and_the_origin_of_its_pictures(client):
 
 
 def test_a_selection_says_who_and_why(client):
-    found = client.post("/api/v1/select", json={"classes": ["red", "blue"], "nodes": 1}).json()
+    found = client.post("/api/v1/select", json={"classes": ["red", "green", "blue"], "nodes": 1}).json()
     assert found["used"] == ["knows"]
-    assert [(one["model"], one["classes"]) for one in found["ranking"]] == [("knows", 2), ("guesses", 0)]
+    assert [(one["model"], one["classes"]) for one in found["ranking"]] == [("knows", 3), ("guesses", 0)]
     (node,) = found["classes"][0]["nodes"]
     assert (node["id"], node["recall"]["knows"]) == ("red.n.01", 1.0)
 

@@ -10,6 +10,7 @@ from service_hub import png
 
 from smelt.hub.service.limits import Buckets, kind_of
 from smelt.hub.service.limits import client_of as address_of
+from smelt.hub.service.pictures import decode
 from smelt.hub.service.problems import without_paths
 from smelt.hub.service.settings import Rate, Settings
 
@@ -190,6 +191,53 @@ def test_pictures_are_limited_in_number_and_bytes(hub, client_of):
     assert (large.status_code, "larger than" in large.text) == (413, True)
     assert client.post(PREDICT, data={"classes": "red"}, files={"pictures": ("a", bytes(9000))}).status_code == 413
     assert client.post(PREDICT, data={"classes": "red"}).status_code == 422
+
+
+def test_the_pixels_of_all_pictures_together_are_bounded(hub, client_of, monkeypatch):
+    monkeypatch.setattr("smelt.hub.service.ask.decode", lambda *_: pytest.fail("it was decoded"))
+    client = client_of(hub, request_pixels=10_000)
+    sent = [("pictures", (f"{n}.png", many_pixels(64, 64))) for n in range(3)]
+    answer = client.post(PREDICT, data={"classes": "red"}, files=sent)
+    assert answer.status_code == 413
+    assert "together; send fewer at a time" in answer.json()["error"]["message"]
+    assert Settings().request_pixels == 64_000_000
+
+
+def test_pictures_are_decoded_a_few_at_a_time_and_answered_as_one(hub, client_of, monkeypatch):
+    monkeypatch.setattr("smelt.hub.service.pictures._AT_ONCE", 2 * 64)
+    client, asked, real = client_of(hub), [], hub.predict
+    monkeypatch.setattr(hub, "predict", lambda some, *rest, **words: (asked.append(len(some)), real(some, *rest))[1])
+    names = ["red", "blue", "green", "blue", "red"]
+    sent = [("pictures", (f"{name}.png", png(name, 8))) for name in names]
+    found = client.post(PREDICT, data={"classes": "red\ngreen\nblue"}, files=sent).json()["predictions"]
+    assert asked == [2, 2, 1]
+    assert [one["best"] for one in found] == names
+    assert [one["picture"] for one in found] == [f"{name}.png" for name in names]
+
+
+def test_a_picture_is_turned_as_the_camera_was_held():
+    picture, exif, buffer = Image.new("RGB", (40, 20)), Image.Exif(), io.BytesIO()
+    exif[0x0112] = 6
+    picture.save(buffer, "JPEG", exif=exif)
+    assert decode("a.jpg", buffer.getvalue(), Settings()).size == (20, 40)
+
+
+def test_a_large_picture_with_an_alpha_channel_is_made_smaller_on_white():
+    buffer = io.BytesIO()
+    Image.new("RGBA", (4096, 16), (0, 0, 0, 0)).save(buffer, "PNG")
+    picture = decode("a.png", buffer.getvalue(), Settings())
+    assert (picture.mode, picture.size, picture.getpixel((9, 4))) == ("RGB", (2048, 8), (255, 255, 255))
+
+
+def test_a_template_needs_a_place_for_the_class(client):
+    files = {"pictures": ("a.png", png("red"))}
+    words = {"classes": "red\nblue", "templates": ["a {} thing", "a photo"]}
+    answer = client.post(PREDICT, data=words, files=files)
+    assert answer.status_code == 422
+    assert "'a photo' has no {}" in answer.json()["error"]["message"]
+    words["templates"] = ["a photo of a {}", "a {}"]
+    assert client.post(PREDICT, data=words, files=files).json()["predictions"][0]["best"] == "red"
+    assert client.post(PREDICT, data={**words, "templates": ["{}"] * 101}, files=files).status_code == 422
 
 
 def test_a_picture_with_an_alpha_channel_is_read_as_seen(client):

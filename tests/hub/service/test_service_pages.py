@@ -187,6 +187,17 @@ def test_what_is_not_there_says_so_and_suggests(client):
     assert client.get("/graph/reed.n.01").status_code == 404
     assert client.get("/jobs/77").status_code == 404
     assert client.get("/jobs/x").status_code == 422
+    for number in (10**22, 2**63, 2**31, 0, -1):
+        assert client.get(f"/jobs/{number}").status_code == 404
+        assert client.get(f"/api/v1/jobs/{number}").status_code == 404
+
+
+@pytest.mark.parametrize("url", ["/", "/models/knows", "/task", "/nowhere", "/pictures/3.webp", "/api/v1/models"])
+def test_head_has_the_headers_of_get_and_no_body(client, url):
+    whole, head = client.get(url), client.head(url)
+    assert (head.status_code, head.content) == (whole.status_code, b"")
+    for name in ("Content-Type", "Content-Length", "ETag"):
+        assert head.headers.get(name) == whole.headers.get(name)
 
 
 def test_a_page_that_did_not_change_is_not_sent_again(client):

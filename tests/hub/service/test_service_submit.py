@@ -6,11 +6,16 @@ import pickle
 import stat
 import struct
 import tempfile
+import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from service_hub import finished
+
+from smelt.engine.packs import pack
+from smelt.errors import RecipeError
 
 NAMES = ("config.json", "model.safetensors", "preprocessor_config.json", "tokenizer.json", "tokenizer_config.json")
 
@@ -262,6 +267,14 @@ def test_a_config_that_asks_for_code_is_refused(own_hub, client_of, files, token
         ("config.json", {"text_config": {"num_hidden_layers": 10_000_000}}),
         ("config.json", {"vision_config": {"image_size": 1_000_000}}),
         ("preprocessor_config.json", {"crop_size": {"height": 100_000, "width": 100_000}}),
+        ("config.json", {"vision_config": {"model_type": "resnet", "depths": [20_000_000, 2, 2]}}),
+        ("config.json", {"vision_config": {"model_type": "resnet", "depths": [900, 99, 2]}}),
+        ("config.json", {"vision_config": {"model_type": "resnet", "hidden_sizes": [64, 10**9]}}),
+        ("config.json", {"vision_config": {"model_type": "resnet", "depths": [1] * 65}}),
+        ("config.json", {"vision_config": {"stages": [{"deep": [[[10**7]]]}]}}),
+        ("config.json", {"vision_config": {"num_block_repeats": [100, 100], "depth_coefficient": 10.0}}),
+        ("config.json", {"vision_config": {"hidden_act": float("nan"), "width_coefficient": float("inf")}}),
+        ("preprocessor_config.json", {"crop_size": -(10**30)}),
     ],
 )
 def test_a_config_that_would_fill_the_memory_is_refused_before_it_is_used(
@@ -272,6 +285,77 @@ def test_a_config_that_would_fill_the_memory_is_refused_before_it_is_used(
     answer = send(client_of(own_hub), {**files, name: content}, token)
     assert answer.status_code == 400
     assert "more than this hub takes" in message(answer)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"vision_config": {"depths": [300, 300, 2], "hidden_sizes": [8, 8, 8]}}, "602 layers, but the weights only"),
+        ({"vision_config": {"depths": [2, 2], "hidden_sizes": [8, 900_000]}}, "1,800,016 parameters at the least"),
+        ({"text_config": {"hidden_size": 4096, "num_hidden_layers": 2}}, "33,554,432 parameters at the least"),
+        ({"text_config": {"hidden_size": 64, "vocab_size": 9_000_000}}, "576,000,000 parameters at the least"),
+    ],
+)
+def test_a_config_of_far_more_than_the_weights_hold_is_refused(
+    own_hub, client_of, files, token, change, said, monkeypatch
+):
+    monkeypatch.setattr(own_hub, "add", lambda *_, **__: pytest.fail("it was loaded"))
+    answer = send(client_of(own_hub), {**files, "config.json": json.dumps(change).encode()}, token)
+    assert answer.status_code == 400
+    assert said in message(answer)
+
+
+def test_a_tokenizer_without_a_limit_is_taken(own_hub, client_of, files, token):
+    words = {**json.loads(files["tokenizer_config.json"]), "model_max_length": 10**30}
+    answer = send(client_of(own_hub), {**files, "tokenizer_config.json": json.dumps(words).encode()}, token)
+    assert answer.status_code == 202, answer.text
+
+
+def test_the_card_of_a_model_names_who_sent_it(own_hub, client_of, files, token):
+    client = client_of(own_hub)
+    assert send(client, files, token).json()["model"]["submitted_by"] == "ann"
+    assert own_hub.model("mine").submitted_by == "ann"
+    assert "<b>Submitted by</b> ann" in client.get("/models/mine").text
+
+
+def test_folders_and_submissions_may_have_the_same_files(own_hub, client_of, files, token):
+    more = {"image_processor_config.json": b"{}", "NOTICE.md": b"mine", "recipe.yaml": b"merge: []"}
+    assert send(client_of(own_hub), {**files, **more}, token).status_code == 202
+    assert {name for name, *_ in own_hub.model("mine").files} == {*files, *more}
+
+
+def test_a_delta_pack_is_taken_where_its_base_is(own_hub, client_of, model_folders, token, tmp_path):
+    pack(str(model_folders["guesses"]), base=str(model_folders["knows"]), out=tmp_path / "sent", bits=8)
+    sent = {path.name: path.read_bytes() for path in (tmp_path / "sent").iterdir()}
+    client = client_of(own_hub)
+    answer = send(client, sent, token)
+    assert (answer.status_code, "add the base first" in message(answer)) == (422, True)
+    own_hub.add(model_folders["knows"], label=False)
+    assert send(client, sent, token).status_code == 202
+    assert own_hub.model("mine").base == "hub:knows"
+
+
+def test_submissions_take_no_worker_from_selections(own_hub, client_of, files, token, model_folders, monkeypatch):
+    own_hub.add(model_folders["knows"])
+    began, end = threading.Event(), threading.Event()
+
+    def slow(*_, **__):
+        began.set()
+        end.wait(60)
+        raise RecipeError("enough")
+
+    monkeypatch.setattr(own_hub, "add", slow)
+    client = client_of(own_hub, workers=1)
+    with ThreadPoolExecutor(3) as pool:
+        sent = [pool.submit(send, client, files, token, name=f"m{n}") for n in range(2)]
+        try:
+            assert began.wait(30)
+            asked = pool.submit(client.post, "/api/v1/select", json={"classes": ["red"]})
+            assert asked.result(30).status_code == 200
+            assert not any(one.done() for one in sent)
+        finally:
+            end.set()
+        assert [one.result().status_code for one in sent] == [422, 422]
 
 
 def test_a_model_that_does_not_load_is_never_visible_and_the_answer_names_no_path(own_hub, client_of, files, token):

@@ -13,7 +13,6 @@ from typing import Any
 
 from smelt.bench.collaboration.score import scored
 from smelt.bench.hub.growth import band, grow, orders
-from smelt.bench.hub.ranks import kendall, spearman
 from smelt.bench.hub.rows import anybody_row, chosen_by, chosen_row, cost_row, used_in
 from smelt.bench.hub.settings import setting_of
 from smelt.bench.hub.suite import Method
@@ -22,6 +21,7 @@ from smelt.bench.hub.work import WorkingHub, work_of
 from smelt.evaluate.ahead import some_threads
 from smelt.evaluate.row import CostRow, Row
 from smelt.hub.labels import NodeText
+from smelt.hub.rankings import kendall, spearman
 
 __all__ = ["figures", "growth", "method", "prepare", "sweeps"]
 

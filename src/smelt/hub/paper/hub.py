@@ -44,7 +44,8 @@ class PaperModel(_Strict):
 
     @property
     def name(self) -> str:
-        return f"{self.architecture}/{self.tag}"
+        """`ViT-B-32.openai`: a name that a hub takes, too."""
+        return f"{self.architecture}.{self.tag}"
 
     @property
     def ref(self) -> str:
@@ -52,9 +53,14 @@ class PaperModel(_Strict):
         return f"hf:{self.transformers or self.open_clip}"
 
     @property
-    def readable(self) -> bool:
+    def fits(self) -> bool:
         """Whether Smelt's CLIP family has room for the architecture; residual networks, EVA and CoCa it has not."""
         return _VIT.match(self.architecture) is not None
+
+    @property
+    def readable(self) -> bool:
+        """Whether it can be added to a hub as it is: it fits, and a repository has it in transformers' format."""
+        return self.fits and self.transformers is not None
 
 
 class PaperTask(_Strict):
@@ -154,7 +160,7 @@ class PaperHub(_Strict):
         return self
 
     def model(self, name: str) -> PaperModel:
-        """A model by its name, `architecture/tag`."""
+        """A model by its name, `architecture.tag`."""
         found = {model.name: model for model in self.models}
         if name not in found:
             raise RecipeError(unknown("model in the paper's hub", name, found))
@@ -167,9 +173,15 @@ class PaperHub(_Strict):
             raise RecipeError(unknown("target in the paper's hub", name, found))
         return found[name]
 
-    def refs(self, *, only: Literal["all", "readable"] = "all") -> dict[str, str]:
-        """{name: reference} of the models, or of those that Smelt's CLIP family has room for."""
-        return {model.name: model.ref for model in self.models if only == "all" or model.readable}
+    def refs(self, *, only: Literal["all", "fits", "readable"] = "all") -> dict[str, str]:
+        """{name: reference} of the models: all 49, those that Smelt's CLIP family has room for, or the readable ones.
+
+        Readable are OpenAI's and MetaCLIP's vision transformers, which are known in transformers' format. The others
+        that fit (LAION's, DataComp's, CommonPool's, DFN's) lie in open_clip's: its weights merge, but a hub wants
+        config.json, tokenizer and processor beside them. Convert those to a CLIPModel's folder first, then
+        `smelt hub add` it.
+        """
+        return {model.name: model.ref for model in self.models if only == "all" or getattr(model, only)}
 
     def tasks(self, root: str | Path) -> list[Task]:
         """The targets as tasks; pictures that no public task has are looked for in folders of `root`."""

@@ -184,10 +184,11 @@ async def predict(
     k: Annotated[int, Form()] = 1,
     alpha: Annotated[float, Form()] = 0.7,
     nodes: Annotated[int, Form()] = 5,
+    templates: Annotated[list[str], Form(description="prompts with {} for the class; a photo of a {} if none")] = [],  # noqa: B006
 ) -> PredictOut:
     """The models that fit the task are chosen, run once on every picture, and asked class by class."""
     form = TaskForm(class_lines(classes), domain.strip() or DOMAIN, task.strip() or TASK, k, alpha, nodes)
-    prediction, decoded = await desk.predict(form, pictures)
+    prediction, decoded = await desk.predict(form, pictures, [one for one in templates if one.strip()])
     return PredictOut.of(prediction, [name for name, _ in decoded])
 
 

@@ -23,6 +23,7 @@ from smelt import __version__
 from smelt.errors import SmeltError
 from smelt.hub.service import api, pages
 from smelt.hub.service.ask import Desk
+from smelt.hub.service.head import Head
 from smelt.hub.service.limits import BodyLimit, RateLimit
 from smelt.hub.service.problems import Refused, problem, without_paths
 from smelt.hub.service.render import STATIC
@@ -62,6 +63,7 @@ def create_app(hub: Hub, *, settings: Settings | None = None) -> FastAPI:
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     _answer_faults(app)
     limits = {"submit": settings.upload_bytes, "think": settings.body_bytes, "read": 1_000_000}
+    app.add_middleware(Head)
     app.add_middleware(BodyLimit, limits=limits, refuse=_refuse(app))
     app.add_middleware(RateLimit, rates=settings.rates, refuse=_refuse(app))
     if settings.hosts:

@@ -12,8 +12,10 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.header import read_header
+from smelt.engine.folder import is_delta
+from smelt.engine.header import TensorInfo, read_header
 from smelt.errors import CorruptFile
+from smelt.hub.service.config_bounds import check_numbers, check_size
 from smelt.hub.service.problems import Refused
 from smelt.hub.service.uploads import base_name
 
@@ -24,9 +26,9 @@ __all__ = ["check_folder", "unpack"]
 
 _CHUNK = 1 << 20
 _JSON_BYTES = 30_000_000
-_SIDES = ("image_size", "shortest_edge", "longest_edge", "height", "width", "size", "crop_size")
-_BOUNDS = {**dict.fromkeys(_SIDES, 2048), "num_hidden_layers": 512, "layers": 512}
-"""Numbers of a config that cost memory or time before any tensor is compared with them."""
+_CONFIG_BYTES = 2_000_000
+_MODELS = ("config.json", "open_clip_config.json")
+"""The configs that networks are built from."""
 
 
 def unpack(folder: Path, settings: Settings) -> None:
@@ -49,17 +51,20 @@ def check_folder(folder: Path, settings: Settings) -> None:
     weights = sorted(folder.glob("*.safetensors"))
     if not weights:
         raise Refused(400, "there is no safetensors file; send model.safetensors with config.json and the tokenizer")
+    tensors: list[TensorInfo] = []
     for path in weights:
         with open(path, "rb") as file:
             length = int.from_bytes(file.read(8), "little")
         if length > settings.header_bytes:
             raise Refused(400, f"{path.name}: no safetensors file (its header would be {length:,} bytes long)")
         try:
-            read_header(path)
+            tensors += read_header(path).tensors.values()
         except CorruptFile as error:
             raise Refused(400, str(error).replace(str(path), path.name)) from None
     for path in sorted(folder.glob("*.json")):
-        _check_json(path)
+        content = _check_json(path)
+        if path.name in _MODELS and not is_delta(folder):  # a pack holds what differs from its base, and no more
+            check_size(path.name, content, tensors)
 
 
 def _entries(archive: zipfile.ZipFile, settings: Settings) -> dict[str, zipfile.ZipInfo]:
@@ -116,24 +121,17 @@ def _extract(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, path: Path, most:
     return written
 
 
-def _check_json(path: Path) -> None:
-    if path.stat().st_size > _JSON_BYTES:
-        raise Refused(400, f"{path.name} is larger than {_JSON_BYTES / 1e6:.0f} MB; this is no model's file")
+def _check_json(path: Path) -> Any:
+    config = "config" in path.name
+    most = _CONFIG_BYTES if config else _JSON_BYTES
+    if path.stat().st_size > most:
+        raise Refused(400, f"{path.name} is larger than {most / 1e6:.0f} MB; this is no model's file")
     try:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
         raise Refused(400, f"{path.name} is no JSON; send the model as save_pretrained writes it") from None
     if isinstance(content, dict) and "auto_map" in content:
         raise Refused(400, f"{path.name} asks for code of its own (auto_map); this hub runs none")
-    if "config" in path.name:
-        _check_bounds(path, content)
-
-
-def _check_bounds(path: Path, content: Any) -> None:
-    if not isinstance(content, dict):
-        return
-    for name, value in content.items():
-        for number in value if isinstance(value, list) else [value]:
-            if name in _BOUNDS and isinstance(number, int | float) and not number <= _BOUNDS[name]:
-                raise Refused(400, f"{path.name}: {name} is {number:,}, more than this hub takes")
-        _check_bounds(path, value)
+    if config:
+        check_numbers(path.name, content, lists=not path.name.startswith("tokenizer"))
+    return content

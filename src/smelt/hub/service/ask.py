@@ -5,6 +5,7 @@ In: a checked form, pictures, a submission. Out: the hub's own records. All of i
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import tempfile
 import threading
@@ -17,8 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio.to_thread
 
 from smelt.errors import SmeltError
+from smelt.hub.predict import check_templates
 from smelt.hub.service.archive import check_folder, unpack
-from smelt.hub.service.pictures import decode, encode
+from smelt.hub.service.pictures import decode, encode, groups, smaller
 from smelt.hub.service.problems import Refused, without_paths
 from smelt.hub.service.uploads import receive
 
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["Desk"]
 
 T = TypeVar("T")
+_MOST_TEMPLATES = 100
+_LAST_JOB = 2**31 - 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
@@ -44,7 +48,7 @@ class Desk:
 
     def __init__(self, hub: Hub, settings: Settings):
         self.hub, self.settings = hub, settings
-        self._limiter: anyio.CapacityLimiter | None = None
+        self._limiters: dict[str, anyio.CapacityLimiter] = {}
         self._selections, self._strengths, self._thumbs, self._broadest = _Kept(64), _Kept(512), _Kept(4096), _Kept(2)
 
     def model(self, name: str) -> ModelCard:
@@ -54,6 +58,8 @@ class Desk:
         return _found(lambda: self.hub.graph.node(id))
 
     def job(self, number: int) -> Job:
+        if not 0 < number <= _LAST_JOB:  # more than a database's numbers hold
+            raise Refused(404, "there is no job of this number")
         return _found(lambda: self.hub.job(number))
 
     def strengths(self, card: ModelCard) -> Strengths | None:
@@ -95,9 +101,15 @@ class Desk:
         form.checked(self.settings)
         return await self._think(partial(self._select, form))
 
-    async def predict(self, form: TaskForm, files: Sequence[UploadFile]) -> tuple[Prediction, list[tuple[str, Any]]]:
-        """What the models that fit the task say of pictures; also the pictures' names and pixels."""
+    async def predict(
+        self, form: TaskForm, files: Sequence[UploadFile], templates: Sequence[str] = ()
+    ) -> tuple[Prediction, list[tuple[str, Any]]]:
+        """What the models that fit the task say of pictures; also the pictures' names and what is shown of them."""
         form.checked(self.settings)
+        if len(templates) > _MOST_TEMPLATES or any(len(one) > self.settings.class_letters for one in templates):
+            letters = self.settings.class_letters
+            raise Refused(422, f"at most {_MOST_TEMPLATES} templates of {letters} letters each are taken here")
+        check_templates(templates)
         files = [file for file in files if file.filename or file.size]
         if not files:
             raise Refused(422, "send at least one picture")
@@ -109,7 +121,7 @@ class Desk:
                 most = self.settings.picture_bytes / 1e6
                 raise Refused(413, f"picture {number} is larger than {most:,.0f} MB; send a smaller one")
             sent.append((Path(file.filename or f"picture {number}").name[:80], await file.read()))
-        return await self._think(partial(self._predict, form, sent))
+        return await self._think(partial(self._predict, form, sent, tuple(templates)))
 
     async def submit(self, request: Request) -> tuple[ModelCard, int]:
         """A model that was sent: received, checked, added, and its labelling begun. The job's number comes back."""
@@ -124,16 +136,26 @@ class Desk:
                 raise Refused(422, "name: up to 80 letters, digits, dots, dashes and underscores, the first no mark")
             if not submission.files:
                 raise Refused(422, "there are no files; send the files of a model folder, or a zip of it")
-            return await self._think(partial(self._submit, folder, submission.words, submission.owner))
+            work = partial(self._submit, folder, submission.words, submission.owner)
+            return await self._run(work, "submit", self.settings.submit_workers)
 
     def _select(self, form: TaskForm) -> Selection:
         models = tuple((card.name, card.hash, card.label) for card in self.hub.models())
         key = (form, self.hub.graph.version, models)
         return self._selections.get(key, lambda: self.hub.select(list(form.classes), **form.options))
 
-    def _predict(self, form: TaskForm, sent: Sequence[tuple[str, bytes]]) -> tuple[Prediction, list[tuple[str, Any]]]:
-        pictures = [(name, decode(name, data, self.settings)) for name, data in sent]
-        return self.hub.predict([picture for _, picture in pictures], self._select(form)), pictures
+    def _predict(
+        self, form: TaskForm, sent: Sequence[tuple[str, bytes]], templates: tuple[str, ...]
+    ) -> tuple[Prediction, list[tuple[str, Any]]]:
+        """A few pictures after the other, so that never more than those are in memory."""
+        parts, shown = groups(sent, self.settings), []
+        words: dict[str, Any] = {"templates": templates} if templates else {}
+        selection, said = self._select(form), []
+        for part in parts:
+            pictures = [decode(name, data, self.settings) for name, data in part]
+            said.append(self.hub.predict(pictures, selection, **words))
+            shown += [(name, smaller(picture)) for (name, _), picture in zip(part, pictures, strict=True)]
+        return _together(said), shown
 
     def _submit(self, folder: Path, words: dict[str, str], owner: str) -> tuple[ModelCard, int]:
         if (folder / "upload.zip").exists():
@@ -150,15 +172,20 @@ class Desk:
                 licence=words.get("licence", "")[:200],
                 label=False,
                 limit=self.settings.unpacked_bytes,
+                submitted_by=owner,
             )
         except SmeltError as error:
             raise Refused(422, without_paths(str(error).replace(str(folder), "the model"))) from None
         return card, self.hub.start_label_job(card.name)
 
     async def _think(self, work: Callable[[], T]) -> T:
-        if self._limiter is None:
-            self._limiter = anyio.CapacityLimiter(self.settings.workers)
-        return await anyio.to_thread.run_sync(work, limiter=self._limiter)
+        return await self._run(work, "think", self.settings.workers)
+
+    async def _run(self, work: Callable[[], T], kind: str, workers: int) -> T:
+        """In a thread, of which every kind of work has its own few."""
+        if kind not in self._limiters:  # made here, since they belong to the event loop
+            self._limiters[kind] = anyio.CapacityLimiter(workers)
+        return await anyio.to_thread.run_sync(work, limiter=self._limiters[kind])
 
 
 class _Kept:
@@ -180,6 +207,17 @@ class _Kept:
             while len(self._values) > self._most:
                 self._values.popitem(last=False)
         return value
+
+
+def _together(parts: Sequence[Prediction]) -> Prediction:
+    """The predictions of one selection on several groups of pictures, as one."""
+    import numpy as np
+
+    first, *others = parts
+    if not others:
+        return first
+    scores, best = (np.concatenate([getattr(one, word) for one in parts]) for word in ("scores", "best"))
+    return dataclasses.replace(first, scores=scores, best=best)
 
 
 def _found(look: Callable[[], T]) -> T:

@@ -45,6 +45,7 @@ class ModelOut(BaseModel):
     bytes: int
     description: str
     licence: str
+    submitted_by: str = Field(description="whose token it came with; empty if it did not come over the network")
     added: datetime
     status: str
     label: bool

@@ -34,6 +34,8 @@ class Settings:
     pictures: int = 32
     picture_bytes: int = 10_000_000
     picture_pixels: int = 24_000_000
+    request_pixels: int = 64_000_000
+    """All pictures of one request together; they are decoded a few at a time."""
     body_bytes: int = 64_000_000
     """The body of any request that is not a submission."""
     classes: int = 1000
@@ -42,6 +44,8 @@ class Settings:
     """Of the domain and of the task's words."""
     workers: int = 2
     """Selections and predictions at one time."""
+    submit_workers: int = 1
+    """Submissions that are checked at one time, beside those."""
     hosts: tuple[str, ...] = ()
     """The names under which the service may be called (`Host`); any where none is given."""
     rates: dict[str, Rate] = field(

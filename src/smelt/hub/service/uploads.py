@@ -6,7 +6,6 @@ in the folder in the end has been checked by header only; nothing here loads a m
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from starlette.concurrency import run_in_threadpool
 
+from smelt.engine.folder import is_pickle
+from smelt.hub.intake import TEXTS, WEIGHTS, allowed
 from smelt.hub.service.problems import Refused
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from smelt.hub.service.settings import Settings
 
-__all__ = ["FIELDS", "Submission", "allowed", "base_name", "receive"]
+__all__ = ["FIELDS", "Submission", "base_name", "receive"]
 
 FIELDS = {
     "token": "the token, where it is not in the header; before the files",
@@ -31,31 +32,6 @@ FIELDS = {
     "licence": "as Apache-2.0",
 }
 _FIELD_BYTES = 8_000
-_NAMES = {
-    "config.json",
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "preprocessor_config.json",
-    "processor_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "vocab.txt",
-    "generation_config.json",
-    "merges.txt",
-    "open_clip_config.json",
-    "open_clip_model.safetensors",
-    "README.md",
-    "LICENSE",
-    "LICENSE.md",
-    "LICENSE.txt",
-    "NOTICE",
-    "NOTICE.txt",
-}
-_SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
-_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 
 
 @dataclass
@@ -69,24 +45,20 @@ class Submission:
     files: list[str] = field(default_factory=list)
 
 
-def allowed(name: str) -> bool:
-    """Whether a file of this name may be part of a model."""
-    return name in _NAMES or _SHARD.fullmatch(name) is not None
-
-
 def base_name(name: str, *, why: str = "a model folder") -> str:
     """The name without its folder, if it may be part of a model; a path with tricks is refused, not repaired."""
     parts = PurePosixPath(name.replace("\\", "/")).parts
     if not parts or "\0" in name or name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0]:
         raise Refused(400, f"the file name {name[:120]!r} leads out of its folder; send plain names")
     last = parts[-1]
-    if last.lower().endswith(_PICKLES):
+    if is_pickle(last.lower()):
         raise Refused(
             400, f"{last[:120]!r} is a pickle, which can run code when it is read; send the weights as safetensors"
         )
     if not allowed(last):
         raise Refused(
-            400, f"{last[:120]!r} is no file of {why} that this hub takes; it takes: {', '.join(sorted(_NAMES))}"
+            400,
+            f"{last[:120]!r} is no file of {why} that this hub takes; it takes: {', '.join(sorted(TEXTS))}, {WEIGHTS}",
         )
     return last
 

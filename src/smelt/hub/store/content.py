@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Collection
 from pathlib import Path
@@ -17,6 +18,7 @@ from smelt.errors import CorruptFile, OutputError
 __all__ = ["Content", "copy_in", "fsync_folder"]
 
 _CHUNK = 1 << 20
+_FILE = re.compile(r"([0-9a-f]{64})(\.new)?")
 
 
 class Content:
@@ -43,8 +45,8 @@ class Content:
             spare.replace(stored)
 
     def sweep(self, wanted: Collection[str]) -> int:
-        """Remove what no model needs; gives the number of files that are gone."""
-        gone = [path for path in self.folder.glob("??/*") if path.name not in wanted]
+        """Remove what no model needs, of files that are named as ours are; gives the number of those that are gone."""
+        gone = [path for path in self.folder.glob("??/*") if path.name not in wanted and _is_ours(path)]
         for path in gone:
             path.unlink(missing_ok=True)
         return len(gone)
@@ -78,6 +80,11 @@ def fsync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _is_ours(path: Path) -> bool:
+    form = _FILE.fullmatch(path.name)
+    return form is not None and path.parent.name == form[1][:2] and path.is_file() and not path.is_symlink()
 
 
 def _link(old: Path, new: Path) -> bool:

@@ -1,7 +1,8 @@
 """Jobs: labelling in the background, one at a time in each process, with its progress in the store.
 
 A running job says every few seconds that it is alive. One that has not for a while belongs to a process that died: it
-is taken up again by the next worker, and given up after three attempts.
+is taken up again by the next worker, and given up after three attempts. So a worker with nothing to do looks again as
+long as a job is running elsewhere: its process may yet die.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _SILENCE = timedelta(seconds=30)
 _ATTEMPTS = 3
 _STEP = 0.3
 """Seconds between two notes of progress."""
+_PAUSE = 5.0
+"""Seconds before a worker looks again."""
 
 
 def queue_job(store: Store, kind: str, model: str) -> int:
@@ -69,13 +72,16 @@ class Worker:
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{id(self):x}"
         self._lock, self._stop = threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None
-        self._again = False
+        self._again, self._poke = False, threading.Event()
+        self._ends: dict[int, dict[str, object]] = {}
+        """How jobs ended, until that is written down."""
 
     def wake(self) -> None:
         """There may be something to do."""
         with self._lock:
             if self._stop.is_set() or (self._thread is not None and self._thread.is_alive()):
                 self._again = True
+                self._poke.set()
                 return
             self._again = False
             self._thread = threading.Thread(target=self._run, name="smelt-hub-jobs", daemon=True)
@@ -84,12 +90,21 @@ class Worker:
     def stop(self) -> None:
         """Take no further job. One that runs is left alone: it ends with the process, and is taken up by the next."""
         self._stop.set()
+        self._poke.set()
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            with contextlib.suppress(SmeltError):  # a database that is away for a moment
+            later = True  # a database that is away for a moment comes back
+            with contextlib.suppress(SmeltError):
+                self._write_ends()
                 while not self._stop.is_set() and (job := self._claim()) is not None:
                     self._do(*job)
+                    self._write_ends()
+                later = self._others_work()
+            if later:
+                self._poke.wait(_PAUSE)
+                self._poke.clear()
+                continue
             with self._lock:
                 if not self._again:
                     self._thread = None
@@ -116,7 +131,7 @@ class Worker:
     def _is_dead(self, row: JobRow) -> bool:
         host, pid = row.owner.split(":")[:2] if row.owner.count(":") == 2 else ("", "")
         if row.owner == self._owner:
-            return False
+            return True  # asked between two jobs: it was claimed, but nobody knew, or its end is not written down
         if host == socket.gethostname() and pid.isdigit() and not _lives(int(pid)):
             return True
         return row.beat is None or now() - row.beat > _SILENCE
@@ -135,7 +150,17 @@ class Worker:
         finally:
             over.set()
             beating.join()
-        self._note(number, status="failed" if error else "done", error=error, finished=now())
+        self._ends[number] = {"status": "failed" if error else "done", "error": error, "finished": now()}
+
+    def _write_ends(self) -> None:
+        for number, end in list(self._ends.items()):
+            self._note(number, **end)
+            del self._ends[number]
+
+    def _others_work(self) -> bool:
+        """Whether a job is running in another process."""
+        with self._store.read() as session:
+            return session.scalar(select(JobRow.id).where(JobRow.status == "running").limit(1)) is not None
 
     def _noter(self, number: int) -> Progress:
         last = 0.0
@@ -144,7 +169,8 @@ class Worker:
             nonlocal last
             if time.monotonic() - last > _STEP or done == total:
                 last = time.monotonic()
-                self._note(number, done=done, total=total)
+                with contextlib.suppress(SmeltError):  # the work counts, not the note
+                    self._note(number, done=done, total=total)
 
         return note
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from datetime import UTC, datetime
 from typing import Any
 
@@ -45,6 +46,8 @@ class HubRow(Base, kw_only=True):
     """What the embedder takes beside its name, as JSON; keys of services stay in the environment."""
     node_text: Mapped[str] = mapped_column(String(20))
     graph: Mapped[str] = mapped_column(ForeignKey("graphs.version"))
+    mark: Mapped[str] = mapped_column(String(32), default_factory=lambda: secrets.token_hex(16))
+    """What `hub.id` in its folder holds."""
     created: Mapped[datetime] = mapped_column(Moment, default_factory=now)
 
 
@@ -78,6 +81,8 @@ class ModelRow(Base, kw_only=True):
     """How it prepares pictures, as JSON: a part of its label's key, known without loading it."""
     description: Mapped[str] = mapped_column(Text, default="")
     licence: Mapped[str] = mapped_column(String(200), default="")
+    submitted_by: Mapped[str] = mapped_column(String(100), default="")
+    """Whose token it came with; empty if it was added on the machine itself."""
     added: Mapped[datetime] = mapped_column(Moment, default_factory=now)
     files: Mapped[list[FileRow]] = relationship(
         default_factory=list, cascade="all, delete-orphan", passive_deletes=True, order_by="FileRow.name"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from pathlib import Path
 __all__ = ["Staging"]
 
 _LOCK = ".lock"
+_NAME = re.compile(r"[0-9]+-[0-9a-f]{12}(\.lock)?")
 
 
 class Staging:
@@ -52,13 +54,18 @@ class Staging:
 
     def dead(self) -> list[str]:
         """What processes that ended left behind. Only to be asked while one is alone."""
-        names = {path.name.removesuffix(_LOCK) for path in self.folder.iterdir()}
+        names = {path.name.removesuffix(_LOCK) for path in self.folder.iterdir() if self.is_name(path.name)}
         return sorted(name for name in names if self._is_free(self.folder / f"{name}{_LOCK}"))
 
     def clear(self, name: str) -> None:
         """Remove what was left behind."""
         shutil.rmtree(self.folder / name, ignore_errors=True)
         (self.folder / f"{name}{_LOCK}").unlink(missing_ok=True)
+
+    @staticmethod
+    def is_name(name: str) -> bool:
+        """Whether something in the folder is named as `open` names it."""
+        return _NAME.fullmatch(name) is not None
 
     @staticmethod
     def _is_free(lock: Path) -> bool:

@@ -6,6 +6,7 @@
     labels/<key>.safetensors     embeddings; <key>.index answers selections
     graphs/<version>/            the semantic graph
     staging/                     what is being made
+    hub.id                       the hub's mark: a folder without it is not touched
 
 All changes follow one order: make it in staging, then, in one write transaction, write the rows, move it to its place,
 commit. Killed before the commit, it leaves files that no row speaks of, and a lock in staging that nobody holds; by
@@ -19,6 +20,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Literal
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
@@ -27,12 +29,17 @@ from smelt.errors import RecipeError, unknown
 from smelt.hub.place import Place
 from smelt.hub.store.content import Content, fsync_folder
 from smelt.hub.store.database import Database
+from smelt.hub.store.mark import MARK, check_empty, check_mark, has_strange_tables, write_mark
 from smelt.hub.store.migrate import has_tables, upgrade
 from smelt.hub.store.names import name_taken
-from smelt.hub.store.schema import FileRow, GraphRow, HubRow, LabelRow, ModelRow
+from smelt.hub.store.schema import GraphRow, HubRow, LabelRow, ModelRow
 from smelt.hub.store.staging import Staging
+from smelt.hub.store.sweep import sweep
 
 __all__ = ["Store"]
+
+_ASKED = 500
+"""Digests in one question to the database."""
 
 
 class Store:
@@ -46,18 +53,20 @@ class Store:
     @classmethod
     def create(cls, place: Place) -> Store:
         """Empty tables in a new or empty place; the hub is there when `found` has written its row."""
+        if cls.exists(place):
+            raise RecipeError(f"{place.shown}: there is a hub already; open it, or choose another place")
         try:
             place.folder.mkdir(parents=True, exist_ok=True)
+            check_empty(place)
         except OSError as error:
             raise RecipeError(f"{place.folder}: the hub's folder cannot be made ({error.strerror})") from None
         database = Database(place)
         try:
+            if place.database is not None and has_strange_tables(database):
+                raise RecipeError(f"{place.database}: is a database, but not a hub's; choose another folder")
             upgrade(database)
             store = cls(place, database)
-            with database.read() as session:
-                if session.get(HubRow, 1) is not None:
-                    raise RecipeError(f"{place.shown}: there is a hub already; open it, or choose another place")
-            store.tidy()
+            store._clear_staging()
         except BaseException:
             database.close()
             raise
@@ -72,6 +81,7 @@ class Store:
         try:
             upgrade(database)
             store = cls(place, database)
+            check_mark(place, store.hub().mark)
             store.tidy()
         except BaseException:
             database.close()
@@ -123,8 +133,14 @@ class Store:
         with self.write() as session:
             if session.get(HubRow, 1) is not None:
                 raise RecipeError(f"{self.place.shown}: there is a hub already; another process was quicker")
-            self._add_graph(session, staged, graph)
-            session.add(hub)
+            write_mark(self.place, hub.mark)
+            try:
+                self._add_graph(session, staged, graph)
+                session.add(hub)
+                session.flush()
+            except BaseException:
+                (self.folder / MARK).unlink(missing_ok=True)
+                raise
 
     def replace_graph(self, staged: Path, graph: GraphRow, before: str) -> bool:
         """Make another graph the hub's; False if it is no longer the one that the new one was made from."""
@@ -143,8 +159,9 @@ class Store:
             session.flush()
 
     def forget_graphs(self, kept: Sequence[str]) -> None:
-        """Drop all graphs but these, with the labels on them."""
+        """Drop all graphs but these and the hub's own, with the labels on them."""
         with self.write() as session:
+            kept = [*kept, session.scalars(select(HubRow.graph)).one()]  # it may have grown once more since
             session.execute(delete(LabelRow).where(LabelRow.graph.not_in(kept)))
             session.execute(delete(GraphRow).where(GraphRow.version.not_in(kept)))
             session.flush()
@@ -172,6 +189,12 @@ class Store:
         with self.write() as session:
             if session.scalar(select(ModelRow.id).where(ModelRow.name == row.name)) is not None:
                 raise name_taken(row.name)
+            if row.base.startswith("hub:"):
+                base = row.base.removeprefix("hub:")
+                if session.scalar(select(ModelRow.id).where(ModelRow.name == base)) is None:
+                    raise RecipeError(
+                        f"{row.name} is a change of {base}, which was removed meanwhile; add {base} first"
+                    )
             session.add(row)
             session.flush()
             if staged is not None:
@@ -180,10 +203,16 @@ class Store:
                 _move(staged, self.model_folder(row.name))
 
     def remove_model(self, name: str) -> None:
-        """Its row, then what no other row speaks of."""
+        """Its row, then what no other row speaks of. Refused while another model is stored as a change of it."""
         row = self.model(name)
+        check_mark(self.place, self.hub().mark)
         with self.staging():  # its lock tells the next `open` to sweep, should this process end in between
             with self.write() as session:
+                above = session.scalar(select(ModelRow.name).where(ModelRow.base == f"hub:{name}").limit(1))
+                if above is not None:
+                    raise RecipeError(
+                        f"{name} is the base of {above}, which is stored as a change of it; remove that one first"
+                    )
                 session.execute(delete(ModelRow).where(ModelRow.id == row.id))
                 if session.scalar(select(ModelRow.id).where(ModelRow.hash == row.hash)) is None:
                     session.execute(delete(LabelRow).where(LabelRow.model == row.hash))
@@ -192,13 +221,26 @@ class Store:
 
     def labels(self, digests: Sequence[str]) -> dict[str, LabelRow]:
         """Those of these labels that are there."""
-        wanted = set(digests)
+        wanted, found = sorted(set(digests)), {}
         with self.read() as session:
-            return {row.digest: row for row in session.scalars(select(LabelRow)) if row.digest in wanted}
+            for first in range(0, len(wanted), _ASKED):
+                part = select(LabelRow).where(LabelRow.digest.in_(wanted[first : first + _ASKED]))
+                found.update({row.digest: row for row in session.scalars(part)})
+        return found
 
-    def add_label(self, row: LabelRow, index: Path, archive: Path) -> None:
-        """A finished label; one with the same key is the same, so whoever comes second changes nothing."""
+    def add_label(
+        self, row: LabelRow, index: Path, archive: Path, *, ahead: bool = False
+    ) -> Literal["kept", "removed", "outgrown"]:
+        """A finished label; one with the same key is the same, so whoever comes second changes nothing.
+
+        It is not kept if its model was removed meanwhile, or if its graph is no longer the hub's; `ahead`: the graph is
+        about to become the hub's.
+        """
         with self.write() as session:
+            if session.scalar(select(ModelRow.id).where(ModelRow.hash == row.model).limit(1)) is None:
+                return "removed"
+            if not ahead and session.scalars(select(HubRow.graph)).one() != row.graph:
+                return "outgrown"
             old = session.get(LabelRow, row.digest)
             for kind, file in (("index", index), ("safetensors", archive)):
                 target = self.label_file(row.digest, kind)
@@ -209,6 +251,7 @@ class Store:
                 session.add(row)
             else:
                 old.seconds, old.made = row.seconds, row.made
+        return "kept"
 
     def tidy(self) -> int:
         """Clear away what processes that were killed left; gives how many there were."""
@@ -222,19 +265,17 @@ class Store:
                 self._staging.clear(name)
         return len(dead)
 
+    def _clear_staging(self) -> None:
+        """What an interrupted `init` left; its graph's folder is overwritten."""
+        if not self._staging.empty:
+            with self.write():
+                for name in self._staging.dead():
+                    self._staging.clear(name)
+
     def _sweep(self, session: Session) -> None:
-        """Remove every file and folder that no row speaks of."""
-        self.files.sweep(set(session.scalars(select(FileRow.sha256).distinct())))
-        copied = set(session.scalars(select(ModelRow.name).where(ModelRow.copied)))
-        versions = set(session.scalars(select(GraphRow.version)))
-        for folder, wanted in ((self.folder / "models", copied), (self.folder / "graphs", versions)):
-            for path in folder.glob("*"):
-                if path.name not in wanted:
-                    shutil.rmtree(path, ignore_errors=True)
-        labels = set(session.scalars(select(LabelRow.digest)))
-        for path in (self.folder / "labels").glob("*"):
-            if path.stem not in labels:
-                path.unlink(missing_ok=True)
+        """Remove every file and folder of ours that no row speaks of; refused in a folder that is not the hub's."""
+        check_mark(self.place, session.scalars(select(HubRow.mark)).one())
+        sweep(session, self.folder, self.files)
 
     def close(self) -> None:
         self.database.close()

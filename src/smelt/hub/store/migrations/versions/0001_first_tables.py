@@ -28,6 +28,7 @@ def upgrade() -> None:
         sa.Column("embedder_config", sa.Text, nullable=False),
         sa.Column("node_text", sa.String(20), nullable=False),
         sa.Column("graph", sa.String(64), sa.ForeignKey("graphs.version"), nullable=False),
+        sa.Column("mark", sa.String(32), nullable=False),
         sa.Column("created", _TIME, nullable=False),
     )
     op.create_table(
@@ -45,6 +46,7 @@ def upgrade() -> None:
         sa.Column("preprocess", sa.Text, nullable=False),
         sa.Column("description", sa.Text, nullable=False),
         sa.Column("licence", sa.String(200), nullable=False),
+        sa.Column("submitted_by", sa.String(100), nullable=False),
         sa.Column("added", _TIME, nullable=False),
     )
     op.create_table(

@@ -1,0 +1,89 @@
+"""The mark of a hub in its folder: `hub.id`, a random number that the hub's row holds too.
+
+Only a folder with the right mark is ever cleaned up, so that a wrong path costs nothing, and no two hubs share one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from sqlalchemy import inspect
+
+from smelt.errors import RecipeError
+from smelt.hub.place import DATABASE, Place
+from smelt.hub.store.content import fsync_folder
+from smelt.hub.store.database import Database
+from smelt.hub.store.staging import Staging
+
+__all__ = ["MARK", "check_empty", "check_mark", "has_strange_tables", "write_mark"]
+
+MARK = "hub.id"
+_VERSION = re.compile(r"[0-9a-f]{64}")
+
+
+def check_empty(place: Place) -> None:
+    """Refuse a folder in which anything lies, but for what a hub left whose making was interrupted."""
+    folder = place.folder
+    names = sorted(path.name for path in folder.iterdir())
+    begun = place.database is not None and DATABASE in names
+    if MARK in names and not begun:
+        raise RecipeError(
+            f"{folder}: belongs to another hub (it holds {MARK}); choose a folder of its own for each hub, or remove "
+            "that file if its hub is gone"
+        )
+    ours = {f"{DATABASE}{end}" for end in ("", "-wal", "-shm", "-journal")} | {MARK} if begun else set()
+    strange = [name for name in names if name not in ours and not _left_over(folder / name)]
+    if strange:
+        some = ", ".join(strange[:5]) + (f" and {len(strange) - 5} more" if len(strange) > 5 else "")
+        raise RecipeError(
+            f"{folder}: is not empty (it holds {some}); a hub wants a folder to itself: choose a new or empty one"
+        )
+
+
+def has_strange_tables(database: Database) -> bool:
+    """Whether an SQLite file is somebody else's."""
+    with database.connection() as connection:
+        tables = inspect(connection).get_table_names()
+    return bool(tables) and "alembic_version" not in tables
+
+
+def write_mark(place: Place, mark: str) -> None:
+    """Put the mark into a folder; refused where another hub was quicker."""
+    path = place.folder / MARK
+    if place.database is not None:  # the folder's own database has just said that there is no hub
+        path.unlink(missing_ok=True)
+    try:
+        with path.open("x") as file:
+            file.write(f"{mark}\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except FileExistsError:
+        raise RecipeError(f"{place.folder}: another hub took this folder; choose another one") from None
+    fsync_folder(place.folder)
+
+
+def check_mark(place: Place, mark: str) -> None:
+    """Refuse a folder that is not the hub's."""
+    path = place.folder / MARK
+    try:
+        found = path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        found = ""
+    if found == mark:
+        return
+    told = f"its {MARK} is of another hub" if found else f"it has no {MARK}"
+    raise RecipeError(
+        f"{place.folder}: is not the folder of the hub at {place.shown} ({told}); give the right one (--files for a "
+        f"hub on Postgres). If it is the right one, restore the file: {MARK} must hold {mark}"
+    )
+
+
+def _left_over(path: Path) -> bool:
+    """Whether this is of the form that an interrupted `init` leaves."""
+    if path.is_symlink() or not path.is_dir():
+        return False
+    if path.name == "staging":
+        return all(Staging.is_name(one.name) for one in path.iterdir())
+    return path.name == "graphs" and all(_VERSION.fullmatch(one.name) for one in path.iterdir())

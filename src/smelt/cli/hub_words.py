@@ -33,6 +33,7 @@ __all__ = [
     "TaskOption",
     "TaskRequest",
     "UrlOption",
+    "as_text",
     "captioner",
     "interruptible",
     "opened",
@@ -205,3 +206,12 @@ def _cut(text: str, room: int) -> str:
 
     line = " ".join(text.split())
     return line if cell_len(line) <= room else set_cell_size(line, room - 1).rstrip() + "…"
+
+
+def as_text(record: Any) -> str:
+    """A record of the hub, or a list of them, as JSON."""
+    import json
+
+    from smelt.hub.cards import as_json as plain
+
+    return json.dumps(plain(record), indent=2, ensure_ascii=False)

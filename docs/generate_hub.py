@@ -15,7 +15,7 @@ from typing import Any
 RESULTS = Path(__file__).parents[1] / "results" / "hub"
 SCALE = RESULTS.parent / "hub-scale.json"
 LONG = RESULTS.parent / "hub-scale-long.json"
-METHODS = ("mll", "mll-domain", "mll-gloss", "mll-code", "graph-best", "modelgpt", "oracle", "random")
+METHODS = ("mll", "mll-sure", "mll-domain", "mll-gloss", "mll-code", "graph-best", "modelgpt", "oracle", "random")
 SHOWN = ("mll", "mll-domain", "graph-best", "modelgpt", "oracle", "random")
 
 

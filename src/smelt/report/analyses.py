@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from smelt.errors import CorruptFile
 from smelt.report.experts import Matrix
+from smelt.report.figure_file import read_figure
 from smelt.report.hub_analyses import HubAnalyses, read_hub
 from smelt.report.words import short_layer, without_shared_start
 
@@ -88,17 +88,7 @@ def read_analyses(folder: Path) -> Analyses:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    if not path.is_file():
-        return None
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise CorruptFile(
-            f"{path}: not readable as JSON ({error}); run the analysis again or remove the file"
-        ) from None
-    if not isinstance(content, dict):
-        raise CorruptFile(f"{path}: should hold an object, has {type(content).__name__}")
-    return content
+    return read_figure(path, "run the analysis again or remove the file")
 
 
 def _matrix(content: Mapping[str, Any], path: Path) -> Matrix:

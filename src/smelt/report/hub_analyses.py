@@ -7,13 +7,13 @@ hub-classes.json   {task, classes, models: {name: [share right of each class]}}
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile
+from smelt.report.figure_file import read_figure
 
 __all__ = ["Classes", "Growth", "GrowthLine", "HubAnalyses", "Ranks", "read_hub"]
 
@@ -70,24 +70,14 @@ class HubAnalyses:
 
 def read_hub(folder: Path) -> HubAnalyses:
     """Read hub-growth.json, hub-ranks.json and hub-classes.json of a folder, those that are there."""
-    growth, ranks, classes = (_read(folder / f"hub-{name}.json") for name in ("growth", "ranks", "classes"))
+    growth, ranks, classes = (
+        read_figure(folder / f"hub-{name}.json", "let the suite run again") for name in ("growth", "ranks", "classes")
+    )
     return HubAnalyses(
         None if growth is None else _growth(growth, folder / "hub-growth.json"),
         None if ranks is None else _ranks(ranks, folder / "hub-ranks.json"),
         None if classes is None else _classes(classes, folder / "hub-classes.json"),
     )
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    if not path.is_file():
-        return None
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise CorruptFile(f"{path}: not readable as JSON ({error}); let the suite run again") from None
-    if not isinstance(content, dict):
-        raise CorruptFile(f"{path}: should hold an object, has {type(content).__name__}")
-    return content
 
 
 def _growth(content: Mapping[str, Any], path: Path) -> Growth:

@@ -15,11 +15,11 @@ from smelt.bench.failures import complain
 from smelt.bench.fingerprint import model_fingerprints, task_fingerprint
 from smelt.bench.folder import Folder
 from smelt.bench.options import Finished, Options
+from smelt.bench.rounds import settled
 from smelt.errors import IncompatibleModels, RecipeError, SmeltError, unknown
 from smelt.evaluate.find import find_task
 from smelt.evaluate.row import Row
 from smelt.evaluate.task import Task
-from smelt.jobs import run_jobs
 from smelt.pool.modelpool import opened
 
 __all__ = ["collaborate"]
@@ -119,16 +119,10 @@ class _Run:
         self.done = 0
 
     def everything(self) -> None:
-        waiting: dict[str, Step] = {}
-        for step in self.steps:
-            there = sum(step.owns(row) for row in self.folder.rows if isinstance(row, Row))
-            if there >= step.rows:
+        for step, done in settled(self.steps, self._there, self.options):
+            if done is None:
                 self._told(step, None)
-            else:
-                waiting[step.job.key] = step
-        jobs = [step.job for step in waiting.values()]
-        for done in run_jobs(jobs, executor=self.options.executor, workers=self.options.workers):
-            step = waiting[done.job.key]
+                continue
             if done.error is not None:
                 self.done += 1
                 self.failures[step.label] = done.error
@@ -140,6 +134,10 @@ class _Run:
             self._draw(done.result["analyses"])
             self.folder.add([row for row in rows if _cell(row) not in known])
             self._told(step, done.seconds)
+
+    def _there(self, step: Step) -> bool:
+        """Whether all of a step's rows are in the folder."""
+        return sum(step.owns(row) for row in self.folder.rows if isinstance(row, Row)) >= step.rows
 
     def _draw(self, analyses: Mapping[str, Any]) -> None:
         """Figures as data, for the report."""

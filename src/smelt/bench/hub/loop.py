@@ -17,10 +17,10 @@ from smelt.bench.folder import Folder
 from smelt.bench.hub.steps import Step, Steps
 from smelt.bench.hub.suite import HubSuite
 from smelt.bench.options import Finished, Options
+from smelt.bench.rounds import settled
 from smelt.errors import RecipeError, SmeltError, unknown
 from smelt.evaluate.find import find_task
 from smelt.evaluate.row import CostRow, Row
-from smelt.jobs import run_jobs
 from smelt.recipe.schema import Pool
 from smelt.report.hub_rows import COUNT, MODEL, MODELS
 
@@ -117,15 +117,10 @@ class _Run:
         return {row.entry.removeprefix(MODEL): row.setting for row in costs}
 
     def _round(self, steps: Iterable[Step]) -> None:
-        waiting: dict[str, Step] = {}
-        for step in steps:
-            if self._there(step):
+        for step, done in settled(steps, self._there, self.options):
+            if done is None:
                 self._told(step, None)
-            else:
-                waiting[step.job.key] = step
-        jobs = [step.job for step in waiting.values()]
-        for done in run_jobs(jobs, executor=self.options.executor, workers=self.options.workers):
-            step = waiting[done.job.key]
+                continue
             if done.error is not None:
                 self.done += 1
                 self.failures[step.label] = done.error

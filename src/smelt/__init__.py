@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from smelt.advise.call import advise
     from smelt.api import merge, methods, plan, verify
     from smelt.bench.loop import bench
     from smelt.engine.packs import pack, unpack
@@ -44,9 +45,12 @@ __all__ = [
     "RecipeError",
     "SmeltError",
     "__version__",
+    "advise",
+    "average",
     "bench",
     "ensemble",
     "evaluate",
+    "export",
     "learn",
     "measure",
     "merge",
@@ -69,9 +73,12 @@ _HOME = {
     **dict.fromkeys(("pack", "unpack"), "smelt.engine.packs"),
     "ModelPool": "smelt.pool.modelpool",
     "Recipe": "smelt.recipe.schema",
+    "advise": "smelt.advise.call",
+    "average": "smelt.engine.average",
     "bench": "smelt.bench.loop",
     "ensemble": "smelt.ensemble.call",
     "evaluate": "smelt.evaluate.call",
+    "export": "smelt.engine.export",
     "learn": "smelt.learn.call",
     "measure": "smelt.measure.call",
     "mix": "smelt.mix.call",

@@ -113,18 +113,35 @@ def _merge_that_follows(recipe: Recipe) -> tuple[Recipe, str]:
     return recipe.model_copy(update={"merge": [StageCall(name="task_arithmetic")], "data": None}), note
 
 
-def plan(models: Any, *, base: Any = None, method: Any = None, threads: int | None = None, **words: Any) -> PlanReport:
-    """What `merge` with the same words would do, from headers alone; raises with every fault it finds."""
+def plan(
+    models: Any,
+    *,
+    base: Any = None,
+    method: Any = None,
+    threads: int | None = None,
+    memory: int | str | None = None,
+    device: str = "cpu",
+    **words: Any,
+) -> PlanReport:
+    """What `merge` with the same words would do, from headers alone; raises with every fault it finds.
+
+    Public models that are not on this machine are planned from their shapes, where these are known (`smelt/pool/sizes`)
+    and are not downloaded. `device` need not be on this machine either.
+    """
     from smelt.engine.describe import describe_plan
+    from smelt.engine.looking import looking_needs
 
     recipe, relative_to, pool = read_request(models, base, method, words)
-    first = None
+    asked, first = recipe, None
     if _looks_at_data(recipe, pool):
         recipe, first = _merge_that_follows(recipe)
-    with planned(recipe, relative_to=relative_to, pool=pool) as ready:
+    with planned(recipe, relative_to=relative_to, pool=pool, shapes=True) as ready:
+        looking = []
         if first is not None:
             ready = replace(ready, plan=replace(ready.plan, notes=(first, *ready.plan.notes)))
-        return describe_plan(ready, threads)
+            names, budget = [call.name for call in asked.merge], asked.data.examples if asked.data else None
+            looking = looking_needs(names, ready.pool.reference, len(ready.pool.models), budget)
+        return describe_plan(ready, threads, memory, device, looking)
 
 
 def verify(folder: str | Path) -> Verification:

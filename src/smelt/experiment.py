@@ -195,11 +195,15 @@ def _check_evaluation(experiment: Experiment, wanted: Evaluation, data: Data) ->
     """Open the pictures and the text model before anything is merged: what is missing is said at once."""
     from smelt.engine.folder import read_json
     from smelt.evaluate.find import find_tasks
+    from smelt.evaluate.task import Task
     from smelt.pool.modelpool import opened
     from smelt.recipe.schema import Pool
 
     for task in find_tasks(list(wanted.tasks)):
-        data.split(task, wanted.split)
+        if isinstance(task, Task):
+            data.split(task, wanted.split)
+        else:
+            task.check_split(wanted.split)
     if wanted.text_from is None or experiment.pool.base in (None, wanted.text_from):
         return
     pool = Pool(base=experiment.pool.base, models={"clip_model": wanted.text_from})

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import RecipeError
 from smelt.evaluate.pairs import tasks_for
 from smelt.evaluate.row import DataBudget, Way
+from smelt.measure.request import is_language
 from smelt.recipe.schema import DataUse, Recipe, Used
 
 if TYPE_CHECKING:
@@ -125,11 +126,13 @@ def measurements(recipe: Recipe) -> dict[str, dict[str, Any]]:
     use, tasks = recipe.data or DataUse(), tasks_for(list(recipe.pool.models), recipe.data)
     words = _asked(recipe, use)
     if kind == "fisher":
-        words |= {"seed": recipe.seed, "estimator": use.estimator or "exact"}
+        words |= {"seed": recipe.seed} | ({"estimator": use.estimator} if use.estimator else {})
         words |= {"batch": use.batch} if use.batch else {}
     places = {name: str(task.folder) for name, task in tasks.items()}
+    own = {name: {"include": recipe.include} if is_language(task) else {} for name, task in tasks.items()}
     return {
-        name: {"model": ref, "kind": kind, "task": places[name], **words} for name, ref in recipe.pool.models.items()
+        name: {"model": ref, "kind": kind, "task": places[name], **own[name], **words}
+        for name, ref in recipe.pool.models.items()
     }
 
 
@@ -229,15 +232,15 @@ def _learned(recipe: Recipe, how: dict[str, Any], save: Path | None) -> Prepared
 
 
 def _with_coefficients(recipe: Recipe, path: Path) -> Prepared:
-    from smelt.evaluate.classify import load_classifier
     from smelt.learn import load_coefficients
     from smelt.learn.levels import learned_keys
+    from smelt.pool.families.find import load_any
     from smelt.pool.families.network import network_of
     from smelt.pool.modelpool import opened
 
     with opened(recipe.pool, allow_pickle=recipe.allow_pickle) as pool:
         assert pool.base is not None
-        network = network_of(load_classifier(recipe.pool.base, allow_pickle=recipe.allow_pickle))
+        network = network_of(load_any(recipe.pool.base, allow_pickle=recipe.allow_pickle), recipe.include)
         keys = learned_keys(network, pool.base, recipe)
         found = load_coefficients(path, models=list(recipe.pool.models), keys=keys)
         merge = found.merge(pool.base.tensors)
@@ -277,7 +280,7 @@ def _measured(recipe: Recipe, kind: str, how: dict[str, Any]) -> Prepared:
 
     use = recipe.data or DataUse()
     if use.corruption:
-        raise RecipeError("data.corruption: statistics are measured on pictures as they are; leave it out")
+        raise RecipeError("data.corruption: statistics are measured on data as they are; leave it out")
     if kind == PLUS:
         tasks = tasks_for(list(recipe.pool.models), recipe.data)
         words = {**recipe.merge[0].parameters, **_asked(recipe, use), **how}

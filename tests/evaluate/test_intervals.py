@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from smelt.evaluate.intervals import wilson
+from smelt.evaluate.intervals import bootstrap, interval_of, wilson
 
 
 def test_half_of_four_at_z_two_is_a_sixth_of_eight_wide() -> None:
@@ -28,3 +28,29 @@ def test_fifteen_hundred_pictures_give_less_than_five_points() -> None:
 def test_no_share_is_no_interval(correct: int, n: int) -> None:
     with pytest.raises(ValueError, match="no share"):
         wilson(correct, n)
+
+
+def test_the_bootstrap_of_equal_scores_is_a_point() -> None:
+    assert bootstrap([0.4] * 7) == pytest.approx((0.4, 0.4))
+
+
+def test_the_bootstrap_is_near_the_normal_interval_and_the_same_every_time() -> None:
+    scores = [0.2, 0.8] * 200  # the mean has a deviation of 0.3 / 20
+    low, high = bootstrap(scores)
+    assert (low, high) == pytest.approx((0.5 - 1.96 * 0.015, 0.5 + 1.96 * 0.015), abs=0.004)
+    assert bootstrap(scores) == (low, high)
+
+
+def test_many_examples_are_drawn_in_pieces() -> None:
+    low, high = bootstrap([0.0, 1.0] * 1000)
+    assert (low, high) == pytest.approx(wilson(1000, 2000), abs=0.003)
+
+
+def test_right_and_wrong_have_wilsons_interval_and_other_scores_the_bootstraps() -> None:
+    assert interval_of([1.0, 0.0, 1.0, 1.0]) == wilson(3, 4)
+    assert interval_of([1.0, 0.5]) == bootstrap([1.0, 0.5])
+
+
+def test_no_scores_have_no_interval() -> None:
+    with pytest.raises(ValueError, match="no scores"):
+        bootstrap([])

@@ -105,3 +105,23 @@ def test_what_rows_do_not_share_is_not_in_the_provenance() -> None:
     report = fusionbench_report([row(seed=1), row(seed=2, task="digits")], {"note": "two seeds"})
     assert "seed" not in report["provenance"]
     assert report["provenance"]["note"] == "two seeds"
+
+
+def test_a_row_of_before_language_tasks_still_reads_and_a_language_row_needs_no_counts(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    old = json.loads(row().model_dump_json())
+    del old["metric"]
+    path.write_text(json.dumps(old) + "\n")
+    append_rows(path, [row(metric="chrf", correct=None, loss=None), cost(validate_seconds=3.5, trials=10)])
+    first, second, third = read_rows(path)
+    assert isinstance(first, Row)
+    assert first.metric == "accuracy"
+    assert isinstance(second, Row)
+    assert (second.metric, second.correct, second.loss) == ("chrf", None, None)
+    assert isinstance(third, CostRow)
+    assert (third.validate_seconds, third.trials) == (3.5, 10)
+
+
+def test_a_report_has_no_mean_of_losses_that_are_not_all_there() -> None:
+    report = fusionbench_report([row(task="photos"), row(task="words", loss=None)])
+    assert report["average"] == {"accuracy": 0.75, "loss": None}

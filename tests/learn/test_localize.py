@@ -13,8 +13,9 @@ import smelt
 from smelt.engine.statistics import open_statistics
 from smelt.evaluate.examples import ArrayStream
 from smelt.learn.call import learn
-from smelt.learn.localize import _Masked, _top, localize
+from smelt.learn.localize import _Masked, localize
 from smelt.learn.merged import MergedObjective
+from smelt.learn.top import top
 
 
 def one_input_matters() -> tuple[nn.Linear, dict[str, dict[str, torch.Tensor]], dict[str, ArrayStream]]:
@@ -45,7 +46,7 @@ def test_it_begins_at_the_largest_changes(tmp_path: Path):
 @pytest.mark.parametrize(("density", "kept"), [(0.5, 3), (0.34, 2), (1.0, 6), (0.1, 0)])
 def test_exactly_the_asked_share_is_kept_even_among_equals(density, kept):
     scores = {"a": torch.tensor([1.0, 1.0, 1.0]), "b": torch.tensor([[1.0, 2.0, 1.0]])}
-    masks = _top(scores, density)
+    masks = top(scores, scores.__getitem__, density)
     assert sum(int(mask.sum()) for mask in masks.values()) == kept
     assert bool(masks["b"][0, 1]) is (kept > 0)
     assert masks["b"].shape == (1, 3)

@@ -34,12 +34,23 @@ def test_the_cut_is_the_value_of_the_last_that_stays():
     assert cut.ties is None
 
 
-def test_without_ties_two_passes_are_enough_and_with_ties_a_third_counts_them():
+def test_two_passes_are_enough_unless_more_ties_than_can_be_held_must_be_counted(monkeypatch):
     distinct, tied = torch.arange(1.0, 11)[None], torch.ones(1, 10)
     assert run_fold(Largest(lambda row, count: [5]), blocks_of([distinct], 3)) == 2
+    assert run_fold(Largest(lambda row, count: [5]), blocks_of([tied], 3)) == 2
+    monkeypatch.setattr("smelt.ops.order._HELD", 9)
     assert run_fold(Largest(lambda row, count: [5]), blocks_of([tied], 3)) == 3
     assert run_fold(Largest(lambda row, count: [5], exact=False), blocks_of([tied], 3)) == 2
     assert run_fold(Largest(lambda row, count: [10]), blocks_of([tied], 3)) == 2
+
+
+@pytest.mark.parametrize("held", [0, 1 << 20])
+def test_ties_held_in_the_second_pass_and_counted_in_a_third_give_the_same_cut(held, monkeypatch):
+    monkeypatch.setattr("smelt.ops.order._HELD", held)
+    row = torch.randn(2, 1000, generator=torch.Generator().manual_seed(0)).mul(8).round().div(8)
+    kept = kept_by(Largest(lambda r, c: [137]), [row], 64)
+    assert torch.equal(kept[0], largest_by_sorting(row[0], 137))
+    assert torch.equal(kept[1], largest_by_sorting(row[1], 137))
 
 
 def test_of_equal_entries_the_first_in_the_order_of_places_stay():

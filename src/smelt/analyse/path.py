@@ -59,7 +59,7 @@ class Interpolation:
             "to": self.second,
             "t": list(points),
             "accuracy": [_mean([row.accuracy for row in rows]) for rows in points.values()],
-            "loss": [_mean([row.loss for row in rows]) for rows in points.values()],
+            "loss": [_mean([_loss(row) for row in rows]) for rows in points.values()],
             "barrier": vars(self.mean_barrier),
             "barriers": {task: vars(barrier) for task, barrier in self.barriers.items()},
             "rows": [row.model_dump(mode="json") for row in self.rows],
@@ -114,8 +114,11 @@ def interpolation_path(
                 "recipe_hash": None,
                 "command": command,
             }
-            rows += [row.model_copy(update=about) for row in run(interpolated(a, b, t, chosen))]
-    losses = {t: {row.task: row.loss for row in at} for t, at in _by_t(rows).items()}
+            found = run(interpolated(a, b, t, chosen))
+            for row in found:
+                _loss(row)  # refused at the first point, not after the last
+            rows += [row.model_copy(update=about) for row in found]
+    losses = {t: {row.task: _loss(row) for row in at} for t, at in _by_t(rows).items()}
     tasks_seen = list(dict.fromkeys(row.task for row in rows))
     barriers = {task: _barrier({t: found[task] for t, found in losses.items()}) for task in tasks_seen}
     mean = _barrier({t: _mean(list(found.values())) for t, found in losses.items()})
@@ -172,6 +175,12 @@ def _by_t(rows: Sequence[Row]) -> dict[float, list[Row]]:
     for row in rows:
         found.setdefault(row.setting["t"], []).append(row)
     return found
+
+
+def _loss(row: Row) -> float:
+    if row.loss is None:
+        raise RecipeError(f"{row.task}: has no loss, so a path on it has no barrier; give tasks with a loss")
+    return row.loss
 
 
 def _barrier(losses: Mapping[float, float]) -> Barrier:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from smelt.engine.hashing import file_hashes
-from smelt.evaluate.task import Task
 from smelt.pool.modelpool import opened
 from smelt.recipe.schema import Pool
+
+if TYPE_CHECKING:
+    from smelt.evaluate.find import AnyTask
 
 __all__ = ["model_fingerprints", "task_fingerprint"]
 
@@ -20,8 +23,13 @@ def model_fingerprints(pool: Pool, *, allow_pickle: bool = False) -> dict[str, s
         return {name: _digest(source.files) for name, source in models.all.items()}
 
 
-def task_fingerprint(task: Task) -> str:
-    """The version, and a hash over the task's folder: other classes, prompts or pictures are another task."""
+def task_fingerprint(task: AnyTask) -> str:
+    """The version, and a hash over the task's folder: other classes, prompts or examples are another task.
+
+    A task of the harness's own library has no folder: its version says what it is.
+    """
+    if not task.folder.parts:
+        return str(task.version)
     files = [path for path in sorted(task.folder.rglob("*")) if path.is_file() and path.suffix != ".md"]
     return f"{task.version}-{_digest(files)}"
 

@@ -130,7 +130,7 @@ def _clear(path: Path) -> None:
     """Take away what an earlier run left; files of other names stay."""
     for name in (_ROWS, _RUN, "report.html", "table.md", "table.csv", "table.tex"):
         (path / name).unlink(missing_ok=True)
-    for name in ("recipes", "analyses", "models"):
+    for name in ("recipes", "analyses", "models", "tuning"):
         shutil.rmtree(path / name, ignore_errors=True)
 
 

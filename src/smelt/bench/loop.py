@@ -19,11 +19,13 @@ from smelt.bench.fingerprint import model_fingerprints, task_fingerprint
 from smelt.bench.folder import Folder
 from smelt.bench.hub.loop import bench_hub
 from smelt.bench.hub.suite import HubSuite
+from smelt.bench.language.loop import bench_language
+from smelt.bench.language.suite import LanguageSuite
 from smelt.bench.options import Finished, Options
 from smelt.bench.steps import Step, Steps
-from smelt.bench.suite import Suite, find_suite
+from smelt.bench.suite import AnySuite, Suite, find_suite
 from smelt.errors import RecipeError, SmeltError, unknown
-from smelt.evaluate.find import find_tasks
+from smelt.evaluate.find import picture_tasks
 from smelt.evaluate.row import CostRow, Row
 from smelt.jobs import run_jobs
 from smelt.recipe.schema import Recipe
@@ -32,7 +34,7 @@ __all__ = ["Finished", "Options", "bench"]
 
 
 def bench(
-    suite: str | Path | Suite | CollaborationSuite | HubSuite = "clip8",
+    suite: str | Path | AnySuite = "clip8",
     *,
     out: str | Path | None = None,
     methods: Sequence[str] | None = None,
@@ -43,14 +45,18 @@ def bench(
     """Run a suite: rows, analyses and a report in the folder `out` (the suite's name if nothing is given).
 
     `methods` and `tasks` are the suite's own names of what to run; by default everything. Other words are those of
-    Options: `limit`, `curve_limit`, `tune`, `device`, `dtype`, `threads`, `keep_models`, `executor`, `workers`, `tell`.
-    A folder with some of the rows is completed; `force` begins anew.
+    Options: `limit`, `curve_limit`, `preset`, `tune`, `device`, `dtype`, `threads`, `keep_models`, `executor`,
+    `workers`, `tell`. A folder with some of the rows is completed; `force` begins anew.
     """
     began = time.perf_counter()
     suite = find_suite(suite) if isinstance(suite, str | Path) else suite
     strange = sorted(words.keys() - Options.__dataclass_fields__.keys())
     if strange:
         raise RecipeError(unknown("word of a suite", strange[0], [*Options.__dataclass_fields__, "methods", "tasks"]))
+    if isinstance(suite, LanguageSuite):
+        return bench_language(suite, Path(out or suite.name), methods, tasks, Options(**words), force=force)
+    if words.get("preset") is not None:
+        raise RecipeError(f"preset: {suite.name} has none; leave it out")
     if isinstance(suite, CollaborationSuite):
         if tasks is not None:
             raise RecipeError(f"tasks: the groups of {suite.name} name theirs; choose with methods")
@@ -83,8 +89,8 @@ class _Run:
     ):
         self.suite, self.options = suite, options
         entries = _chosen("method", methods, suite.entries)
-        known = {task.name: task for task in find_tasks(suite.tasks)}
-        spelt = {word: one[0] for word in suite.tasks if len(one := find_tasks([word])) == 1}
+        known = {task.name: task for task in picture_tasks(suite.tasks)}
+        spelt = {word: one[0] for word in suite.tasks if len(one := picture_tasks([word])) == 1}
         wanted = _chosen("task", tasks, {**known, **spelt}).values()
         chosen = {name: task for name, task in known.items() if any(task.folder == one.folder for one in wanted)}
         for name, entry in entries.items():

@@ -22,9 +22,11 @@ class Options:
     """How much of a suite to run, and where."""
 
     limit: int | None = None
-    """Pictures of each test split; all of them if nothing is given."""
+    """Examples of each test split; all of them if nothing is given."""
     curve_limit: int | None = None
-    """Pictures of each `val` split that a scale is tried on; as the suite says if nothing is given."""
+    """Examples of each `val` split that a setting is tried on; as the suite says if nothing is given."""
+    preset: str | None = None
+    """A name of the suite's own for other limits and grids (`fast`)."""
     tune: bool = True
     device: str = "cpu"
     """Where models are evaluated, measured and learned from; merging runs on the CPU."""

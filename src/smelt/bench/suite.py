@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from smelt.bench.collaboration.suite import CollaborationSuite
 from smelt.bench.hub.suite import HubSuite
+from smelt.bench.language.suite import LanguageSuite
 from smelt.errors import RecipeError, unknown
 from smelt.evaluate.corruptions import Corruption, Kind, SetName
 from smelt.recipe.read import load_yaml
 from smelt.recipe.schema import DataUse, Pipeline, Pool, Recipe
 
-__all__ = ["Corruptions", "Entry", "Suite", "Way", "find_suite", "suites"]
+__all__ = ["AnySuite", "Corruptions", "Entry", "Suite", "Way", "find_suite", "suites"]
 
 _SHIPPED = Path(__file__).parent / "suites"
 
@@ -144,11 +145,17 @@ def suites() -> dict[str, Path]:
     return {path.stem: path for path in sorted(_SHIPPED.glob("*.yaml"))}
 
 
-_KINDS: dict[str, type[CollaborationSuite] | type[HubSuite]] = {"collaboration": CollaborationSuite, "hub": HubSuite}
+AnySuite: TypeAlias = Suite | CollaborationSuite | HubSuite | LanguageSuite
+
+_KINDS: dict[str, type[CollaborationSuite] | type[HubSuite] | type[LanguageSuite]] = {
+    "collaboration": CollaborationSuite,
+    "hub": HubSuite,
+    "language": LanguageSuite,
+}
 
 
-def find_suite(name: str | Path) -> Suite | CollaborationSuite | HubSuite:
-    """A shipped suite by its name, or one's own by its path. `kind: collaboration` and `kind: hub` are in the file."""
+def find_suite(name: str | Path) -> AnySuite:
+    """A shipped suite by its name, or one's own by its path. Its `kind` (`hub`, `language`, …) is in it."""
     shipped = suites()
     path = shipped.get(str(name)) or Path(name)
     if not path.exists() and path.suffix not in (".yaml", ".yml"):

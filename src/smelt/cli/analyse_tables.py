@@ -23,9 +23,9 @@ def print_rows(what: str, rows: Sequence[Row]) -> None:
 
 
 def _means(rows: Mapping[str, Row]) -> list[float]:
-    return [
-        sum(values) / len(rows) for values in zip(*((row.accuracy, row.loss) for row in rows.values()), strict=True)
-    ]
+    """Of accuracy and loss; a loss that a task does not have is not a number."""
+    losses = [math.nan if row.loss is None else row.loss for row in rows.values()]
+    return [sum(row.accuracy for row in rows.values()) / len(rows), sum(losses) / len(rows)]
 
 
 def print_matrix(names: Sequence[str], matrix: Sequence[Sequence[float]], form: str, top: float) -> None:

@@ -10,9 +10,12 @@ import typer
 
 from smelt import __version__
 from smelt.cli import (
+    advise,
     analyse,
+    average,
     bench,
     eval,  # noqa: A004
+    export,
     hub,
     learn,
     measure,
@@ -54,8 +57,11 @@ app.command("run")(run_.run)
 app.command("eval")(eval.evaluate)
 app.command("bench")(bench.bench)
 app.command("report")(report.report)
+app.command("advise")(advise.advise)
 app.command("pack")(pack.pack)
 app.command("unpack")(unpack.unpack)
+app.command("average")(average.average)
+app.command("export")(export.export)
 app.command("models")(models.models)
 app.command("tasks")(tasks.tasks)
 app.add_typer(analyse.app, name="analyse")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from smelt.cli.request import JsonOption, ThreadsOption
+
+if TYPE_CHECKING:
+    from smelt.bench.options import Finished
 
 __all__ = ["bench"]
 
@@ -18,8 +21,11 @@ def bench(
     out: Annotated[Path | None, typer.Option("-o", "--out", help="The folder for rows and report.")] = None,
     methods: Annotated[str | None, typer.Option(help="Which of the suite's merges, e.g. ties,tsv.")] = None,
     tasks: Annotated[str | None, typer.Option(help="Which of its tasks, e.g. photos,digits.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Pictures of each test split.")] = None,
-    curve_limit: Annotated[int | None, typer.Option(min=1, help="Pictures of each val split for a scale.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="A suite's own name for other limits and grids: fast, of llm5.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Examples of each test split.")] = None,
+    curve_limit: Annotated[int | None, typer.Option(min=1, help="Examples of each val split for a setting.")] = None,
     tune: Annotated[bool, typer.Option(help="Scale curves on val, tuned merges, and paths.")] = True,
     device: Annotated[str, typer.Option(help="Where models are evaluated: cpu or cuda.")] = "cpu",
     dtype: Annotated[str, typer.Option(help="In what format they compute: float32 or bfloat16.")] = "float32",
@@ -44,12 +50,14 @@ def bench(
     smelt bench clip8 -o quick --methods average,ties,tsv --limit 200 --no-tune
     smelt bench clip8-generalization -o unseen
     smelt bench clip8-robustness -o damaged --limit 500 --workers 2
+    smelt bench llm5 --preset fast
     """
     from smelt.bench.loop import bench as run
 
     silent = quiet or as_json
     chosen = {"executor": executor} if executor else {}
     words: dict[str, Any] = {**chosen, "limit": limit, "curve_limit": curve_limit, "tune": tune, "threads": threads}
+    words |= {"preset": preset} if preset else {}
     done = run(
         suite,
         out=out,
@@ -67,11 +75,23 @@ def bench(
         rows = [row.model_dump(mode="json") for row in done.rows]
         typer.echo(json.dumps({"folder": str(done.folder), "report": str(done.report), "rows": rows}, indent=2))
     elif not quiet:
+        if table:
+            _show(done)
+        typer.echo(f"{done.computed} numbers computed in {done.seconds:.0f} s; the report: {done.report}")
+
+
+def _show(done: Finished) -> None:
+    from smelt.report.language_analyses import read_language
+
+    language = read_language(done.folder / "analyses")
+    if language is None:
         from smelt.cli.bench_table import show
 
-        if table:
-            show(done.rows)
-        typer.echo(f"{done.computed} numbers computed in {done.seconds:.0f} s; the report: {done.report}")
+        show(done.rows)
+        return
+    from smelt.cli.bench_language import show_language
+
+    show_language(done.rows, language)
 
 
 def _listed(names: str | None) -> list[str] | None:

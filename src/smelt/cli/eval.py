@@ -1,4 +1,4 @@
-"""`smelt eval`: one model, no merging."""
+"""`smelt eval`: one model on tasks; a recipe is merged first."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from smelt.evaluate.call import Evaluation
     from smelt.evaluate.classify import Result
     from smelt.evaluate.corruptions import SetName
+    from smelt.evaluate.language.result import LanguageResult
 
 __all__ = ["evaluate"]
 
@@ -22,18 +23,20 @@ _LARGEST_MATRIX = 20
 
 
 def evaluate(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A folder, zoo:NAME, hf:ORG/NAME or BASE+ADAPTER.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A folder, zoo:NAME, hf:ORG/NAME, BASE+ADAPTER or RECIPE.yaml.")
+    ],
     tasks: Annotated[str, typer.Option("--tasks", help="Names, a group or folders (see `smelt tasks`).")] = "clip8",
-    split: Annotated[str, typer.Option(help="Which pictures of each task.")] = "test",
+    split: Annotated[str, typer.Option(help="Which part of each task's data.")] = "test",
     limit: Annotated[
-        int | None, typer.Option(min=1, help="At most so many pictures of each task, always the same ones.")
+        int | None, typer.Option(min=1, help="At most so many examples of each task, always the same ones.")
     ] = None,
     text_from: Annotated[
         str | None, typer.Option(help="The CLIP model with the text tower, if MODEL is a picture tower alone.")
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Pictures at once.")] = 256,
+    batch: Annotated[int, typer.Option(min=1, help="Examples at once, at most.")] = 256,
     device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
-    dtype: Annotated[str, typer.Option(help="Of the picture tower: float32, bfloat16, float16.")] = "float32",
+    dtype: Annotated[str, typer.Option(help="The model computes in: float32, bfloat16, float16.")] = "float32",
     threads: ThreadsOption = None,
     corruption: Annotated[
         list[str] | None,
@@ -61,6 +64,7 @@ def evaluate(
     smelt eval zoo:clip-tiny-photos --tasks photos
     smelt eval OUT --tasks clip8 --split val --limit 500 -o rows.jsonl
     smelt eval OUT --tasks photos --corruption clean --corruption motion_blur@3
+    smelt eval zoo:llm5-maths --tasks llm5,llm5-general --limit 20
     """
     from smelt.evaluate.call import evaluation
     from smelt.evaluate.row import append_rows
@@ -86,8 +90,18 @@ def evaluate(
         typer.echo(json.dumps(_as_dict(done, confusion), indent=2, ensure_ascii=False))
     elif not quiet:
         _show(done)
-        for result in done.results if confusion else ():
+        for result in _with_confusion(done) if confusion else ():
             _show_confusion(result)
+    if done.failures:
+        from smelt.evaluate.call import TasksFailed
+
+        raise TasksFailed(done.failures, done.rows)
+
+
+def _with_confusion(done: Evaluation) -> list[Result]:
+    from smelt.evaluate.classify import Result
+
+    return [result for result in done.results if isinstance(result, Result)]
 
 
 def _as_dict(done: Evaluation, confusion: bool) -> dict[str, object]:
@@ -96,6 +110,10 @@ def _as_dict(done: Evaluation, confusion: bool) -> dict[str, object]:
         "average": {"accuracy": done.accuracy, "loss": done.loss},
         "seconds": done.seconds,
     }
+    if done.domains:
+        table["domains"] = done.domains
+    if done.failures:
+        table["failures"] = {one.task: str(one.error) for one in done.failures}
     if confusion:
         table["confusion"] = {
             _what(one): {
@@ -103,12 +121,12 @@ def _as_dict(done: Evaluation, confusion: bool) -> dict[str, object]:
                 "matrix": one.confusion.tolist(),
                 "per_class": one.per_class,
             }
-            for one in done.results
+            for one in _with_confusion(done)
         }
     return table
 
 
-def _what(result: Result) -> str:
+def _what(result: Result | LanguageResult) -> str:
     return f"{result.task}, {result.corruption}" if result.corruption else result.task
 
 
@@ -120,23 +138,40 @@ def _show(done: Evaluation) -> None:
 
     first = done.rows[0]
     table = Table(title=f"{first.model}, {first.split} split", title_justify="left")
-    table.add_column("task")
+    table.add_column("task", no_wrap=True)
     corrupted = max(len(row.corruption or "") for row in done.rows)
+    plain = all(row.metric == "accuracy" for row in done.rows)
     if corrupted:
         table.add_column("corruption", min_width=corrupted)
-    for heading in ("accuracy %", "95 % interval", "loss", "pictures", "seconds"):
-        table.add_column(heading, justify="right")
+    if not plain:
+        table.add_column("metric")
+    what, losses = ("pictures", True) if plain else ("examples", any(row.loss is not None for row in done.rows))
+    headings = ("accuracy %" if plain else "score %", "95 % interval", *(["loss"] if losses else []), what, "seconds")
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=heading == "95 % interval")
     for row, result in zip(done.rows, done.results, strict=True):
+        names = [row.task, *([row.corruption or CLEAN] if corrupted else []), *([] if plain else [row.metric])]
         interval = f"{100 * row.low:.1f} to {100 * row.high:.1f}"
-        seconds = f"{result.seconds:.1f}"
-        names = [row.task, row.corruption or CLEAN] if corrupted else [row.task]
-        table.add_row(*names, f"{100 * row.accuracy:.1f}", interval, f"{row.loss:.3f}", f"{row.n:,}", seconds)
+        numbers = [f"{100 * row.accuracy:.1f}", interval, *([_loss(row.loss)] if losses else [])]
+        table.add_row(*names, *numbers, f"{row.n:,}", f"{result.seconds:.1f}")
+    empty = [""] * (bool(corrupted) + (not plain))
+    if len(done.domains) > 1:
+        table.add_section()
+        for domain, score in done.domains.items():
+            table.add_row(f"mean of {domain}", *empty, f"{100 * score:.1f}")
     if len(done.rows) > 1:
         table.add_section()
         total = sum(row.n for row in done.rows)
-        numbers = [f"{100 * done.accuracy:.1f}", "", f"{done.loss:.3f}", f"{total:,}", f"{done.seconds:.1f}"]
-        table.add_row("average", *([""] if corrupted else []), *numbers)
-    Console(soft_wrap=False).print(table)
+        numbers = [f"{100 * done.accuracy:.1f}", "", *([_loss(done.loss)] if losses else [])]
+        table.add_row("average", *empty, *numbers, f"{total:,}", f"{done.seconds:.1f}")
+    console = Console(soft_wrap=False)
+    if not plain and not console.is_terminal:
+        console = Console(soft_wrap=False, width=120)  # names and metrics are long; a file has room for them
+    console.print(table)
+
+
+def _loss(loss: float | None) -> str:
+    return "" if loss is None else f"{loss:.3f}"
 
 
 def _show_confusion(result: Result) -> None:

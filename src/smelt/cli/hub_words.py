@@ -133,9 +133,9 @@ def task_request(classes: str | None, file: Path | None, like: str | None) -> Ta
     if sum(one is not None for one in (classes, file, like)) != 1:
         raise RecipeError("say what to tell apart with one of --classes A,B,C, --classes-file FILE, --like-task NAME")
     if like is not None:
-        from smelt.evaluate.find import find_tasks
+        from smelt.evaluate.find import picture_tasks
 
-        (task, *others) = find_tasks(like)
+        (task, *others) = picture_tasks(like)
         if others:
             raise RecipeError(f"--like-task {like}: stands for {1 + len(others)} tasks; name one of them")
         return TaskRequest(list(task.classes), task.templates)

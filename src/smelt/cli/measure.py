@@ -24,8 +24,8 @@ app = typer.Typer(
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A folder, zoo:NAME, hf:ORG/NAME or BASE+ADAPTER.")]
 TaskOption = Annotated[str, typer.Option("--task", help="The task whose data is used: a name or a folder.")]
-ExamplesOption = Annotated[int, typer.Option(min=1, help="Pictures of the split, always the same ones.")]
-SplitOption = Annotated[str, typer.Option(help="Which pictures of the task.")]
+ExamplesOption = Annotated[int, typer.Option(min=1, help="Pictures or texts of the split, always the same ones.")]
+SplitOption = Annotated[str, typer.Option(help="Which part of the task's data.")]
 ShareOption = Annotated[
     str | None, typer.Option(help="Only the k-th of n parts of the examples, k/n; `combine` adds parts up.")
 ]
@@ -48,7 +48,13 @@ def fisher(
     task: TaskOption,
     examples: ExamplesOption = 256,
     split: SplitOption = "train",
-    estimator: Annotated[str, typer.Option(help="exact, sampled, empirical or batched_sqrt.")] = "exact",
+    estimator: Annotated[
+        str | None,
+        typer.Option(
+            help="exact, sampled, empirical or batched_sqrt; by default exact for pictures, sampled for texts.",
+            show_default=False,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="For the sampled estimator.")] = 0,
     batch: Annotated[int, typer.Option(min=1, help="Pictures that batched_sqrt adds up before it squares.")] = 32,
     share: ShareOption = None,
@@ -66,6 +72,7 @@ def fisher(
 
     \b
     smelt measure fisher zoo:clip-tiny-photos --task photos --examples 256
+    smelt measure fisher zoo:llm5-maths --task maths --examples 100
     """
     _measure(
         model,

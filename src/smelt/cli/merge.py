@@ -12,9 +12,12 @@ import typer
 from smelt.cli.request import (
     AllowPickleOption,
     BaseOption,
+    DeviceOption,
     JsonOption,
+    MemoryOption,
     MethodOption,
     ModelOption,
+    PoolOption,
     RecipeArgument,
     SetOption,
     ThreadsOption,
@@ -32,12 +35,13 @@ def merge(
     base: BaseOption = None,
     model: ModelOption = None,
     set_: SetOption = None,
+    pool: PoolOption = None,
     dtype: Annotated[str | None, typer.Option(help="Of the output: bfloat16, float16, float32, float64.")] = None,
     seed: Annotated[int | None, typer.Option(help="For methods that drop at random.", min=0)] = None,
     shard_size: Annotated[str | None, typer.Option(help="Largest weights file, e.g. 2GB.")] = None,
     threads: ThreadsOption = None,
-    memory: Annotated[str | None, typer.Option(help="Limit for work memory, e.g. 500MB.")] = None,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    memory: MemoryOption = None,
+    device: DeviceOption = "cpu",
     allow_pickle: AllowPickleOption = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was killed.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing output, at the end.")] = False,
@@ -52,7 +56,7 @@ def merge(
     """
     if out is None:
         raise RecipeError("where should the merged model go? Give -o OUT")
-    models, words = request(recipe, method, base, model, set_)
+    models, words = request(recipe, method, base, model, set_, pool)
     flags: dict[str, Any] = {
         "dtype": dtype,
         "seed": seed,

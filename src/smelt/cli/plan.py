@@ -9,9 +9,12 @@ import typer
 from smelt.cli.request import (
     AllowPickleOption,
     BaseOption,
+    DeviceOption,
     JsonOption,
+    MemoryOption,
     MethodOption,
     ModelOption,
+    PoolOption,
     RecipeArgument,
     SetOption,
     ThreadsOption,
@@ -27,17 +30,27 @@ def plan(
     base: BaseOption = None,
     model: ModelOption = None,
     set_: SetOption = None,
+    pool: PoolOption = None,
     threads: ThreadsOption = None,
+    memory: MemoryOption = None,
+    device: DeviceOption = "cpu",
     allow_pickle: AllowPickleOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a merge would do, or everything that is wrong with it, from headers alone."""
-    models, words = request(recipe, method, base, model, set_)
+    """Say what a merge would do, or everything that is wrong with it, from headers alone.
+
+    \b
+    smelt plan RECIPE.yaml
+    smelt plan -m ties --pool MergeBench/Llama-3.1-8B
+
+    Public models that are not on this machine are planned from their shapes, where these are known.
+    """
+    models, words = request(recipe, method, base, model, set_, pool)
     words |= {"allow_pickle": True} if allow_pickle else {}
 
     from smelt.api import plan as plan_merge
 
-    report = plan_merge(models, threads=threads, **words)
+    report = plan_merge(models, threads=threads, memory=memory, device=device, **words)
     if as_json:
         typer.echo(json.dumps(report.as_dict(), indent=2))
         return
@@ -48,8 +61,20 @@ def plan(
     typer.echo(f"tensors   {report.merged} merged, {report.copied} copied ({kinds}); {report.parameters:,} parameters")
     typer.echo(f"reads     {report.bytes_in / 1e6:,.1f} MB, up to {report.passes} times")
     typer.echo(f"writes    {report.bytes_out / 1e6:,.1f} MB in {shards}")
+    here = f", of which {report.bytes_absent / 1e6:,.1f} MB are not here" if report.absent else ""
     typer.echo(
-        f"memory    about {report.peak_memory / 1e6:,.0f} MB at most, of which {report.work_memory / 1e6:,.0f} MB work"
+        f"disk      {report.bytes_models / 1e6:,.1f} MB of models{here}, and {report.bytes_out / 1e6:,.1f} MB more"
     )
+    typer.echo(
+        f"memory    about {report.peak_memory / 1e6:,.0f} MB at most, of which {report.work_memory / 1e6:,.0f} MB work "
+        f"({report.device})"
+    )
+    for one in report.looking:
+        typer.echo(
+            f"looking   {one.method}, one model at a time, {one.examples:,} texts of {one.tokens} tokens: "
+            f"{one.device / 1e9:,.1f} GB where it computes (one GPU), {one.main / 1e9:,.1f} GB of main memory, "
+            f"{one.disk / 1e9:,.1f} GB of disk, {one.passes} pass{'es' * (one.passes > 1)} over the data"
+        )
+        typer.echo(f"note      {one.method}: {one.note}")
     for note in report.notes:
         typer.echo(f"note      {note}")

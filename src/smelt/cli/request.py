@@ -13,9 +13,12 @@ from smelt.errors import RecipeError
 __all__ = [
     "AllowPickleOption",
     "BaseOption",
+    "DeviceOption",
     "JsonOption",
+    "MemoryOption",
     "MethodOption",
     "ModelOption",
+    "PoolOption",
     "RecipeArgument",
     "SetOption",
     "ThreadsOption",
@@ -34,6 +37,12 @@ BaseOption = Annotated[str | None, typer.Option("--base", help="The model the ot
 ModelOption = Annotated[
     list[str] | None, typer.Option("--model", help="A model to merge, as REF or NAME=REF. Give it once per model.")
 ]
+PoolOption = Annotated[
+    str | None,
+    typer.Option("--pool", help="Base and models by the name of a shipped pool or a YAML file: MergeBench/gemma-2-2b."),
+]
+MemoryOption = Annotated[str | None, typer.Option("--memory", help="Limit for work memory, e.g. 500MB.")]
+DeviceOption = Annotated[str, typer.Option("--device", help="cpu or cuda.")]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", help="A parameter of the method or a word of the recipe: density=0.2, dtype=bfloat16."),
@@ -46,7 +55,12 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JS
 
 
 def request(
-    recipe: Path | None, method: str | None, base: str | None, models: Sequence[str] | None, sets: Sequence[str] | None
+    recipe: Path | None,
+    method: str | None,
+    base: str | None,
+    models: Sequence[str] | None,
+    sets: Sequence[str] | None,
+    pool: str | None = None,
 ) -> tuple[Any, dict[str, Any]]:
     """The positional argument and the keywords for `smelt.merge` and `smelt.plan`."""
     words = dict(_assignment(text) for text in sets or ())
@@ -54,15 +68,22 @@ def request(
     if reserved:
         raise RecipeError(f"--set {reserved[0]}: that is a flag of its own, --{reserved[0]}")
     if recipe is not None:
-        if method or base or models:
+        if method or base or models or pool:
             raise RecipeError("give either a recipe or --method, --base and --model, not both (--set changes a recipe)")
         return recipe, words
+    if method is not None:
+        words["method"] = method
+    if pool is not None:
+        if base or models:
+            raise RecipeError("a pool says what the base and the models are; give either --pool or --base and --model")
+        from smelt.pool.shipped import shipped_pool
+
+        found = shipped_pool(pool)
+        return dict(found.models), {**found.words, **words, **({"base": found.base} if found.base else {})}
     if not models:
         raise RecipeError("nothing to merge: give a recipe, or --model once per model (see `smelt merge --help`)")
     if base is not None:
         words["base"] = base
-    if method is not None:
-        words["method"] = method
     return named_models(models), words
 
 

@@ -10,6 +10,8 @@ import typer
 from smelt.cli.request import JsonOption
 
 if TYPE_CHECKING:
+    from smelt.evaluate.find import AnyTask
+    from smelt.evaluate.language.task import LanguageTask
     from smelt.evaluate.task import Task
 
 __all__ = ["tasks"]
@@ -17,7 +19,7 @@ __all__ = ["tasks"]
 
 def tasks(
     name: Annotated[
-        str | None, typer.Argument(help="Show one in full: a name or a folder.", show_default=False)
+        str | None, typer.Argument(help="Show one in full: a name or a folder; or list a group.", show_default=False)
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -32,27 +34,41 @@ def tasks(
         else:
             _explain(task)
         return
-    known = all_tasks()
-    if name is not None:
-        known = {one: find_task(one) for one in GROUPS[name]}
+    known = all_tasks() if name is None else {one: find_task(one) for one in GROUPS[name]}
     if as_json:
         typer.echo(json.dumps({one: _as_dict(task) for one, task in known.items()}, indent=2, ensure_ascii=False))
         return
     for task in known.values():
-        typer.echo(f"{task.name:<14} {len(task.classes):>4} classes  {task.title}  [{', '.join(_splits(task))}]")
+        typer.echo(_line(task))
     typer.echo("")
     for group, members in GROUPS.items():
-        missing = "" if all(member in known for member in members) or name else "  (some are not installed)"
+        there = name or all(member in known or ":" in member for member in members)
         if name in (None, group):
-            typer.echo(f"{group} = {', '.join(members)}{missing}")
+            typer.echo(f"{group} = {', '.join(members)}{'' if there else '  (some are not installed)'}")
 
 
-def _explain(task: Task) -> None:
+def _line(task: AnyTask) -> str:
+    from smelt.evaluate.task import Task
+
+    if isinstance(task, Task):
+        return f"{task.name:<20} {len(task.classes):>4} classes  {task.title}  [{', '.join(_splits(task))}]"
+    about = task.domain or "language"
+    return f"{task.name:<20} {about:>12}  {task.title or task.source}  [{', '.join(_splits(task))}]"
+
+
+def _explain(task: AnyTask) -> None:
+    from smelt.evaluate.task import Task
+
     typer.echo(f"{task.name}, version {task.version}: {task.title}\n")
+    if isinstance(task, Task):
+        _explain_pictures(task)
+    else:
+        _explain_language(task)
+
+
+def _explain_pictures(task: Task) -> None:
     typer.echo(f"pictures:   {task.source}" + (f", {task.size}×{task.size}" if task.size else ""))
-    typer.echo(f"splits:     {', '.join(_splits(task))}")
-    typer.echo(f"licence:    {task.licence or 'not stated'}")
-    typer.echo(f"folder:     {task.folder}")
+    _explain_place(task)
     typer.echo("templates:")
     for template in task.templates:
         typer.echo(f"  {template}")
@@ -62,20 +78,57 @@ def _explain(task: Task) -> None:
         typer.echo(f"  {number:>{width}} {name}")
 
 
-def _splits(task: Task) -> list[str]:
+def _explain_language(task: LanguageTask) -> None:
+    typer.echo(f"language:   {task.source}")
+    typer.echo(f"domain:     {task.domain or 'none'}")
+    typer.echo(f"metric:     {task.metric or 'its first'}" + (", chat" if task.chat else ""))
+    _explain_place(task)
+    split = "test" if "test" in task.splits else next(iter(task.splits), "")
+    if split in task.files:
+        first = task.records(split)[0]
+        typer.echo(f"an example of {split}:")
+        for word in ("prompt", "choices", "answer"):
+            if word in first:
+                typer.echo(f"  {word}: {first[word]}")
+
+
+def _explain_place(task: AnyTask) -> None:
+    typer.echo(f"splits:     {', '.join(_splits(task))}")
+    typer.echo(f"licence:    {task.licence or 'not stated'}")
+    typer.echo(f"folder:     {task.reference}")
+
+
+def _counts(task: AnyTask) -> dict[str, int | None]:
     from smelt.evaluate.splits import count
+    from smelt.evaluate.task import Task
 
-    counts = {split: count(task, split) for split in task.splits}
-    return [split if number is None else f"{split} {number:,}" for split, number in counts.items()]
+    return {split: count(task, split) if isinstance(task, Task) else task.count(split) for split in task.splits}
 
 
-def _as_dict(task: Task) -> dict[str, Any]:
-    from smelt.evaluate.splits import count
+def _splits(task: AnyTask) -> list[str]:
+    return [split if number is None else f"{split} {number:,}" for split, number in _counts(task).items()]
 
+
+def _as_dict(task: AnyTask) -> dict[str, Any]:
+    from smelt.evaluate.task import Task
+
+    own: dict[str, Any] = (
+        {"kind": "pictures", **task.model_dump(mode="json", exclude={"data"})}
+        if isinstance(task, Task)
+        else {
+            "kind": "language",
+            "name": task.name,
+            "version": task.version,
+            "title": task.title,
+            "domain": task.domain,
+            "metric": task.metric or None,
+            "chat": task.chat,
+        }
+    )
     return {
-        **task.model_dump(mode="json", exclude={"data"}),
-        "splits": {split: count(task, split) for split in task.splits},
+        **own,
+        "splits": _counts(task),
         "source": task.source,
         "licence": task.licence,
-        "folder": str(task.folder),
+        "folder": task.reference,
     }

@@ -30,8 +30,8 @@ def tune(
         Path | None, typer.Option("-o", "--out", help="The study's folder; the recipe's name and -tuned by default.")
     ] = None,
     tasks: Annotated[str, typer.Option("--tasks", help="Names, a group or folders (see `smelt tasks`).")] = "clip8",
-    split: Annotated[str, typer.Option(help="The pictures that settings are chosen on; never test.")] = "val",
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many pictures of each task.")] = None,
+    split: Annotated[str, typer.Option(help="The examples that settings are chosen on; never test.")] = "val",
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many examples of each task.")] = None,
     sampler: Annotated[
         str | None, typer.Option(help="grid, tpe or random; grid for lists and tpe for ranges by default.")
     ] = None,
@@ -57,6 +57,7 @@ def tune(
 
     \b
     smelt tune RECIPE.yaml --trials 30 --tasks clip8 --limit 200 -o study
+    smelt tune RECIPE.yaml --tasks llm5-val --device cuda --dtype bfloat16
     smelt tune RECIPE.yaml --workers 4 --executor ray
     """
     from smelt.search.call import tune as run

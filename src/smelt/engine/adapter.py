@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -46,6 +47,8 @@ class AdapterSink:
         self._lock = Lock()
         self._factors: dict[str, tuple[Tensor, Tensor]] = {}
         self._lost = self._total = 0.0
+        self._shares: dict[str, float] = {}
+        """The share of each layer's change that the cut lost."""
         self._faults: list[str] = []
 
     def write(self, item: Item, start: int, values: Tensor) -> None:
@@ -71,12 +74,26 @@ class AdapterSink:
         root = values.sqrt()
         self._factors[item.key.removesuffix(".weight")] = ((root[:, None] * right).float(), (left * root).float())
         square = float(torch.linalg.vector_norm(change, dtype=torch.float64)) ** 2
+        lost = max(0.0, square - float(values.square().sum()))
         self._total += square
-        self._lost += max(0.0, square - float(values.square().sum()))
+        self._lost += lost
+        self._shares[item.key] = math.sqrt(lost / square)
 
     def report(self) -> dict[str, Any]:
-        """The rank, and the share of the merged change's size that the cut to this rank lost."""
-        return {"rank": self._rank, "lost": math.sqrt(self._lost / self._total) if self._total else 0.0}
+        """The rank, and the share of the merged change's size (Frobenius norm) that the cut lost: overall and worst."""
+        worst = max(self._shares, key=lambda key: self._shares[key], default=None)
+        return {
+            "rank": self._rank,
+            "lost": math.sqrt(self._lost / self._total) if self._total else 0.0,
+            "worst": self._shares[worst] if worst is not None else 0.0,
+            "worst_tensor": worst,
+        }
+
+    def note(self) -> str:
+        """The same in words."""
+        told = self.report()
+        worst = f"; most, {told['worst']:.1%}, in {told['worst_tensor']}" if told["worst_tensor"] else ""
+        return f"cut to rank {self._rank}, the merged change lost {told['lost']:.1%} of its size{worst}"
 
     def files(self) -> dict[str, bytes | Path]:
         """adapter_model.safetensors and adapter_config.json, as PEFT reads them."""
@@ -101,10 +118,16 @@ class AdapterSink:
             "fan_in_fan_out": False,
             "inference_mode": True,
             "target_modules": sorted(self._factors),
-            "task_type": None,
+            "task_type": _task(read_config(self._base.folder)),
         }
         text = json.dumps(config, indent=2).encode() + b"\n"
         return {"adapter_model.safetensors": head + body, "adapter_config.json": text}
+
+
+def _task(config: Mapping[str, Any] | None) -> str | None:
+    """What PEFT calls the base's kind, by which it finds the class to load."""
+    kinds = (config or {}).get("architectures") or [""]
+    return "CAUSAL_LM" if str(kinds[0]).endswith(("ForCausalLM", "LMHeadModel")) else None
 
 
 def _padded(rows: Tensor, rank: int) -> Tensor:

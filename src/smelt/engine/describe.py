@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from smelt.engine.limits import limits
+from smelt.engine.looking import Looking
 from smelt.engine.ready import Ready
 from smelt.engine.shards import lay_out
+from smelt.engine.source import Source
+from smelt.errors import RecipeError
 from smelt.recipe.schema import parse_size
 
 __all__ = ["PlanReport", "describe_plan"]
@@ -32,8 +38,16 @@ class PlanReport:
     bytes_in: int
     passes: int
     bytes_out: int
+    bytes_models: int
+    """Of the models' files, once each: what must lie on a disk."""
+    absent: list[str]
+    """Models whose files are not here; they are planned from their shapes."""
+    bytes_absent: int
+    device: str
     work_memory: int
     peak_memory: int
+    looking: list[Looking]
+    """What looking at data needs before the merge, for each method that does."""
     notes: list[str]
     recipe_hash: str
 
@@ -41,10 +55,19 @@ class PlanReport:
         return asdict(self)
 
 
-def describe_plan(ready: Ready, threads: int | None = None) -> PlanReport:
-    """Count everything that the plan knows."""
+def describe_plan(
+    ready: Ready,
+    threads: int | None = None,
+    memory: int | str | None = None,
+    device: str = "cpu",
+    looking: Sequence[Looking] = (),
+) -> PlanReport:
+    """Count everything that the plan knows. A `device` need not be on this machine."""
     plan = ready.plan
-    work = limits(plan, threads, None).peak
+    if re.fullmatch(r"cpu|cuda(:\d+)?", device) is None:
+        raise RecipeError(f"no device named {device!r}; write cpu, cuda or cuda:1")
+    work = limits(plan, threads, memory, device.split(":")[0]).peak
+    absent = {name: source for name, source in plan.parents.items() if _is_shape(source)}
     return PlanReport(
         stages=list(plan.stage_names),
         models=list(plan.parents),
@@ -57,11 +80,37 @@ def describe_plan(ready: Ready, threads: int | None = None) -> PlanReport:
         bytes_in=plan.bytes_in,
         passes=_passes(ready),
         bytes_out=plan.bytes_out,
+        bytes_models=_bytes_of(plan.parents.values()),
+        absent=list(absent),
+        bytes_absent=_bytes_of(absent.values()),
+        device=device,
         work_memory=work,
         peak_memory=work + _LIBRARIES,
-        notes=list(plan.notes),
+        looking=list(looking),
+        notes=[*_from_shapes(absent), *plan.notes],
         recipe_hash=plan.recipe.hash,
     )
+
+
+def _is_shape(source: Source) -> bool:
+    from smelt.pool.shapes import ShapeSource
+
+    return isinstance(source, ShapeSource)
+
+
+def _from_shapes(absent: Iterable[str]) -> list[str]:
+    names = ", ".join(absent)
+    return [f"planned from shapes, since their files are not on this machine: {names}"] if names else []
+
+
+def _bytes_of(sources: Iterable[Source]) -> int:
+    """The size of all files, each counted once; of models in memory and of shapes, that of their numbers."""
+    files: set[Path] = set()
+    total = 0
+    for source in sources:
+        files.update(Path(file).resolve() for file in source.files)
+        total += 0 if source.files else sum(info.nbytes for info in source.tensors.values())
+    return total + sum(path.stat().st_size for path in files)
 
 
 def _passes(ready: Ready) -> int:

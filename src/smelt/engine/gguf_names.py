@@ -1,7 +1,8 @@
 """How the tensors of a GGUF file are called in Hugging Face checkpoints, and what llama.cpp's converter did to them.
 
 In: the architecture and the tensor names of a file. Out: the same tensors under Hugging Face names, each with the
-change to undo. A new architecture is one entry in `_ARCHITECTURES`.
+change to undo; or the other way round, for a file that is to be written. A new architecture is one entry in
+`_ARCHITECTURES`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["Place", "map_names"]
+__all__ = ["Place", "map_names", "places_for"]
 
 _OUTER = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 _ATTENTION = {
@@ -86,12 +87,31 @@ def map_names(architecture: str, names: Iterable[str]) -> tuple[dict[str, Place]
         table = {} if part is None else known.block if part["block"] else _OUTER
         if part is None or part["module"] not in table:
             return plain, f"{name!r} has no Hugging Face name in the table of {architecture!r}; GGUF names are offered"
-        module = table[part["module"]]
         prefix = f"model.layers.{part['block']}." if part["block"] else ""
-        heads = {"attn_q": "attention.head_count", "attn_k": "attention.head_count_kv"}.get(part["module"])
-        places[f"{prefix}{module}.{part['leaf']}"] = Place(
-            name,
-            heads if known.rotary_pairs else None,
-            -1.0 if known.norms_plus_one and part["module"].endswith("norm") and part["leaf"] == "weight" else 0.0,
-        )
+        own = f"{prefix}{table[part['module']]}.{part['leaf']}"
+        places[own] = _place(known, name, part["module"], part["leaf"])
     return places, None
+
+
+def places_for(architecture: str, names: Iterable[str]) -> tuple[dict[str, Place], list[str]]:
+    """Where a model's tensors belong in a GGUF file of this architecture, and those that have no place there."""
+    known = _ARCHITECTURES[architecture]
+    outer, block = ({own: name for name, own in table.items()} for table in (_OUTER, known.block))
+    places: dict[str, Place] = {}
+    homeless = []
+    for name in names:
+        part = re.fullmatch(r"(?:model\.layers\.(?P<block>\d+)\.)?(?P<module>.+)\.(?P<leaf>weight|bias)", name)
+        table = {} if part is None else block if part["block"] else outer
+        if part is None or part["module"] not in table:
+            homeless.append(name)
+            continue
+        module = table[part["module"]]
+        prefix = f"blk.{part['block']}." if part["block"] else ""
+        places[name] = _place(known, f"{prefix}{module}.{part['leaf']}", module, part["leaf"])
+    return places, homeless
+
+
+def _place(known: _Architecture, name: str, module: str, leaf: str) -> Place:
+    heads = {"attn_q": "attention.head_count", "attn_k": "attention.head_count_kv"}.get(module)
+    lifted = known.norms_plus_one and module.endswith("norm") and leaf == "weight"
+    return Place(name, heads if known.rotary_pairs else None, -1.0 if lifted else 0.0)

@@ -37,7 +37,7 @@ class LoraSource(Source):
 
     def __init__(self, base: Source, folder: Path):
         config = AdapterConfig.load(folder)
-        self._base, self._adapter = base, FileSource(str(folder), [_weights(folder)])
+        self.base, self._adapter = base, FileSource(str(folder), [_weights(folder)])
         self.label = f"{base.label}+{folder}"
         self.tensors, self.tied, self.folder = base.tensors, base.tied, base.folder
         # The config is an origin of the numbers too: it holds the scaling.
@@ -84,14 +84,14 @@ class LoraSource(Source):
 
     def close(self) -> None:
         self._adapter.close()
-        self._base.close()
+        self.base.close()
 
     def _read_unadapted(self, key: str, start: int, out: Tensor) -> None:
         stored = self._layout.replaced.get(key)
         if stored:
             self._adapter.read(stored[0], start, out)
         else:
-            self._base.read(key, start, out)
+            self.base.read(key, start, out)
 
     def _tiles(self, product: LowRank, start: int, count: int) -> Iterator[tuple[int, Tensor]]:
         """`scaling * B @ A` in whole tiles that cover the range, each with its first element's place; read only."""
@@ -104,8 +104,7 @@ class LoraSource(Source):
         for row in range(first, min(rows, -(-(start + count) // columns)), step):
             # A thread reads block after block, so the tile that one block ends in is the next one's first.
             if getattr(self._last, "tile", None) != (product, row):
-                # The scaling is a step of its own: fused into the product it may round otherwise at a tile's edge.
-                self._last.values = torch.mm(left[row : row + step], right).mul_(product.scaling).view(-1)
+                self._last.values = torch.mm(left[row : row + step], right).view(-1)
                 self._last.tile = (product, row)
             yield row * columns, self._last.values
 
@@ -144,7 +143,11 @@ class LoraSource(Source):
             return self._lengths[product]
 
     def _pair(self, product: LowRank) -> tuple[Tensor, Tensor]:
-        """The factors as (rows, r) and (r, columns) of the base's own layout, in float32."""
+        """The factors as (rows, r) and (r, columns) of the base's own layout, in float32; the first holds the scaling.
+
+        Scaling the small factor costs nothing, and unlike a scaling fused into the product it rounds the same in every
+        tile.
+        """
         with self._lock:
             if product in self._pairs:
                 self._pairs.move_to_end(product)
@@ -153,6 +156,7 @@ class LoraSource(Source):
             a = self._load(product.a).view(a_info.shape[0], -1)
             b = self._load(product.b).view(b_info.shape[0], -1)
             pair = (a.t().contiguous(), b.t().contiguous()) if product.swapped else (b, a)
+            pair[0].mul_(product.scaling)
             self._pairs[product] = pair
             if len(self._pairs) > _KEEP:
                 self._pairs.popitem(last=False)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from smelt.engine import dtype as dtypes
+from smelt.engine.adapter_bases import base_faults
 from smelt.engine.align import Alignment, align
 from smelt.engine.card import model_card
 from smelt.engine.carry import carried_files
@@ -102,6 +103,9 @@ def make_ready(recipe: Recipe, pool: ModelPool) -> Ready:
     config_from = recipe.config or pool.reference_name
     if config_from not in pool.all:
         raise RecipeError(f"config: {unknown('model', config_from, pool.all)}")
+    faults, over = base_faults(recipe, pool)
+    if faults:
+        raise IncompatibleModels(faults)
     alignment = align(recipe, pool)
     # An adapter's factors are taken from unrounded changes.
     unrounded = recipe.model_copy(update={"dtype": "float32"}) if recipe.lora else recipe
@@ -109,7 +113,7 @@ def make_ready(recipe: Recipe, pool: ModelPool) -> Ready:
     faults = config_faults(recipe, pool)
     if faults:
         raise IncompatibleModels(faults)
-    plan = replace(plan, notes=(*plan.notes, *alignment.notes))
+    plan = replace(plan, notes=(*plan.notes, *over, *alignment.notes))
     return Ready(plan, alignment.pool, alignment, config_from)
 
 

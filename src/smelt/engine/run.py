@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,11 +55,17 @@ class Summary:
 
 
 @contextmanager
-def planned(recipe: Recipe, *, relative_to: Path | None = None, pool: ModelPool | None = None) -> Iterator[Ready]:
-    """The pool and its statistics opened, aligned and planned; what was opened here is closed at the end."""
+def planned(
+    recipe: Recipe, *, relative_to: Path | None = None, pool: ModelPool | None = None, shapes: bool = False
+) -> Iterator[Ready]:
+    """The pool and its statistics opened, aligned and planned; what was opened here is closed at the end.
+
+    With `shapes`, public models that are not on this machine are planned from their shapes.
+    """
     with ExitStack() as stack:
         if pool is None:
-            pool = stack.enter_context(opened(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle))
+            words: Any = {"relative_to": relative_to, "allow_pickle": recipe.allow_pickle, "shapes": shapes}
+            pool = stack.enter_context(opened(recipe.pool, **words))
         pool = stack.enter_context(with_statistics(pool, recipe.statistics, relative_to=relative_to))
         from smelt.engine.ready import make_ready
 
@@ -90,7 +96,7 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
             from smelt.engine.ready import make_ready
 
             ready = make_ready(recipe, pool)
-            done = _write(ready, out, options, hashes)
+            done, said = _write(ready, out, options, hashes)
         finally:
             hashes.close()
     plan = ready.plan
@@ -101,12 +107,13 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
         time.monotonic() - began,
         done,
         plan.stage_names,
-        plan.notes,
+        (*plan.notes, *said),
         recipe.hash,
     )
 
 
-def _write(ready: Ready, out: Path, options: Options, hashes: ParentHashes) -> int:
+def _write(ready: Ready, out: Path, options: Options, hashes: ParentHashes) -> tuple[int, Sequence[str]]:
+    """How many tensors an earlier run had finished, and what there is to say about the output."""
     from smelt.engine.sink import OutputFolder, check_output, disk_full, partial_folder
 
     plan = ready.plan
@@ -118,7 +125,7 @@ def _write(ready: Ready, out: Path, options: Options, hashes: ParentHashes) -> i
     if options.resume:
         known = hashes.result()
         if already_made(out, plan.recipe.hash, ready.parent_hashes(known), ready.statistics_hashes(known)):
-            return len(plan.items)
+            return len(plan.items), ()
     check_output(out, inputs, force=options.force, needed=0 if plan.recipe.lora else plan.bytes_out)
     out = out.resolve()
     kept = f"what is finished is kept in {partial_folder(out)}"
@@ -127,7 +134,7 @@ def _write(ready: Ready, out: Path, options: Options, hashes: ParentHashes) -> i
         kind = options.device.split(":")[0]
         folder = OutputFolder(out, plan.fingerprint(kind), resume=options.resume, force=options.force)
         write = _write_adapter if plan.recipe.lora else _write_model
-        write(ready, folder, out.name, options, hashes)
+        said = write(ready, folder, out.name, options, hashes)
     except OSError as error:
         if disk_full(error):
             raise OutputError(
@@ -143,10 +150,12 @@ def _write(ready: Ready, out: Path, options: Options, hashes: ParentHashes) -> i
     finally:
         if folder is not None:
             folder.close()
-    return len(folder.finished)
+    return len(folder.finished), said
 
 
-def _write_model(ready: Ready, folder: OutputFolder, name: str, options: Options, hashes: ParentHashes) -> None:
+def _write_model(
+    ready: Ready, folder: OutputFolder, name: str, options: Options, hashes: ParentHashes
+) -> Sequence[str]:
     from smelt.engine.sink import FolderSink
 
     recipe = ready.plan.recipe
@@ -167,15 +176,19 @@ def _write_model(ready: Ready, folder: OutputFolder, name: str, options: Options
         folder.complete({**files, **sink.files()}, known, lambda all_: ready.manifest(all_, hashes.result()))
     finally:
         sink.close()
+    return ()
 
 
-def _write_adapter(ready: Ready, folder: OutputFolder, name: str, options: Options, hashes: ParentHashes) -> None:
+def _write_adapter(
+    ready: Ready, folder: OutputFolder, name: str, options: Options, hashes: ParentHashes
+) -> Sequence[str]:
     from smelt.engine.adapter import AdapterSink
 
     sink = AdapterSink(ready.plan, ready.pool)
     _execute(ready.plan, sink, options)
     files = {**sink.files(), "README.md": ready.card(name)}
     folder.complete(files, {}, lambda known: ready.manifest(known, hashes.result(), lora=sink.report()))
+    return (sink.note(),)
 
 
 def _execute(plan: Plan, sink: Any, options: Options, skip: Any = ()) -> None:

@@ -264,7 +264,7 @@ def _write_values(path: Path, note: StatisticsNote, tensors: Mapping[str, Tensor
     sums = note.kind in SUMS
     shapes = {
         name: TensorInfo(note.dtype if sums else dtypes.code_of(tensor.dtype), tuple(tensor.shape))
-        for name, tensor in tensors.items()
+        for name, tensor in getattr(tensors, "described", tensors).items()  # shapes first, where numbers are dear
     }
     head, _ = encode_header(shapes, {"format": "smelt-statistics", "kind": note.kind})
     digest = hashlib.sha256(head)

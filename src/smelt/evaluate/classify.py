@@ -6,13 +6,13 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from smelt.engine.progress import Progress
 from smelt.errors import NumericalError, RecipeError
 from smelt.evaluate.ahead import ahead, one_core_each
 from smelt.evaluate.corruptions import Corruption, read_corruptions
-from smelt.evaluate.find import Tasks, find_tasks
+from smelt.evaluate.find import Tasks, picture_tasks
 from smelt.evaluate.intervals import wilson
 from smelt.evaluate.pictures import Data, Part
 from smelt.evaluate.task import Task
@@ -47,6 +47,7 @@ class Result:
     """Counts; a row per true class, a column per answer."""
     corruption: str | None = None
     """What was done to the pictures before the model saw them, as `motion_blur@3`."""
+    metric: ClassVar[str] = "accuracy"
 
     @property
     def accuracy(self) -> float:
@@ -94,7 +95,7 @@ def evaluate_model(
     """
     import torch
 
-    chosen = find_tasks(tasks)
+    chosen = picture_tasks(tasks)
     for task in chosen:
         task.check_split(split)
     if batch < 1:
@@ -129,9 +130,9 @@ def load_classifier(
         if text_from is not None:
             raise RecipeError(f"{model}: a collaboration has the text tower of its own base; leave text_from out")
         return load_collaboration(model, device=device, dtype=dtype)
-    from smelt.pool.families import FAMILIES
+    from smelt.pool.families.clip import CLIP
 
-    return FAMILIES["clip"].load(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
+    return CLIP.load(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
 
 
 @dataclass(frozen=True)

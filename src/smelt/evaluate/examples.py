@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from smelt.evaluate.corruptions import Corruption
+    from smelt.evaluate.language.examples import LanguageExamples
+    from smelt.evaluate.language.task import LanguageTask
     from smelt.evaluate.pictures import Data
     from smelt.evaluate.task import Task
     from smelt.pool.families.family import Classifier
     from smelt.pool.families.preprocess import Preprocess
 
-__all__ = ["ArrayStream", "Batch", "Examples", "Stream", "examples_for"]
+__all__ = ["ArrayStream", "Batch", "Examples", "Stream", "examples_for", "shuffled", "stream_for"]
 
 
 @dataclass(frozen=True)
@@ -159,13 +161,34 @@ def examples_for(
     pairs = list(part.batches(512, keep=data.room))
     pictures = np.concatenate([pictures for pictures, _ in pairs])
     labels = np.concatenate([labels for _, labels in pairs])
-    order = _shuffled(len(pictures), f"{task.name}/{split}")
+    order = shuffled(len(pictures), f"{task.name}/{split}")
     head = classifier.head(task.classes, task.templates)
     used = split if corruption is None else f"{split}, {corruption.name}"
     return Examples(task.name, used, pictures[order], labels[order], head, classifier.preprocess, classifier.device)
 
 
-def _shuffled(count: int, place: str) -> NDArray[np.int64]:
+def stream_for(
+    model: Any,
+    task: Task | LanguageTask,
+    *,
+    split: str,
+    count: int | None = None,
+    data: Data | None = None,
+    corruption: Corruption | None = None,
+) -> Examples | LanguageExamples:
+    """The examples of a task of any kind, for a model that was loaded for it."""
+    from smelt.evaluate.language.task import LanguageTask
+
+    if not isinstance(task, LanguageTask):
+        return examples_for(model, task, split=split, count=count, data=data, corruption=corruption)
+    from smelt.evaluate.language.examples import language_examples
+
+    if corruption is not None:
+        raise RecipeError(f"{task.name}: {corruption.name} is done to pictures, and this task has texts; leave it out")
+    return language_examples(model, task, split=split, count=count)
+
+
+def shuffled(count: int, place: str) -> NDArray[np.int64]:
     """An order that is the same for all time: splits may be stored class by class."""
     import numpy as np
 

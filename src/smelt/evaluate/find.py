@@ -1,9 +1,15 @@
-"""Finding tasks: those of the zoo, the public ones of the papers, and a user's own folders.
+"""Finding tasks: those of the zoo, the public ones of the papers, a user's own folders, the harness's library.
 
 photos              a task by its name
 photos,digits       several
-clip8  TA8          a group: the zoo's eight, the eight public ones of task arithmetic
-path/to/folder      a folder with a task.yaml
+clip8  TA8  llm5    a group: the zoo's eight of pictures, the eight public ones of task arithmetic, the zoo's language
+path/to/folder      a folder with a task.yaml (pictures) or a harness.yaml (language)
+lm-eval:gsm8k_cot   a task of the lm-evaluation-harness, which downloads its data
+
+`mergebench` is what Table 3 of MergeBench (arXiv:2505.10833) tests, and its tests of forgetting, by the names of the
+harness. Not in the harness, and so not in the group: WildGuardTest, HarmBench, DoAnythingNow and XSTest, whose answers
+are judged by models of their own. Left out: SQuADv2 and WMT 2014, whose scores are of a whole corpus and no mean over
+examples. The order of names is that of the table.
 """
 
 from __future__ import annotations
@@ -13,19 +19,50 @@ from pathlib import Path
 from typing import TypeAlias
 
 from smelt.errors import MissingExtra, unknown
+from smelt.evaluate.language.library import PREFIX, library_task
+from smelt.evaluate.language.task import FILE as LANGUAGE_FILE
+from smelt.evaluate.language.task import LanguageTask
 from smelt.evaluate.task import FILE, Task, TaskError
 
-__all__ = ["GROUPS", "Tasks", "find_task", "find_tasks", "task_folders", "tasks"]
+__all__ = [
+    "GROUPS",
+    "AnyTask",
+    "Tasks",
+    "find_task",
+    "find_tasks",
+    "picture_task",
+    "picture_tasks",
+    "task_folders",
+    "tasks",
+]
 
-Tasks: TypeAlias = str | Path | Task | Iterable[str | Path | Task]
+AnyTask: TypeAlias = Task | LanguageTask
+Tasks: TypeAlias = str | Path | AnyTask | Iterable[str | Path | AnyTask]
 """What `find_tasks` takes: a group, names, paths, tasks, or a list of them."""
+
+_DOMAINS = ("instruction", "maths", "multilingual", "coding", "safety")
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "clip8": ("photos", "digits", "clothing", "sketches", "emoji", "flags", "letters", "icons"),
     "TA8": ("sun397", "stanford_cars", "resisc45", "eurosat", "svhn", "gtsrb", "mnist", "dtd"),
+    "llm5": (
+        *("instruction", "instruction-unseen", "maths", "maths-stories", "multilingual", "multilingual-choice"),
+        *("coding", "coding-humaneval", "safety", "safety-benign"),
+    ),
+    "llm5-val": tuple(f"{domain}-val" for domain in _DOMAINS),
+    "llm5-general": tuple(f"general-{name}" for name in "boolq mmlu openbookqa commonsenseqa".split()),
+    "mergebench": tuple(
+        PREFIX + name
+        for name in (
+            *("ifeval", "gsm8k_cot", "hendrycks_math", "m_mmlu", "arc_multilingual@acc_norm"),
+            *("hellaswag_multilingual@acc_norm", "humaneval_plus", "mbpp_plus"),
+            *("mmlu", "triviaqa", "coqa", "pubmedqa"),
+        )
+    ),
 }
 """Lists of tasks that have a name; TA8 is in the order of the task arithmetic papers."""
 
+_OF_THE_ZOO = frozenset(name for group in ("clip8", "llm5", "llm5-val", "llm5-general") for name in GROUPS[group])
 _HERE = Path(__file__).parent / "tasks"
 
 
@@ -34,29 +71,34 @@ def task_folders() -> dict[str, Path]:
     return _zoo() | {path.parent.name: path.parent for path in sorted(_HERE.glob(f"*/{FILE}"))}
 
 
-def tasks() -> dict[str, Task]:
+def tasks() -> dict[str, AnyTask]:
     """Every task that has a name."""
-    return {name: Task.load(folder) for name, folder in task_folders().items()}
+    return {name: _load(folder) for name, folder in task_folders().items()}
 
 
-def find_task(name: str | Path) -> Task:
+def find_task(name: str | Path) -> AnyTask:
     """A task by its name, or from its folder."""
+    if str(name).startswith(PREFIX):
+        return library_task(str(name))
     folders = task_folders()
     if str(name) in folders:
-        return Task.load(folders[str(name)])
+        return _load(folders[str(name)])
     path = Path(name).expanduser()
     if path.exists():
-        return Task.load(path)
-    if not _zoo() and str(name) in GROUPS["clip8"]:
+        return _load(path)
+    if not _zoo() and str(name) in _OF_THE_ZOO:
         raise MissingExtra(f"the task {str(name)!r} is one of the zoo's, which is not installed: pip install ./zoo")
-    raise TaskError(unknown("task", str(name), [*folders, *GROUPS]) + f"; a folder with a {FILE} works too")
+    raise TaskError(
+        unknown("task", str(name), [*folders, *GROUPS])
+        + f"; a folder with a {FILE} or a {LANGUAGE_FILE} works too, and {PREFIX}NAME"
+    )
 
 
-def find_tasks(names: Tasks) -> list[Task]:
+def find_tasks(names: Tasks) -> list[AnyTask]:
     """The tasks that a group, a comma-separated list, a path or a list of these means, each once and in order."""
-    if isinstance(names, str | Path | Task):
+    if isinstance(names, str | Path | Task | LanguageTask):
         names = [names]
-    found: dict[str, Task] = {}
+    found: dict[str, AnyTask] = {}
     for name in names:
         for task in _meant(name):
             other = found.setdefault(task.name, task)
@@ -67,8 +109,24 @@ def find_tasks(names: Tasks) -> list[Task]:
     return list(found.values())
 
 
-def _meant(name: str | Path | Task) -> list[Task]:
-    if isinstance(name, Task):
+def picture_task(name: str | Path) -> Task:
+    """A task of pictures by its name, or from its folder."""
+    return _of_pictures(find_task(name))
+
+
+def picture_tasks(names: Tasks) -> list[Task]:
+    """The same as `find_tasks` where only pictures will do; a language task is refused."""
+    return [_of_pictures(task) for task in find_tasks(names)]
+
+
+def _of_pictures(task: AnyTask) -> Task:
+    if isinstance(task, LanguageTask):
+        raise TaskError(f"{task.name} is a language task; here a task of pictures is needed")
+    return task
+
+
+def _meant(name: str | Path | AnyTask) -> list[AnyTask]:
+    if isinstance(name, Task | LanguageTask):
         return [name]
     if str(name) in GROUPS:
         return [find_task(one) for one in GROUPS[str(name)]]
@@ -77,9 +135,16 @@ def _meant(name: str | Path | Task) -> list[Task]:
     return [find_task(name)]
 
 
+def _load(path: Path) -> AnyTask:
+    """A folder, or one of the two files."""
+    language = path.name == LANGUAGE_FILE if path.is_file() else (path / LANGUAGE_FILE).is_file()
+    return LanguageTask.load(path) if language else Task.load(path)
+
+
 def _zoo() -> dict[str, Path]:
     try:
         import smelt_zoo
     except ImportError:
         return {}
-    return {str(name): Path(path) for name, path in smelt_zoo.tasks().items()}
+    kinds: tuple[dict[str, Path], ...] = (smelt_zoo.tasks(), getattr(smelt_zoo, "language", dict)())
+    return {str(name): Path(path) for kind in kinds for name, path in kind.items()}

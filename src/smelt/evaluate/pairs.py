@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError, unknown
 
 if TYPE_CHECKING:
     from smelt.evaluate.examples import Stream
+    from smelt.evaluate.language.task import LanguageTask
+    from smelt.evaluate.pictures import Data
     from smelt.evaluate.task import Task
-    from smelt.pool.families.family import Classifier
     from smelt.recipe.schema import DataUse
 
-__all__ = ["check_streams", "streams_for", "tasks_for"]
+__all__ = ["check_streams", "picture_tasks", "streams_for", "tasks_for"]
 
 
-def tasks_for(models: Sequence[str], use: DataUse | None) -> dict[str, Task]:
+def tasks_for(models: Sequence[str], use: DataUse | None) -> dict[str, Task | LanguageTask]:
     """The task of every model: as `data.tasks` says, else the one that has the model's name. All faults at once."""
     from smelt.evaluate.find import find_task, tasks
 
@@ -34,9 +35,19 @@ def tasks_for(models: Sequence[str], use: DataUse | None) -> dict[str, Task]:
     return {name: find_task(said[name]) if name in said else known[name] for name in models}
 
 
+def picture_tasks(tasks: Mapping[str, Task | LanguageTask], who: str) -> dict[str, Task]:
+    """The same tasks, for `who` learns on pictures only; one about texts is refused."""
+    from smelt.evaluate.task import Task
+
+    for name, task in tasks.items():
+        if not isinstance(task, Task):
+            raise RecipeError(f"{who} learns on pictures, but {task.name!r}, the task of {name}, is about texts")
+    return {name: task for name, task in tasks.items() if isinstance(task, Task)}
+
+
 def streams_for(
-    classifier: Classifier,
-    tasks: Mapping[str, Task],
+    model: Any,
+    tasks: Mapping[str, Task | LanguageTask],
     use: DataUse | None,
     *,
     split: str,
@@ -44,20 +55,29 @@ def streams_for(
 ) -> dict[str, Stream]:
     """Examples of every model's task, as `use` says; else of `split`, all of them but `at_most`."""
     from smelt.evaluate.corruptions import Corruption
-    from smelt.evaluate.examples import examples_for
+    from smelt.evaluate.examples import stream_for
     from smelt.evaluate.pictures import Data
 
     data = Data()
     found: dict[str, Stream] = {}
     split = (use.split if use else None) or split
     damage = Corruption.parse(use.corruption) if use and use.corruption else None
-    for model, task in tasks.items():
+    for name, task in tasks.items():
         task.check_split(split)
         wanted = use.examples if use else None
         if wanted is None and at_most is not None:
-            wanted = min(at_most, len(data.part(task, split, None, classifier.preprocess)))
-        found[model] = examples_for(classifier, task, split=split, count=wanted, data=data, corruption=damage)
+            wanted = min(at_most, _size(model, task, split, data))
+        found[name] = stream_for(model, task, split=split, count=wanted, data=data, corruption=damage)
     return found
+
+
+def _size(model: Any, task: Task | LanguageTask, split: str, data: Data) -> int:
+    """How many examples a split has."""
+    from smelt.evaluate.task import Task
+
+    if isinstance(task, Task):
+        return len(data.part(task, split, None, model.preprocess))
+    return task.count(split) or len(task.pairs(split))
 
 
 def check_streams(models: Sequence[str], streams: Mapping[str, Stream]) -> dict[str, Stream]:

@@ -60,7 +60,7 @@ class DataBudget(_Strict):
 
 
 class Row(_Strict):
-    """The accuracy of one model on one split of one task."""
+    """The score of one model on one split of one task."""
 
     kind: Literal["accuracy"] = "accuracy"
     suite: str | None = None
@@ -76,12 +76,17 @@ class Row(_Strict):
     corruption: str | None = None
     """What was done to the pictures first: `motion_blur@3`, or nothing."""
     n: int = Field(ge=1)
-    correct: _Count
+    metric: str = "accuracy"
+    """What the score is: `accuracy`, or a language task's own (`exact_match`, `chrf`)."""
+    correct: _Count | None = None
+    """How many are right, where an example is either right or wrong."""
     accuracy: float = Field(ge=0, le=1)
+    """The score, whatever the metric: a mean over examples."""
     low: float
-    """The 95 % Wilson interval of the accuracy, this and `high`."""
+    """Its 95 % interval, this and `high`: Wilson's for a share, else a bootstrap over examples."""
     high: float
-    loss: float
+    loss: float | None = None
+    """The mean over examples, where the task has one."""
     model: str
     """The model's reference, or `merged`."""
     model_hash: str
@@ -118,6 +123,10 @@ class CostRow(_Strict):
     """What measuring or learning took when it was done; it is kept and not done again."""
     prepare_device: str = "cpu"
     merge_seconds: _Seconds
+    validate_seconds: _Seconds = 0.0
+    """What choosing the setting on validation data took: the merges and evaluations of all trials."""
+    trials: _Count = 0
+    """Settings that were tried."""
     evaluate_seconds: _Seconds
     peak_bytes: _Count
     threads: int = Field(ge=1)
@@ -222,14 +231,14 @@ def _git(folder: Path, *words: str) -> str:
 
 
 class Scored(Protocol):
-    """A Row or a Result: a task with its accuracy and loss."""
+    """A Row or a Result: a task with its accuracy and, where there is one, its loss."""
 
     @property
     def task(self) -> str: ...
     @property
     def accuracy(self) -> float: ...
     @property
-    def loss(self) -> float: ...
+    def loss(self) -> float | None: ...
 
 
 def fusionbench_report(results: Iterable[Scored], provenance: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -239,12 +248,15 @@ def fusionbench_report(results: Iterable[Scored], provenance: Mapping[str, Any] 
     """
     results = list(results)
     scores = {one.task: {"accuracy": one.accuracy, "loss": one.loss} for one in results}
-    average = {
-        name: sum(score[name] for score in scores.values()) / len(scores) if scores else None
-        for name in ("accuracy", "loss")
-    }
+    average = {name: _average([score[name] for score in scores.values()]) for name in ("accuracy", "loss")}
     shared = _shared([one.model_dump() for one in results if isinstance(one, Row)])
     return {**scores, "average": average, "provenance": {"code": code_version(), **shared, **(provenance or {})}}
+
+
+def _average(values: list[float | None]) -> float | None:
+    """The mean; None where a value is missing or there is none."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None
 
 
 def _shared(rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr,
 
 from smelt.errors import RecipeError, unknown
 
-__all__ = ["FILE", "FolderData", "HubData", "MosaicData", "Task", "TaskError"]
+__all__ = ["FILE", "FolderData", "HubData", "MosaicData", "Task", "TaskError", "licence_in"]
 
 FILE = "task.yaml"
 
@@ -154,6 +154,11 @@ class Task(_Strict):
         return self._folder
 
     @property
+    def reference(self) -> str:
+        """What names it on a command line, wherever it lies."""
+        return str(self.folder)
+
+    @property
     def splits(self) -> tuple[str, ...]:
         """The names of its splits."""
         match self.data:
@@ -188,9 +193,14 @@ class Task(_Strict):
     @property
     def licence(self) -> str | None:
         """What the README says under the heading `Licence`, or on a line that begins with it."""
-        found = re.search(r"^#+\s*Licen[cs]e\s*\n+(.+?)(?:\n\s*\n|\n#|\Z)", self.readme, re.M | re.S | re.I)
-        found = found or re.search(r"^[-*\s]*\**Licen[cs]e\**\s*:\**\s*(.+)$", self.readme, re.M | re.I)
-        return " ".join(found[1].split()) if found else None
+        return licence_in(self.readme)
+
+
+def licence_in(readme: str) -> str | None:
+    """What a README says under the heading `Licence`, or on a line that begins with it."""
+    found = re.search(r"^#+\s*Licen[cs]e\s*\n+(.+?)(?:\n\s*\n|\n#|\Z)", readme, re.M | re.S | re.I)
+    found = found or re.search(r"^[-*\s]*\**Licen[cs]e\**\s*:\**\s*(.+)$", readme, re.M | re.I)
+    return " ".join(found[1].split()) if found else None
 
 
 def _fault(error: Any) -> str:

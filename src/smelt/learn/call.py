@@ -167,7 +167,8 @@ def _learn(
     quiet: bool,
 ) -> dict[str, Any]:
     """Learn in `folder`, and leave there what belongs to the result; `learned.json` last."""
-    from smelt.engine.progress import Progress
+    from smelt.engine.progress import Progress, Unit
+    from smelt.pool.families.network import TokenNetwork
 
     began = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
@@ -183,7 +184,8 @@ def _learn(
         statistics[model] = f"statistics/{list(scene.pool.models).index(model)}"
         _write_statistics(folder / statistics[model], model, kind, tensors, chosen, values, scene)
 
-    with Progress(quiet, "pictures") as progress, Passes(scene.network, threads) as passes:
+    unit: Unit = "examples" if isinstance(scene.network, TokenNetwork) else "pictures"
+    with Progress(quiet, unit) as progress, Passes(scene.network, threads) as passes:
         progress.begin(chosen.name, steps * batch * len(scene.streams))
         work = Work(
             base=scene.base,

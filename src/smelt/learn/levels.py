@@ -65,10 +65,10 @@ def learned_keys(network: Network, base: Source, recipe: Recipe) -> tuple[str, .
 
 def merged_keys(recipe: Recipe, pool: ModelPool) -> tuple[str, ...]:
     """The same from a recipe whose base has a reference, in the order of the loaded model (not of its files)."""
-    from smelt.evaluate.classify import load_classifier
+    from smelt.pool.families.find import load_any
     from smelt.pool.families.network import network_of
 
     if recipe.pool.base is None or pool.base is None:
         raise RecipeError("coefficients say how far to go from the base, and none is given; add `base` to the pool")
-    network = network_of(load_classifier(recipe.pool.base, allow_pickle=recipe.allow_pickle))
+    network = network_of(load_any(recipe.pool.base, allow_pickle=recipe.allow_pickle), recipe.include)
     return learned_keys(network, pool.base, recipe)

@@ -24,6 +24,7 @@ from smelt.learn.deltas import DeltaDtype, TaskVectors
 from smelt.learn.learner import Count, learner
 from smelt.learn.losses import Loss
 from smelt.learn.merged import MergedObjective
+from smelt.learn.top import top
 from smelt.learn.work import Found, Where, Work
 from smelt.merge.method import Fraction, Positive
 
@@ -39,7 +40,7 @@ class _Masked:
         self._deltas, self._l1 = deltas, l1
         self.keys = deltas.keys
         self.words = {"l1": l1}
-        largest = _top({key: deltas.delta(self._model, key).abs() for key in self.keys}, density)
+        largest = top(self.keys, lambda key: deltas.delta(self._model, key).abs(), density)
         self.parameters = {key: torch.where(kept, _START, -_START) for key, kept in largest.items()}
         self._count = sum(scores.numel() for scores in self.parameters.values())
         self._merged = {key: torch.empty_like(tensor) for key, tensor in deltas.base.items()}
@@ -58,7 +59,7 @@ class _Masked:
 
     def mask(self, density: float) -> dict[str, Tensor]:
         """Which changes are kept."""
-        return _top(self.parameters, density)
+        return top(self.parameters, self.parameters.__getitem__, density)
 
 
 @learner("localize", paper="2408.13656", split="train", examples=1000)
@@ -82,17 +83,3 @@ def localize(
         trace += [{"model": model, **line} for line in lines]
         work.keep(model, "mask", merge.mask(density))
     return Found([{"stitch": {}}], trace)
-
-
-def _top(scores: Mapping[str, Tensor], density: float) -> dict[str, Tensor]:
-    """True for exactly floor(density · count) of all scores together, the largest; of equal ones the first."""
-    flat = torch.cat([tensor.reshape(-1) for tensor in scores.values()])
-    wanted = int(flat.numel() * density)
-    kept = torch.ones_like(flat, dtype=torch.bool)
-    if wanted < flat.numel():
-        border = torch.kthvalue(flat, flat.numel() - wanted).values  # the largest score that is not kept
-        kept = flat > border
-        equal = (flat == border).nonzero().reshape(-1)
-        kept[equal[: wanted - int(kept.sum())]] = True
-    parts = torch.split(kept, [tensor.numel() for tensor in scores.values()])
-    return {key: part.view(tensor.shape) for part, (key, tensor) in zip(parts, scores.items(), strict=True)}

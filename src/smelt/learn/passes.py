@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torch import Tensor
 
-from smelt.pool.families.network import Divided, Replicable
+from smelt.pool.families.causal_batch import TokenBatch
+from smelt.pool.families.network import Divided, Replicable, TokenNetwork
 
 if TYPE_CHECKING:
     from smelt.evaluate.examples import Batch
@@ -32,6 +33,11 @@ _AT_ONCE, _WORK = 32, 700_000_000
 """Examples that a core takes through the network at once: at least so many, and more where the network has so few
 weights that weights times examples stay below `_WORK`. More would only take more memory. A GPU takes 256 or more."""
 _AT_ONCE_GPU = 256
+_TOKENS, _TOKENS_GPU = 1024, 8192
+"""The same for texts, in tokens: what takes memory are the scores of their answers, as many as the vocabulary each."""
+_TWINS = 1 << 28
+"""Bytes of gradients that threads beyond the first may hold where texts are read. Each has sums as large as the
+weights, and a text is long enough to keep several cores busy."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +58,12 @@ class Passes:
         self._on_cpu = network.device.split(":")[0] == "cpu"
         self.threads = threads or torch.get_num_threads()
         self._networks = [network]
-        if self._on_cpu and isinstance(network, Replicable):
-            self._networks += [network.replica() for _ in range(self.threads - 1)]
         size = sum(tensor.numel() for tensor in network.weights().values())
+        if self._on_cpu and isinstance(network, Replicable):
+            most = _TWINS // max(4 * size, 1) if isinstance(network, TokenNetwork) else self.threads
+            twins = min(self.threads - 1, most)
+            self._networks += [network.replica() for _ in range(twins)]
+        self._tokens = _TOKENS if self._on_cpu else _TOKENS_GPU
         self._at_once = at_once or max(_AT_ONCE if self._on_cpu else _AT_ONCE_GPU, _WORK // max(size, 1))
         self._pool: ThreadPoolExecutor | None = None
         self._before = torch.get_num_threads()
@@ -96,7 +105,7 @@ class Passes:
         What `pull` adds up has the shapes of `like`. Gives that, and the mean loss by task.
         """
         workers = len(self._networks)
-        parts = list(_parts(batches, self._at_once, workers))
+        parts = list(_parts(batches, self._at_once, workers, self._tokens))
         shares = [parts[number::workers] for number in range(workers)]
 
         def work(number: int) -> tuple[dict[str, Tensor], dict[str, float]]:
@@ -147,9 +156,16 @@ def _losses(
     else:
         scores = [network.logits(weights, piece.batch.inputs, piece.batch.head) for piece in part]
     return [
-        (piece.task, loss(logits, piece.batch.labels).sum() / piece.whole)
+        (piece.task, _each(loss, logits, piece.batch).sum() / piece.whole)
         for logits, piece in zip(scores, part, strict=True)
     ]
+
+
+def _each(loss: _LossOf, logits: Tensor, batch: Batch) -> Tensor:
+    """The loss of every example; of a text the mean over its answer's tokens."""
+    if isinstance(batch.inputs, TokenBatch):
+        return batch.inputs.mean_each(loss(logits, batch.inputs.targets))
+    return loss(logits, batch.labels)
 
 
 def _alike(inputs: Sequence[Any]) -> bool:
@@ -159,16 +175,22 @@ def _alike(inputs: Sequence[Any]) -> bool:
     return len({(one.shape[1:], one.dtype) for one in inputs}) == 1
 
 
-def _parts(batches: Mapping[str, Batch], at_once: int, threads: int) -> Iterator[list[_Piece]]:
+def _parts(batches: Mapping[str, Batch], at_once: int, threads: int, tokens: int) -> Iterator[list[_Piece]]:
     """The examples in order, cut into parts of nearly equal size, of which no one has more than `at_once`.
 
-    Inputs that are no plain tensors are not cut: such a task is one part.
+    Texts are cut by length, at most `tokens` together. Other inputs that are no plain tensors are not cut: such a task
+    is one part.
     """
+    from smelt.evaluate.examples import Batch
+
     pieces: list[_Piece] = []
     for task, batch in batches.items():
         piece = _Piece(task, batch, len(batch.labels))
         if isinstance(batch.inputs, Tensor):
             pieces.append(piece)
+        elif isinstance(batch.inputs, TokenBatch):
+            for some in batch.inputs.pieces(tokens):
+                yield [_Piece(task, Batch(some, some.ids, batch.head), piece.whole)]
         else:
             yield [piece]
     total = sum(piece.whole for piece in pieces)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from smelt.engine.source import Source
     from smelt.evaluate.examples import Stream
     from smelt.learn.learner import Learner
+    from smelt.pool.families.family import Loaded
     from smelt.pool.families.network import Network
     from smelt.pool.modelpool import ModelPool
     from smelt.recipe.schema import Recipe
@@ -124,17 +125,28 @@ def _ready(
 
         network = ModuleNetwork(copy.deepcopy(base).to(device))
     if network is None or streams is None:
-        from smelt.evaluate.classify import load_classifier
         from smelt.pool.families.network import network_of
 
         if network is not None:
             raise RecipeError("a network of your own knows no tasks; give `streams`, examples by the models' names")
-        classifier = load_classifier(base, text_from=text_from, device=device, allow_pickle=recipe.allow_pickle)
-        network = network_of(classifier)
+        loaded = _load(base, tasks, text_from=text_from, device=device, allow_pickle=recipe.allow_pickle)
+        network = network_of(loaded, recipe.include)
         if streams is None:
-            streams = streams_for(classifier, tasks, recipe.data, split=chosen.split, at_most=chosen.examples)
+            streams = streams_for(loaded, tasks, recipe.data, split=chosen.split, at_most=chosen.examples)
     assert pool.base is not None
     return Setting(network, pool, learned_keys(network, pool.base, recipe), streams)
+
+
+def _load(base: Any, tasks: Mapping[str, Any], **how: Any) -> Loaded:
+    """The base, for the kind of its tasks; where the examples are given, as what it is."""
+    if tasks:
+        from smelt.evaluate.load import load_model
+
+        loaded: Loaded = load_model(base, list(tasks.values()), **how)
+        return loaded
+    from smelt.pool.families.find import load_any
+
+    return load_any(base, **how)
 
 
 def _is_plain_module(base: Any, text_from: Any) -> bool:

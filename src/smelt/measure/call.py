@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.engine.statistics import DataUse, StatisticsNote, check_place
 from smelt.errors import RecipeError, unknown
-from smelt.measure.fisher import BATCH, ESTIMATORS
+from smelt.measure.fisher import BATCH, ESTIMATORS, default_estimator
 from smelt.measure.merged_call import measure_merged
-from smelt.measure.request import model_files, one_task, stored_dtype
+from smelt.measure.request import is_language, model_files, one_task, stored_dtype
 from smelt.measure.store import Made, Measured, content_key, keep
+from smelt.pool.families.network import network_of
 
 if TYPE_CHECKING:
-    from smelt.evaluate.examples import Examples
+    from smelt.evaluate.examples import Stream
+    from smelt.evaluate.language.task import LanguageTask
     from smelt.evaluate.pictures import Data
     from smelt.evaluate.task import Task
-    from smelt.pool.families.family import Classifier
+    from smelt.pool.families.network import Network
 
 __all__ = ["KINDS", "measure", "measure_merged"]
 
@@ -26,15 +30,16 @@ KINDS = ("fisher", "gram")
 def measure(
     model: Any,
     kind: str,
-    task: str | Path | Task,
+    task: str | Path | Task | LanguageTask,
     *,
     examples: int | None = 256,
     split: str = "train",
-    estimator: str = "exact",
+    estimator: str | None = None,
     share: str | None = None,
     seed: int = 0,
     batch: int = BATCH,
     dtype: str = "float64",
+    include: Sequence[str] = (),
     text_from: Any = None,
     out: str | Path | None = None,
     device: str = "cpu",
@@ -46,30 +51,32 @@ def measure(
 ) -> Measured:
     """Measure the diagonal Fisher information (`kind="fisher"`) or the Gram matrices (`"gram"`) of a model on a task.
 
-    `model` is a reference, a module, a state dict or a loaded Classifier. `examples` are a fixed part of the split,
-    always the same (None: all of it). `estimator`, for Fisher: exact, sampled (with `seed`), empirical,
-    batched_sqrt (with `batch`, which it depends on).
+    `model` is a reference, a module, a state dict or a loaded model. `examples` are a fixed part of the split,
+    always the same (None: all of it). `estimator`, for Fisher: exact (pictures, by default), sampled (with `seed`;
+    texts, by default), empirical, batched_sqrt (with `batch`, which it depends on).
     With `share="1/2"` only the first half of the examples is used, and `smelt.measure.combine` adds such shares up.
+    Of a language model embeddings and head are measured only where `include` (patterns) names them.
     `dtype` float32 halves the files; sums of shares then agree with the whole to one unit in the last place only.
 
     The result names a folder of statistics: `out`, or one in the cache that a second call finds. `force` measures
     again.
     """
-    from smelt.evaluate.classify import load_classifier
-    from smelt.evaluate.examples import examples_for
+    from smelt.evaluate.examples import stream_for
+    from smelt.evaluate.load import load_model
 
     if kind not in KINDS:
         raise RecipeError(unknown("statistic", kind, KINDS))
-    how = _estimator(kind, estimator, seed, batch)
     code = stored_dtype(dtype)
     chosen = one_task(task)
+    estimator = estimator or (default_estimator(texts=is_language(chosen)) if kind == "fisher" else "exact")
+    how = _estimator(kind, estimator, seed, batch)
     chosen.check_split(split)
     _parse_share(share)
     place = None if out is None else Path(out)
     if place is not None:
         check_place(place, force=force)
-    classifier = load_classifier(model, text_from=text_from, device=device, allow_pickle=allow_pickle)
-    stream = examples_for(classifier, chosen, split=split, count=examples, data=data)
+    loaded = load_model(model, [chosen], text_from=text_from, device=device, allow_pickle=allow_pickle)
+    stream = stream_for(loaded, chosen, split=split, count=examples, data=data)
     part = _part(len(stream), share, chosen.name)
     use = DataUse(
         task=chosen.name,
@@ -82,26 +89,28 @@ def measure(
     note = StatisticsNote(
         kind="fisher" if kind == "fisher" else "gram",
         estimator=how,
-        model=classifier.label,
-        model_hash=classifier.hash,
+        model=loaded.label,
+        model_hash=loaded.hash,
         model_files=model_files(model, allow_pickle),
         data=(use,),
         examples=len(part),
         dtype=code,
     )
     where = device.split(":")[0]
-    key = content_key(kind, how, code, where, classifier.hash, note.model_files, use.model_dump())
+    about = [list(include)] if include else []
+    key = content_key(kind, how, code, where, loaded.hash, note.model_files, use.model_dump(), *about)
 
     def make() -> Made:
         words: dict[str, Any] = {"estimator": estimator, "seed": seed, "batch": batch}
-        return _made(classifier, stream, part, note, words if kind == "fisher" else {}, threads, quiet)
+        network = network_of(loaded, include)
+        return _made(network, stream, part, note, words if kind == "fisher" else {}, threads, quiet)
 
     return keep(key, place, make, force=force)
 
 
 def _made(
-    classifier: Classifier,
-    stream: Examples,
+    network: Network,
+    stream: Stream,
     part: range,
     note: StatisticsNote,
     own: dict[str, Any],
@@ -110,27 +119,31 @@ def _made(
 ) -> Made:
     from smelt.engine.progress import Progress
     from smelt.measure.fisher import fisher
-    from smelt.measure.gram import gram, tied_names
-    from smelt.pool.families.network import network_of
+    from smelt.measure.gram import grams
+    from smelt.pool.families.network import TokenNetwork
 
-    network = network_of(classifier)
     words: dict[str, Any] = {
         "examples": len(part),
         "first": part.start,
         "threads": threads,
-        "label": classifier.label,
+        "label": note.model,
     }
-    with Progress(quiet, "pictures") as watch:
-        watch.begin(f"{note.kind} of {classifier.label} on {stream.name}", len(part))
+    with contextlib.ExitStack() as stack:
+        watch = stack.enter_context(Progress(quiet, "examples" if isinstance(network, TokenNetwork) else "pictures"))
+        what = f"{note.kind} of {note.model} on {stream.name}"
         if note.kind == "fisher":
+            watch.begin(what, len(part))
             sums = fisher(network, stream, watch=watch, **own, **words)
             watch.end(note.estimator)
             return note, sums
-        sums = gram(network, stream, watch=watch, **words)
-        tied = tied_names(sums)
-        watch.end(f"{len(sums) - len(tied)} matrices for {len(sums)} layers")
-    stored = {key: tensor for key, tensor in sums.items() if key not in tied}
-    return note.model_copy(update={"tied": tied}), stored
+        found = grams(network, stream, watch=watch, **words)
+        watch.begin(what, len(part) * found.passes)
+        stack.callback(watch.end, f"{len(found)} matrices for {len(found.keys_in_order)} layers")
+        note = note.model_copy(update={"tied": found.tied})
+        if found.passes == 1:
+            return note, dict(found)
+        found.after = stack.pop_all().close  # they are made as they are written
+        return note, found
 
 
 def _estimator(kind: str, estimator: str, seed: int, batch: int) -> str:

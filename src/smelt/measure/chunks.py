@@ -24,12 +24,27 @@ if TYPE_CHECKING:
     from smelt.evaluate.examples import Stream
     from smelt.pool.families.network import Network
 
-__all__ = ["Watch", "Work", "check_finite", "own_copy", "parts", "span", "summed", "threads_for", "with_own_copy"]
+__all__ = [
+    "NoScores",
+    "Watch",
+    "Work",
+    "check_finite",
+    "own_copy",
+    "parts",
+    "span",
+    "summed",
+    "threads_for",
+    "with_own_copy",
+]
 
 Found = TypeVar("Found")
 
 Work: TypeAlias = "Callable[[range], dict[str, Tensor]]"
 """From the places of some examples to their sums."""
+
+
+class NoScores(Exception):
+    """A network gave scores that are not finite."""
 
 
 class Watch(Protocol):

@@ -8,7 +8,8 @@
 The last squares after summing over a batch, which is what FusionBench computes; it is no Fisher information, and its
 value depends on the batch: `batch`, 32 examples. All come as sums over examples; divided by their number they are the
 mean. Gradients of single examples never lie in memory (layers.py), and the classes are not looped over for
-themselves (scores.py). Matena and Raffel 2022, arXiv:2111.09832.
+themselves (scores.py). Language models have estimators of their own (fisher_tokens.py). Matena and Raffel 2022,
+arXiv:2111.09832.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from smelt.errors import NumericalError, RecipeError, unknown
-from smelt.measure.chunks import Watch, Work, check_finite, span, summed
+from smelt.measure.chunks import NoScores, Watch, Work, check_finite, span, summed, threads_for
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from smelt.measure.capture import Capture, Graph
     from smelt.pool.families.network import Network
 
-__all__ = ["BATCH", "ESTIMATORS", "fisher"]
+__all__ = ["BATCH", "ESTIMATORS", "default_estimator", "fisher"]
 
 ESTIMATORS = ("exact", "sampled", "empirical", "batched_sqrt")
 BATCH = 32
@@ -45,7 +46,7 @@ def fisher(
     network: Network,
     stream: Stream,
     *,
-    estimator: str = "exact",
+    estimator: str | None = None,
     examples: int | None = None,
     first: int = 0,
     seed: int = 0,
@@ -58,14 +59,24 @@ def fisher(
 ) -> dict[str, Tensor]:
     """The float64 sums over `examples` of a stream (None: all) from `first` on, under the network's keys.
 
-    `tolerance` is the share of the exact Fisher's trace, over the scores, that may be left out; `seed` is for
-    `sampled`; `label` names the model in messages.
+    `estimator` is `exact` unless it is given, for texts `sampled`; `tolerance` is the share of the exact Fisher's
+    trace, over the scores, that may be left out; `seed` is for `sampled`; `label` names the model in messages.
     """
+    from smelt.measure.fisher_tokens import check_token_estimator, per_text
+    from smelt.pool.families.network import TokenNetwork
+
+    texts = isinstance(network, TokenNetwork)
+    estimator = estimator or default_estimator(texts=texts)
     if estimator not in ESTIMATORS:
         raise RecipeError(unknown("estimator of the Fisher information", estimator, ESTIMATORS))
+    if isinstance(network, TokenNetwork):
+        check_token_estimator(estimator, network.vocabulary)
+        threads = min(threads_for(network, threads), _hands(network))
     places = span(stream, first, examples)
 
     def prepare(own: Network) -> Work:
+        if texts:
+            return per_text(own, stream, estimator, seed)
         if estimator == "batched_sqrt":
             return _batched(own, stream)
         return _per_example(own, stream, _directions(estimator, stream, seed, tolerance))
@@ -76,7 +87,7 @@ def fisher(
         def with_check(part: range) -> dict[str, Tensor]:
             try:
                 sums = work(part)
-            except _NoScores:
+            except NoScores:
                 raise NumericalError(
                     f"{label} gives NaN or infinite scores on {stream.name}; its weights are not sound"
                 ) from None
@@ -85,7 +96,7 @@ def fisher(
 
         return with_check
 
-    with _seen_into(estimator):
+    with contextlib.nullcontext() if texts else _seen_into(estimator):
         chunk = chunk or (_CHUNK if network.device == "cpu" else _CHUNK_ELSEWHERE)
         size = batch if estimator == "batched_sqrt" else chunk
         sums = summed(network, places, checked, chunk=size, threads=threads, watch=watch)
@@ -97,8 +108,16 @@ def fisher(
     return sums
 
 
-class _NoScores(Exception):
-    """Scores that are not finite."""
+def default_estimator(*, texts: bool) -> str:
+    """What is measured unless something else is asked for."""
+    return "sampled" if texts else "exact"
+
+
+def _hands(network: Network) -> int:
+    """How many threads may each hold sums as large as the model."""
+    from smelt.measure.spare import spare_bytes
+
+    return max(1, spare_bytes() // (4 * sum(tensor.numel() for tensor in network.weights().values())))
 
 
 def _directions(estimator: str, stream: Stream, seed: int, tolerance: float) -> Callable[[Batch, Graph, range], Tensor]:
@@ -129,7 +148,7 @@ def _per_example(network: Network, stream: Stream, directions: Callable[[Batch, 
             batch = stream.batch(some)
             graph = capture.run(batch)
             if not bool(graph.logits.isfinite().all()):
-                raise _NoScores
+                raise NoScores
             for key, tensor in _squares(capture, graph, directions(batch, graph, some)).items():
                 totals[key] = totals[key].add_(tensor) if key in totals else tensor
         return {key: totals[key] for key in network.keys}
@@ -198,7 +217,7 @@ def _batched(network: Network, stream: Stream) -> Work:
         with torch.enable_grad():
             logits = _scores(network, leaves, batch)
             if not bool(logits.isfinite().all()):
-                raise _NoScores
+                raise NoScores
             chances = logits.detach().softmax(dim=-1).sqrt()
             total = (chances * logits.log_softmax(dim=-1)).sum()
             if total.requires_grad:

@@ -6,17 +6,19 @@ the same number of tokens, and it makes no difference.)
 
 The forward pass ends at the last layer, layers with one input share one Gram, and of a symmetric matrix little more
 than half is computed. In the forward pass each thread has a chunk of its own; then all of them share the matrices, by
-strips (strips.py). Jin et al. 2023, arXiv:2212.09849.
+strips (strips.py). Where the matrices of all layers are too large to lie in memory together, the data goes through
+the network several times, for a few blocks each (rounds.py). Jin et al. 2023, arXiv:2212.09849.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from smelt.evaluate.ahead import one_core_each
 from smelt.measure.chunks import Watch, check_finite, own_copy, parts, span, threads_for, with_own_copy
+from smelt.measure.rounds import Grams, rounds_of
 from smelt.measure.strips import Rows, StripSums, strips
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from smelt.measure.inputs import Group
     from smelt.pool.families.network import Network
 
-__all__ = ["gram", "mirrored", "tied_names", "upper_gram"]
+__all__ = ["gram", "grams", "mirrored", "tied_names", "upper_gram"]
 
 _CHUNK, _TOGETHER = 32, 4
 """Examples of a forward pass, and how many such chunks, or more, go into the sums at once."""
@@ -44,35 +46,81 @@ def gram(
     threads: int | None = None,
     watch: Watch | None = None,
     label: str = "the model",
+    memory: int | None = None,
 ) -> dict[str, Tensor]:
     """The float64 sums over `examples` of a stream (None: all) from `first` on, by the key of the layer's weight.
 
-    Layers with a common input hold the same tensor, not a copy; `tied_names` finds them.
+    Layers with a common input hold the same tensor, not a copy; `tied_names` finds them. `grams` gives the same piece
+    by piece.
     """
-    from smelt.measure.inputs import Inputs, calls_seen, groups_of
+    words: dict[str, Any] = {"chunk": chunk, "threads": threads, "watch": watch, "label": label, "memory": memory}
+    found = grams(network, stream, examples=examples, first=first, **words)
+    own = dict(found)
+    return {key: own[found.tied.get(key, key)] for key in found.keys_in_order}
+
+
+def grams(
+    network: Network,
+    stream: Stream,
+    *,
+    examples: int | None = None,
+    first: int = 0,
+    chunk: int = _CHUNK,
+    threads: int | None = None,
+    watch: Watch | None = None,
+    label: str = "the model",
+    memory: int | None = None,
+) -> Grams:
+    """As `gram`, but no more matrices at once than take `memory` bytes (a quarter of what is free by default)."""
+    from smelt.measure.inputs import calls_seen, groups_of
+    from smelt.measure.spare import spare_bytes
 
     places, threads = span(stream, first, examples), threads_for(network, threads)
+    with calls_seen():
+        one = stream.batch(places[:1])
+        groups = groups_of(own_copy(network), one)
+    longer = getattr(stream, "longest", 1) / (one.inputs.ids.shape[1] if hasattr(one.inputs, "ids") else 1)
+    chunks = parts(places, _fitting(chunk, groups, longer))
+    widths = {group.leader: int(network.module.get_parameter(group.leader).shape[1]) for group in groups}
+    rounds = rounds_of(groups, widths, spare_bytes() if memory is None else memory)
+    together = threads * math.ceil(_TOGETHER / threads)
+
+    def collect(some: Sequence[Group]) -> dict[str, Tensor]:
+        return _collected(network, stream, some, chunks, together, threads, watch, label)
+
+    return Grams(rounds, widths, collect)
+
+
+def _collected(
+    network: Network,
+    stream: Stream,
+    groups: Sequence[Group],
+    chunks: Sequence[range],
+    together: int,
+    threads: int,
+    watch: Watch | None,
+    label: str,
+) -> dict[str, Tensor]:
+    """One pass over the data, for some layers."""
+    from smelt.measure.inputs import Inputs, calls_seen
+
+    calls = sum(group.calls for group in groups)
+
+    def prepare(own: Network) -> Callable[[range], Rows]:
+        inputs = Inputs(own, [group.leader for group in groups])
+        return lambda part: inputs.rows(stream.batch(part), calls=calls)
+
+    def check(key: str, diagonal: Tensor) -> None:
+        check_finite({key: diagonal}, "the Gram matrix", label, stream.name)
+
     with calls_seen(), one_core_each(threads, "smelt-measure") as pool:
-        groups = groups_of(own_copy(network), stream.batch(places[:1]))
-        calls = sum(group.calls for group in groups)
-
-        def prepare(own: Network) -> Callable[[range], Rows]:
-            inputs = Inputs(own, [group.leader for group in groups])
-            return lambda part: inputs.rows(stream.batch(part), calls=calls)
-
-        def check(key: str, diagonal: Tensor) -> None:
-            check_finite({key: diagonal}, "the Gram matrix", label, stream.name)
-
         look, sums = with_own_copy(network, prepare), StripSums(pool, check)
-        chunks = parts(places, _fitting(chunk, groups))
-        together = threads * math.ceil(_TOGETHER / threads)
         for start in range(0, len(chunks), together):
             some = chunks[start : start + together]
             sums.add(list(pool.map(look, some)))
             if watch is not None:
                 watch.advance(sum(map(len, some)))
-        whole = sums.whole()
-    return {key: whole[group.leader] for group in groups for key in group.keys}
+        return sums.whole()
 
 
 def tied_names(grams: Mapping[str, Tensor]) -> dict[str, str]:
@@ -99,7 +147,10 @@ def mirrored(upper: Tensor) -> Tensor:
     return upper.triu_().add_(strict.mT)
 
 
-def _fitting(chunk: int, groups: Sequence[Group]) -> int:
-    """A chunk whose inputs fit into memory: the one asked for, or a power of two below it."""
-    most = max(1, _MEMORY // (4 * sum(group.numbers for group in groups) or 1))
+def _fitting(chunk: int, groups: Sequence[Group], longer: float = 1.0) -> int:
+    """A chunk whose inputs fit into memory: the one asked for, or a power of two below it.
+
+    `longer` is how much longer the longest example is than the one that the groups were found with.
+    """
+    most = max(1, int(_MEMORY / (4 * longer * sum(group.numbers for group in groups) or 1)))
     return chunk if chunk <= most else 1 << (most.bit_length() - 1)

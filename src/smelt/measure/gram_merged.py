@@ -124,7 +124,7 @@ class _Pass:
                 found = upper_gram(x.reshape(-1, x.shape[-1]).float())
                 sums[key] = sums[key].add_(found) if key in sums else found
 
-            inputs.run(self.stream.batch(part), take, weights=self.weights, calls=calls)
+            inputs.each(self.stream.batch(part), take, weights=self.weights, calls=calls)
             check_finite(sums, "the Gram matrix", self.label, self.stream.name)
             return sums
 

@@ -1,26 +1,31 @@
 """What the linear layers of a network are given, in the order of the forward pass.
 
 Layers that are given one and the same tensor (queries, keys and values; gate and up) form a group: what is measured
-of their inputs is measured once.
+of their inputs is measured once. Of texts side by side, the tokens that only fill up the shorter ones do not count.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from smelt.errors import RecipeError
+from smelt.pool.families.causal_batch import TokenBatch
 
 if TYPE_CHECKING:
     from smelt.evaluate.examples import Batch
     from smelt.pool.families.network import Network
 
 __all__ = ["Group", "Inputs", "calls_seen", "groups_of", "linear_layers"]
+
+
+_TOKENS = 2048
+"""Of texts that go through together."""
 
 
 class _Enough(Exception):
@@ -47,11 +52,11 @@ class Inputs:
         calls: int | None = None,
     ) -> None:
         """`take(key, inputs)` at every use of a layer, the inputs as rows; the forward pass ends after `calls`."""
-        seen = 0
+        seen, words = 0, _words(batch.inputs)
 
         def counted(key: str, inputs: Tensor) -> None:
             nonlocal seen
-            take(key, inputs)
+            take(key, inputs if words is None else _spoken(key, inputs, words))
             seen += 1
             if seen == calls:
                 raise _Enough
@@ -63,6 +68,21 @@ class Inputs:
         finally:
             self._take = None
 
+    def each(
+        self,
+        batch: Batch,
+        take: Callable[[str, Tensor], None],
+        *,
+        weights: Mapping[str, Tensor] | None = None,
+        calls: int | None = None,
+    ) -> None:
+        """As `run`, for a batch that may be large: texts of like length go through together, without their filling."""
+        pieces = [batch]
+        if isinstance(batch.inputs, TokenBatch):
+            pieces = [replace(batch, inputs=one, labels=one.ids) for one in batch.inputs.pieces(_TOKENS)]
+        for piece in pieces:
+            self.run(piece, take, weights=weights, calls=calls)
+
     def rows(self, batch: Batch, *, calls: int | None = None) -> dict[str, list[Tensor]]:
         """The inputs of each layer as rows in float32, one tensor for each time that it is called."""
         found: dict[str, list[Tensor]] = {}
@@ -73,7 +93,7 @@ class Inputs:
             rows = x.reshape(-1, x.shape[-1]).float()
             found.setdefault(key, []).append(rows.clone() if self._copies else rows)
 
-        self.run(batch, take, calls=calls)
+        self.each(batch, take, calls=calls)
         if not self._copies and any(x._version != version for x, version in given):
             self._copies = True  # the network works in place: what it gave a layer is not there any more
             return self.rows(batch, calls=calls)
@@ -85,6 +105,25 @@ class Inputs:
                 self._take(key, given[0] if given else words["input"])
 
         return see
+
+
+def _words(inputs: Any) -> Tensor | None:
+    """Which tokens are no filling, where some are."""
+    if not isinstance(inputs, TokenBatch) or bool(inputs.mask.all()):
+        return None
+    return inputs.mask
+
+
+def _spoken(key: str, inputs: Tensor, words: Tensor) -> Tensor:
+    """The rows of a layer's inputs that are no filling, whether texts lie side by side there or in one row."""
+    if inputs.shape[:2] == words.shape:
+        return inputs[words]
+    if inputs.ndim == 2 and len(inputs) == words.numel():
+        return inputs[words.reshape(-1)]
+    raise RecipeError(
+        f"{key!r} is given tokens in an order of its own ({tuple(inputs.shape)} for texts of {tuple(words.shape)}), "
+        "as in a mixture of experts; its Gram matrix cannot be measured on texts"
+    )
 
 
 def linear_layers(network: Network) -> dict[str, nn.Module]:

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 from smelt.engine.statistics import DataUse, StatisticsNote, check_place
 from smelt.errors import RecipeError
 from smelt.measure.gram import tied_names
-from smelt.measure.request import model_files, one_task, stored_dtype
+from smelt.measure.request import is_language, model_files, one_task, stored_dtype
 from smelt.measure.store import Made, Measured, content_key, keep
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from smelt.evaluate.language.task import LanguageTask
     from smelt.evaluate.pictures import Data
     from smelt.evaluate.task import Task
     from smelt.measure.gram_merged import MergedGrams
-    from smelt.pool.families.family import Classifier
+    from smelt.pool.families.family import Loaded
     from smelt.recipe.schema import Pool
 
 __all__ = ["measure_merged"]
@@ -26,7 +27,7 @@ __all__ = ["measure_merged"]
 
 def measure_merged(
     models: Mapping[str, Any] | Pool,
-    tasks: Mapping[str, str | Path | Task] | None = None,
+    tasks: Mapping[str, str | Path | Task | LanguageTask] | None = None,
     *,
     reduction: float = 0.95,
     ridge: float = 1e-6,
@@ -51,7 +52,7 @@ def measure_merged(
     like it. `reduction`, `ridge`, `include` and `skip` must be those of the merge; tensors that it does not merge are
     the base's, or the first model's. One folder per model, in `out` or in the cache, where a second call finds them.
     """
-    from smelt.evaluate.examples import examples_for
+    from smelt.evaluate.examples import stream_for
     from smelt.evaluate.pictures import Data
 
     base, refs = (None, models) if isinstance(models, Mapping) else (models.base, models.models)
@@ -62,9 +63,10 @@ def measure_merged(
             check_place(place, force=force)
     code, data = stored_dtype(dtype), data or Data()
     how: dict[str, Any] = {"text_from": text_from, "device": device, "allow_pickle": allow_pickle}
-    loaded = {name: _load(ref, how) for name, ref in refs.items()}
-    streams = {name: examples_for(loaded[name], chosen[name], split=split, count=examples, data=data) for name in refs}
-    reference = next(iter(loaded.values())) if base is None else _load(base, how)
+    loaded = {name: _load(ref, chosen[name], how) for name, ref in refs.items()}
+    streams = {name: stream_for(loaded[name], chosen[name], split=split, count=examples, data=data) for name in refs}
+    some = next(iter(chosen.values()))
+    reference = next(iter(loaded.values())) if base is None else _load(base, some, how)
     settings = [step, reduction, ridge, list(include), list(skip), reference.hash]
     everything = content_key(settings, sorted([one.hash, streams[name].hash] for name, one in loaded.items()))
     notes = {
@@ -88,8 +90,8 @@ def measure_merged(
         from smelt.pool.families.network import network_of
 
         if not found:
-            networks = {name: network_of(one) for name, one in loaded.items()}
-            with Progress(quiet, "pictures") as watch:
+            networks = {name: network_of(one, include) for name, one in loaded.items()}
+            with Progress(quiet, "examples" if is_language(some) else "pictures") as watch:
                 words: dict[str, Any] = {"reduction": reduction, "ridge": ridge, "step": step}
                 fixed = _not_merged(reference, include, skip)
                 found.append(gram_merged(networks, streams, fixed=fixed, threads=threads, watch=watch, **words))
@@ -108,7 +110,9 @@ def measure_merged(
     return results
 
 
-def _tasks(refs: Mapping[str, Any], tasks: Mapping[str, str | Path | Task] | None, split: str) -> dict[str, Task]:
+def _tasks(
+    refs: Mapping[str, Any], tasks: Mapping[str, str | Path | Task | LanguageTask] | None, split: str
+) -> dict[str, Task | LanguageTask]:
     given = {name: name for name in refs} if tasks is None else tasks
     alone = sorted(refs.keys() ^ given.keys())
     if alone or not refs:
@@ -121,13 +125,14 @@ def _tasks(refs: Mapping[str, Any], tasks: Mapping[str, str | Path | Task] | Non
     return chosen
 
 
-def _load(ref: Any, how: Mapping[str, Any]) -> Classifier:
-    from smelt.evaluate.classify import load_classifier
+def _load(ref: Any, task: Task | LanguageTask, how: Mapping[str, Any]) -> Loaded:
+    from smelt.evaluate.load import load_model
 
-    return load_classifier(ref, **how)
+    loaded: Loaded = load_model(ref, [task], **how)
+    return loaded
 
 
-def _not_merged(reference: Classifier, include: Sequence[str], skip: Sequence[str]) -> dict[str, Tensor]:
+def _not_merged(reference: Loaded, include: Sequence[str], skip: Sequence[str]) -> dict[str, Tensor]:
     """The tensors that a merge copies, as it will copy them."""
     from smelt.pool.families.network import network_of
     from smelt.recipe.values import matches
@@ -136,4 +141,4 @@ def _not_merged(reference: Classifier, include: Sequence[str], skip: Sequence[st
         wanted = not include or any(matches(pattern, key) for pattern in include)
         return wanted and not any(matches(pattern, key) for pattern in skip)
 
-    return {key: tensor for key, tensor in network_of(reference).weights().items() if not merged(key)}
+    return {key: tensor for key, tensor in network_of(reference, include).weights().items() if not merged(key)}

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from smelt.errors import RecipeError, unknown
 
 if TYPE_CHECKING:
+    from smelt.evaluate.language.task import LanguageTask
     from smelt.evaluate.task import Task
 
-__all__ = ["model_files", "one_task", "stored_dtype"]
+__all__ = ["is_language", "model_files", "one_task", "stored_dtype"]
 
 
-def one_task(task: str | Path | Task) -> Task:
+def one_task(task: str | Path | Task | LanguageTask) -> Task | LanguageTask:
     """The one task that is meant."""
     from smelt.evaluate.find import find_tasks
 
@@ -23,6 +24,13 @@ def one_task(task: str | Path | Task) -> Task:
             f"statistics are measured on one task at a time, got {len(found)}: {', '.join(one.name for one in found)}"
         )
     return found[0]
+
+
+def is_language(task: Task | LanguageTask) -> bool:
+    """Whether a task is about texts."""
+    from smelt.evaluate.language.task import LanguageTask
+
+    return isinstance(task, LanguageTask)
 
 
 def model_files(model: Any, allow_pickle: bool) -> dict[str, str]:

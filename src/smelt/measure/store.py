@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -88,10 +88,25 @@ def _into_cache(folder: Path, make: Callable[[], Made]) -> None:
 
 
 def _make(folder: Path, make: Callable[[], Made], *, force: bool) -> None:
-    began = time.monotonic()
+    cost = _Cost()
     note, tensors = make()
-    cost = json.dumps({"seconds": round(time.monotonic() - began, 3)}).encode()
-    write_statistics(folder, note, tensors, force=force, beside={COST: cost})
+    write_statistics(folder, note, tensors, force=force, beside=cost)
+
+
+class _Cost(Mapping[str, bytes]):
+    """The file that says what measuring took. Tensors may be made while they are written: it is asked for last."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    def __getitem__(self, name: str) -> bytes:
+        return json.dumps({"seconds": round(time.monotonic() - self._began, 3)}).encode()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([COST])
+
+    def __len__(self) -> int:
+        return 1
 
 
 def _measured(folder: Path) -> Measured:

@@ -80,16 +80,14 @@ def load_mixed(
 
     `dtype` is that of the picture tower with its experts; routers compute in fp32.
     """
-    from smelt.pool.families import FAMILIES
+    from smelt.pool.families.clip import CLIP
     from smelt.pool.families.network import network_of
 
     place = mixed_folder(folder)
     note = MixNote.load(place)
-    if note.family not in FAMILIES:
-        raise CorruptFile(f"{place / NOTE}: {unknown('family', note.family, FAMILIES)}")
-    inner = FAMILIES[note.family].load(
-        str(place / MODEL), text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle
-    )
+    if note.family != CLIP.name:
+        raise CorruptFile(f"{place / NOTE}: {unknown('family', note.family, [CLIP.name])}")
+    inner = CLIP.load(str(place / MODEL), text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
     routers = _operate(network_of(inner).module, note, place, dtype)
     words = json.dumps([note.experts, note.routed, note.parameters.get("top")])
     content = "".join([inner.hash, note.sha256[EXPERTS], note.sha256[ROUTERS], words])

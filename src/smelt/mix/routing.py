@@ -37,12 +37,12 @@ def routing(
     Plain data for a heat map: `rows` (tasks) × `columns` (experts) of mean gates in `matrix`, the same for each MLP in
     `layers` and `by_layer` (layer, then task, then expert), and of how many pictures of which split.
     """
-    from smelt.evaluate.find import find_tasks
+    from smelt.evaluate.find import picture_tasks
     from smelt.evaluate.pictures import Data
     from smelt.mix.classifier import MixedClassifier, load_mixed
 
     model = mixed if isinstance(mixed, MixedClassifier) else load_mixed(mixed, device=device)
-    chosen, pictures_of = find_tasks(tasks), data or Data()
+    chosen, pictures_of = picture_tasks(tasks), data or Data()
     found: dict[str, dict[str, list[float]]] = {}
     for task in chosen:
         task.check_split(split)

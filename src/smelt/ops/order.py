@@ -2,9 +2,10 @@
 
 Non-negative float32 numbers sort like their bit patterns, so the k-th largest is found by two
 histograms: one pass over the upper 16 bits picks a bin, a second over the lower 15 bits inside that bin
-gives the value. Where several entries equal the value and not all of them may stay, a third pass counts
-them block by block, and the first in the order of places win. So *exactly* the asked number survives,
-whatever the ties (half-precision models are full of them), threads or block size.
+gives the value. Where several entries equal the value and not all of them may stay, they are counted block by
+block, and the first in the order of places win. So *exactly* the asked number survives, whatever the ties
+(half-precision models are full of them), threads or block size. The second pass notes the entries of its bin as it
+goes, so that the count needs no third one, unless they are too many to hold.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ from smelt.ops.fold import Fold, Scope
 __all__ = ["Cut", "Largest", "keep_shares", "share"]
 
 _COARSE_BITS, _FINE_BITS = 16, 15
+_HELD = 1 << 20
+"""Entries of one bin that the second pass may hold, two bytes each."""
 Counts: TypeAlias = npt.NDArray[Any]
+_Where: TypeAlias = tuple[int, int]
 
 
 def share(count: int, fraction: float) -> int:
@@ -55,12 +59,39 @@ class _Target:
     spare: int = 0
     """How many of the entries equal to the value may stay."""
     equal: int = 0
-    before: dict[tuple[int, int], int] = field(default_factory=dict)
+    before: dict[_Where, int] = field(default_factory=dict)
     """For each place: how many entries equal to the value lie in earlier places."""
 
     @property
     def partial(self) -> bool:
         return 0 < self.spare < self.equal
+
+    def order(self, counts: Sequence[tuple[_Where, int]]) -> None:
+        """Take in how many entries equal the value in each place."""
+        seen = 0
+        for where, count in sorted(counts):
+            self.before[where] = seen
+            seen += count
+
+
+class _Inside:
+    """The second pass's part: the entries of one target's bin, counted, and held with their places if they are few."""
+
+    __slots__ = ("counts", "held", "places")
+
+    def __init__(self, bits: Tensor, where: _Where):
+        self.counts = _counts(bits, _FINE_BITS)
+        self.places: list[tuple[_Where, Counts]] | None = [(where, bits.cpu().numpy().astype(np.uint16))]
+        self.held = bits.numel()
+
+    def add(self, other: _Inside) -> _Inside:
+        self.counts = _add(self.counts, other.counts)
+        self.held += other.held
+        if self.places is None or other.places is None or self.held > _HELD:
+            self.places = None
+        else:
+            self.places += other.places
+        return self
 
 
 def keep_shares(densities: Sequence[float], scope: Scope) -> Largest | None:
@@ -103,44 +134,52 @@ class Largest(Fold):
 
     def look(self, block: Block) -> Any:
         rows = self._values(block).flatten(1).contiguous().view(torch.int32)
+        where = (block.place.order, block.place.start)
         if self._step == "coarse":
             return [_counts(row >> _FINE_BITS, _COARSE_BITS) for row in rows]
         if self._step == "fine":
-            return [_counts(_inside(rows[t.row], t.low), _FINE_BITS) for targets in self._targets for t in targets]
-        where = (block.place.order, block.place.start)
+            return [_Inside(_inside(rows[t.row], t.low), where) for targets in self._targets for t in targets]
         return [
-            [(where, _count_equal(rows[t.row], t.value))] if t.partial else []
+            [(where, _count_equal(rows[t.row], t.value))] if t.partial and not t.before else []
             for targets in self._targets
             for t in targets
         ]
 
     def join(self, left: Any, right: Any) -> Any:
-        return [a + b for a, b in zip(left, right, strict=True)]
+        pairs = zip(left, right, strict=True)
+        if self._step == "coarse":
+            return [_add(a, b) for a, b in pairs]
+        return [a.add(b) for a, b in pairs] if self._step == "fine" else [a + b for a, b in pairs]
 
     def absorb(self, total: Any) -> None:
         if self._step == "coarse":
             for row, histogram in enumerate(total):
-                self._targets.append(
-                    [self._coarse(row, rank, histogram) for rank in self._ranks(row, int(histogram.sum()))]
-                )
+                count = int(histogram.sum(dtype=np.int64))
+                self._targets.append([self._coarse(row, rank, histogram) for rank in self._ranks(row, count)])
             self._step = "fine"
             return
         targets = [t for per_row in self._targets for t in per_row]
         if self._step == "fine":
-            for t, histogram in zip(targets, total, strict=True):
-                bin_, above = _bin_of_rank(histogram, t.rank)
-                t.value, t.spare, t.equal = t.low + bin_, t.rank - above, int(histogram[bin_])
-            self._step = "ties" if self._exact and any(t.partial for t in targets) else "done"
+            for t, inside in zip(targets, total, strict=True):
+                self._fine(t, inside)
+            unknown = (t.partial and not t.before for t in targets)
+            self._step = "ties" if self._exact and any(unknown) else "done"
             return
         for t, counts in zip(targets, total, strict=True):
-            seen = 0
-            for where, count in sorted(counts):
-                t.before[where] = seen
-                seen += count
+            if counts:
+                t.order(counts)
         self._step = "done"
 
     def at(self, place: Place) -> list[list[Cut]]:
         return [[_cut(t, place) for t in targets] for targets in self._targets]
+
+    @staticmethod
+    def _fine(target: _Target, inside: _Inside) -> None:
+        bin_, above = _bin_of_rank(inside.counts, target.rank)
+        target.value, target.spare = target.low + bin_, target.rank - above
+        target.equal = int(inside.counts[bin_])
+        if target.partial and inside.places is not None:
+            target.order([(where, int(np.count_nonzero(bits == bin_))) for where, bits in inside.places])
 
     @staticmethod
     def _coarse(row: int, rank: int, histogram: Counts) -> _Target:
@@ -149,7 +188,15 @@ class Largest(Fold):
 
 
 def _counts(bins: Tensor, bits: int) -> Counts:
-    return torch.bincount(bins, minlength=1 << bits).cpu().numpy()
+    """In 32 bits: a block is smaller than that, and many blocks' counts may wait to be added up."""
+    return torch.bincount(bins, minlength=1 << bits).to(torch.int32).cpu().numpy()
+
+
+def _add(left: Counts, right: Counts) -> Counts:
+    """Counts of more than a block, in 64 bits. They are added where the first ones lie."""
+    left = left.astype(np.int64, copy=False)
+    left += right
+    return left
 
 
 def _inside(row: Tensor, low: int) -> Tensor:
@@ -168,7 +215,7 @@ def _count_equal(row: Tensor, value: int) -> int:
 
 def _bin_of_rank(histogram: Counts, rank: int) -> tuple[int, int]:
     """The bin that holds the rank-th largest entry, and how many entries lie in bins above it."""
-    from_top = histogram[::-1].cumsum()
+    from_top = histogram[::-1].cumsum(dtype=np.int64)
     index = min(int(np.searchsorted(from_top, max(rank, 1))), len(histogram) - 1)
     above = int(from_top[index - 1]) if index else 0
     return len(histogram) - 1 - index, above

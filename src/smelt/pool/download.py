@@ -13,7 +13,7 @@ from pathlib import Path
 from smelt.engine.folder import is_adapter, is_pickle
 from smelt.errors import RecipeError
 
-__all__ = ["download"]
+__all__ = ["download", "in_cache"]
 
 _FILES = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.spm", "*.py"]
 _USUAL = re.compile(r"^pytorch_model(-\d{5}-of-\d{5})?\.bin$")
@@ -38,6 +38,19 @@ def download(name: str, *, allow_pickle: bool = False) -> Path:
             "or give a revision with safetensors (hf:org/name@revision)"
         )
     return folder if set(pickles) <= set(here) else _snapshot(name, repo, commit, pickles)
+
+
+def in_cache(name: str) -> bool:
+    """Whether the weights of a model on the hub lie on this machine; the network is not asked."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    repo, _, revision = name.partition("@")
+    try:
+        folder = Path(snapshot_download(repo, revision=revision or None, local_files_only=True))
+    except (LocalEntryNotFoundError, OSError, ValueError):
+        return False
+    return is_adapter(folder) or any(path.suffix == ".safetensors" or is_pickle(path.name) for path in folder.iterdir())
 
 
 def _snapshot(name: str, repo: str, revision: str | None, patterns: Sequence[str]) -> Path:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from smelt.engine.source import Source
 from smelt.errors import RecipeError, SmeltError
 from smelt.pool.refs import local_path, open_ref
-from smelt.recipe.read import load_yaml
+from smelt.recipe.read import load_yaml, with_found_models
 from smelt.recipe.schema import Pool, Recipe
 
 if TYPE_CHECKING:
@@ -54,13 +54,15 @@ class ModelPool:
         base: str | None = None,
         relative_to: Path | None = None,
         allow_pickle: bool = False,
+        shapes: bool = False,
     ) -> ModelPool:
         """Open every reference of a pool: a YAML file, a table {name: reference}, or a list of references.
 
-        Use it in a `with`, or close it. Everything that cannot be opened is named in one error.
+        Use it in a `with`, or close it. Everything that cannot be opened is named in one error. With `shapes`, public
+        models that are not on this machine are given by their shapes.
         """
         pool, folder = read_pool(models, base=base)
-        sources = _open_all(pool, relative_to or folder, allow_pickle)
+        sources = _open_all(pool, relative_to or folder, allow_pickle, shapes)
         return cls(sources.get(BASE), {name: sources[name] for name in pool.models})
 
     @property
@@ -113,7 +115,8 @@ def read_pool(
             raise RecipeError(f"{path}: a pool is a table with `base` and `models`, got {type(data).__name__}")
         if base is not None:
             raise RecipeError(f"{path} says what the base is; give either a pool file or models and a base")
-        return _parsed(data), path.resolve().parent
+        folder = path.resolve().parent
+        return _parsed(with_found_models(data, folder)), folder
     return _parsed({"base": base, "models": models}), None
 
 
@@ -123,9 +126,11 @@ def _parsed(data: Mapping[str, Any]) -> Pool:
 
 
 @contextmanager
-def opened(pool: Pool, *, relative_to: Path | None = None, allow_pickle: bool = False) -> Iterator[ModelPool]:
+def opened(
+    pool: Pool, *, relative_to: Path | None = None, allow_pickle: bool = False, shapes: bool = False
+) -> Iterator[ModelPool]:
     """Open every reference of a recipe's pool, and close them all at the end. Faults are listed together."""
-    with ModelPool.open(pool, relative_to=relative_to, allow_pickle=allow_pickle) as models:
+    with ModelPool.open(pool, relative_to=relative_to, allow_pickle=allow_pickle, shapes=shapes) as models:
         yield models
 
 
@@ -158,7 +163,7 @@ def with_statistics(
             source.close()
 
 
-def _open_all(pool: Pool, relative_to: Path | None, allow_pickle: bool) -> dict[str, Source]:
+def _open_all(pool: Pool, relative_to: Path | None, allow_pickle: bool, shapes: bool) -> dict[str, Source]:
     faults: list[str] = []
     errors: list[SmeltError] = []
     sources: dict[str, Source] = {}
@@ -169,7 +174,7 @@ def _open_all(pool: Pool, relative_to: Path | None, allow_pickle: bool) -> dict[
             if ref is None:
                 continue
             try:
-                sources[name] = open_ref(ref, relative_to=relative_to, allow_pickle=allow_pickle)
+                sources[name] = open_ref(ref, relative_to=relative_to, allow_pickle=allow_pickle, shapes=shapes)
             except SmeltError as error:
                 errors.append(error)
         faults += dict.fromkeys(map(str, errors))  # what is wrong with several models is said once
@@ -184,7 +189,9 @@ def _open_all(pool: Pool, relative_to: Path | None, allow_pickle: bool) -> dict[
         for source in sources.values():
             source.close()
         raise
-    return sources
+    from smelt.engine.shared import share_bases
+
+    return share_bases(sources)
 
 
 def _repeated(sources: Mapping[str, Source]) -> Iterator[str]:

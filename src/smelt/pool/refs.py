@@ -4,6 +4,7 @@ path/to/folder      dir:path/to/folder       a folder or file that exists
 hf:org/name@rev                              a model on the Hugging Face hub, downloaded once
 zoo:name                                     a model of the zoo that ships beside Smelt
 hub:name                                     a model of your own hub (`smelt hub`; $SMELT_HUB says which)
+shape:name                                   the shapes of a public model, without its weights: to plan with
 REF+REF                                      the second, a LoRA adapter, over the first
 """
 
@@ -17,30 +18,52 @@ from smelt.engine.folder import is_adapter, open_path, read_json
 from smelt.engine.source import Source
 from smelt.errors import RecipeError
 
-__all__ = ["absolute_ref", "local_path", "open_ref", "ref_name", "ref_seen_from"]
+__all__ = ["absolute_ref", "adapter_base", "local_path", "open_ref", "ref_name", "ref_seen_from"]
 
 
-def open_ref(ref: str, *, relative_to: Path | None = None, allow_pickle: bool = False) -> Source:
-    """The Source that a reference means. A path may be relative to the recipe that names it."""
+def open_ref(ref: str, *, relative_to: Path | None = None, allow_pickle: bool = False, shapes: bool = False) -> Source:
+    """The Source that a reference means. A path may be relative to the recipe that names it.
+
+    With `shapes`, a public model that is not on this machine is not fetched but given by its shapes, where they are
+    known: enough to plan with.
+    """
+    if ref.startswith("shape:") or (shapes and ref.startswith("hf:")):
+        source = _shape(ref)
+        if source is not None:
+            return source
     path = local_path(ref, relative_to)
     if path is None and "+" in ref:
         base, adapter = _split_adapter(ref, relative_to)
         return _adapt(open_ref(base, relative_to=relative_to, allow_pickle=allow_pickle), _fetch(adapter, relative_to))
     path = path or _fetch(ref, relative_to, allow_pickle)
     if path.is_dir() and is_adapter(path):
-        base = read_json(path / "adapter_config.json").get("base_model_name_or_path")
-        if not base:
-            raise RecipeError(f"{ref}: an adapter that does not name its base; write BASE+{ref}")
-        if local_path(base, relative_to) is None and base.count("/") == 1:
-            base = f"hf:{base}"
-        return _adapt(open_ref(base, relative_to=relative_to, allow_pickle=allow_pickle), path)
+        base = adapter_base(path, relative_to)
+        try:
+            return _adapt(open_ref(base, relative_to=relative_to, allow_pickle=allow_pickle), path)
+        except RecipeError as error:
+            raise RecipeError(
+                f"{ref}: the base that this adapter names, {base.removeprefix('hf:')!r}, cannot be opened ({error}); "
+                f"say where it lies: BASE+{ref}"
+            ) from None
     return open_path(path, allow_pickle=allow_pickle)
+
+
+def adapter_base(folder: Path, relative_to: Path | None = None) -> str:
+    """The reference of the base that an adapter's config names; a path may be relative to the adapter's folder."""
+    base = read_json(folder / "adapter_config.json").get("base_model_name_or_path")
+    if not base:
+        raise RecipeError(f"{folder}: an adapter that does not name its base; write BASE+{folder}")
+    for place in (relative_to, folder):
+        if (path := local_path(str(base), place)) is not None:
+            return str(path)
+    return f"hf:{base}" if ":" not in base and base.count("/") == 1 else str(base)
 
 
 def ref_name(ref: str) -> str:
     """The name a model gets when the recipe gives none: the last part of its path, `+` its adapter's."""
     parts = [
-        re.sub("^(dir|hf|zoo|hub):", "", part.split("@")[0].rstrip("/").rsplit("/", 1)[-1]) for part in ref.split("+")
+        re.sub("^(dir|hf|zoo|hub|shape):", "", part.split("@")[0].rstrip("/").rsplit("/", 1)[-1])
+        for part in ref.split("+")
     ]
     return "+".join(part.removesuffix(".safetensors").removesuffix(".gguf") for part in parts if part)
 
@@ -65,6 +88,17 @@ def absolute_ref(ref: str, relative_to: Path) -> str:
     return ref
 
 
+def _shape(ref: str) -> Source | None:
+    from smelt.pool.shapes import shape_source, shape_source_of_repository
+
+    kind, _, name = ref.partition(":")
+    if kind == "shape":
+        return shape_source(name)
+    from smelt.pool.download import in_cache
+
+    return None if "+" in name or in_cache(name) else shape_source_of_repository(name)
+
+
 def _adapt(base: Source, folder: Path) -> Source:
     from smelt.engine.lora import LoraSource
 
@@ -82,7 +116,7 @@ def _split_adapter(ref: str, relative_to: Path | None) -> tuple[str, str]:
 
 def local_path(ref: str, relative_to: Path | None = None) -> Path | None:
     """The folder or file that a reference names, None where there is none."""
-    if ref.startswith(("hf:", "zoo:", "hub:")):
+    if ref.startswith(("hf:", "zoo:", "hub:", "shape:")):
         return None
     path = Path(ref.removeprefix("dir:")).expanduser()
     for candidate in (relative_to / path if relative_to and not path.is_absolute() else None, path):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import MissingExtra, RecipeError, unknown
+from smelt.pool.origin import NOTE, Origin, unpacked
 
 __all__ = ["ZooModel", "first_sentence", "zoo_folder", "zoo_folders", "zoo_models"]
 
@@ -18,7 +19,7 @@ class ZooModel:
 
     name: str
     kind: str
-    """`model`, or what it is a change of: `delta of clip-tiny, 4 bits`."""
+    """`model`, or what it is a change of: `delta of clip-tiny, 4 bits`, `adapter of smollm2-135m-instruct, rank 4`."""
     parameters: int
     bytes: int
     """Of the weights in its own folder; a delta pack's base is not counted."""
@@ -35,7 +36,8 @@ def zoo_folders() -> dict[str, Path]:
         raise MissingExtra(
             "the zoo is not installed; run `pip install ./zoo` in Smelt's repository, or give a folder instead"
         ) from None
-    folders: dict[str, Path] = smelt_zoo.models()
+    language = getattr(smelt_zoo, "language_models", dict)  # an older zoo has none
+    folders: dict[str, Path] = {**smelt_zoo.models(), **language()}
     return folders
 
 
@@ -45,7 +47,8 @@ def zoo_folder(name: str) -> Path:
     if name not in folders:
         listed = ", ".join(sorted(folders)) or "no models"
         raise RecipeError(f"{unknown('zoo model', name, folders)}; the zoo has: {listed}")
-    return Path(folders[name])
+    folder = Path(folders[name])
+    return unpacked(folder) if (folder / NOTE).is_file() else folder
 
 
 def zoo_models() -> list[ZooModel]:
@@ -54,8 +57,15 @@ def zoo_models() -> list[ZooModel]:
 
 
 def _describe(name: str, folder: Path) -> ZooModel:
-    from smelt.engine.folder import is_delta
+    from smelt.engine.folder import is_adapter, is_delta
     from smelt.pool.refs import open_ref, ref_name
+
+    if (folder / NOTE).is_file():  # nothing is unpacked only to be listed
+        origin = Origin.load(folder)
+        kind = f"model, in {origin.package} {origin.version}"
+        return ZooModel(name, kind, origin.parameters, origin.bytes, first_sentence(folder / "README.md"))
+    if is_adapter(folder):
+        return _adapter(name, folder)
 
     source = open_ref(str(folder))
     try:
@@ -76,6 +86,17 @@ def _describe(name: str, folder: Path) -> ZooModel:
         )
     finally:
         source.close()
+
+
+def _adapter(name: str, folder: Path) -> ZooModel:
+    from smelt.engine.folder import read_json
+    from smelt.engine.header import read_header
+    from smelt.pool.refs import ref_name
+
+    config, weights = read_json(folder / "adapter_config.json"), folder / "adapter_model.safetensors"
+    kind = f"adapter of {ref_name(str(config.get('base_model_name_or_path')))}, rank {config.get('r')}"
+    count = sum(info.count for info in read_header(weights).tensors.values())
+    return ZooModel(name, kind, count, weights.stat().st_size, first_sentence(folder / "README.md"))
 
 
 def first_sentence(card: Path) -> str:

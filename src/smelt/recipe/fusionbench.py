@@ -17,7 +17,7 @@ from smelt.errors import RecipeError, SmeltError, unknown
 from smelt.recipe.fusionbench_methods import Cosine, meaning_of
 from smelt.recipe.schema import Pool, Recipe
 
-__all__ = ["Evaluation", "Experiment", "read_experiment"]
+__all__ = ["Evaluation", "Experiment", "read_experiment", "read_model_pool"]
 
 _PRETRAINED = "_pretrained_"
 
@@ -107,6 +107,17 @@ class _ModelPool(_Strict):
         if base is None:
             words = {word: value for word, value in words.items() if value != "base"}
         return pool, words
+
+
+def read_model_pool(content: Any, where: str) -> tuple[Pool, dict[str, Any]]:
+    """A pool on its own, as a config of `modelpool` holds it: the pool, and the words of the recipe that go with it."""
+    try:
+        read = _ModelPool.model_validate(content)
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, one['loc']))}: {_reason(one)}" for one in error.errors()]
+        raise RecipeError(f"{where}: not a pool of models ({'; '.join(faults)})") from None
+    pool, words = read.read()
+    return pool, {**words, **({"allow_pickle": True} if read.allow_pickle else {})}
 
 
 def _words_of_clip_vision() -> dict[str, Any]:

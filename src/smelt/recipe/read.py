@@ -9,7 +9,7 @@ from typing import Any
 from smelt.errors import RecipeError
 from smelt.recipe.schema import Recipe
 
-__all__ = ["load_yaml", "read_recipe"]
+__all__ = ["load_yaml", "read_recipe", "with_found_models"]
 
 
 def read_recipe(
@@ -31,7 +31,28 @@ def read_recipe(
         data = from_mergekit(data)
     if changes:
         data = {**data, **changes}
+    if isinstance(data, Mapping) and isinstance(data.get("pool"), Mapping):
+        data = {**data, "pool": with_found_models(data["pool"], relative_to)}
     return Recipe.parse(data), relative_to
+
+
+def with_found_models(pool: Mapping[str, Any], relative_to: Path | None) -> Mapping[str, Any]:
+    """`models: run/checkpoint-*` means every folder or file of that pattern, by name, in the order of their numbers."""
+    pattern = pool.get("models")
+    if not isinstance(pattern, str):
+        return pool
+    import glob
+
+    from smelt.pool.layout import natural
+
+    text = pattern.removeprefix("dir:")
+    found = sorted(glob.glob(text, root_dir=relative_to), key=natural)
+    if not found:
+        raise RecipeError(
+            f"pool.models: {pattern!r} matches no folder or file; write a table {{name: reference}}, a list, or a "
+            "pattern such as run/checkpoint-*"
+        )
+    return {**pool, "models": found}
 
 
 def load_yaml(path: Path, what: str = "recipe") -> Any:

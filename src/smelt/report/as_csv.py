@@ -26,15 +26,21 @@ def as_csv(sheets: Sequence[Sheet]) -> str:
     `block` is `seen` or `unseen`, or the corruption whose severities a number is the mean of; `data_...` is what data
     made the model. In the short form of a table with corruptions these stand in the place of tasks, under `average`.
     Where merging stands beside ensembling there is one more word, `level`: merged, ensembled, the gap between the two,
-    and what share of the experts' average the merged one is.
+    and what share of the experts' average the merged one is. Where tables are turned there is `metric`; `block` is then
+    `domains`, `tasks`, `general`, `table 8`, or `paper table 8`: as the paper printed it, the task is its base model.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     levels = any(sheet.levels or sheet.axis for sheet in sheets)
-    writer.writerow([*_HEAD, *_MORE, *(["level"] if levels else [])])
+    turned = any(sheet.turned for sheet in sheets)
+    writer.writerow([*_HEAD, *_MORE, *(["level"] if levels else []), *(["metric"] if turned else [])])
     for sheet in printed(sheets):
         for block in sheet.blocks:
             for line in block.grid.lines:
+                if sheet.turned:
+                    metrics = {row.task: row.metric for row in line.rows}
+                    writer.writerows([*one, metrics.get(str(one[5]), "")] for one in _lines(line, block, sheet.part))
+                    continue
                 found = (_points if sheet.axis else _pairs if sheet.levels else _lines)(line, block, sheet.part)
                 writer.writerows([*one, ""] if levels and not (sheet.axis or sheet.levels) else one for one in found)
     return text.getvalue()
@@ -43,10 +49,12 @@ def as_csv(sheets: Sequence[Sheet]) -> str:
 def _lines(line: Line, block: Block, part: str | None) -> Iterator[list[object]]:
     who, more, split = _who(line, line.setting), _more(line, block, part), block.grid.split
     for task, cell in zip((*block.grid.tasks, "average"), (*line.cells, line.average), strict=True):
-        if cell is not None:
-            yield [*who, task, split, *_numbers(cell), *more]
+        if cell is not None and (block.grid.average or task != "average"):
+            yield [*who, task, split, *(_numbers(cell) if cell.n else _alone(cell.accuracy)), *more]
     if line.normalised is not None:
-        yield [*who, "normalised average", split, *_alone(line.normalised), *more]
+        ends = line.normalised_interval
+        numbers = [repr(line.normalised), *map(repr, ends), "", "", ""] if ends else _alone(line.normalised)
+        yield [*who, "normalised average", split, *numbers, *more]
 
 
 def _pairs(line: Line, block: Block, part: str | None) -> Iterator[list[object]]:

@@ -8,9 +8,12 @@ from smelt.report.columns import heads, note_of, tier_columns
 from smelt.report.grid import Line
 from smelt.report.sheet import Block, Sheet
 from smelt.report.tables import printed
+from smelt.report.turned import turned_heads, turned_rows
 from smelt.report.words import percent
 
 __all__ = ["as_latex"]
+
+_MARKS = {0: "%s", 1: r"\textbf{%s}", 2: r"\underline{%s}"}
 
 _SIGNS = {
     "\\": r"\textbackslash{}",
@@ -30,13 +33,8 @@ def as_latex(sheets: Sequence[Sheet]) -> str:
 
 
 def _table(sheet: Sheet) -> str:
-    tiers = sheet.tiers()
-    names = [name for block in tiers[0] for name in heads(block.grid)]
+    names, body = _turned(sheet) if sheet.turned else _lines(sheet)
     caption = " ".join([f"{sheet.title}:" if sheet.title else "", *sheet.caption()])
-    body: list[str] = []
-    for number, tier in enumerate(tiers):
-        body += [r"\midrule"] * bool(number)
-        body += _tier(sheet, tier, len(names))
     return "\n".join(
         [
             r"\begin{table}[t]",
@@ -45,7 +43,7 @@ def _table(sheet: Sheet) -> str:
             r"\resizebox{\linewidth}{!}{%",
             rf"\begin{{tabular}}{{l{'r' * len(names)}}}",
             r"\toprule",
-            " & ".join(["Method", *map(_escape, names)]) + r" \\",
+            " & ".join([_escape(sheet.corner), *map(_escape, names)]) + r" \\",
             r"\midrule",
             *body,
             r"\bottomrule",
@@ -56,12 +54,42 @@ def _table(sheet: Sheet) -> str:
     )
 
 
+def _lines(sheet: Sheet) -> tuple[list[str], list[str]]:
+    """The headings after the first, and the lines below."""
+    tiers = sheet.tiers()
+    names = [name for block in tiers[0] for name in heads(block.grid)]
+    body: list[str] = []
+    for number, tier in enumerate(tiers):
+        body += [r"\midrule"] * bool(number)
+        body += _tier(sheet, tier, len(names))
+    return names, body
+
+
+def _turned(sheet: Sheet) -> tuple[list[str], list[str]]:
+    """The same where tasks go down and methods across; a rule above the means."""
+    names = [head.text for head in turned_heads(sheet)]
+    body: list[str] = []
+    for number, (title, rows) in enumerate(turned_rows(sheet)):
+        body += [r"\midrule"] * bool(number)
+        body += [_group(title, len(names))] if title else []
+        for place, one in enumerate(rows):
+            body += [r"\midrule"] * (one.mean and place > 0 and not rows[place - 1].mean)
+            note = rf" {{\small ({_escape(one.note)})}}" if one.note else ""
+            numbers = ["--" if n is None else _MARKS[n.rank] % percent(n.value) for n in one.numbers]
+            body.append(" & ".join([_escape(one.label) + note, *numbers]) + r" \\")
+    return names, body
+
+
+def _group(title: str, width: int) -> str:
+    return rf"\multicolumn{{{width + 1}}}{{l}}{{\emph{{{_escape(title)}}}}} \\"
+
+
 def _tier(sheet: Sheet, tier: Sequence[Block], width: int) -> list[str]:
     body = [_titles(tier)] if any(block.title for block in tier) else []
     for number, (title, members) in enumerate(sheet.groups(tuple(tier))):
         body += [r"\midrule"] * bool(number)
         if title:
-            body.append(rf"\multicolumn{{{width + 1}}}{{l}}{{\emph{{{_escape(title)}}}}} \\")
+            body.append(_group(title, width))
         body += [" & ".join([_name(one[0], sheet), *_numbers(one, tier)]) + r" \\" for one in members]
     return body
 
@@ -83,8 +111,7 @@ def _name(line: Line, sheet: Sheet) -> str:
 
 
 def _numbers(lines: Sequence[Line], tier: Sequence[Block]) -> list[str]:
-    marks = {0: "%s", 1: r"\textbf{%s}", 2: r"\underline{%s}"}
-    return ["--" if v is None else marks[rank] % percent(v) for v, rank in tier_columns(lines, tier)]
+    return ["--" if v is None else _MARKS[rank] % percent(v) for v, rank in tier_columns(lines, tier)]
 
 
 def _escape(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Tables as Markdown, as the papers print them: tasks across, methods down, best in bold, second underlined."""
+"""Tables as Markdown, as the papers print them: tasks across, methods down, or turned. Best bold, second underlined."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from smelt.report.columns import heads, note_of, tier_columns
 from smelt.report.grid import Line
 from smelt.report.sheet import Block, Sheet
 from smelt.report.tables import printed
+from smelt.report.turned import turned_heads, turned_rows
 from smelt.report.words import percent
 
 __all__ = ["as_markdown"]
+
+_MARKS = {0: "{}", 1: "**{}**", 2: "<u>{}</u>"}
 
 
 def as_markdown(sheets: Sequence[Sheet]) -> str:
@@ -19,6 +22,10 @@ def as_markdown(sheets: Sequence[Sheet]) -> str:
 
 
 def _table(sheet: Sheet) -> str:
+    return _framed(sheet, _turned(sheet) if sheet.turned else _lines(sheet))
+
+
+def _lines(sheet: Sheet) -> list[str]:
     tiers = sheet.tiers()
     names = [name for block in tiers[0] for name in heads(block.grid)]
     lines = [_row(["Method", *map(_escape, names)]), _row(["---", *["---:"] * len(names)])]
@@ -29,6 +36,26 @@ def _table(sheet: Sheet) -> str:
             if title:
                 lines.append(_row(_padded([f"*{_escape(title)}*"], len(names))))
             lines += [_row(_padded([_name(one[0], sheet), *_numbers(one, tier)], len(names))) for one in members]
+    return lines
+
+
+def _turned(sheet: Sheet) -> list[str]:
+    """Tasks down, methods across."""
+    heads = turned_heads(sheet)
+    lines = [
+        _row([_escape(sheet.corner), *(_escape(head.text) for head in heads)]),
+        _row(["---", *["---:"] * len(heads)]),
+    ]
+    for title, rows in turned_rows(sheet):
+        lines += [_row(_padded([f"*{_escape(title)}*"], len(heads)))] if title else []
+        for one in rows:
+            name = _escape(one.label) + (f" ({_escape(one.note)})" if one.note else "")
+            numbers = ["–" if n is None else _MARKS[n.rank].format(percent(n.value)) for n in one.numbers]
+            lines.append(_row([f"**{name}**" if one.mean else name, *numbers]))
+    return lines
+
+
+def _framed(sheet: Sheet, lines: Sequence[str]) -> str:
     name = [f"**{_escape(sheet.title)}**", ""] if sheet.title else []
     return "\n".join([*name, *lines, "", " ".join(map(_escape, sheet.caption())), ""])
 
@@ -54,8 +81,7 @@ def _name(line: Line, sheet: Sheet) -> str:
 
 
 def _numbers(lines: Sequence[Line], tier: Sequence[Block]) -> list[str]:
-    marks = {0: "{}", 1: "**{}**", 2: "<u>{}</u>"}
-    return ["–" if v is None else marks[rank].format(percent(v)) for v, rank in tier_columns(lines, tier)]
+    return ["–" if v is None else _MARKS[rank].format(percent(v)) for v, rank in tier_columns(lines, tier)]
 
 
 def _escape(text: str) -> str:

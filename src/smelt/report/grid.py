@@ -42,6 +42,8 @@ class Grid:
     """The heading of the column after the tasks; empty where a table has none."""
     share: str = "Normalised"
     """The heading of the column that compares with the experts."""
+    notes: tuple[str, ...] = ()
+    """What is said of each task, where something is: its metric, its number of examples."""
 
     def groups(self) -> list[tuple[str, list[Line]]]:
         """The headings of the table, each with its lines."""

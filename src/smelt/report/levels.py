@@ -59,8 +59,8 @@ def at_level(level: Level) -> CellOf:
 
 
 def counted(row: Row) -> Cell:
-    """The number of a row, from its counts."""
-    return replace(cell_of(row), accuracy=row.correct / row.n)
+    """The number of a row, from its counts where it has them."""
+    return replace(cell_of(row), accuracy=row.accuracy if row.correct is None else row.correct / row.n)
 
 
 def largest(sheets: Sequence[Sheet]) -> Sheet | None:

@@ -53,6 +53,7 @@ class Line:
     average: Cell | None = None
     normalised: float | None = None
     normalised_rank: int = 0
+    normalised_interval: tuple[float, float] | None = None
     gap: float | None = None
     """How far merging and ensembling are apart, where a suite compares the two."""
     gap_rank: int = 0
@@ -61,6 +62,8 @@ class Line:
     """The data that made the model, in words; empty where none did."""
     loud: str = ""
     """A warning: the model was made with the pictures that it is tested on."""
+    short: str = ""
+    """What stands above its column where lines are columns; the name unless given."""
 
     @property
     def merged(self) -> bool:

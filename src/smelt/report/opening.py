@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from smelt.evaluate.row import Row
+from smelt.evaluate.row import CostRow, Row
+from smelt.report.analyses import Analyses
 from smelt.report.facts import facts, is_zoo, suite_name
 from smelt.report.grid import Grid
 from smelt.report.headline import Headline, build_headline, sentences
 from smelt.report.headline_hub import hub_sentences, hub_tiles
+from smelt.report.headline_language import language_sentences, language_tiles
 from smelt.report.headline_levels import level_sentences, level_tiles
 from smelt.report.headline_parts import best_of, part_sentences, parts_sentence
 from smelt.report.headline_robust import robust_sentences
-from smelt.report.hub_analyses import HubAnalyses
 from smelt.report.hub_rows import is_hub
 from smelt.report.levels import largest
 from smelt.report.robustness import CLEAN
@@ -35,15 +36,22 @@ class Opening:
     zoo: bool
 
 
-def build_opening(rows: Sequence[Row], sheets: Sequence[Sheet], hub: HubAnalyses | None = None) -> Opening:
-    """Gathered over all tables of the page. `hub` is what a suite of a hub knows beside its rows."""
+def build_opening(
+    rows: Sequence[Row], sheets: Sequence[Sheet], analyses: Analyses | None = None, costs: Sequence[CostRow] = ()
+) -> Opening:
+    """Gathered over all tables of the page. `analyses` is what a suite knows beside its rows."""
+    analyses = analyses or Analyses()
     if any(map(is_hub, rows)):
-        words = hub_sentences(rows, sheets, hub or HubAnalyses())
+        words = hub_sentences(rows, sheets, analyses.hub)
         return Opening(suite_name(rows), tuple(words), tuple(hub_tiles(sheets)), facts(rows), is_zoo(rows))
+    if analyses.language is not None:
+        words = language_sentences(rows, costs, sheets, analyses.language)
+        tiles = language_tiles(costs, sheets, analyses.language)
+        return Opening(suite_name(rows), tuple(words), tuple(tiles), facts(rows), is_zoo(rows))
     plain = [sheet for sheet in sheets if not (sheet.levels or sheet.axis)]
     parts = [sheet for sheet in plain if sheet.part is not None and sheet.summary is None]
     said: list[str] = [parts_sentence(parts)] if parts else []
-    tiles: list[Tile] = []
+    tiles = []
     first = largest(sheets)
     if first is not None:
         said += level_sentences(first, pools=sum(sheet.levels for sheet in sheets))

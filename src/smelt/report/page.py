@@ -25,6 +25,7 @@ from smelt.report.grid import Grid, Line, build_grid
 from smelt.report.heat import accuracy_map, cosine_map, plain_map, signs_map
 from smelt.report.hub_figures import hub_figures
 from smelt.report.hub_tables import is_hub_sheet
+from smelt.report.language_figures import language_figures
 from smelt.report.levels import largest
 from smelt.report.opening import build_opening
 from smelt.report.paths import interpolation_paths
@@ -68,22 +69,24 @@ def _setting(setting: Mapping[str, Any]) -> str:
 
 def _content(measured: Measured, sheets: Sequence[Sheet], analyses: Analyses) -> dict[str, Any]:
     """Everything the templates name. What a folder has no data for is empty, and its section is left out."""
-    rows = measured.accuracy
+    rows, language = measured.accuracy, analyses.language
     clean = build_grid(row for row in rows if row.part is None)
     experts = experts_matrix(rows, clean)
-    curves, paths = scale_curves(rows), interpolation_paths(rows)
-    lines = _lines(sheets)
+    curves, paths = [] if language else scale_curves(rows), interpolation_paths(rows)
+    lines = _lines(sheets[:1] if language else sheets)
     return {
         "version": __version__,
-        "opening": build_opening(rows, sheets, analyses.hub),
+        "unit": "examples" if language else "pictures",
+        "language": language_figures(rows, measured.cost, sheets, language) if language else None,
+        "opening": build_opening(rows, sheets, analyses, measured.cost),
         "sheets": [sheet for sheet in sheets if sheet.lines],
         "larger": any(block.grid.larger for sheet in sheets for block in sheet.blocks),
         "ratio": any(has_ratio(b.grid) for s in sheets if not (s.levels or is_hub_sheet(s)) for b in s.blocks),
         "methods": any(sheet.levels or is_hub_sheet(sheet) for sheet in sheets),
         "hub": hub_figures(rows, sheets, analyses.hub),
-        "tuned_on": next((on for sheet in sheets if (on := sheet.blocks[0].grid.tuned_on)), ""),
-        "rankings": _rankings(sheets),
-        "comparison": _comparison(sheets),
+        "tuned_on": _tuned_on(sheets, bool(language)),
+        "rankings": _rankings(sheets[:1] if language else sheets),
+        "comparison": _comparison(sheets, "domain" if language else "task"),
         "severities": [figure for sheet in sheets if (figure := severity_figure(sheet))],
         "gaps": gap_figure(largest(sheets)),
         "series": series_figures(rows),
@@ -100,9 +103,9 @@ def _content(measured: Measured, sheets: Sequence[Sheet], analyses: Analyses) ->
         "path_split": paths[0].split if paths else "",
         "heats": [(heat, plain_map(heat.matrix)) for heat in analyses.heats],
         "lines": [line_figure(data) for data in analyses.lines],
-        "costs": build_costs(measured.cost, lines),
+        "costs": None if language else build_costs(measured.cost, lines),
         "reproductions": reproductions(lines),
-        "origins": origins(lines),
+        "origins": origins(lines, "example" if language else "picture"),
     }
 
 
@@ -119,6 +122,7 @@ def _rankings(sheets: Sequence[Sheet]) -> list[tuple[str, dict[str, Any]]]:
         for block in (sheet.summary or sheet).blocks:
             plain = "Mean over the corruptions" if sheet.summary else "Average over the tasks"
             title = ", ".join(filter(None, [sheet.title, "" if sheet.summary else block.title.lower()])) or plain
+            title = "Average over the domains" if sheet.turned else title
             ranked = _ranking(block.grid)
             if ranked:
                 found.append((title, ranked))
@@ -143,17 +147,23 @@ def _ranking(grid: Grid) -> dict[str, Any] | None:
     }
 
 
-def _comparison(sheets: Sequence[Sheet]) -> dict[str, Any] | None:
-    """Models over tasks, or over corruptions; a suite in parts has none."""
+def _tuned_on(sheets: Sequence[Sheet], language: bool) -> str:
+    """How tuned models came to their settings; language models are tuned on tasks that are no tests."""
+    found = next((on for sheet in sheets if (on := sheet.blocks[0].grid.tuned_on)), "")
+    return "setting chosen on validation tasks" if found and language else found
+
+
+def _comparison(sheets: Sequence[Sheet], what: str) -> dict[str, Any] | None:
+    """Models over tasks (`what` they are), or over corruptions; a suite in parts has none."""
     sheet = next((sheet.summary or sheet for sheet in sheets if sheet.part is None), None)
     grid = sheet.blocks[0].grid if sheet else None
     series = task_series(grid) if grid else []
     if grid is None or not grid.merges or not series:
         return None
     worse = sheets[0].summary is not None
-    title = f"Accuracy of each model {'under each corruption' if worse else 'on each task'}"
+    title = f"Accuracy of each model {'under each corruption' if worse else f'on each {what}'}"
     return {
-        "title": "Corruption by corruption" if worse else "Task by task",
+        "title": "Corruption by corruption" if worse else f"{what.capitalize()} by {what}",
         "series": series,
         "radar": radar(title, grid.tasks, series) if len(grid.tasks) > 2 else None,
         "bars": [(task, task_bars(task, place, series)) for place, task in enumerate(grid.tasks)],

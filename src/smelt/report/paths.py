@@ -40,8 +40,9 @@ def interpolation_paths(rows: Iterable[Row]) -> list[InterpolationPath]:
         if len(average) > 1:
             tasks = dict.fromkeys(row.task for row in measured)
             lines = {task: tuple(sorted((t, v) for (t, of), v in accuracy.items() if of == task)) for task in tasks}
-            loss = _mean({(float(row.setting["t"]), row.task): row.loss for row in measured})
-            paths.append(InterpolationPath(start, end, measured[0].split, lines, average, barrier(loss)))
+            losses = {(float(row.setting["t"]), row.task): row.loss for row in measured if row.loss is not None}
+            rise = barrier(_mean(losses)) if losses else None
+            paths.append(InterpolationPath(start, end, measured[0].split, lines, average, rise))
     return paths
 
 

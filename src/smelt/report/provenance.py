@@ -58,17 +58,17 @@ def reproductions(lines: Iterable[Line]) -> list[Reproduction]:
     ]
 
 
-def origins(lines: Iterable[Line]) -> list[Origin]:
-    """One entry per model of the table, the experts one by one."""
+def origins(lines: Iterable[Line], unit: str = "picture") -> list[Origin]:
+    """One entry per model of the table, the experts one by one. `unit` is what data is counted in."""
     found: dict[tuple[str, ...], list[Row]] = {}
     for line in lines:
         for row in line.rows:
             name = row.label if line.entry == "experts" else _name(line)
             found.setdefault((name, setting_text(row.setting), row.model_hash, str(row.seed)), []).append(row)
-    return [_origin(name, rows) for (name, *_), rows in found.items()]
+    return [_origin(name, rows, unit) for (name, *_), rows in found.items()]
 
 
-def _origin(name: str, rows: list[Row]) -> Origin:
+def _origin(name: str, rows: list[Row], unit: str) -> Origin:
     last = rows[-1]
     return Origin(
         name,
@@ -76,7 +76,7 @@ def _origin(name: str, rows: list[Row]) -> Origin:
         last.model,
         last.model_hash,
         last.recipe_hash,
-        data_text(rows) or "none",
+        data_text(rows).replace("picture", unit) or "none",
         last.seed,
         _every(row.code for row in rows),
         _every(row.device for row in rows),

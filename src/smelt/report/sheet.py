@@ -43,6 +43,13 @@ class Sheet:
     axis: str = ""
     """What the columns are where they are no tasks: `epoch`, `fraction`."""
     places: str = "Best merge of a column in bold, second underlined."
+    turned: bool = False
+    """Whether lines are printed as columns: tasks down and methods across (`turned`)."""
+    measure: str = "Accuracy"
+    corner: str = "Method"
+    """What stands above the names of a turned table's rows."""
+    made: str = ""
+    """How the models of a turned table were made: settings and data, which stand beside the names of other tables."""
 
     @property
     def lines(self) -> tuple[Line, ...]:
@@ -70,9 +77,9 @@ class Sheet:
     def caption(self) -> list[str]:
         """What a reader has to know, sentence by sentence."""
         grids = [block.grid for block in self.blocks]
-        said = [f"Accuracy in % on the {self.split} split.", self.about, self.places]
+        said = [f"{self.measure} in % on the {self.split} split.", self.about, self.places]
         if any(grid.larger for grid in grids):
             said.append("Mixtures are larger models and ensembles are several: they are shown and not ranked.")
-        if grids[0].tuned_on:
+        if grids[0].tuned_on and not self.turned:
             said.append(f"Tuned: {grids[0].tuned_on}.")
-        return [sentence for sentence in said if sentence]
+        return [sentence for sentence in [*said, self.made] if sentence]

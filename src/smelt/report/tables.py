@@ -1,4 +1,7 @@
-"""Which tables a suite's rows make: one, one for each part, a block for each corruption; series. A hub has its own."""
+"""Which tables a suite's rows make: one, one for each part, a block for each corruption; series.
+
+Suites of a hub and of language models have their own.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from smelt.evaluate.row import CostRow, Row
 from smelt.report.grid import build_grid, table_rows
 from smelt.report.hub_rows import is_hub
 from smelt.report.hub_tables import hub_sheets
+from smelt.report.language_analyses import Language
+from smelt.report.language_tables import language_sheets, paper_sheets
 from smelt.report.levels import level_sheet
 from smelt.report.parts import part_sheet, rows_by_part
 from smelt.report.robustness import robust_sheet
@@ -17,12 +22,18 @@ from smelt.report.sheet import Block, Sheet
 __all__ = ["build_sheets", "printed"]
 
 
-def build_sheets(rows: Iterable[Row], costs: Iterable[CostRow] = ()) -> list[Sheet]:
+def build_sheets(
+    rows: Iterable[Row], costs: Iterable[CostRow] = (), language: Language | None = None, *, paper: bool = False
+) -> list[Sheet]:
     """The tables in the order of the suite; a suite without a row for a table has one that is empty.
 
-    `costs` are for the tables that show what something took.
+    `costs` are for the tables that show what something took; `language` is the plan of a suite of language models;
+    `paper` adds the tables that show the published numbers beside such a suite's own.
     """
     rows = list(rows)
+    if language is not None:
+        sheets = language_sheets(rows, language)
+        return [*sheets, *(paper_sheets(sheets, rows, language) if paper else [])]
     if any(map(is_hub, rows)):
         return hub_sheets(rows, costs)
     shown, split = table_rows(rows)

@@ -23,13 +23,13 @@ from smelt.recipe.schema import Recipe
 from smelt.recipe.tune import Spread
 from smelt.search.grids import shipped_phases
 from smelt.search.loop import JOBS, Loop
-from smelt.search.protocol import check_split, content_of, seen_from
+from smelt.search.protocol import check_kind, check_split, content_of, place_of, seen_from
 from smelt.search.space import Space, read_space, recipe_at
 from smelt.search.study import Study, Trial, check_sampler
 from smelt.search.table import write_trials
 from smelt.search.trial import forget
 
-__all__ = ["TRIALS", "Tuned", "tune"]
+__all__ = ["TRIALS", "Tuned", "grid_size", "tune"]
 
 TRIALS = 30
 """How many settings are tried where they cannot be counted and nothing is said."""
@@ -43,7 +43,7 @@ class Tuned:
     best: Recipe
     """The recipe at the best values, as in `best.yaml`."""
     value: float
-    """Its mean accuracy over the tasks."""
+    """Its mean score over the tasks."""
     values: dict[str, Any]
     """The best values by `stage.parameter`."""
     trials: tuple[Trial, ...]
@@ -101,8 +101,9 @@ def tune(
 
     What may vary is the recipe's `tune`, or the shipped grid of its method. Every combination of lists is tried, or
     `trials` of them; of ranges so many settings as Optuna's TPE chooses (`sampler`: grid, tpe or random). The score is
-    the mean accuracy over `tasks` on `split`, which is never `test`; of equals the first value of a list and the
-    smallest of a range wins. With `prune`, trials that cannot become the best any more are stopped.
+    the mean over `tasks` (of pictures or of text, not both) on `split`, which is never `test`; of equals the first
+    value of a list and the smallest of a range wins. With `prune`, trials that cannot become the best any more are
+    stopped.
 
     The folder `out` (the recipe's name and `-tuned`) holds the study, the rows, `trials.csv` and `best.yaml`. A study
     that was stopped goes on where it was; a folder that was begun with something else is refused, `force` begins anew.
@@ -127,7 +128,8 @@ def tune(
     plain, content = recipe_at(read, {}), content_of(read, relative_to, chosen)
     how = {"split": split, "limit": limit, "text_from": text_from, "device": device, "dtype": dtype}
     words = {"recipe": plain.hash[:16], "tune": _text(phases), **how, "sampler": kind, "seed": seed, "prune": prune}
-    folders = [str(task.folder.resolve()) for task in chosen]
+    check_kind(read, relative_to, chosen)
+    folders = [place_of(task) for task in chosen]
     folder = Folder(Path(out or _default_folder(recipe)), {**words, **content}, force=force)
     try:
         if force:
@@ -164,6 +166,11 @@ def tune(
         )
     finally:
         folder.close()
+
+
+def grid_size(recipe: Recipe) -> int:
+    """How many settings a study of a recipe tries, of its own `tune` or the shipped grid."""
+    return _size(read_space(recipe, recipe.tune or shipped_phases(recipe)))
 
 
 def _size(spaces: Sequence[Space]) -> int:

@@ -1,7 +1,8 @@
 """Merges inside a study: models are read once, and a merge whose scale alone is new costs one addition.
 
 In: recipes that differ in the parameters of their stages. Out: state dicts. What is kept is bounded: models that do
-not fit stay on disk, and of the merged changes the latest are kept.
+not fit stay on disk, each in the format that it was saved in, and of the merged changes (in float32, without what is
+only copied) the latest are kept.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smelt.analyse.linear import at_scale, is_linear
-from smelt.analyse.scales import scaled_merges
 from smelt.engine import dtype as dtypes
 from smelt.engine.run import Options, merge_to_memory, planned
 from smelt.engine.source import MemorySource, Source
@@ -25,20 +25,22 @@ from smelt.recipe.pipeline import bind
 from smelt.recipe.schema import Recipe
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 __all__ = ["Merges"]
 
 _MODELS = 8 << 30
-_CHANGES = 2 << 30
+_CHANGES = 3 << 29
 """Bytes of models and of merged changes that are kept; the latest change always is."""
 
 
 class Merges:
     """The models of a pool, open and in memory if they fit, and their merges."""
 
-    def __init__(self, recipe: Recipe, relative_to: Path | None = None):
-        self._relative_to = relative_to
+    def __init__(self, recipe: Recipe, relative_to: Path | None = None, *, device: str = "cpu"):
+        """`device` is where data is looked at; merging runs on the CPU."""
+        self._relative_to, self._device = relative_to, device
         self.pool = ModelPool.open(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle)
         needed = sum(info.nbytes for source in self.pool.all.values() for info in source.tensors.values())
         if needed <= _MODELS:
@@ -67,7 +69,7 @@ class Merges:
         fixed = all(call.name in stages for call in recipe.merge)
         known = self._statistics if fixed else None
         if known is None:
-            prepared = prepare(recipe, relative_to=self._relative_to)
+            prepared = prepare(recipe, relative_to=self._relative_to, device=self._device)
             self.budget = prepared.budget
             if prepared.recipe is None:
                 raise RecipeError(f"{recipe.merge[0].name} makes a larger model, and a study merges; tune it by hand")
@@ -80,46 +82,58 @@ class Merges:
 
 @dataclass(frozen=True)
 class _Change:
-    """Where a merge starts and how far it goes at scale 1, in float32."""
+    """How far a merge goes from the base at scale 1, in float32; what it copies stays as it is."""
 
-    start: dict[str, Tensor]
+    base: Source
     change: dict[str, Tensor]
+    copied: dict[str, Tensor]
     dtypes: dict[str, str]
+    """Of the changed tensors in the output."""
     tied: dict[str, str]
 
     @classmethod
     def of(cls, unit: Recipe, pool: ModelPool, relative_to: Path | None) -> _Change:
+        import torch
+
         exact = unit.model_copy(update={"dtype": "float32"})
-        (_, start), (_, end) = scaled_merges(exact, [0.0, 1.0], relative_to=relative_to, pool=pool)
-        first: dict[int, str] = {}
-        tied = {name: first[id(tensor)] for name, tensor in end.items() if first.setdefault(id(tensor), name) != name}
-        change = {
-            name: tensor - start[name]
-            for name, tensor in end.items()
-            if name not in tied and tensor is not start[name] and tensor.is_floating_point()
-        }
-        known = pool.reference.tensors
-        codes = {
-            name: dtypes.parse_dtype(unit.dtype) if unit.dtype else known[name].dtype
-            for name, tensor in end.items()
-            if tensor.is_floating_point() and name in known
-        }
-        return cls({name: tensor for name, tensor in start.items() if name not in tied}, change, codes, tied)
+        known, wanted = pool.reference.tensors, dtypes.parse_dtype(unit.dtype) if unit.dtype else None
+        with planned(exact, relative_to=relative_to, pool=pool) as ready:
+            state = merge_to_memory(ready, Options(threads=torch.get_num_threads()))
+            base, tied = ready.pool.base, {name: twin for name, twin in ready.plan.tied.items() if twin in state}
+            changed = {item.key for item in ready.plan.items if not item.copied}
+        assert base is not None
+        codes = {name: wanted or known[name].dtype for name in state if name in known}
+        copied: dict[str, Tensor] = {}
+        for name in [name for name in state if name not in tied]:
+            if name in changed:
+                state[name].sub_(_read(base, name, state[name].shape))
+                continue
+            tensor = state[name]
+            floats = tensor.is_floating_point() and name in codes
+            copied[name] = tensor.to(dtypes.torch_dtype(codes[name])) if floats else tensor
+            del state[name]  # in float32 it is not needed any more
+        return cls(base, {name: state[name] for name in changed}, copied, codes, tied)
 
     @property
     def nbytes(self) -> int:
-        return sum(tensor.nbytes for part in (self.start, self.change) for tensor in part.values())
+        return sum(tensor.nbytes for part in (self.change, self.copied) for tensor in part.values())
 
     def at(self, scale: float) -> dict[str, Tensor]:
-        """The model at a scale: start + scale * change, rounded once."""
-        state = {
-            name: tensor.add(self.change[name], alpha=scale) if name in self.change else tensor
-            for name, tensor in self.start.items()
-        }
-        for name, code in self.dtypes.items():
-            if name in state:
-                state[name] = state[name].to(dtypes.torch_dtype(code))
+        """The model at a scale: base + scale * change, rounded once."""
+        state = dict(self.copied)
+        for name, change in self.change.items():
+            moved = _read(self.base, name, change.shape).add_(change, alpha=scale)
+            state[name] = moved.to(dtypes.torch_dtype(self.dtypes[name])) if name in self.dtypes else moved
         return state | {name: state[twin] for name, twin in self.tied.items()}
+
+
+def _read(source: Source, name: str, shape: torch.Size) -> Tensor:
+    """A tensor in float32."""
+    import torch
+
+    flat = torch.empty(shape.numel())
+    source.read(name, 0, flat)
+    return flat.view(shape)
 
 
 def _state_dict(recipe: Recipe, pool: ModelPool, relative_to: Path | None) -> dict[str, Tensor]:

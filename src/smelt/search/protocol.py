@@ -5,31 +5,65 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from smelt.bench.fingerprint import task_fingerprint
 from smelt.engine.hashing import file_hashes
 from smelt.errors import RecipeError
-from smelt.evaluate.task import Task
 from smelt.pool.modelpool import opened
 from smelt.pool.refs import local_path, ref_seen_from
 from smelt.recipe.schema import Recipe
 
-__all__ = ["check_split", "content_of", "seen_from"]
+if TYPE_CHECKING:
+    from smelt.evaluate.find import AnyTask
+
+__all__ = ["check_kind", "check_split", "content_of", "place_of", "seen_from"]
 
 
-def check_split(split: str, tasks: Sequence[Task]) -> None:
+def check_split(split: str, tasks: Sequence[AnyTask]) -> None:
     """Refuse `test`, and splits that a task does not have."""
     if split == "test":
         raise RecipeError(
-            "settings are not chosen on `test`: a score on pictures that chose the setting proves nothing. "
+            "settings are not chosen on `test`: a score on examples that chose the setting proves nothing. "
             "Tune on `val`, then evaluate the best recipe on `test`"
         )
     for task in tasks:
         task.check_split(split)
 
 
-def content_of(recipe: Recipe, relative_to: Path | None, tasks: Sequence[Task]) -> dict[str, dict[str, str]]:
+def check_kind(recipe: Recipe, relative_to: Path | None, tasks: Sequence[AnyTask]) -> None:
+    """Refuse tasks of two kinds, and those that the models can say nothing about."""
+    from smelt.engine.folder import read_json
+    from smelt.evaluate.task import Task
+    from smelt.pool.families.causal_lm import CAUSAL_LM
+    from smelt.pool.families.clip import CLIP
+
+    pictures = [task.name for task in tasks if isinstance(task, Task)]
+    texts = [task.name for task in tasks if not isinstance(task, Task)]
+    if pictures and texts:
+        raise RecipeError(f"tasks: {pictures[0]} is about pictures and {texts[0]} about text; tune on one kind")
+    with opened(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle) as pool:
+        folder = pool.reference.folder
+    config = read_json(folder / "config.json") if folder and (folder / "config.json").is_file() else {}
+    kind = str(config.get("model_type"))
+    if pictures and kind not in CLIP.model_types and kind in CAUSAL_LM.model_types:
+        raise RecipeError(
+            f"tasks: {', '.join(pictures)} are about pictures, but the models are language models ({kind}); "
+            "choose tasks of text, as --tasks llm5-val"
+        )
+    if texts and kind in CLIP.model_types:
+        raise RecipeError(
+            f"tasks: {', '.join(texts)} are about text, but the models see pictures ({kind}); "
+            "choose tasks of pictures, as --tasks clip8"
+        )
+
+
+def place_of(task: AnyTask) -> str:
+    """Where another process finds a task: its folder, or its name where it is of the harness's library."""
+    return str(getattr(task, "reference", None) or task.folder.resolve())
+
+
+def content_of(recipe: Recipe, relative_to: Path | None, tasks: Sequence[AnyTask]) -> dict[str, dict[str, str]]:
     """Hashes over the files of every model, statistic and task, by name."""
     with opened(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle) as pool:
         models = {name: _digest(source.files) for name, source in pool.all.items()}

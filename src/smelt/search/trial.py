@@ -1,7 +1,7 @@
 """One trial as a job: merge a recipe, evaluate it task after task, stop where it is hopeless.
 
-Everything that the numbers follow from is an argument, hashes of models and tasks among it. A worker keeps the models
-and pictures of the study that it worked on last, so that the next trial costs little more than its evaluation.
+Everything that the numbers follow from is an argument, hashes of models and tasks among it. A worker keeps the models,
+data and tokenizer of the study that it worked on last, so that the next trial costs little more than its evaluation.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,8 @@ from smelt.recipe.schema import Recipe
 from smelt.search.bar import Bar
 
 if TYPE_CHECKING:
+    from smelt.evaluate.find import AnyTask
     from smelt.evaluate.pictures import Data
-    from smelt.evaluate.task import Task
     from smelt.search.merging import Merges
 
 __all__ = ["forget", "run_trial"]
@@ -45,16 +46,16 @@ def run_trial(
     """Rows, scores in the order of the tasks, and what merging and evaluating took.
 
     `content` holds the fingerprints of models and tasks, `recipe_hash` the order of the models: they are what makes two
-    jobs equal. `tasks` are folders. `bar` says when to stop; `about` are words of the rows.
+    jobs equal. `tasks` are folders, or names where there is none. `bar` says when to stop; `about` are words of rows.
     """
     began = time.perf_counter()
     made = Recipe.parse(recipe)
-    study = _study(made, relative_to, {"content": content, "pool": _models(made)})
+    study = _study(made, relative_to, {"content": content, "pool": _models(made)}, device)
     state = study.merges.at(made)
     merged = time.perf_counter()
     rows, stopped = study.rows(
         state,
-        [Path(task) for task in tasks],
+        tasks,
         Bar(bar["best"], tuple(bar["ceiling"])) if bar else None,
         {"recipe": made.dump(), "recipe_hash": recipe_hash, "seed": made.seed, **about},
         split=split,
@@ -83,16 +84,18 @@ def _models(recipe: Recipe) -> list[list[str]]:
 
 
 class _Held:
-    """What a study's trials share: models, pictures, tasks."""
+    """What a study's trials share: models, data, tasks, and the tokenizer of a language model."""
 
     def __init__(self, merges: Merges, data: Data):
         self.merges, self._data = merges, data
-        self._tasks: dict[Path, Task] = {}
+        self._tasks: dict[str, AnyTask] = {}
+        self._sizes: dict[tuple[str, str], int] = {}
+        self._text: Any = None
 
     def rows(
         self,
         state: Mapping[str, Any],
-        folders: Sequence[Path],
+        places: Sequence[str],
         bar: Bar | None,
         about: Mapping[str, Any],
         *,
@@ -101,36 +104,57 @@ class _Held:
         **how: Any,
     ) -> tuple[list[dict[str, Any]], bool]:
         """The rows of one merged model, task after task, and whether it was stopped before the last."""
-        from smelt.engine.source import MemorySource
-        from smelt.evaluate.call import row_of
-        from smelt.evaluate.classify import evaluate_model, load_classifier
+        from smelt.evaluate.call import evaluation
 
-        source = MemorySource("merged", state)
-        source.folder = self.merges.pool.reference.folder
-        model = load_classifier(source, **how)
-        tasks = [self._task(folder) for folder in folders]
+        tasks = [self._task(place) for place in places]
+        model = self._loaded(state, tasks, **how)
         budget = _together(self.merges.budget, self._budget(tasks, split, limit))
+        words = {**about, "variant": "curve", "data_budget": budget}
         rows: list[dict[str, Any]] = []
         for task in tasks:
-            (result,) = evaluate_model(model, task, split=split, limit=limit, data=self._data)
-            row = row_of(result, model, **{**about, "variant": "curve", "data_budget": budget})
+            (row,) = evaluation(model, [task], split=split, limit=limit, data=self._data, **words).rows
             rows.append(row.model_dump(mode="json"))
             if bar is not None and bar.beyond([row["accuracy"] for row in rows]):
                 return rows, True
         return rows, False
 
-    def _task(self, folder: Path) -> Task:
-        from smelt.evaluate.task import Task
+    def _loaded(self, state: Mapping[str, Any], tasks: Sequence[AnyTask], text_from: Any, **how: Any) -> Any:
+        """The merged model, ready to be asked; config and tokenizer of a language model are read once."""
+        from smelt.engine.source import MemorySource
+        from smelt.evaluate.load import load_model
+        from smelt.pool.families.causal_model import CausalLM
 
-        if folder not in self._tasks:
-            self._tasks[folder] = Task.load(folder)
-        return self._tasks[folder]
+        source = MemorySource("merged", state)
+        if self._text is None:
+            source.folder = self.merges.pool.reference.folder
+        model = load_model(source, tasks, text_from=self._text or text_from, **how)
+        if isinstance(model, CausalLM):
+            self._text = replace(model, module=None)
+        return model
 
-    def _budget(self, tasks: Sequence[Task], split: str, limit: int | None) -> DataBudget:
-        """The labelled pictures that settings of this study are chosen by."""
-        sizes = [len(self._data.split(task, split).labels) for task in tasks]
+    def _task(self, place: str) -> AnyTask:
+        from smelt.evaluate.find import find_task
+
+        if place not in self._tasks:
+            self._tasks[place] = find_task(place)
+        return self._tasks[place]
+
+    def _budget(self, tasks: Sequence[AnyTask], split: str, limit: int | None) -> DataBudget:
+        """The labelled examples that settings of this study are chosen by."""
+        sizes = [self._size(task, split) for task in tasks]
         images = sum(size if limit is None else min(size, limit) for size in sizes)
         return DataBudget(split=split, images=images, labels=images)
+
+    def _size(self, task: AnyTask, split: str) -> int:
+        from smelt.evaluate.task import Task
+
+        if (task.name, split) not in self._sizes:
+            if isinstance(task, Task):
+                size = len(self._data.split(task, split).labels)
+            else:
+                size = task.count(split) or len(task.pairs(split))
+            self._sizes[task.name, split] = size
+        return self._sizes[task.name, split]
 
 
 def _together(looked: DataBudget, chosen_by: DataBudget) -> DataBudget:
@@ -142,12 +166,12 @@ def _together(looked: DataBudget, chosen_by: DataBudget) -> DataBudget:
     return DataBudget(split=splits, images=images, labels=labels)
 
 
-def _study(recipe: Recipe, relative_to: str | None, about: Mapping[str, Any]) -> _Held:
+def _study(recipe: Recipe, relative_to: str | None, about: Mapping[str, Any], device: str) -> _Held:
     from smelt.evaluate.pictures import Data
     from smelt.search.merging import Merges
 
     key = json.dumps([about, relative_to], sort_keys=True)
     if key not in _held:
         _held.clear()  # the old study's models go before the new one's come
-        _held[key] = _Held(Merges(recipe, Path(relative_to) if relative_to else None), Data())
+        _held[key] = _Held(Merges(recipe, Path(relative_to) if relative_to else None, device=device), Data())
     return _held[key]

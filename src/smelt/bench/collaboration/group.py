@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smelt.bench.collaboration.score import digest, scored
-from smelt.evaluate.find import find_task
+from smelt.evaluate.find import picture_task
 from smelt.evaluate.row import Row
 from smelt.learn.neulig import CoopVecMap, Portland, re_estimated
 from smelt.learn.neulig.company import BASE, Company, company_of
@@ -29,7 +29,7 @@ class WorkingGroup:
     def __init__(self, pool: Mapping[str, Any], experts: Sequence[str], ask: Mapping[str, Any]):
         self.company: Company = company_of(pool, ask["device"])
         self.names, self.limit = tuple(experts), ask["limit"]
-        self.tasks: dict[str, Task] = {name: find_task(name) for name in experts}
+        self.tasks: dict[str, Task] = {name: picture_task(name) for name in experts}
         self.base_words = {"device": ask["device"], "model": "merged", "seed": ask["seed"]}
         self.hash = digest([self.company.everyone.hashes[name] for name in (BASE, *experts)])
         self.classify = self.company.everyone.network.classify

@@ -17,7 +17,7 @@ from smelt.bench.folder import Folder
 from smelt.bench.options import Finished, Options
 from smelt.bench.rounds import settled
 from smelt.errors import IncompatibleModels, RecipeError, SmeltError, unknown
-from smelt.evaluate.find import find_task
+from smelt.evaluate.find import picture_task
 from smelt.evaluate.row import Row
 from smelt.evaluate.task import Task
 from smelt.pool.modelpool import opened
@@ -80,7 +80,7 @@ def _tasks(suite: CollaborationSuite, methods: Sequence[str]) -> list[Task]:
     fitted = any(name not in suite.baselines or suite.baselines[name].batch_norm for name in methods)
     found = []
     for expert in suite.tasks:
-        task = find_task(expert)
+        task = picture_task(expert)
         if task.name != expert:
             raise RecipeError(f"{expert}: an expert bears the name of its task, but that is called {task.name!r}")
         for split in ("train", "val", "test") if fitted else ("test",):

@@ -19,7 +19,7 @@ from smelt.bench.hub.suite import HubSuite
 from smelt.bench.options import Finished, Options
 from smelt.bench.rounds import settled
 from smelt.errors import RecipeError, SmeltError, unknown
-from smelt.evaluate.find import find_task
+from smelt.evaluate.find import picture_task
 from smelt.evaluate.row import CostRow, Row
 from smelt.recipe.schema import Pool
 from smelt.report.hub_rows import COUNT, MODEL, MODELS
@@ -84,7 +84,7 @@ class _Run:
         _check(suite, tasks, options)
         self.options = options
         self.steps = Steps(suite, tasks, methods, options)
-        found = {name: find_task(name) for name in tasks}
+        found = {name: picture_task(name) for name in tasks}
         for name, task in found.items():
             if task.name != name:
                 raise RecipeError(

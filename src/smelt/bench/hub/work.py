@@ -16,7 +16,7 @@ from smelt.bench.hub.growth import Opinion
 from smelt.bench.hub.member import Identity, Member, true_classes
 from smelt.bench.hub.suite import Method
 from smelt.errors import RecipeError
-from smelt.evaluate.find import find_task
+from smelt.evaluate.find import picture_task
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,7 +73,7 @@ class WorkingHub:
             for name, ref in words["models"].items()
         }
         self.names = list(self.members)
-        self.tasks: dict[str, Task] = {name: find_task(name) for name in words["tasks"]}
+        self.tasks: dict[str, Task] = {name: picture_task(name) for name in words["tasks"]}
         self._desks: dict[str, Desk] = {}
         self._single: dict[str, NDArray[np.float64]] = {}
         self._texts: dict[str, TaskTexts] = {}

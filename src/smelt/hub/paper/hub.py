@@ -84,9 +84,9 @@ class PaperTask(_Strict):
         """Their names; the sample sets have none here: a graph is built from ImageNet's own numbers of synsets."""
         names = _words().get(self.name)
         if names is None and self.task_name is not None:
-            from smelt.evaluate.find import find_task
+            from smelt.evaluate.find import picture_task
 
-            return find_task(self.task_name).classes
+            return picture_task(self.task_name).classes
         return names or ()
 
     def words(self, source: Literal["paper", "code"] = "paper") -> TaskWords:
@@ -97,7 +97,7 @@ class PaperTask(_Strict):
 
     def as_task(self, root: str | Path) -> Task:
         """A task that `smelt.evaluate` takes: on the pictures of the public task, else of `root`/name/split/class."""
-        from smelt.evaluate.find import find_task
+        from smelt.evaluate.find import picture_task
         from smelt.evaluate.task import Task
 
         content: dict[str, Any] = {
@@ -105,7 +105,7 @@ class PaperTask(_Strict):
             "title": f"{self.title} as in Model Label Learning",
             "classes": list(self.classes),
             "templates": ["a photo of {}"],
-            "data": find_task(self.task_name).data if self.task_name else {"folder": self.name},
+            "data": picture_task(self.task_name).data if self.task_name else {"folder": self.name},
         }
         return Task.parse(content, folder=Path(root), where=self.name)
 

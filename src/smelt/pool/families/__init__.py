@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from smelt.pool.families.causal_lm import CAUSAL_LM
 from smelt.pool.families.clip import CLIP
-from smelt.pool.families.family import Classifier, Family
+from smelt.pool.families.family import Classifier, Family, Loaded
 
-__all__ = ["FAMILIES", "Classifier", "Family"]
+__all__ = ["FAMILIES", "Classifier", "Family", "Loaded"]
 
-FAMILIES: dict[str, Family] = {CLIP.name: CLIP}
+FAMILIES: dict[str, Family] = {CLIP.name: CLIP, CAUSAL_LM.name: CAUSAL_LM}

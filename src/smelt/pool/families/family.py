@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
     from smelt.pool.families.preprocess import Preprocess
 
-__all__ = ["Classifier", "Family"]
+__all__ = ["Classifier", "Family", "Loaded"]
 
 
-class Classifier(Protocol):
-    """A loaded model that tells classes apart which are given by their names."""
+class Loaded(Protocol):
+    """A model in memory, of any family."""
 
     @property
     def label(self) -> str:
@@ -27,16 +27,20 @@ class Classifier(Protocol):
         """A hash over its numbers, whatever file or format they came in."""
 
     @property
-    def preprocess(self) -> Preprocess:
-        """How pictures have to be prepared for it."""
-
-    @property
     def device(self) -> str:
         """Where it computes."""
 
     @property
     def dtype(self) -> str:
         """In what format it computes."""
+
+
+class Classifier(Loaded, Protocol):
+    """A loaded model that tells classes apart which are given by their names."""
+
+    @property
+    def preprocess(self) -> Preprocess:
+        """How pictures have to be prepared for it."""
 
     def head(self, classes: Sequence[str], templates: Sequence[str]) -> Tensor:
         """What it knows of these classes: one row for each."""
@@ -68,5 +72,5 @@ class Family(Protocol):
         device: str = "cpu",
         dtype: str = "float32",
         allow_pickle: bool = False,
-    ) -> Classifier:
+    ) -> Loaded:
         """A model from a reference, a Source, a module or a state dict."""

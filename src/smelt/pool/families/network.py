@@ -16,7 +16,7 @@ from smelt.errors import RecipeError
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["Divided", "Encoder", "ModuleNetwork", "Network", "Replicable", "network_of", "sharing_copy"]
+__all__ = ["Divided", "Encoder", "ModuleNetwork", "Network", "Replicable", "TokenNetwork", "network_of", "sharing_copy"]
 
 
 class Network(Protocol):
@@ -71,6 +71,15 @@ class Replicable(Protocol):
         """The same network on the same numbers, with modules of its own."""
 
 
+@runtime_checkable
+class TokenNetwork(Protocol):
+    """A network of texts: its inputs are a TokenBatch, and a row of its scores is one judged token, not one example."""
+
+    @property
+    def vocabulary(self) -> int:
+        """The number of tokens that a score is given to."""
+
+
 class ModuleNetwork:
     """A plain module that maps inputs to scores. `head` means nothing to it."""
 
@@ -101,10 +110,14 @@ def sharing_copy(module: nn.Module) -> nn.Module:
     return copy.deepcopy(module, shared)
 
 
-def network_of(model: Any) -> Network:
-    """The network of a loaded model, or an error where it is none: an ensemble has no weights of its own."""
+def network_of(model: Any, include: Sequence[str] = ()) -> Network:
+    """The network of a loaded model, or an error where it is none: an ensemble has no weights of its own.
+
+    `include` are a recipe's patterns. A family that leaves tensors out by default (a language model's embeddings)
+    takes them in where they are named.
+    """
     if not hasattr(model, "network"):
         label = getattr(model, "label", type(model).__name__)
         raise RecipeError(f"{label} is not one model with weights of its own; measure and learn on its parts")
-    network: Network = model.network()
+    network: Network = model.network(include) if include and hasattr(model, "tokenizer") else model.network()
     return network

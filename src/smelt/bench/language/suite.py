@@ -1,0 +1,192 @@
+"""A language suite as data: specialists by domain, the tests of each domain, merges, and what may vary in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from smelt.errors import RecipeError, unknown
+from smelt.recipe.schema import DataUse, Pipeline, Pool, Recipe
+from smelt.recipe.tune import Tune
+
+__all__ = ["Domain", "Entry", "LanguageSuite", "Preset"]
+
+Count: TypeAlias = Annotated[int, Field(gt=0)]
+REFERENCES = ("pretrained", "multitask")
+"""What the suite's own lines are called, and `expert-` with a domain."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Domain(_Strict):
+    """What one specialist is for: the tasks that it is tested by, and another one that settings are chosen on."""
+
+    tests: list[str]
+    """None where nothing of it can be tested: the specialist is merged all the same."""
+    validation: str | None = None
+    """A task with a `val` split. Settings are chosen by the mean over those of all domains."""
+
+    @model_validator(mode="after")
+    def _differ(self) -> Domain:
+        if self.validation in self.tests:
+            raise ValueError(f"{self.validation!r} is a test too; settings are chosen on another task")
+        return self
+
+
+class Entry(_Strict):
+    """One merge of all specialists."""
+
+    label: str
+    merge: Pipeline
+    data: DataUse | None = None
+    """The data that it may look at, where it needs any."""
+    tune: bool | Tune = False
+    """What may vary: the shipped grid (true), nothing (false), or a table as in a recipe."""
+    note: str = ""
+
+    @field_validator("data")
+    @classmethod
+    def _is_no_test(cls, value: DataUse | None) -> DataUse | None:
+        if value is not None and value.split == "test":
+            raise ValueError("split: a merge that has looked at `test` cannot be reported on it; use train")
+        return value
+
+
+class Preset(_Strict):
+    """Other words for the same suite, under a name: how much of everything."""
+
+    limit: Count | None = None
+    curve_limit: Count | None = None
+    general_limit: Count | None = None
+    experts: Literal["all", "own"] | None = None
+    leave_out: list[str] = []
+    """Tests and general tasks that are not asked."""
+    entries: dict[str, dict[str, Any]] = {}
+    """By name, the words of an entry that are others."""
+
+
+class LanguageSuite(_Strict):
+    """Everything that `smelt bench llm5` runs."""
+
+    kind: Literal["language"]
+    name: str
+    version: int
+    title: str
+    pool: Pool
+    """The specialists, each under the name of its domain."""
+    multitask: str | None = None
+    """A model that was trained on all domains together: a reference."""
+    domains: Annotated[dict[str, Domain], Field(min_length=1)]
+    general: list[str] = []
+    """Tasks of no domain, which the base knows: what merging forgets."""
+    split: str = "test"
+    """Of the tests and of the general tasks."""
+    include: list[str] = []
+    """Patterns of the tensors that are merged; the others stay the base's."""
+    dtype: str | None = None
+    """Of the merged models; the base's own if nothing is said."""
+    allow_pickle: bool = False
+    seed: int = 0
+    limit: Count | None = None
+    """Examples of each test, where the command says nothing."""
+    curve_limit: Count | None = None
+    """Examples of each validation task."""
+    general_limit: Count | None = None
+    """Examples of each general task; as many as of a test if nothing is said."""
+    experts: Literal["all", "own"] = "all"
+    """Whether specialists are asked about everything, or about their own domain alone."""
+    entries: Annotated[dict[str, Entry], Field(min_length=1)]
+    presets: dict[str, Preset] = {}
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> LanguageSuite:
+        """What the suite refers to within itself has to be there, once."""
+        if self.pool.base is None:
+            raise ValueError("pool: needs a base; changes and forgetting are measured from it")
+        for name in self.domains:
+            if name not in self.pool.models:
+                raise ValueError(f"domains.{name}: {unknown('model of the pool', name, self.pool.models)}")
+        for name in self.pool.models:
+            if name not in self.domains:
+                raise ValueError(f"pool.models.{name}: {unknown('domain', name, self.domains)}")
+        if not self.tests:
+            raise ValueError("domains: none has a test")
+        named = [*self.tests, *self.general]
+        twice = [name for name in named if named.count(name) > 1]
+        if twice:
+            raise ValueError(f"the task {twice[0]!r} is listed twice")
+        for name, entry in self.entries.items():
+            if name in REFERENCES or name.startswith("expert-"):
+                raise ValueError(f"entries.{name}: that is what the references are called; take another name")
+            if entry.tune and not self.validation:
+                raise ValueError(f"entries.{name}.tune: no domain has a `validation` task to choose by")
+        for name, preset in self.presets.items():
+            for task in preset.leave_out:
+                if task not in named:
+                    raise ValueError(f"presets.{name}.leave_out: {unknown('task', task, named)}")
+            for other in preset.entries:
+                if other not in self.entries:
+                    raise ValueError(f"presets.{name}.entries: {unknown('entry', other, self.entries)}")
+        return self
+
+    @property
+    def tests(self) -> list[str]:
+        """The tests of all domains, in order."""
+        return [task for domain in self.domains.values() for task in domain.tests]
+
+    @property
+    def validation(self) -> list[str]:
+        """The tasks that settings are chosen on."""
+        return [one.validation for one in self.domains.values() if one.validation is not None]
+
+    def with_preset(self, name: str | None) -> LanguageSuite:
+        """The suite at one of its presets; as it is if none is named."""
+        if name is None:
+            return self
+        if name not in self.presets:
+            raise RecipeError(f"{self.name}: {unknown('preset', name, self.presets)}")
+        preset = self.presets[name]
+        words = self.model_dump(mode="json", exclude={"presets"})
+        words |= preset.model_dump(exclude={"entries", "leave_out"}, exclude_none=True)
+        for part in (words, *words["domains"].values()):
+            for kind in part.keys() & {"general", "tests"}:
+                part[kind] = [task for task in part[kind] if task not in preset.leave_out]
+        for entry, others in preset.entries.items():
+            words["entries"][entry] |= others
+        try:
+            return LanguageSuite.model_validate(words)
+        except ValidationError as error:
+            faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
+            raise RecipeError(f"{self.name}, preset {name}: " + "; ".join(faults)) from None
+
+    def recipe(self, entry: Entry) -> Recipe:
+        """The recipe of an entry at its published setting; what may vary stands in its `tune`."""
+        data: dict[str, Any] = {
+            "pool": self.pool.model_dump(),
+            "merge": [{call.name: dict(call.parameters)} for call in entry.merge],
+            "data": entry.data.model_dump() if entry.data else None,
+            "include": self.include,
+            "dtype": self.dtype,
+            "seed": self.seed,
+            "allow_pickle": self.allow_pickle,
+        }
+        recipe = Recipe.parse(data)
+        if isinstance(entry.tune, bool):
+            return recipe
+        return recipe.model_copy(update={"tune": entry.tune})
+
+    def words(self) -> Mapping[str, Any]:
+        """What the numbers follow from, beside the contents of models and tasks."""
+        return {
+            "suite": f"{self.name}@{self.version}",
+            "split": self.split,
+            "include": self.include,
+            "merged_dtype": self.dtype,
+            "seed": self.seed,
+            "domains": {name: [*domain.tests, domain.validation] for name, domain in self.domains.items()},
+            "general": self.general,
+        }

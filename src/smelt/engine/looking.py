@@ -1,0 +1,70 @@
+"""What a method that looks at data needs before the merge: memory where the model computes, main memory, disk, passes.
+
+In: a planned pool of language models and the stages that were asked for. Out: one `Looking` for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from smelt.pool.config import read_config
+
+if TYPE_CHECKING:
+    from smelt.engine.source import Source
+
+__all__ = ["Looking", "looking_needs"]
+
+_LIKE = {"fisher": "fisher", "regmean": "regmean", "regmean_pp": "regmean", "localize": "localize"}
+_EXAMPLES, _TOKENS = 1000, 512
+"""What is counted with where the recipe does not say: the paper's budget, and texts of an ordinary length."""
+
+
+@dataclass(frozen=True)
+class Looking:
+    """The needs of one method, in bytes, for one model at a time."""
+
+    method: str
+    examples: int
+    tokens: int
+    device: int
+    main: int
+    disk: int
+    """Of the statistics of all models."""
+    passes: int
+    note: str
+
+
+def looking_needs(methods: Iterable[str], reference: Source, models: int, examples: int | None = None) -> list[Looking]:
+    """For a language model; of other kinds nothing is said."""
+    asked = [name for name in methods if name in _LIKE]
+    if not asked or not _is_language_model(reference):
+        return []
+    from smelt.measure.needs import memory_needs
+
+    shapes = {name: info.shape for name, info in reference.tensors.items()}
+    count = examples or _EXAMPLES
+    found = []
+    for name in asked:
+        needs = memory_needs(shapes, _LIKE[name], examples=count, tokens=_TOKENS)  # type: ignore[arg-type]
+        found.append(
+            Looking(
+                name,
+                count,
+                _TOKENS,
+                needs.device,
+                needs.total - needs.device,
+                models * needs.disk,
+                needs.passes,
+                needs.note,
+            )
+        )
+    return found
+
+
+def _is_language_model(source: Source) -> bool:
+    from smelt.pool.shapes import ShapeSource
+
+    kinds = (read_config(source.folder) or {}).get("architectures") or [""]
+    return isinstance(source, ShapeSource) or str(kinds[0]).endswith(("ForCausalLM", "LMHeadModel"))

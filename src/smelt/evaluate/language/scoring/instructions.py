@@ -1,0 +1,50 @@
+"""Instruction following: does the answer obey every constraint? The harness's own IFEval checkers decide.
+
+An example names its constraints (`instruction_id_list`) and their arguments (`kwargs`). The score is 1 only where all
+are followed to the letter (prompt-level strict accuracy); an empty answer follows none.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+from smelt.errors import MissingExtra
+
+__all__ = ["follows", "score"]
+
+
+def score(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
+    """The score of one answer."""
+    return {"prompt_level_strict_acc": float(all(follows(doc, results[0])))}
+
+
+def follows(doc: Mapping[str, Any], answer: str) -> list[bool]:
+    """For every constraint of an example: does the answer follow it?"""
+    checkers = _checkers()
+    asked = checkers.InputExample(
+        key=0, instruction_id_list=doc["instruction_id_list"], prompt=doc["prompt"], kwargs=doc["kwargs"]
+    )
+    return list(checkers.test_instruction_following_strict(asked, answer).follow_instruction_list)
+
+
+@functools.cache
+def _checkers() -> ModuleType:
+    """The harness's module. On import it would fetch data for counting sentences, which no task of ours does."""
+    try:
+        import nltk
+
+        languages = importlib.import_module("langdetect")
+        find, nltk.data.find = nltk.data.find, lambda *_, **__: ""
+        try:
+            from lm_eval.tasks.ifeval import utils
+        finally:
+            nltk.data.find = find
+    except ImportError as error:
+        raise MissingExtra(f"checking instructions needs lm-eval ({error}): pip install 'smelt[llm]'") from None
+    languages.DetectorFactory.seed = 0  # without it the same answer may be English one time and not the next
+    module: ModuleType = utils
+    return module

@@ -1,0 +1,103 @@
+"""Provenance: a result with all that made it becomes a row, and the command line that gives the same numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smelt.engine.folder import read_json
+from smelt.engine.manifest import MANIFEST
+from smelt.errors import CorruptFile
+from smelt.evaluate.corruptions import CLEAN, Corruption
+from smelt.evaluate.find import AnyTask, task_folders
+from smelt.evaluate.row import DataBudget, Row, code_version, now
+
+if TYPE_CHECKING:
+    from smelt.evaluate.classify import Result
+    from smelt.evaluate.language.result import LanguageResult
+    from smelt.pool.families.causal_model import CausalLM
+    from smelt.pool.families.family import Classifier
+
+__all__ = ["command_for", "row_of"]
+
+
+def row_of(result: Result | LanguageResult, model: Classifier | CausalLM, /, **about: Any) -> Row:
+    """A result with its provenance: of the model (and the recipe that merged it, by its manifest), and of the code."""
+    low, high = result.interval
+    known: dict[str, Any] = {
+        "entry": _name(model.label),
+        "label": _name(model.label),
+        "model": model.label,
+        "model_hash": model.hash,
+        "code": code_version(),
+        "device": model.device,
+        "dtype": model.dtype,
+        "command": "",
+        "when": now(),
+        **_recipe(getattr(model, "folder", None)),
+        **({"way": "mix", "data_budget": model.data_budget} if hasattr(model, "data_budget") else {}),
+    }
+    return Row(
+        **{**known, **about},
+        task=result.task,
+        task_version=result.task_version,
+        split=result.split,
+        n=result.n,
+        metric=result.metric,
+        correct=result.correct,
+        accuracy=result.accuracy,
+        low=low,
+        high=high,
+        loss=result.loss,
+        corruption=result.corruption,
+    )
+
+
+def _recipe(folder: Path | None) -> dict[str, Any]:
+    """The recipe of a model that Smelt merged."""
+    if folder is None or not (folder / MANIFEST).is_file():
+        return {}
+    try:
+        manifest = read_json(folder / MANIFEST)
+        used = manifest["recipe"].get("looked_at")
+        budget = {"data_budget": DataBudget.model_validate(used)} if used else {}
+        return {"recipe": dict(manifest["recipe"]), "recipe_hash": str(manifest["recipe_hash"]), **budget}
+    except (CorruptFile, KeyError, TypeError, ValueError):
+        return {}
+
+
+def _name(label: str) -> str:
+    from smelt.pool.refs import ref_name
+
+    return ref_name(label).removeprefix("zoo:") or label
+
+
+def command_for(
+    label: str,
+    model: Classifier | CausalLM,
+    tasks: list[AnyTask],
+    split: str,
+    limit: int | None,
+    text_from: Any,
+    allow_pickle: bool,
+    corruptions: list[Corruption | None],
+) -> str:
+    """The command line that gives the same numbers, where the model has a reference."""
+    import shlex
+
+    named = task_folders()
+    places = ",".join(task.name if _is_named(task, named) else task.reference for task in tasks)
+    words = ["smelt", "eval", label, "--tasks", places, "--split", split]
+    words += ["--limit", str(limit)] if limit is not None else []
+    words += ["--text-from", str(text_from)] if isinstance(text_from, str | Path) else []
+    words += ["--device", model.device] if model.device != "cpu" else []
+    words += ["--dtype", model.dtype] if model.dtype != "float32" else []
+    words += ["--allow-pickle"] if allow_pickle else []
+    for worse in corruptions if corruptions != [None] else []:
+        words += ["--corruption", worse.name if worse else CLEAN]
+    return shlex.join(words)
+
+
+def _is_named(task: AnyTask, named: dict[str, Path]) -> bool:
+    folder = named.get(task.name)
+    return folder is not None and folder.resolve() == task.folder.resolve()

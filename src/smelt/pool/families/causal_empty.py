@@ -1,0 +1,66 @@
+"""A language model without numbers: its parameters take no memory, its buffers (rotary frequencies, scales) are real.
+
+Buffers that stand in no checkpoint are made by the model's own code, and only there. So parameters alone go to torch's
+`meta` device, each in the moment in which it is registered; on the device as a whole, buffers would be lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import threading
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from smelt.errors import MissingExtra, RecipeError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["empty_causal_lm"]
+
+_ONE_AT_A_TIME = threading.Lock()
+_FORMATS = ("dtype", "torch_dtype", "quantization_config")
+"""Words about the numbers on disk, which are none of the module's business."""
+
+
+def empty_causal_lm(config: Mapping[str, Any], label: str) -> Any:
+    """The transformers model that a config describes; refused where that is no causal language model."""
+    try:
+        import transformers as library
+    except ImportError:
+        raise MissingExtra("language models need transformers: pip install 'smelt[llm]'") from None
+    kind = str(config.get("model_type"))
+    words = {key: value for key, value in copy.deepcopy(dict(config)).items() if key not in _FORMATS}
+    if kind not in library.CONFIG_MAPPING:
+        raise RecipeError(
+            f"{label}: its config.json says model_type {kind!r}, which transformers {library.__version__} does not know"
+        )
+    made = library.CONFIG_MAPPING[kind].from_dict(words)
+    if type(made) not in library.AutoModelForCausalLM._model_mapping:
+        raise RecipeError(
+            f"{label}: is a model of type {kind!r}, which is no causal language model (AutoModelForCausalLM has none)"
+        )
+    with _without_numbers():
+        return library.AutoModelForCausalLM.from_config(made)  # type: ignore[no-untyped-call]
+
+
+@contextlib.contextmanager
+def _without_numbers() -> Iterator[None]:
+    """Parameters that this thread registers have a shape and no numbers."""
+    from torch import nn
+
+    me = threading.get_ident()
+
+    def register(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        if parameter is not None and threading.get_ident() == me and not parameter.is_meta:
+            parameter = nn.Parameter(parameter.to("meta"), requires_grad=False)
+        before(module, name, parameter)
+
+    with _ONE_AT_A_TIME:
+        before = nn.Module.register_parameter
+        nn.Module.register_parameter = register  # type: ignore[method-assign, assignment]
+        try:
+            yield
+        finally:
+            nn.Module.register_parameter = before  # type: ignore[method-assign]

@@ -1,0 +1,204 @@
+"""Causal language models: any architecture that transformers' AutoModelForCausalLM knows.
+
+The module is built without numbers and filled tensor by tensor from any Source (a folder, an adapter over its base, a
+GGUF file, a state dict), so that never two copies of a model lie in memory and nothing is written to disk to be
+evaluated. Tied weights stay one tensor. Merged by default is everything: fine-tunes of a language model change all
+of it. What is measured and learned on leaves embeddings and head alone unless the recipe's `include` names them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smelt.engine import dtype as dtypes
+from smelt.errors import RecipeError
+from smelt.pool.families.causal_empty import empty_causal_lm
+from smelt.pool.families.causal_model import CausalLM
+from smelt.pool.families.causal_tokenizer import read_tokenizer, tokenizer_place, with_generation_config
+from smelt.pool.families.given import Given, check_device
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+__all__ = ["CAUSAL_LM", "CausalFamily", "CausalLM", "load_causal_lm"]
+
+_RECOMPUTED = (".inv_freq", ".original_inv_freq", ".masked_bias", ".attn.bias", ".attention.bias")
+"""Ends of names that old checkpoints carry and that models compute for themselves."""
+
+
+class CausalFamily:
+    """How language models are known, merged and loaded."""
+
+    name = "causal_lm"
+    merged: tuple[str, ...] = ("*",)
+
+    @property
+    def model_types(self) -> frozenset[str]:
+        """All that transformers knows; it is asked when somebody wants to know."""
+        from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+        return frozenset(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+
+    def load(
+        self,
+        model: Any,
+        *,
+        text_from: Any = None,
+        device: str = "cpu",
+        dtype: str = "float32",
+        allow_pickle: bool = False,
+    ) -> CausalLM:
+        """A language model from a reference, a Source, a module or a state dict; a CausalLM is returned as it is.
+
+        With `text_from` (the same kinds) that model gives the config and the tokenizer where `model` has none.
+        """
+        if isinstance(model, CausalLM):
+            return model
+        check_device(device, dtype)
+        with (
+            closing(_open(model, "model", allow_pickle)) as given,
+            closing(_open(text_from, "text_from", allow_pickle)) as text,
+        ):
+            return _assemble(given, text, model, text_from, device, dtype)
+
+
+CAUSAL_LM = CausalFamily()
+
+
+def load_causal_lm(
+    model: Any, *, text_from: Any = None, device: str = "cpu", dtype: str = "float32", allow_pickle: bool = False
+) -> CausalLM:
+    """A language model in memory with its tokenizer, ready to be asked; one that is loaded is returned as it is.
+
+    `model` is a reference (a folder, BASE+ADAPTER, zoo:, hf:, a GGUF file), a Source, a module or a state dict;
+    `text_from` gives config and tokenizer where it has none.
+    """
+    return CAUSAL_LM.load(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
+
+
+def _open(model: Any, what: str, allow_pickle: bool) -> Given:
+    if isinstance(model, CausalLM):
+        return Given(model.label, None, folder=model.folder, config=dict(model.config))
+    given = Given.open(model, what, allow_pickle=allow_pickle)
+    from_file = getattr(given.source, "config", None)  # a GGUF file holds its own
+    if given.config is None and callable(from_file):
+        given.config = from_file()
+    return given
+
+
+def _assemble(given: Given, text: Given, model: Any, text_from: Any, device: str, dtype: str) -> CausalLM:
+    import torch
+
+    config = given.config or text.config
+    if config is None:
+        raise RecipeError(
+            f"{given.label}: has no config.json, so its architecture is not known; "
+            "give a folder that has one, or say with text_from which model it is like"
+        )
+    module = empty_causal_lm(config, given.label)
+    digest = _fill(module, given, device, getattr(torch, dtype))
+    module = module.requires_grad_(False).eval().to(device)
+    tokenizer, folder = _tokenizer(given, text, model, text_from)
+    with_generation_config(module, folder)
+    words = module.get_input_embeddings().weight.shape[0]
+    if len(tokenizer) > words:
+        raise RecipeError(
+            f"{given.label}: its tokenizer has {len(tokenizer)} tokens, but the model has embeddings for {words}; "
+            "config, weights and tokenizer must be of one model"
+        )
+    return CausalLM(given.label, module, tokenizer, dict(config), device, dtype, digest, folder)
+
+
+def _fill(module: nn.Module, given: Given, device: str, dtype: torch.dtype) -> str:
+    """Read every tensor into its place, one after the other; gives the hash over all numbers in float32."""
+    from torch import nn
+
+    groups = _groups(module)
+    places = _places(groups, module, given)
+    total = hashlib.sha256()
+    for first in sorted(groups):
+        tensor = given.read(places[first])
+        total.update(f"{first}\0{tuple(tensor.shape)}\0".encode())
+        total.update(tensor.contiguous().numpy().data)
+        if tensor.is_floating_point():
+            tensor = tensor.to(device, dtype)
+        one = nn.Parameter(tensor, requires_grad=False)
+        for name in groups[first]:
+            owner, _, leaf = name.rpartition(".")
+            slots = module.get_submodule(owner)
+            if leaf in slots._parameters:
+                slots._parameters[leaf] = one
+            else:
+                slots._buffers[leaf] = tensor.to(device)
+    return total.hexdigest()
+
+
+def _groups(module: nn.Module) -> dict[str, tuple[str, ...]]:
+    """The first name of every tensor of the module -> all its names: tied weights have several."""
+    names: dict[int, list[str]] = {}
+    for name, tensor in module.state_dict(keep_vars=True).items():
+        names.setdefault(id(tensor), []).append(name)
+    return {some[0]: tuple(some) for some in names.values()}
+
+
+def _places(groups: Mapping[str, tuple[str, ...]], module: nn.Module, given: Given) -> dict[str, str]:
+    """The name in the Source of each tensor of the module, or every reason why there is none."""
+    wanted, found, faults = module.state_dict(), {}, []
+    there = set(given.names)
+    tied = given.source.tied if given.source is not None else {}
+    for first, names in groups.items():
+        held = [name for name in names if name in there]
+        if not held:
+            faults.append(f"{first!r} is missing")
+            continue
+        info, shape = given.info(held[0]), tuple(wanted[first].shape)
+        if info.shape != shape:
+            faults.append(f"{held[0]!r} is {info.shape}, but its config says {shape}")
+        elif (info.dtype in dtypes.FLOATS) != wanted[first].is_floating_point():
+            faults.append(f"{held[0]!r} is {info.dtype}")
+        elif len({tied.get(name, name) for name in held}) > 1 and not _equal(given, held):
+            faults.append(
+                f"{' and '.join(map(repr, held))} differ, but config.json ties them; "
+                "write `tie_word_embeddings: false` there if they are meant to"
+            )
+        found[first] = held[0]
+    known = {name for names in groups.values() for name in names}
+    faults += [
+        f"{name!r} belongs to no {type(module).__name__}"
+        for name in sorted(there - known)
+        if not name.endswith(_RECOMPUTED)
+    ]
+    if faults:
+        more = f"\n  - … and {len(faults) - 8} more" if len(faults) > 8 else ""
+        raise RecipeError(
+            f"{given.label} cannot be loaded as a {type(module).__name__}:"
+            + "".join(f"\n  - {fault}" for fault in faults[:8])
+            + more
+        )
+    return found
+
+
+def _equal(given: Given, names: list[str]) -> bool:
+    import torch
+
+    first = given.read(names[0])
+    return all(torch.equal(first, given.read(name)) for name in names[1:])
+
+
+def _tokenizer(given: Given, text: Given, model: Any, text_from: Any) -> tuple[Any, Path | None]:
+    """The tokenizer of the model, else that of `text_from`; and the folder it lies in."""
+    for one, origin in ((given, model), (text, text_from)):
+        if isinstance(origin, CausalLM):
+            return origin.tokenizer, origin.folder
+        place = tokenizer_place(one, origin)
+        if place is not None:
+            return read_tokenizer(*place), place[0]
+    raise RecipeError(
+        f"{given.label}: has no tokenizer (tokenizer.json or tokenizer.model) beside its weights; "
+        "copy the base model's tokenizer files there, or say with text_from which model has it"
+    )

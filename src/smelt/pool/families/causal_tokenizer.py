@@ -1,0 +1,55 @@
+"""The tokenizer of a language model, from its folder or out of a GGUF file, and what is said there of a text's end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smelt.errors import CorruptFile, MissingExtra, RecipeError
+
+if TYPE_CHECKING:
+    from smelt.pool.families.given import Given
+
+__all__ = ["read_tokenizer", "tokenizer_place", "with_generation_config"]
+
+_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
+_GENERATION = "generation_config.json"
+
+
+def tokenizer_place(given: Given, origin: Any) -> tuple[Path, str | None] | None:
+    """The folder that holds a model's tokenizer, or the GGUF file in it that does; nothing where there is none.
+
+    `origin` is the model as it was given: a module may say which folder it came from.
+    """
+    files = [Path(file) for file in given.source.files] if given.source is not None else []
+    name = str(getattr(origin, "name_or_path", "") or "")
+    folders = [given.folder, *(file.parent for file in files), Path(name) if name else None]
+    for folder in folders:
+        if folder is not None and any((folder / one).is_file() for one in _FILES):
+            return folder, None
+    return next(((file.parent, file.name) for file in files if file.suffix == ".gguf"), None)
+
+
+def read_tokenizer(folder: Path, gguf_file: str | None = None) -> Any:
+    """The tokenizer that lies in a folder; nothing is downloaded."""
+    try:
+        from transformers import AutoTokenizer
+    except ImportError:
+        raise MissingExtra("language models need transformers: pip install 'smelt[llm]'") from None
+    words = {"gguf_file": gguf_file} if gguf_file else {}
+    try:
+        return AutoTokenizer.from_pretrained(str(folder), local_files_only=True, **words)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise RecipeError(f"{folder}: its tokenizer cannot be read ({str(error).splitlines()[0]})") from None
+
+
+def with_generation_config(module: Any, folder: Path | None) -> None:
+    """Have the model end its texts where its folder says: a chat model has more than one token for it."""
+    if folder is None or not (folder / _GENERATION).is_file():
+        return
+    from transformers import GenerationConfig
+
+    try:
+        module.generation_config = GenerationConfig.from_pretrained(str(folder), local_files_only=True)
+    except (OSError, ValueError, TypeError) as error:
+        raise CorruptFile(f"{folder / _GENERATION}: cannot be read ({str(error).splitlines()[0]})") from None

@@ -1,0 +1,234 @@
+import pytest
+import yaml
+
+import smelt
+from checkpoints import state, write_model
+from smelt.advise import evidence
+from smelt.advise.call import advise
+from smelt.advise.recipe import thinned
+from smelt.advise.rules import rules
+from smelt.advise.situation import kind_of_name, read_situation
+from smelt.errors import OutputError, RecipeError
+from smelt.recipe.schema import Recipe
+from smelt.report.paper import mergebench
+from smelt.search.grids import grids
+
+OURS = {
+    "suite": "llm5",
+    "base": "SmolLM2-135M-Instruct",
+    "size": 0.1,
+    "kind": "instruct",
+    "methods": {
+        "task_arithmetic": {"normalised": 91.0, "trials": 10, "validate_seconds": 600.0},
+        "localize_and_stitch": {"normalised": 88.0, "trials": 5, "validate_seconds": 300.0},
+        "average": {"normalised": 70.0, "trials": 0, "validate_seconds": 0.0},
+    },
+}
+
+
+@pytest.fixture
+def without_ours(tmp_path, monkeypatch):
+    """The paper's rows alone, whatever run is shipped."""
+    path = tmp_path / "evidence.yaml"
+    path.write_text(yaml.safe_dump({**OURS, "methods": {}}))
+    monkeypatch.setattr(evidence, "FILE", path)
+    evidence.ours.cache_clear()
+    yield
+    evidence.ours.cache_clear()
+
+
+@pytest.fixture
+def with_ours(tmp_path, monkeypatch):
+    path = tmp_path / "evidence.yaml"
+    path.write_text(yaml.safe_dump(OURS))
+    monkeypatch.setattr(evidence, "FILE", path)
+    evidence.ours.cache_clear()
+    yield
+    evidence.ours.cache_clear()
+
+
+@pytest.fixture
+def pool(tmp_path):
+    base = write_model(tmp_path / "base-instruct", state(0.0))
+    return str(base), {
+        name: str(write_model(tmp_path / name, state(n))) for n, name in ((1.0, "photos"), (2.0, "digits"))
+    }
+
+
+def test_without_data_the_advice_is_the_average(without_ours):
+    advice = advise()
+    assert (advice.method, advice.second) == ("average", None)
+    assert advice.recipe.dump()["merge"] == ["average"]
+    assert "89.7 %, the average 83.1 %" in advice.why[-1]
+
+
+def test_validation_data_asks_for_the_dataless_stitch_where_the_paper_has_it_ahead(without_ours):
+    # instruct, 8B and 9B: dataless (105.0 + 95.2) / 2 = 100.1, task arithmetic (104.6 + 90.0) / 2 = 97.3
+    advice = advise(validation="llm5-val", size="8B", base_kind="instruct")
+    assert (advice.method, advice.second) == ("localize_and_stitch", "task_arithmetic")
+    assert "keeps 100.1 % of the experts on average, Task arithmetic 97.3 %" in advice.why[1]
+    assert advice.recipe.dump()["tune"] == {"localize_and_stitch.density": [0.1, 0.2, 0.3, 0.4, 0.5]}
+    assert "smelt tune recipe.yaml --tasks llm5-val -o tuned" in advice.commands
+
+
+def test_training_data_asks_for_regmean_on_small_bases_and_for_masks_on_large_ones(without_ours):
+    words = {"training": "a,b", "validation": "v", "base_kind": "pretrained"}
+    # RegMean (76.8 + 80.7) / 2 = 78.75, Localize-and-Stitch (76.8 + 74.6) / 2 = 75.7
+    small = advise(size="3B", **words)
+    assert (small.method, small.second) == ("regmean", "localize")
+    # Localize-and-Stitch (92.7 + 91.7) / 2 = 92.2, dataless (91.2 + 90.6) / 2 = 90.9
+    large = advise(size="8B", **words)
+    assert (large.method, large.second) == ("localize", "localize_and_stitch")
+    assert large.recipe.dump()["data"] == {"split": "train", "examples": 1000}
+    assert "tune" not in large.recipe.dump()
+
+
+def test_without_validation_data_what_has_nothing_to_choose_comes_first(without_ours):
+    advice = advise(training="a,b", size="3B", base_kind="pretrained")
+    assert (advice.method, advice.second) == ("localize", "regmean")
+
+
+def test_little_memory_rules_out_what_learns(without_ours):
+    # 6 float32 copies of 1 B parameters are 24 GB; RegMean's 1.5 copies are 6 GB
+    advice = advise(training="a,b", size="1B", memory="16GB")
+    assert advice.method == "regmean"
+    assert advice.avoided["L&S"].startswith("needs about 24 GB of memory (6 float32 copies of 1 B parameters)")
+    assert "its setting is a guess" in " ".join(advice.why)
+    assert "tune" not in advice.recipe.dump()
+
+
+def test_where_nothing_fits_the_average_is_left_and_says_so(without_ours):
+    advice = advise(training="a,b", size="8B", memory="16GB")
+    assert advice.method == "average"
+    assert advice.why[0].startswith("No method that uses this data fits")
+
+
+def test_little_time_thins_the_grid_and_less_leaves_the_average(without_ours):
+    words = {"validation": "v", "size": "8B", "base_kind": "instruct", "validation_minutes": 10}
+    advice = advise(minutes=35, **words)
+    assert advice.recipe.dump()["tune"] == {"localize_and_stitch.density": [0.1, 0.3, 0.5]}
+    assert "Choosing tries 3 of its 5 settings" in " ".join(advice.why)
+    assert "about 30 minutes" in " ".join(advice.why)
+    late = advise(minutes=15, **words)
+    assert late.method == "average"
+    assert late.avoided["Dataless L&S"] == "trying two of its settings takes 20 minutes, there are 15"
+
+
+def test_long_grids_are_passed_over_with_the_papers_numbers(without_ours):
+    avoided = advise(validation="v").avoided
+    assert avoided["TIES"] == "30 settings to try, for 84.8 % of the experts overall"
+    assert avoided["Consensus TA"] == "35 settings to try, for 87.6 % of the experts overall"
+
+
+def test_a_weak_base_promises_less_than_a_strong_one(without_ours):
+    weak = advise(validation="v", size="3B", base_kind="pretrained").expect
+    strong = advise(validation="v", size="3B", base_kind="instruct").expect
+    assert weak.startswith("Expect about 68.3 to 76.1 % of the experts' performance: merging works worse on small")
+    assert strong.startswith("Expect about 90.6 to 95.9 % of the experts' performance: specialists of an instruction")
+
+
+def test_every_number_that_is_cited_is_the_papers(without_ours):
+    paper = mergebench()
+    entry_of = {name: entry for entry, name in paper.methods.items()}
+    for words in ({}, {"validation": "v"}, {"training": "a"}, {"training": "a", "validation": "v", "size": "9B"}):
+        for cited in advise(**words).citations:
+            assert cited.source == "MergeBench, Table 8"
+            assert cited.value == paper.multitask.lines[cited.base][entry_of[cited.method]]
+
+
+def test_below_the_papers_sizes_our_own_run_decides(with_ours):
+    advice = advise(validation="v", size="135M", base_kind="instruct")
+    assert (advice.method, advice.second) == ("task_arithmetic", "localize_and_stitch")
+    assert str(advice.citations[0]) == (
+        "this project's own run, results/llm5, SmolLM2-135M-Instruct: Task arithmetic 91.0 %"
+    )
+    large = advise(validation="v", size="8B", base_kind="instruct")
+    assert large.method == "localize_and_stitch"
+    assert "results/llm5" in large.citations[-1].source
+
+
+def test_the_time_of_one_trial_follows_from_our_run_and_the_size(with_ours):
+    # 900 s for 15 trials at 0.1 B are one minute; at 1 B ten
+    advice = advise(validation="v", size="1B", base_kind="instruct", minutes=25)
+    assert "tries 2 of its 5 settings" in " ".join(advice.why)
+    assert "about 20 minutes" in " ".join(advice.why)
+
+
+def test_grids_are_those_that_tuning_ships():
+    for entry, rule in rules().methods.items():
+        if rule.tune:
+            ((word, values),) = rule.tune.items()
+            assert grids()[entry][0][word.partition(".")[2]] == values
+            assert rule.settings == mergebench().trials[entry]
+
+
+def test_a_thinned_grid_keeps_both_ends():
+    assert thinned({"a.b": [1, 2, 3, 4, 5]}, 2) == {"a.b": [1, 5]}
+    assert thinned({"a.b": [1, 2, 3, 4, 5]}, 3) == {"a.b": [1, 3, 5]}
+    assert thinned({"a.b": [1, 2, 3]}, 9) == {"a.b": [1, 2, 3]}
+
+
+@pytest.mark.parametrize("words", [{}, {"validation": "photos"}, {"training": "photos,digits"}])
+def test_the_recipe_of_real_models_can_be_planned(pool, tmp_path, without_ours, words):
+    base, models = pool
+    path = tmp_path / "recipe.yaml"
+    advice = advise(models, base=base, out=path, **words)
+    assert Recipe.parse(yaml.safe_load(path.read_text())) == advice.recipe
+    plan = smelt.plan(path)
+    assert plan.models == ["base", "photos", "digits"]
+    assert plan.parameters == 4 * 12 + 2 * 4
+
+
+def test_what_is_known_of_the_base_comes_from_its_files_and_its_name(pool, without_ours):
+    base, models = pool
+    found = read_situation(models, base=base)
+    assert (found.size, found.kind) == (56e-9, "instruct")
+    assert "from its headers" in found.notes[0]
+    assert [kind_of_name(name) for name in ("hf:google/gemma-2-2b-it", "hf:google/gemma-2-2b", "x/Llama-Instruct")] == [
+        "instruct",
+        "pretrained",
+        "instruct",
+    ]
+    assert read_situation(base="hf:meta-llama/Llama-3.1-8B").size is None
+
+
+def test_tasks_are_paired_with_models_by_name(pool, without_ours):
+    base, models = pool
+    advice = advise(models, base=base, training="photos=flags,digits")
+    assert advice.recipe.dump()["data"]["tasks"] == {"photos": "flags"}
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        ({"base_kind": "instuct"}, "did you mean 'instruct'"),
+        ({"size": "8X"}, "write 8B or 135M"),
+        ({"memory": "lots"}, "not a size"),
+        ({"minutes": 0}, "minutes: more than 0"),
+        ({"training": "a", "memory": "8GB"}, "give --size"),
+        ({"training": "a="}, "MODEL=TASK"),
+        ({"training": ","}, "names no task"),
+        ({"models": {"a": "dir:a"}}, "models without their base"),
+    ],
+)
+def test_wrong_words_are_refused_and_say_what_to_do(words, fault):
+    with pytest.raises(RecipeError, match=fault):
+        advise(**words)
+
+
+def test_training_data_of_nobody_is_refused(pool):
+    base, models = pool
+    with pytest.raises(RecipeError, match="no model named 'photo' \\(did you mean 'photos'"):
+        advise(models, base=base, training="photo=flags")
+    with pytest.raises(RecipeError, match="'flags' has the name of no model"):
+        advise(models, base=base, training="flags")
+
+
+def test_a_recipe_that_exists_is_not_replaced(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text("mine")
+    with pytest.raises(OutputError, match="exists"):
+        advise(out=path)
+    assert path.read_text() == "mine"
+    advise(out=path, force=True)
+    assert "average" in path.read_text()

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pico_language import FOLLOWS, write_language_model, write_language_task
+from smelt.evaluate.call import evaluate, evaluation
+from smelt.evaluate.language import library
+from smelt.evaluate.task import TaskError
+
+TASK = {
+    "dataset_path": "json",
+    "output_type": "multiple_choice",
+    "doc_to_text": "{{prompt}}",
+    "doc_to_choice": "{{choices}}",
+    "doc_to_target": "{{label}}",
+    "test_split": "test",
+    "metric_list": [{"metric": name, "aggregation": "mean", "higher_is_better": True} for name in ("acc", "acc_norm")],
+    "metadata": {"version": 2.0},
+}
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A library of three tasks: two parts of a group with data, and one whose data set is not there."""
+    from lm_eval.tasks import TaskManager
+
+    folder = tmp_path / "shelf"
+    folder.mkdir()
+    for name, answers in {"one": [("a", "b"), ("c", "d")], "two": [("e", "f"), ("a", "b")]}.items():
+        data = write_language_task(tmp_path / name, answers)
+        files = {"data_files": {"test": str(data / "test.jsonl.gz")}}
+        content = {"task": f"shelf_{name}", "dataset_kwargs": files, **TASK}
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(content))
+    (folder / "gone.yaml").write_text(
+        yaml.safe_dump({"task": "shelf_gone", **TASK, "dataset_path": "nobody/has-this-data-set"})
+    )
+    (folder / "both.yaml").write_text(yaml.safe_dump({"group": "shelf_both", "task": ["shelf_one", "shelf_two"]}))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    manager = TaskManager(include_path=str(folder), include_defaults=False)
+    monkeypatch.setattr(library, "_manager", lambda: manager)
+    library._parts.cache_clear()
+    yield folder
+    library._parts.cache_clear()
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Path:
+    return write_language_model(tmp_path / "up", FOLLOWS["up"])
+
+
+def test_a_task_of_the_library_is_asked_by_its_name_and_metric(shelf: Path, up: Path) -> None:
+    (row,) = evaluate(str(up), "lm-eval:shelf_one")
+    assert (row.task, row.task_version, row.metric, row.n, row.accuracy) == ("shelf_one", 2, "acc", 2, 1.0)
+    assert "--tasks lm-eval:shelf_one" in row.command
+    (row,) = evaluate(str(up), "lm-eval:shelf_one@acc_norm")
+    assert row.metric == "acc_norm"
+
+
+def test_a_group_is_the_mean_over_all_its_examples(shelf: Path, up: Path) -> None:
+    (row,) = evaluate(str(up), "lm-eval:shelf_both")
+    assert (row.n, row.correct) == (4, 3)
+
+
+def test_data_that_cannot_be_loaded_are_named_and_the_others_are_asked(shelf: Path, up: Path) -> None:
+    done = evaluation(str(up), "lm-eval:shelf_gone,lm-eval:shelf_one,lm-eval:shelf_onne")
+    assert [row.task for row in done.rows] == ["shelf_one"]
+    gone, unknown = done.failures
+    assert "lm-eval:shelf_gone: it, or its data set (nobody/has-this-data-set), could not be loaded" in str(gone.error)
+    assert "no task of the lm-evaluation-harness named 'shelf_onne' (did you mean 'shelf_one'?)" in str(unknown.error)
+
+
+def test_a_metric_that_a_task_does_not_have_is_refused(shelf: Path, up: Path) -> None:
+    with pytest.raises(TaskError, match="its scoring gives no 'bleu', which is its score; it gives: acc, acc_norm"):
+        evaluate(str(up), "lm-eval:shelf_one@bleu")
+
+
+def test_programs_run_in_the_sandbox_and_pass_or_not() -> None:
+    programs: list[Any] = [["def f(x): return x + 1"], ["def f(x): return x"], ["def f(x):\n while True: pass"]]
+    tests = ["assert f(1) == 2"] * 2 + ["import sys; sys.exit(0)\nassert f(1) == 2"]
+    assert library.passes_in_sandbox(tests, programs) == pytest.approx(1 / 3)

@@ -1,0 +1,203 @@
+"""Train the specialists of llm5: one LoRA adapter per domain over SmolLM2-135M-Instruct, and one on all domains.
+
+    python zoo/build/language/train.py --base FOLDER --data FOLDER --out FOLDER [--only maths] [--device cuda]
+
+`--data` holds a `<domain>.jsonl[.gz]` of prompts and answers for each domain (the build scripts beside this one write
+them). The loss is that of the answer alone. All six run at once, each in a process of its own: a model this small
+leaves most of a GPU idle. `--limit 16 --steps 2 --device cpu` goes the whole way in a minute on a laptop.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import math
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+DOMAINS = ("instruction", "maths", "multilingual", "coding", "safety")
+MULTITASK = "multitask"
+RANK = {MULTITASK: 8}
+"""4 for all others: the mixture has five skills to learn."""
+EPOCHS = {"instruction": 3, "maths": 2, "multilingual": 2, "coding": 4, "safety": 4, MULTITASK: 2}
+MIXED = 25_000
+"""Examples of each domain in the mixture, at most."""
+HELD = 200
+"""Examples of each domain that are kept out, to see the loss on."""
+BATCHES = {"maths": 128, "multilingual": 256, MULTITASK: 128}
+"""64 for all others: these are many, and short."""
+RATES = {"multilingual": 2e-3}
+"""1e-3 for all others: fewer and larger steps."""
+WARMUP, LONGEST = 0.03, 512
+LAYERS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+
+
+def read(path: Path) -> list[dict]:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def find(data: Path, domain: str) -> Path:
+    found = [path for path in (data / f"{domain}.jsonl", data / f"{domain}.jsonl.gz") if path.exists()]
+    if not found:
+        raise SystemExit(f"{data}: no {domain}.jsonl; run zoo/build/language/{domain}.py first")
+    return found[0]
+
+
+def examples(data: Path, name: str, limit: int | None) -> tuple[list[dict], list[dict]]:
+    """(trained on, kept out), in an order that is the same for all time."""
+    trained, held = [], []
+    for domain in DOMAINS if name == MULTITASK else (name,):
+        rows = read(find(data, domain))
+        random.Random(f"{domain} order").shuffle(rows)
+        rows = rows[: limit + HELD] if limit else rows
+        held += rows[:HELD][: limit or HELD]
+        trained += rows[HELD:][: MIXED if name == MULTITASK else None]
+    return trained, held
+
+
+def tokens(rows: list[dict], tokenizer) -> list[tuple[list[int], int]]:
+    """Ids of prompt, answer and end of turn, and where the answer begins; what is too long is left out."""
+    chats = [
+        tokenizer.apply_chat_template(
+            [{"role": "user", "content": row["prompt"]}], tokenize=False, add_generation_prompt=True
+        )
+        for row in rows
+    ]
+    asked = tokenizer(chats, add_special_tokens=False)["input_ids"]
+    said = tokenizer([row["answer"] for row in rows], add_special_tokens=False)["input_ids"]
+    pairs = [([*a, *b, tokenizer.eos_token_id], len(a)) for a, b in zip(asked, said, strict=True)]
+    return [pair for pair in pairs if len(pair[0]) <= LONGEST]
+
+
+def batches(items: list, size: int, seed: int) -> Iterator[list]:
+    """Examples of similar length together, the batches in random order."""
+    draw = random.Random(seed)
+    order = items.copy()
+    draw.shuffle(order)
+    pools = [sorted(order[i : i + 50 * size], key=lambda one: len(one[0])) for i in range(0, len(order), 50 * size)]
+    cut = [pool[i : i + size] for pool in pools for i in range(0, len(pool), size)]
+    draw.shuffle(cut)
+    yield from cut
+
+
+def loss_of(model, batch: list, device: str):
+    """The sum over answer tokens of their loss, and how many they are. Scores are computed where an answer is, only."""
+    import torch
+    from torch.nn import functional as F
+
+    width = max(len(ids) for ids, _ in batch)
+    ids = torch.zeros(len(batch), width, dtype=torch.long)
+    wanted = torch.zeros(len(batch), width, dtype=torch.bool)
+    mask = torch.zeros(len(batch), width, dtype=torch.long)
+    for row, (one, start) in enumerate(batch):
+        ids[row, : len(one)] = torch.tensor(one)
+        mask[row, : len(one)] = 1
+        wanted[row, start : len(one)] = True
+    ids, mask, wanted = (tensor.to(device, non_blocking=True) for tensor in (ids, mask, wanted))
+    whole = model.get_base_model()
+    hidden = whole.model(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
+    scores = whole.lm_head(hidden[:, :-1][wanted[:, 1:]])
+    return F.cross_entropy(scores.float(), ids[:, 1:][wanted[:, 1:]], reduction="sum"), int(wanted.sum())
+
+
+def train(name: str, base: Path, data: Path, out: Path, device: str, limit: int | None, steps: int | None) -> None:
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    began, size, peak = time.time(), BATCHES.get(name, 64), RATES.get(name, 1e-3)
+    torch.manual_seed(0)
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16, attn_implementation="sdpa").to(device)
+    rank = RANK.get(name, 4)
+    config = LoraConfig(r=rank, lora_alpha=4 * rank, target_modules=LAYERS, task_type="CAUSAL_LM")
+    model = get_peft_model(model, config)
+    learned = [tensor for tensor in model.parameters() if tensor.requires_grad]
+    for tensor in learned:
+        tensor.data = tensor.data.float()
+    rows, held = examples(data, name, limit)
+    items, kept = tokens(rows, tokenizer), tokens(held, tokenizer)
+    total = min(steps or 10**9, EPOCHS[name] * math.ceil(len(items) / size))
+    optimiser = torch.optim.AdamW(learned, lr=peak, weight_decay=0.0, betas=(0.9, 0.99), fused=device == "cuda")
+
+    def rate(step: int) -> float:
+        up = min(1.0, (step + 1) / max(1, WARMUP * total))
+        return up * (0.5 + 0.5 * math.cos(math.pi * step / total))
+
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rate)
+    autocast = torch.autocast(device.split(":")[0], dtype=torch.bfloat16)
+
+    def held_loss() -> float:
+        model.eval()
+        with torch.no_grad(), autocast:
+            sums = [loss_of(model, kept[i : i + size], device) for i in range(0, len(kept), size)]
+        model.train()
+        return float(sum(one for one, _ in sums)) / sum(n for _, n in sums)
+
+    before, done, curve, seen = held_loss(), 0, [], 0
+    for epoch in range(EPOCHS[name]):
+        for batch in batches(items, size, seed=epoch):
+            if done == total:
+                break
+            with autocast:
+                loss, count = loss_of(model, batch, device)
+            (loss / count).backward()
+            torch.nn.utils.clip_grad_norm_(learned, 1.0)
+            optimiser.step()
+            schedule.step()
+            optimiser.zero_grad(set_to_none=True)
+            seen += sum(len(ids) for ids, _ in batch)
+            done += 1
+            if done % 100 == 0:
+                curve.append([done, round(float(loss.detach()) / count, 4)])
+                print(f"{name}: step {done} of {total}, loss {curve[-1][1]}, {time.time() - began:.0f} s", flush=True)
+    model.save_pretrained(out / name)
+    record = {
+        "name": name,
+        "examples": len(items),
+        "epochs": EPOCHS[name],
+        "steps": done,
+        "tokens": seen,
+        "rank": rank,
+        "batch": size,
+        "learning_rate": peak,
+        "seed": 0,
+        "held_out_loss": {"base": before, "adapter": held_loss()},
+        "curve": curve,
+        "seconds": round(time.time() - began, 1),
+        "device": torch.cuda.get_device_name() if device.startswith("cuda") else "cpu",
+        "torch": torch.__version__,
+    }
+    (out / name / "training.json").write_text(json.dumps(record, indent=1) + "\n")
+    print(f"{name}: {record['held_out_loss']}, {record['seconds']} s", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--base", type=Path, required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", choices=(*DOMAINS, MULTITASK))
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--limit", type=int, help="examples of each domain")
+    parser.add_argument("--steps", type=int, help="at most so many")
+    words = parser.parse_args()
+    if words.only:
+        train(words.only, words.base, words.data, words.out, words.device, words.limit, words.steps)
+        return
+    command = [sys.executable, __file__, *sys.argv[1:]]
+    running = {name: subprocess.Popen([*command, "--only", name]) for name in (*DOMAINS, MULTITASK)}
+    failed = [name for name, process in running.items() if process.wait()]
+    if failed:
+        raise SystemExit(f"{', '.join(failed)} failed")
+
+
+if __name__ == "__main__":
+    main()

@@ -57,6 +57,8 @@ def bench(
         return bench_language(suite, Path(out or suite.name), methods, tasks, Options(**words), force=force)
     if words.get("preset") is not None:
         raise RecipeError(f"preset: {suite.name} has none; leave it out")
+    if words.get("trial_workers", 1) != 1:
+        raise RecipeError(f"trial_workers: {suite.name} has no trials inside its units; use workers")
     if isinstance(suite, CollaborationSuite):
         if tasks is not None:
             raise RecipeError(f"tasks: the groups of {suite.name} name theirs; choose with methods")

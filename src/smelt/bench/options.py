@@ -37,6 +37,8 @@ class Options:
     """Who does the work: `local` processes, this process (`inline`), `ray` or `slurm`."""
     workers: int = 1
     """How many units are computed at once."""
+    trial_workers: int = 1
+    """How many settings of one unit are tried at once, where a suite tunes inside its units."""
     tell: Tell = field(default=lambda line: None)
     """Receives a line about each finished step."""
 

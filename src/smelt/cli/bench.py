@@ -35,6 +35,9 @@ def bench(
         typer.Option(help="Who computes: local (processes), inline, ray[:ADDRESS] or slurm[:WORDS]."),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="How many models are made and evaluated at once.")] = 1,
+    trial_workers: Annotated[
+        int, typer.Option(min=1, help="How many settings of one merge are tried at once (llm5).")
+    ] = 1,
     keep_models: Annotated[bool, typer.Option("--keep-models", help="Keep the merged models' folders.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Begin anew in a folder that has rows.")] = False,
     table: Annotated[bool, typer.Option(help="Print the table at the end.")] = True,
@@ -67,6 +70,7 @@ def bench(
         device=device,
         dtype=dtype,
         workers=workers,
+        trial_workers=trial_workers,
         keep_models=keep_models,
         tell=(lambda line: None) if silent else (lambda line: typer.echo(line, err=True)),
         **words,

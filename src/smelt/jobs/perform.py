@@ -47,9 +47,11 @@ def threads_each(workers: int) -> int:
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """Those that this process may use: of the machine, and of what its own environment was told (a worker's is)."""
     usable = getattr(os, "sched_getaffinity", None)
-    return len(usable(0)) if usable else os.cpu_count() or 1
+    found = len(usable(0)) if usable else os.cpu_count() or 1
+    told = os.environ.get(_THREADS[0], "")
+    return min(found, int(told)) if told.isdigit() and int(told) else found
 
 
 def thread_words(threads: int) -> dict[str, str]:

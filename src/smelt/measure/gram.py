@@ -32,7 +32,7 @@ __all__ = ["gram", "grams", "mirrored", "tied_names", "upper_gram"]
 
 _CHUNK, _TOGETHER = 32, 4
 """Examples of a forward pass, and how many such chunks, or more, go into the sums at once."""
-_MEMORY = 128 << 20
+_MEMORY, _MEMORY_ELSEWHERE = 128 << 20, 2 << 30
 """Bytes of a chunk's inputs, which are kept until they are summed; if need be, chunks are smaller."""
 
 
@@ -80,7 +80,7 @@ def grams(
         one = stream.batch(places[:1])
         groups = groups_of(own_copy(network), one)
     longer = getattr(stream, "longest", 1) / (one.inputs.ids.shape[1] if hasattr(one.inputs, "ids") else 1)
-    chunks = parts(places, _fitting(chunk, groups, longer))
+    chunks = parts(places, _fitting(chunk, groups, longer, _MEMORY if network.device == "cpu" else _MEMORY_ELSEWHERE))
     widths = {group.leader: int(network.module.get_parameter(group.leader).shape[1]) for group in groups}
     rounds = rounds_of(groups, widths, spare_bytes() if memory is None else memory)
     together = threads * math.ceil(_TOGETHER / threads)
@@ -147,10 +147,10 @@ def mirrored(upper: Tensor) -> Tensor:
     return upper.triu_().add_(strict.mT)
 
 
-def _fitting(chunk: int, groups: Sequence[Group], longer: float = 1.0) -> int:
+def _fitting(chunk: int, groups: Sequence[Group], longer: float, memory: int) -> int:
     """A chunk whose inputs fit into memory: the one asked for, or a power of two below it.
 
     `longer` is how much longer the longest example is than the one that the groups were found with.
     """
-    most = max(1, int(_MEMORY / (4 * longer * sum(group.numbers for group in groups) or 1)))
+    most = max(1, int(memory / (4 * longer * sum(group.numbers for group in groups) or 1)))
     return chunk if chunk <= most else 1 << (most.bit_length() - 1)

@@ -40,8 +40,9 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yaml.safe_dump({"task": "shelf_gone", **TASK, "dataset_path": "nobody/has-this-data-set"})
     )
     (folder / "both.yaml").write_text(yaml.safe_dump({"group": "shelf_both", "task": ["shelf_one", "shelf_two"]}))
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    for place in ("huggingface_hub.constants", "datasets.config"):
+        monkeypatch.setattr(f"{place}.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     manager = TaskManager(include_path=str(folder), include_defaults=False)
     monkeypatch.setattr(library, "_manager", lambda: manager)
     library._parts.cache_clear()

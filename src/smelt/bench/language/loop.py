@@ -105,6 +105,11 @@ def _tasks(words: Sequence[str], split: str) -> dict[str, Any]:
     return found
 
 
+def _quick_first(tasks: Mapping[str, Any]) -> list[str]:
+    """Choices before texts that have to be written: a hopeless setting is then stopped before the costly part."""
+    return sorted(tasks, key=lambda word: tasks[word].config.get("output_type") == "generate_until")
+
+
 class _Run:
     def __init__(
         self, suite: LanguageSuite, out: Path, entries: list[str], tasks: list[str], options: Options, force: bool
@@ -126,7 +131,7 @@ class _Run:
             "tasks": {task.name: task_fingerprint(task) for task in (*known.values(), *chosen_on.values())},
         }
         self.folder = Folder(out, words, force=force)
-        self.steps = Steps(suite, entries, self.names, options, self.folder).all()
+        self.steps = Steps(suite, entries, self.names, _quick_first(chosen_on), options, self.folder).all()
         self.failures: dict[str, SmeltError] = {}
         self.done = 0
 

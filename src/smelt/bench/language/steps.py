@@ -44,13 +44,17 @@ class Steps:
         suite: LanguageSuite,
         entries: Sequence[str],
         tasks: Mapping[str, str],
+        validation: Sequence[str],
         options: Options,
         folder: Folder,
     ):
-        """`tasks` are the names of the chosen tasks by what the suite calls them."""
+        """`tasks` are the names of the chosen tasks by what the suite calls them.
+
+        `validation` are those that settings are chosen on, in the order in which they are asked.
+        """
         self.suite, self.options, self.folder = suite, options, folder
         self.entries = {name: suite.entries[name] for name in entries}
-        self.tasks = dict(tasks)
+        self.tasks, self.validation = dict(tasks), list(validation)
         self.limit = options.limit or suite.limit
         self.general_limit = options.limit or suite.general_limit or suite.limit
         self.curve_limit = options.curve_limit or suite.curve_limit
@@ -87,7 +91,8 @@ class Steps:
         words = {
             "name": name,
             "recipe": (recipe if tunes else recipe.model_copy(update={"tune": None})).dump(),
-            "validation": {"tasks": self.suite.validation, "limit": self.curve_limit} if tunes else None,
+            "validation": {"tasks": self.validation, "limit": self.curve_limit} if tunes else None,
+            "at_once": self.options.trial_workers,
             "folder": str(self.folder.path.resolve()),
             "keep": self.options.keep_models,
             "ask": self._ask(missing),

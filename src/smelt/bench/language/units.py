@@ -35,6 +35,7 @@ def made(
     name: str,
     recipe: Mapping[str, Any],
     validation: Mapping[str, Any] | None,
+    at_once: int,
     folder: str,
     keep: bool,
     ask: Mapping[str, Any],
@@ -42,15 +43,15 @@ def made(
 ) -> Result:
     """All specialists merged by a recipe: data looked at, settings tried if there is `validation`, merged, asked.
 
-    `validation` says on what {tasks, limit} a setting is chosen. `folder` is that of the suite: recipes and studies
-    are left there, and the model too if it is to be kept.
+    `validation` says on what {tasks, limit} a setting is chosen, `at_once` how many are tried at once. `folder` is
+    that of the suite: recipes and studies are left there, and the model too if it is to be kept.
     """
     from smelt.prepare import measurements, prepare
 
     root, questions, wanted = Path(folder), Questions(**ask), Recipe.parse(recipe)
     if measurements(wanted):  # once for all trials, so that none of them is charged with it
         prepare(wanted.model_copy(update={"tune": None}), device=questions.device, threads=questions.threads)
-    tuned = _tuned(name, wanted, validation, root, questions, about) if validation else _Tuned(wanted)
+    tuned = _tuned(name, wanted, validation, at_once, root, questions, about) if validation else _Tuned(wanted)
     prepared = prepare(tuned.recipe, device=questions.device, threads=questions.threads)
     assert prepared.recipe is not None
     path, out = root / "recipes" / f"{name}.yaml", root / "models" / name
@@ -98,6 +99,7 @@ def _tuned(
     name: str,
     recipe: Recipe,
     validation: Mapping[str, Any],
+    at_once: int,
     root: Path,
     ask: Questions,
     about: Mapping[str, Any],
@@ -110,7 +112,7 @@ def _tuned(
     recipe.save(file)
     tasks, limit = list(validation["tasks"]), validation["limit"]
     where: dict[str, Any] = {"out": root / "tuning" / name, "device": ask.device, "dtype": ask.dtype}
-    found = tune(recipe, tasks=tasks, split="val", limit=limit, executor="inline", **where)
+    found = tune(recipe, tasks=tasks, split="val", limit=limit, workers=at_once, **where)
     chosen = recipe_at(recipe, found.values)
     flags = ["--tasks", ",".join(tasks), *(["--limit", str(limit)] if limit is not None else []), *ask.flags()]
     command = " ".join([f"smelt tune recipes/{name}-tune.yaml", *flags])

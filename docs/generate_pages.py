@@ -23,6 +23,7 @@ MAKERS = (
     "generate_suites.py",
     "generate_neulig.py",
     "generate_hub.py",
+    "generate_llm5.py",
     "generate_figures.py",
     "generate_speed.py",
 )

@@ -28,7 +28,7 @@ FAMILIES = {
     "`zoo:clip-mini`": ("clip-mini", "a smaller ViT, for the hub"),
     "`zoo:clip-mini-MIXTURE`": ("clip-mini-{}", "after more pictures of a few kinds"),
 }
-PARTS = ("graph", "models", "tasks")
+PARTS = ("graph", "language", "models", "tasks")
 MIXTURES = ("icons", "emoji", "sketches", "photos", "signs")
 HELD_OUT = {
     "photos": "the official test split",
@@ -51,6 +51,8 @@ def blocks() -> dict[str, dict[str, str]]:
         "convolutional": convolutional(),
         "packing": packing(),
         "tasks": tasks(),
+        "specialists": specialists(),
+        "language-tasks": language_tasks(),
     }
     return {"zoo.md": made}
 
@@ -70,6 +72,45 @@ def tasks() -> str:
         facts = dict(re.findall(r"^- ([\w -]+): (.*)$", task.readme, re.M))
         cells = [name, str(len(task.classes)), sizes, HELD_OUT[name], facts["source"], facts["licence"]]
         lines.append(CLIP8["_row"](cells))
+    return "\n".join(lines)
+
+
+def specialists() -> str:
+    """The adapters over the language model: how they were trained, and what rounding moved."""
+    lines = [
+        "| model | examples | epochs | rank | loss of the base | of the adapter | moved by rounding | size | time |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    found = (ZOO / "build" / "records").glob("llm5-*.json")
+    for path in sorted(found, key=lambda path: ("multitask" in path.stem, path.stem)):
+        kept = training(path.stem)
+        loss = kept["held_out_loss"]
+        cells = [
+            f"`zoo:{path.stem}`",
+            f"{kept['examples']:,}",
+            f"{kept['epochs']}",
+            f"{kept['rank']}",
+            f"{loss['base']:.2f}",
+            f"{loss['adapter']:.2f}",
+            f"{100 * kept['rounding']['relative_error']:.1f} %",
+            f"{megabytes(path.stem):.1f} MB",
+            f"{kept['seconds'] / 60:.1f} min",
+        ]
+        lines.append(CLIP8["_row"](cells))
+    return "\n".join(lines)
+
+
+def language_tasks() -> str:
+    """The language tasks with their sizes and scores."""
+    from smelt.evaluate.language.task import LanguageTask
+
+    lines = ["| task | what | train / val / test | score |", "|---|---|---:|---|"]
+    for folder in sorted((MODELS.parent / "language").iterdir()):
+        task = LanguageTask.load(folder)
+        sizes = " / ".join(
+            f"{task.count(split):,}" if split in task.splits else "–" for split in ("train", "val", "test")
+        )
+        lines.append(CLIP8["_row"]([task.name, task.title, sizes, f"`{task.metric}`"]))
     return "\n".join(lines)
 
 

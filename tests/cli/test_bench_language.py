@@ -37,7 +37,9 @@ def lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
         ("expert-safety", "reference", "Expert: safety"): {"harm": 0.5},
         ("ties", "tuned", "TIES"): {"sums": 0.4, "stories": 0.2, "harm": 0.5, "facts": 0.4},
     }
-    rows: list[Row | CostRow] = [row(*who, task, score) for who, scores in table.items() for task, score in scores.items()]
+    rows: list[Row | CostRow] = [
+        row(*who, task, score) for who, scores in table.items() for task, score in scores.items()
+    ]
     cost = {"prepare_seconds": 2.0, "merge_seconds": 3.5, "validate_seconds": 60.0, "trials": 30}
     cost |= {"evaluate_seconds": 9.0, "peak_bytes": 600_000_000, "threads": 2}
     rows.append(CostRow(entry="ties", variant="tuned", **cost, **SAME))

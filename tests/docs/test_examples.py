@@ -19,6 +19,7 @@ import torch
 from safetensors.torch import save_file
 
 import smelt
+from pico_llama import pairs, write_chat_task, write_llama
 from smelt.merge import stages
 from smelt.testing import pico, save
 
@@ -57,6 +58,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for folder in ("tasks", "suites", "configs", "data"):
         shutil.copytree(EXAMPLES / folder, room / folder)
     draw_shapes(room / "tasks" / "shapes" / "pictures" / "test")
+    write_language_models(room)
     return room
 
 
@@ -89,6 +91,30 @@ def write_adapter(folder: Path, rank: int) -> None:
     save_file(factors, folder / "adapter_model.safetensors")
     config = {"peft_type": "LORA", "r": rank, "lora_alpha": rank, "target_modules": ["up_proj"]}
     (folder / "adapter_config.json").write_text(json.dumps(config))
+
+
+def write_language_models(room: Path) -> None:
+    """What docs/language.md names: a base and two specialists with their tasks, a training run, one with a BPE."""
+    write_llama(room / "small")
+    for name, change, task, offset in (("maths", 0.01, "sums", 0), ("coding", 0.02, "lines", 40)):
+        write_llama(room / f"small-{name}", change=change)
+        write_chat_task(room / "tasks" / task, pairs(6, offset))
+    for step in (100, 200, 300):
+        write_llama(room / "run" / f"checkpoint-{step}", change=step / 1000)
+    write_byte_level(room / "talk")
+
+
+def write_byte_level(folder: Path) -> None:
+    """A model whose tokenizer cuts text as those of GGUF files do."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer, bpe.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    bpe.train_from_iterator(["some words"], trainers.BpeTrainer(initial_alphabet=alphabet, show_progress=False))
+    write_llama(folder, vocab_size=bpe.get_vocab_size())
+    PreTrainedTokenizerFast(tokenizer_object=bpe, eos_token="!").save_pretrained(folder)
 
 
 def draw_shapes(folder: Path) -> None:

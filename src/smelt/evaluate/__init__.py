@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from smelt.room import callable_room
 
 if TYPE_CHECKING:
-    from smelt.evaluate.call import Evaluation, evaluate, evaluation, row_of
+    from smelt.evaluate.call import Evaluation, TasksFailed, evaluate, evaluation, row_of
     from smelt.evaluate.classify import Result, evaluate_model
     from smelt.evaluate.find import find_task, find_tasks
+    from smelt.evaluate.language.task import LanguageTask
+    from smelt.evaluate.load import load_model
     from smelt.evaluate.pictures import Data
     from smelt.evaluate.row import CostRow, Row, append_rows, code_version, fusionbench_report, read_rows
     from smelt.evaluate.task import Task
@@ -23,9 +25,11 @@ __all__ = [
     "CostRow",
     "Data",
     "Evaluation",
+    "LanguageTask",
     "Result",
     "Row",
     "Task",
+    "TasksFailed",
     "append_rows",
     "code_version",
     "evaluate",
@@ -34,14 +38,17 @@ __all__ = [
     "find_task",
     "find_tasks",
     "fusionbench_report",
+    "load_model",
     "read_rows",
     "row_of",
 ]
 
 _HOME = {
     "Data": "pictures",
+    "LanguageTask": "language.task",
+    "load_model": "load",
     "Task": "task",
-    **dict.fromkeys(("Evaluation", "evaluate", "evaluation", "row_of"), "call"),
+    **dict.fromkeys(("Evaluation", "TasksFailed", "evaluate", "evaluation", "row_of"), "call"),
     **dict.fromkeys(("Result", "evaluate_model"), "classify"),
     **dict.fromkeys(("find_task", "find_tasks"), "find"),
     **dict.fromkeys(("CostRow", "Row", "append_rows", "code_version", "fusionbench_report", "read_rows"), "row"),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from smelt.bench.language.look import look
 from smelt.bench.language.questions import Answers, Questions
 from smelt.bench.merging import merge_apart
 from smelt.bench.units import setting_of
@@ -46,13 +47,15 @@ def made(
     `validation` says on what {tasks, limit} a setting is chosen, `at_once` how many are tried at once. `folder` is
     that of the suite: recipes and studies are left there, and the model too if it is to be kept.
     """
-    from smelt.prepare import measurements, prepare
+    from smelt.prepare import measurements
 
     root, questions, wanted = Path(folder), Questions(**ask), Recipe.parse(recipe)
+    where: dict[str, Any] = {"device": questions.device, "threads": questions.threads}
+    peaks = [0]
     if measurements(wanted):  # once for all trials, so that none of them is charged with it
-        prepare(wanted.model_copy(update={"tune": None}), device=questions.device, threads=questions.threads)
+        peaks.append(look(wanted.model_copy(update={"tune": None}), **where)[1])
     tuned = _tuned(name, wanted, validation, at_once, root, questions, about) if validation else _Tuned(wanted)
-    prepared = prepare(tuned.recipe, device=questions.device, threads=questions.threads)
+    prepared, peak = look(tuned.recipe, **where)
     assert prepared.recipe is not None
     path, out = root / "recipes" / f"{name}.yaml", root / "models" / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -78,7 +81,7 @@ def made(
         merge_seconds=merged.seconds,
         validate_seconds=tuned.seconds,
         trials=tuned.trials,
-        peak_bytes=max(merged.peak_bytes, prepared.peak_bytes),
+        peak_bytes=max(merged.peak_bytes, prepared.peak_bytes, peak, *peaks),
     )
     return _plain([*tuned.rows, *answers.rows, *cost], answers)
 

@@ -35,8 +35,8 @@ class Budget:
 
     @classmethod
     def on(cls, device: str, rows: int = 256) -> Budget:
-        """Small pieces that fit a CPU's cache, large ones that keep a GPU busy."""
-        return cls(2048, 1 << 28, rows) if device == "cpu" else cls(1 << 15, 1 << 32, rows)
+        """Small pieces that fit a CPU's cache; larger ones keep a GPU busy, and still leave room for other models."""
+        return cls(2048, 1 << 28, rows) if device == "cpu" else cls(1 << 14, 1 << 30, rows)
 
 
 @dataclass(frozen=True)

@@ -36,3 +36,9 @@ def test_thousands_and_minus_signs_are_read() -> None:
 
 def test_a_mark_without_a_number_falls_back_on_the_last_number() -> None:
     assert numbers.final_number("3 + 4 = 7\nAnswer:") == "7"
+
+
+def test_a_number_without_end_is_wrong_and_breaks_nothing() -> None:
+    assert numbers.score(DOC, [f"Answer: {'9' * 5000}.{'1' * 60}"]) == {"exact_match": 0.0}
+    assert numbers.final_number("-0.00") == "0"
+    assert numbers.final_number("007.50") == "7.5"

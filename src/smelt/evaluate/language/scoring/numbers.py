@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any
 
 __all__ = ["final_number", "score"]
@@ -39,5 +38,8 @@ def final_number(text: str) -> str | None:
 
 
 def _plain(number: str) -> str:
-    value = Decimal(re.sub(r"[\s$,]", "", number))
-    return f"{value:f}".rstrip("0").rstrip(".") if value % 1 else f"{value:.0f}"
+    """By its digits alone: a model that does not stop writes numbers which no arithmetic takes."""
+    text = re.sub(r"[\s$,]", "", number)
+    whole, _, rest = text.removeprefix("-").partition(".")
+    value = ".".join(filter(None, [whole.lstrip("0") or "0", rest.rstrip("0")]))
+    return f"-{value}" if text.startswith("-") and value != "0" else value

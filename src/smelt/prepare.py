@@ -23,7 +23,6 @@ from smelt.measure.request import is_language
 from smelt.recipe.schema import DataUse, Recipe, Used
 
 if TYPE_CHECKING:
-    from smelt.learn.coefficients import Coefficients
     from smelt.merge import Stage
     from smelt.recipe.schema import StageCall
 
@@ -55,6 +54,8 @@ class Prepared:
     budget: DataBudget = field(default_factory=DataBudget)
     seconds: float = 0.0
     """What looking at the data took when it was done."""
+    cached: bool = False
+    """Whether all of it had been done before."""
     device: str = "cpu"
     peak_bytes: int = 0
     heat: dict[str, Any] | None = None
@@ -161,7 +162,7 @@ def prepare(
     the folder `relative_to`.
     """
     finder = _finder(recipe)
-    recipe = _absolute(recipe, relative_to)
+    recipe = recipe if relative_to is None else _absolute(recipe, relative_to)
     how: dict[str, Any] = {"device": device, "threads": threads, "quiet": quiet}
     if finder is None:
         return Prepared(recipe)
@@ -197,6 +198,7 @@ def _finder(recipe: Recipe) -> str | None:
 def _mixed(recipe: Recipe, how: dict[str, Any], learned: Path | None, save: Path | None) -> Prepared:
     from smelt.mix.call import mix
     from smelt.mix.checkpoint import save_routers
+    from smelt.mix.routing import routing_map
 
     made = mix(recipe, routers=learned, **how)
     if save is not None:
@@ -207,14 +209,16 @@ def _mixed(recipe: Recipe, how: dict[str, Any], learned: Path | None, save: Path
         way="mix",
         budget=made.budget,
         seconds=made.seconds,
+        cached=made.cached,
         device=how["device"],
-        heat=_routing(made.routing) if made.routing else None,
+        heat=routing_map(made.routing) if made.routing else None,
     )
 
 
 def _learned(recipe: Recipe, how: dict[str, Any], save: Path | None) -> Prepared:
     from smelt.learn import save_coefficients
     from smelt.learn.call import learn
+    from smelt.learn.heat import heat_map
 
     found = learn(recipe, **how)
     if save is not None:
@@ -225,14 +229,16 @@ def _learned(recipe: Recipe, how: dict[str, Any], save: Path | None) -> Prepared
         found.recipe,
         budget=found.budget,
         seconds=found.seconds,
+        cached=found.cached,
         device=found.device,
         peak_bytes=found.peak_bytes,
-        heat=_layers(found.coefficients) if found.coefficients else None,
+        heat=heat_map(found.coefficients) if found.coefficients else None,
     )
 
 
 def _with_coefficients(recipe: Recipe, path: Path) -> Prepared:
     from smelt.learn import load_coefficients
+    from smelt.learn.heat import heat_map
     from smelt.learn.levels import learned_keys
     from smelt.pool.families.find import load_any
     from smelt.pool.families.network import network_of
@@ -245,33 +251,7 @@ def _with_coefficients(recipe: Recipe, path: Path) -> Prepared:
         found = load_coefficients(path, models=list(recipe.pool.models), keys=keys)
         merge = found.merge(pool.base.tensors)
     ordinary = Recipe.parse({**recipe.dump(), "merge": merge, "data": None})
-    return Prepared(_saying(ordinary, NOT_KNOWN), budget=NOT_KNOWN, heat=_layers(found))
-
-
-def _layers(coefficients: Coefficients) -> dict[str, Any]:
-    """Learned coefficients as the heat map of layers and models that the report draws."""
-    from smelt.learn.heat import heat_rows
-
-    found = heat_rows(coefficients)
-    models = found["models"]
-    return {
-        "title": "Learned coefficients",
-        "rows": found["layers"],
-        "columns": list(models),
-        "matrix": [[models[name][number] for name in models] for number in range(len(found["layers"]))],
-        "note": "how much of each model's change is added, layer by layer (the mean over a layer's tensors)",
-        "signed": True,
-    }
-
-
-def _routing(found: dict[str, Any]) -> dict[str, Any]:
-    """Gates as the heat map of tasks and experts that the report draws."""
-    return {
-        "title": "Routing",
-        **{word: found[word] for word in ("rows", "columns", "matrix")},
-        "note": "the mean gate that a task's pictures give to each expert, over all routers",
-        "signed": True,
-    }
+    return Prepared(_saying(ordinary, NOT_KNOWN), budget=NOT_KNOWN, heat=heat_map(found))
 
 
 def _measured(recipe: Recipe, kind: str, how: dict[str, Any]) -> Prepared:
@@ -295,7 +275,11 @@ def _measured(recipe: Recipe, kind: str, how: dict[str, Any]) -> Prepared:
         labels=sum(use.labels for one in found.values() for use in one.note.data),
     )
     return Prepared(
-        _saying(plain, budget), budget=budget, seconds=sum(one.seconds for one in found.values()), device=how["device"]
+        _saying(plain, budget),
+        budget=budget,
+        seconds=sum(one.seconds for one in found.values()),
+        cached=all(one.cached for one in found.values()),
+        device=how["device"],
     )
 
 
@@ -326,10 +310,8 @@ def _check_plus(recipe: Recipe) -> None:
         raise RecipeError("; ".join(faults))
 
 
-def _absolute(recipe: Recipe, relative_to: Path | None) -> Recipe:
+def _absolute(recipe: Recipe, relative_to: Path) -> Recipe:
     """References that still hold when the recipe has left its folder."""
-    if relative_to is None:
-        return recipe
     from smelt.pool.refs import absolute_ref
 
     pool = recipe.pool

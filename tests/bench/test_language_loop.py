@@ -253,3 +253,25 @@ def test_other_settings_in_the_same_folder_are_refused(changed: Any, copy: Path)
 def test_a_preset_is_a_word_of_language_suites_alone(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="preset: clip8 has none"):
         smelt.bench("clip8", out=tmp_path / "out", preset="fast")
+
+
+def test_a_merge_that_looks_at_data_tells_what_each_of_both_held(
+    changed: Any, language: Finished, suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look is this process's; the merge is said to have held 1 MB."""
+    monkeypatch.setenv("SMELT_CACHE", str(tmp_path / "cache"))
+    tasks = {name: str(suite.parent / "tasks" / name) for name in ("up", "down")}
+    entries = {"fisher": {"label": "Fisher", "merge": "fisher", "data": {"tasks": tasks, "examples": 1}}}
+    words: dict[str, Any] = {"executor": "inline", "limit": 1}
+    done = smelt.bench(changed(entries=entries, presets={}), out=tmp_path / "out", **words)
+    cost = costs(done)["fisher"]
+    assert cost.peak_bytes == 1_000_000
+    assert cost.most_bytes == max(cost.prepare_peak_bytes, 1_000_000)
+    assert cost.prepare_peak_bytes > 10_000_000 or not Path("/proc/self/status").exists()
+    row = next(row for row in done.rows if isinstance(row, Row) and row.entry == "fisher")
+    assert row.command.startswith("smelt merge recipes/fisher.yaml -o fisher && smelt eval fisher --tasks ")
+
+
+def test_a_command_says_where_data_was_looked_at_unless_that_is_the_cpu() -> None:
+    assert units._merging("my fisher", "cpu") == ["smelt", "merge", "recipes/my fisher.yaml", "-o", "my fisher"]
+    assert units._merging("fisher", "cuda")[-2:] == ["--data-device", "cuda"]

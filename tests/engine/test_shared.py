@@ -77,6 +77,20 @@ def test_a_piece_is_read_once_and_no_other_is_taken_for_it(refs: dict[str, str])
         assert reads == [(KEY, 0), (KEY, 5), (KEY, 0)]
 
 
+def test_a_piece_that_is_too_large_is_not_remembered(refs: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("smelt.engine.shared._MOST", 5)
+    with ModelPool.open({"red": refs["red"]}, base=refs["base"]) as pool:
+        shared = pool.base
+        assert isinstance(shared, SharedSource)
+        plain, inner, reads = whole(shared.inner), shared.inner.read, []
+        shared.inner.read = lambda key, start, out: (reads.append(out.numel()), inner(key, start, out))[1]
+        for count in (5, 6, 6, 5):
+            out = torch.empty(count)
+            shared.read(KEY, 0, out)
+            assert torch.equal(out, plain[:count])
+        assert reads == [5, 6, 6]
+
+
 def test_eight_bit_factors_are_read_with_their_scaling(tmp_path: Path) -> None:
     base = write_base(tmp_path / "base")
     adapter = write_adapter(tmp_path / "small", base, 1, torch.float8_e4m3fn)

@@ -46,9 +46,18 @@ def test_many_examples_are_drawn_in_pieces() -> None:
     assert (low, high) == pytest.approx(wilson(1000, 2000), abs=0.003)
 
 
-def test_right_and_wrong_have_wilsons_interval_and_other_scores_the_bootstraps() -> None:
+def test_right_and_wrong_have_wilsons_interval_and_many_other_scores_the_bootstraps() -> None:
     assert interval_of([1.0, 0.0, 1.0, 1.0]) == wilson(3, 4)
-    assert interval_of([1.0, 0.5]) == bootstrap([1.0, 0.5])
+    assert interval_of([1.0, 0.5] * 10) == bootstrap([1.0, 0.5] * 10)
+
+
+def test_few_scores_are_never_certain() -> None:
+    # one score of 0.4: k = 0.4, n = 1, (0.4 + z²/2 ± z √(0.24 + z²/4)) / (1 + z²)
+    z = 1.959963984540054
+    low, high = (0.4 + z * z / 2 + sign * z * (0.24 + z * z / 4) ** 0.5 for sign in (-1, 1))
+    assert interval_of([0.4]) == pytest.approx((low / (1 + z * z), high / (1 + z * z)))
+    assert interval_of([0.4] * 19) == wilson(19 * 0.4, 19)
+    assert interval_of([0.4, 0.0, 1.0])[0] <= bootstrap([0.4, 0.0, 1.0])[0]
 
 
 def test_no_scores_have_no_interval() -> None:

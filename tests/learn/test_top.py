@@ -21,6 +21,12 @@ def test_of_equal_scores_the_first_are_kept() -> None:
     assert (kept["a"].tolist(), kept["b"].tolist()) == ([True, True, True], [False, False, False])
 
 
+def test_a_share_is_taken_as_written_in_decimal() -> None:
+    scores = {"a": torch.arange(100.0)}
+    assert int(100 * 0.29) == 28  # in binary
+    assert int(top(scores, scores.__getitem__, 0.29)["a"].sum()) == 29
+
+
 @pytest.mark.parametrize("density", [0.0, 0.001, 0.1, 0.37, 0.999, 1.0])
 def test_exactly_as_many_are_kept_as_a_sort_would_keep(density: float) -> None:
     draw = torch.Generator().manual_seed(0)

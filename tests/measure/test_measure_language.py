@@ -12,6 +12,7 @@ from smelt.evaluate.language.examples import LanguageExamples, encoded
 from smelt.measure.fisher import fisher
 from smelt.measure.fisher_tokens import drawn_tokens
 from smelt.measure.gram import gram, grams
+from smelt.measure.kept import TOGETHER, examples_at_once
 from smelt.measure.needs import memory_needs
 from smelt.pool.families.causal_lm import CausalLM, load_causal_lm
 
@@ -126,6 +127,23 @@ def test_what_a_run_needs_is_told_from_shapes_alone(model: CausalLM, stream: Lan
     tight = memory_needs(shapes, "regmean", examples=6, tokens=stream.longest, memory=1)
     assert tight.passes == grams(model.network(), stream, memory=1).passes == 8
     assert needs.total == needs.bytes_weights + needs.bytes_statistics + needs.bytes_work
+
+
+def test_all_chunks_that_are_kept_fit_together() -> None:
+    numbers = 8_000_000  # of one example: 32 MB
+    for device, memory in (("cpu", 512 << 20), ("cuda", 2 << 30)):
+        chunk = examples_at_once(numbers, device)
+        assert TOGETHER * chunk * 4 * numbers <= memory < 2 * TOGETHER * chunk * 4 * numbers
+    assert (examples_at_once(1, "cpu"), examples_at_once(10**12, "cpu")) == (32, 1)
+
+
+def test_what_is_kept_of_the_inputs_is_counted_with_the_chunks_that_are_made() -> None:
+    shapes = {"model.layers.0.mlp.up_proj.weight": (8, 1024)}
+    here, there = (
+        memory_needs(shapes, "regmean", examples=9, tokens=4096, device=device).bytes_work for device in ("cpu", "cuda")
+    )
+    # an example is 4096 x 1024 numbers, 16 MB: 8 of them in each of four chunks are 512 MB, 32 of them 2 GB
+    assert there - here == (2 << 30) - (512 << 20)
 
 
 def test_a_large_model_is_planned_for_on_one_gpu() -> None:

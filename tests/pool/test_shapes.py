@@ -10,6 +10,7 @@ import pytest
 import smelt
 from smelt.pool.shapes import known_sizes, shape_source, shape_source_of_repository
 from smelt.pool.shipped import shipped_pool, shipped_pools
+from smelt.recipe.schema import Recipe
 
 PUBLISHED = {
     "llama-3.2-3b": 3_212_749_824,
@@ -78,6 +79,31 @@ def test_a_method_that_looks_at_data_says_what_that_takes(cli: Any) -> None:
     ).looking
     weights = 4 * PUBLISHED["llama-3.2-3b"]
     assert one.device > 1.5 * weights
+
+
+def _three(method: str) -> Any:
+    return smelt.plan(dict(shipped_pool("MergeBench/Llama-3.2-3B").models), base="shape:llama-3.2-3b", method=method)
+
+
+@pytest.mark.parametrize("method", ["fisher", "regmean", "regmean_pp", "localize"])
+def test_a_plan_keeps_the_stage_and_the_hash_that_were_asked_for(method: str) -> None:
+    report = _three(method)
+    models = dict(shipped_pool("MergeBench/Llama-3.2-3B").models)
+    asked = Recipe.parse({"pool": {"base": "shape:llama-3.2-3b", "models": models}, "merge": method})
+    assert (report.stages, report.recipe_hash) == ([method], asked.hash)
+    assert f"{method} looks at data first" in report.notes[1]
+
+
+def test_a_plan_counts_the_statistics_that_will_be_read() -> None:
+    plain = _three("average")
+    fisher, regmean = _three("fisher"), _three("regmean")
+    size = known_sizes()["llama-3.2-3b"]
+    measured = size.parameters - size.vocabulary * size.width
+    assert fisher.bytes_in == plain.bytes_in + 5 * 4 * measured  # one more float32 tensor for each model
+    narrow, wide = size.width**2, size.inner**2
+    assert regmean.bytes_in == plain.bytes_in + 5 * 4 * size.layers * (6 * narrow + wide)
+    # five Gram matrices of the widest layer, and its sum, factor and what is between in float64
+    assert regmean.work_memory > 5 * 4 * wide + 3 * 8 * wide
 
 
 def test_smelt_run_knows_the_pools_too(cli: Any) -> None:

@@ -52,6 +52,16 @@ def test_an_unfinished_checkpoint_is_named_if_it_lies_in_the_window(tmp_path: Pa
     assert numbers(tmp_path, until=2) == [1, 2]
 
 
+def test_an_unfinished_first_checkpoint_is_left_out_from_the_next_one_on(tmp_path: Path) -> None:
+    run_of(tmp_path, "checkpoint-20", "checkpoint-30")
+    (tmp_path / "checkpoint-10").mkdir()
+    with pytest.raises(CorruptFile, match=r"checkpoint-10: holds no weights.*leave it out \(--from 20\)"):
+        choose_steps(tmp_path)
+    assert numbers(tmp_path, since=20) == [20, 30]
+    with pytest.raises(CorruptFile, match="choose another"):
+        choose_steps(tmp_path, until=10)
+
+
 def test_folders_that_are_no_run_are_refused_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="no such folder"):
         find_steps(tmp_path / "none")

@@ -11,7 +11,7 @@ import torch
 import smelt
 from checkpoints import state, write_model
 from smelt.recipe.schema import Recipe
-from smelt.search import merging
+from smelt.search import merging, trial
 from smelt.search.merging import Merges
 from smelt.search.space import recipe_at
 
@@ -72,3 +72,13 @@ def test_models_that_do_not_fit_stay_on_disk(recipe: Recipe, tmp_path: Path, mon
     assert len(merges._changes) == 1
     assert all(torch.equal(inside[key], outside[key]) for key in inside)
     assert any(not torch.equal(inside[key], other[key]) for key in inside)
+
+
+def test_what_one_device_looked_at_is_not_used_for_another(recipe: Recipe, tmp_path: Path) -> None:
+    place = str(tmp_path)
+    try:
+        first = trial._study(recipe, place, {}, "cpu")
+        assert trial._study(recipe, place, {}, "cpu") is first
+        assert trial._study(recipe, place, {}, "cuda") is not first
+    finally:
+        trial.forget()

@@ -16,7 +16,7 @@ import smelt
 from smelt.errors import RecipeError, SmeltError
 from smelt.evaluate.row import read_rows
 from smelt.recipe.read import read_recipe
-from smelt.search.call import Tuned, tune
+from smelt.search.call import Tuned, _command, tune
 from smelt.search.space import recipe_at
 
 Run = Callable[..., Tuned]
@@ -278,3 +278,13 @@ def test_a_recipe_in_memory_is_tuned_too(pico: Path, tmp_path: Path) -> None:
     )
     found = tune(rooted, tasks=tasks(pico), out=tmp_path / "study", trials=2)
     assert recipe_at(rooted, found.values).merge == found.best.merge
+
+
+def test_a_command_says_where_and_in_what_format_a_study_ran_unless_that_is_usual() -> None:
+    usual = {"split": "val", "limit": None, "device": "cpu", "dtype": "float32"}
+    plain = "smelt tune 'my recipe.yaml' --tasks first,second --split val"
+    assert _command("my recipe.yaml", ["first", "second"], usual) == plain
+    words = {**usual, "limit": 8, "device": "cuda", "dtype": "bfloat16"}
+    assert _command("my recipe.yaml", ["first", "second"], words) == (
+        f"{plain} --limit 8 --device cuda --dtype bfloat16"
+    )

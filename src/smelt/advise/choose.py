@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from smelt.advise.evidence import Witness, mean, ours, witnesses
+from smelt.advise.memory import bytes_needed
 from smelt.advise.rules import Rule, rules
 from smelt.advise.situation import Situation
-from smelt.errors import RecipeError
 from smelt.report.paper import mergebench
 
 __all__ = ["Candidate", "Choice", "choose"]
@@ -43,7 +43,7 @@ def choose(situation: Situation) -> Choice:
     for entry, rule in rules().methods.items():
         if rule.needs and not set(rule.needs) <= situation.has:
             continue
-        against = _too_large(rule, situation)
+        against = _too_large(entry, situation)
         settings = rule.settings if rule.chosen_by in (None, *situation.has) else 0
         against = against or _too_long(rule, settings, situation)
         if against:
@@ -66,18 +66,11 @@ def trial_minutes(situation: Situation) -> float | None:
     return own.trial_seconds / 60 * situation.size / own.witness.size
 
 
-def _too_large(rule: Rule, situation: Situation) -> str:
-    if situation.memory is None or not rule.memory:
+def _too_large(entry: str, situation: Situation) -> str:
+    needed = bytes_needed(entry, situation)
+    if situation.memory is None or needed <= situation.memory:
         return ""
-    if situation.size is None:
-        raise RecipeError("memory: how much a method needs follows from the model's size; give --size (8B) or --base")
-    needed = rule.memory * rules().float32_bytes * situation.size * 1e9
-    if needed <= situation.memory:
-        return ""
-    return (
-        f"needs about {needed / 1e9:.3g} GB of memory ({rule.memory:g} float32 copies of {situation.size:.3g} B "
-        f"parameters), there are {situation.memory / 1e9:.3g} GB"
-    )
+    return f"looking at data needs about {needed / 1e9:.3g} GB of memory, there are {situation.memory / 1e9:.3g} GB"
 
 
 def _too_long(rule: Rule, settings: int, situation: Situation) -> str:

@@ -117,7 +117,7 @@ def evidence_from(folder: str | Path, *, size: float = 0.135, kind: str = "instr
         if one.cost:
             seconds = {"algorithm_seconds": one.algorithm_seconds or 0.0, "validate_seconds": one.cost.validate_seconds}
             methods[one.entry] |= {name: round(value, 1) for name, value in seconds.items()}
-            methods[one.entry] |= {"trials": one.cost.trials, "peak_bytes": one.cost.peak_bytes}
+            methods[one.entry] |= {"trials": one.cost.trials, "peak_bytes": one.cost.most_bytes}
     where = {name.lower(): text for name, text in facts(measured.accuracy) if name in ("Device", "Code", "Measured")}
     base = base_name(measured.accuracy, analyses.language)
     about = {"suite": suite_name(measured.accuracy), "base": base, "size": size, "kind": kind}

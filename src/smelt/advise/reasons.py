@@ -13,14 +13,14 @@ _NOTHING_FITS = "No method that uses this data fits the time or the memory; the 
 
 
 def reasons(first: Candidate, second: Candidate | None, choice: Choice, situation: Situation) -> list[str]:
-    """Two or three sentences."""
+    """Two to four sentences."""
     said = [_NOTHING_FITS if situation.has and not first.rule.needs else first.rule.why]
     if first.score is not None:
         text = f"{_where(choice, situation)} it keeps {first.score:.1f} % of the experts on average"
         if second is not None and second.score is not None:
             text += f", {second.rule.name} {second.score:.1f} %"
         said.append(f"{text}.")
-    said += filter(None, [_settings(first, situation), _untuned(first), _without(situation)])
+    said += filter(None, [_although(first, second), _settings(first, situation), _untuned(first), _without(situation)])
     return said
 
 
@@ -43,6 +43,19 @@ def _where(choice: Choice, situation: Situation) -> str:
     if situation.kind is None and situation.size is None:
         return f"On the paper's {len(choice.witnesses)} bases"
     return f"On similar bases ({', '.join(one.base for one in choice.witnesses)})"
+
+
+def _although(first: Candidate, second: Candidate | None) -> str:
+    """Why the choice is not the one with the higher number, where that is so."""
+    if second is None or first.score is None or second.score is None or second.score <= first.score:
+        return ""
+    name = second.rule.name
+    if first.tuned and not second.tuned:
+        return (
+            f"{name} comes second although its number is higher: that is of a setting chosen on validation data, "
+            "and there is none here."
+        )
+    return f"{name} comes second although its number is higher: the guideline prefers what uses the data that there is."
 
 
 def _settings(first: Candidate, situation: Situation) -> str:

@@ -19,8 +19,6 @@ class Rule:
 
     name: str
     needs: tuple[str, ...]
-    memory: float
-    """Copies of the model in float32 that are in memory at once; 0 where tensors are streamed."""
     why: str
     merge: Any
     chosen_by: str | None = None
@@ -43,7 +41,6 @@ class Rules:
     small_below: float
     tiny_below: float
     examples: int
-    float32_bytes: int
     instruct: tuple[str, ...]
     methods: dict[str, Rule]
     avoided: dict[str, str]

@@ -10,9 +10,11 @@ from typing import Any
 from smelt.advise.rules import rules
 from smelt.errors import RecipeError, unknown
 
-__all__ = ["KINDS", "Situation", "kind_of_name", "parameters_of", "read_situation"]
+__all__ = ["KINDS", "Situation", "kind_of_name", "parameters_of", "read_situation", "shapes_of"]
 
 KINDS = ("pretrained", "instruct")
+SPLIT = "val"
+"""What `smelt tune` chooses on."""
 _SIZES = {"": 1e-9, "K": 1e-6, "M": 1e-3, "B": 1.0, "T": 1e3}
 
 
@@ -80,7 +82,7 @@ def read_situation(
     return Situation(
         base,
         named,
-        ",".join([validation] if isinstance(validation, str) else validation) if validation else None,
+        _checked(",".join([validation] if isinstance(validation, str) else validation)) if validation else None,
         _pairs(training, named) if training is not None else None,
         minutes,
         validation_minutes,
@@ -101,15 +103,35 @@ def parameters_of(ref: str) -> float | None:
     """Billions of parameters, from headers; None for a model that would have to be downloaded first."""
     from math import prod
 
+    shapes = shapes_of(ref)
+    return None if shapes is None else sum(map(prod, shapes.values())) / 1e9
+
+
+def shapes_of(ref: str) -> dict[str, tuple[int, ...]] | None:
+    """The shapes of a model's tensors, from headers; None for a model that would have to be downloaded first."""
     if ref.startswith("hf:") or "+hf:" in ref:
         return None
     from smelt.pool.refs import open_ref
 
     source = open_ref(ref)
     try:
-        return sum(prod(info.shape) for info in source.tensors.values()) / 1e9
+        return {name: info.shape for name, info in source.tensors.items()}
     finally:
         source.close()
+
+
+def _checked(validation: str) -> str:
+    """Tasks that exist and have the split that a setting is chosen on."""
+    from smelt.evaluate.find import find_tasks
+
+    for task in find_tasks(validation):
+        if SPLIT not in task.splits:
+            has = ", ".join(task.splits)
+            raise RecipeError(
+                f"validation: {task.name} has no `{SPLIT}` split (it has {has}), and a setting is not chosen on test "
+                "data; name tasks that have one (`smelt tasks` lists them)"
+            )
+    return validation
 
 
 def _pairs(training: str | Sequence[str] | Mapping[str, str], models: Mapping[str, str]) -> dict[str, str]:

@@ -83,5 +83,5 @@ def _cost(row: CostRow | None) -> list[Shown]:
     if row is None:
         return [("", False)] * len(_COSTS)
     algorithm = row.prepare_seconds + row.merge_seconds
-    numbers = [f"{algorithm:.1f}", f"{row.validate_seconds:.1f}", str(row.trials), f"{row.peak_bytes / 1e6:.0f}"]
+    numbers = [f"{algorithm:.1f}", f"{row.validate_seconds:.1f}", str(row.trials), f"{row.most_bytes / 1e6:.0f}"]
     return [(number, False) for number in numbers]

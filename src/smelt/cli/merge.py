@@ -42,6 +42,10 @@ def merge(
     threads: ThreadsOption = None,
     memory: MemoryOption = None,
     device: DeviceOption = "cpu",
+    data_device: Annotated[
+        str | None,
+        typer.Option(help="Where data is looked at, for methods that do so; --device by default.", show_default=False),
+    ] = None,
     allow_pickle: AllowPickleOption = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was killed.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing output, at the end.")] = False,
@@ -74,6 +78,7 @@ def merge(
         threads=threads,
         memory=memory,
         device=device,
+        data_device=data_device,
         resume=resume,
         force=force,
         quiet=quiet or as_json,

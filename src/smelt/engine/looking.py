@@ -14,7 +14,7 @@ from smelt.pool.config import read_config
 if TYPE_CHECKING:
     from smelt.engine.source import Source
 
-__all__ = ["Looking", "looking_needs"]
+__all__ = ["Looking", "is_language_model", "looking_needs"]
 
 _LIKE = {"fisher": "fisher", "regmean": "regmean", "regmean_pp": "regmean", "localize": "localize"}
 _EXAMPLES, _TOKENS = 1000, 512
@@ -39,7 +39,7 @@ class Looking:
 def looking_needs(methods: Iterable[str], reference: Source, models: int, examples: int | None = None) -> list[Looking]:
     """For a language model; of other kinds nothing is said."""
     asked = [name for name in methods if name in _LIKE]
-    if not asked or not _is_language_model(reference):
+    if not asked or not is_language_model(reference):
         return []
     from smelt.measure.needs import memory_needs
 
@@ -47,7 +47,7 @@ def looking_needs(methods: Iterable[str], reference: Source, models: int, exampl
     count = examples or _EXAMPLES
     found = []
     for name in asked:
-        needs = memory_needs(shapes, _LIKE[name], examples=count, tokens=_TOKENS)  # type: ignore[arg-type]
+        needs = memory_needs(shapes, _LIKE[name], examples=count, tokens=_TOKENS, device="cuda")  # type: ignore[arg-type]
         found.append(
             Looking(
                 name,
@@ -63,7 +63,8 @@ def looking_needs(methods: Iterable[str], reference: Source, models: int, exampl
     return found
 
 
-def _is_language_model(source: Source) -> bool:
+def is_language_model(source: Source) -> bool:
+    """By its config, or by being one of the known sizes."""
     from smelt.pool.shapes import ShapeSource
 
     kinds = (read_config(source.folder) or {}).get("architectures") or [""]

@@ -2,7 +2,8 @@
 
 In: the sources of a pool, some of them adapters over the same files. Out: the same sources, over one base that
 remembers the piece that each thread read last. A merge asks all models for the same piece, one after the other, so
-that four of five reads, with their conversion, become a copy inside the cache.
+that four of five reads, with their conversion, become a copy inside the cache. Whole matrices of large models are not
+remembered: no plan counts that memory, and no cache would hold them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedSource", "share_bases"]
 
+_MOST = 4 << 20
+"""Numbers of a piece that is remembered."""
+
 
 class SharedSource(Source):
     """A Source that several others read from. Closing it twice does no harm."""
@@ -33,7 +37,7 @@ class SharedSource(Source):
     def read(self, key: str, start: int, out: Tensor) -> None:
         import torch
 
-        if out.dtype != torch.float32 or out.device.type != "cpu":
+        if out.dtype != torch.float32 or out.device.type != "cpu" or out.numel() > _MOST:
             self.inner.read(key, start, out)
             return
         piece = (key, start, out.numel())

@@ -3,7 +3,9 @@
 Wilson 1927, for a share: the shares p whose z-test the count does not reject,
     (k + z²/2 ± z √(k(n−k)/n + z²/4)) / (n + z²)
 Unlike p ± z √(p(1−p)/n) it stays within [0, 1] and does not shrink to a point at 0 and 100 %.
-The bootstrap, for scores between 0 and 1: the percentiles of the mean over examples drawn with replacement.
+The bootstrap, for scores between 0 and 1: the percentiles of the mean over examples drawn with replacement. A few
+scores that are alike would look certain; there the interval is at least Wilson's, with the sum of scores as k: no
+scores between 0 and 1 of that mean spread more than right and wrong.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ __all__ = ["bootstrap", "interval_of", "wilson"]
 
 _Z95 = 1.959963984540054
 _DRAWS = 1000
+_FEW = 20
+"""With fewer scores the bootstrap alone is too narrow."""
 _AT_ONCE = 1 << 20
 """Numbers drawn at once: eight megabytes of them, however many examples there are."""
 
 
-def wilson(correct: int, n: int, z: float = _Z95) -> tuple[float, float]:
+def wilson(correct: float, n: int, z: float = _Z95) -> tuple[float, float]:
     """The interval of a share of `correct` among `n`; 95 % unless another `z` is given."""
     if not 0 <= correct <= n or n == 0:
         raise ValueError(f"{correct} of {n} is no share")
@@ -45,7 +49,11 @@ def bootstrap(scores: Sequence[float], draws: int = _DRAWS, seed: int = 0) -> tu
 
 
 def interval_of(scores: Sequence[float]) -> tuple[float, float]:
-    """Wilson's where every example is right or wrong, else the bootstrap's."""
+    """Wilson's where every example is right or wrong, else the bootstrap's; of few scores the wider of both."""
     if all(score in (0.0, 1.0) for score in scores):
         return wilson(round(sum(scores)), len(scores))
-    return bootstrap(scores)
+    low, high = bootstrap(scores)
+    if len(scores) < _FEW:
+        least, most = wilson(math.fsum(scores), len(scores))
+        low, high = min(low, least), max(high, most)
+    return low, high

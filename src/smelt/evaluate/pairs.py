@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from smelt.evaluate.task import Task
     from smelt.recipe.schema import DataUse
 
-__all__ = ["check_streams", "picture_tasks", "streams_for", "tasks_for"]
+__all__ = ["check_streams", "only_pictures", "streams_for", "tasks_for"]
 
 
 def tasks_for(models: Sequence[str], use: DataUse | None) -> dict[str, Task | LanguageTask]:
@@ -35,7 +35,7 @@ def tasks_for(models: Sequence[str], use: DataUse | None) -> dict[str, Task | La
     return {name: find_task(said[name]) if name in said else known[name] for name in models}
 
 
-def picture_tasks(tasks: Mapping[str, Task | LanguageTask], who: str) -> dict[str, Task]:
+def only_pictures(tasks: Mapping[str, Task | LanguageTask], who: str) -> dict[str, Task]:
     """The same tasks, for `who` learns on pictures only; one about texts is refused."""
     from smelt.evaluate.task import Task
 

@@ -122,6 +122,11 @@ class CostRow(_Strict):
     prepare_seconds: _Seconds = 0.0
     """What measuring or learning took when it was done; it is kept and not done again."""
     prepare_device: str = "cpu"
+    prepare_peak_bytes: _Count = 0
+    """The most memory of measuring or learning: of `prepare_device` where that is a GPU, else of the process.
+
+    0 where it is not known: nothing was looked at, or it had been before.
+    """
     merge_seconds: _Seconds
     validate_seconds: _Seconds = 0.0
     """What choosing the setting on validation data took: the merges and evaluations of all trials."""
@@ -129,12 +134,18 @@ class CostRow(_Strict):
     """Settings that were tried."""
     evaluate_seconds: _Seconds
     peak_bytes: _Count
+    """The most memory of the merge: of the process that it runs in, alone. Where nothing merges, that of learning."""
     threads: int = Field(ge=1)
     device: str
     """Where it was evaluated; a suite merges on the CPU."""
     code: str
     command: str
     when: str
+
+    @property
+    def most_bytes(self) -> int:
+        """The larger peak of the two: what a machine needs for one after the other, wherever each of them runs."""
+        return max(self.peak_bytes, self.prepare_peak_bytes)
 
 
 _KINDS: dict[str, type[Row] | type[CostRow]] = {"accuracy": Row, "cost": CostRow}

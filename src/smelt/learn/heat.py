@@ -7,7 +7,7 @@ from typing import Any, Literal
 from smelt.learn.coefficients import Coefficients
 from smelt.learn.levels import Level, groups_of
 
-__all__ = ["heat_rows"]
+__all__ = ["heat_map", "heat_rows"]
 
 
 def heat_rows(coefficients: Coefficients, by: Literal["layer", "tensor"] = "layer") -> dict[str, Any]:
@@ -26,4 +26,18 @@ def heat_rows(coefficients: Coefficients, by: Literal["layer", "tensor"] = "laye
         },
         "level": coefficients.level,
         "tensors": len(group),
+    }
+
+
+def heat_map(coefficients: Coefficients) -> dict[str, Any]:
+    """Learned coefficients as the heat map of layers and models that the report draws."""
+    found = heat_rows(coefficients)
+    models = found["models"]
+    return {
+        "title": "Learned coefficients",
+        "rows": found["layers"],
+        "columns": list(models),
+        "matrix": [[models[name][number] for name in models] for number in range(len(found["layers"]))],
+        "note": "how much of each model's change is added, layer by layer (the mean over a layer's tensors)",
+        "signed": True,
     }

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 from torch import Tensor
 
+from smelt.ops.order import share
+
 __all__ = ["top"]
 
 _AT_ONCE = 1 << 22
@@ -26,7 +28,7 @@ def top(keys: Iterable[str], scores: Callable[[str], Tensor], density: float) ->
     keys = list(keys)
     sizes = {key: scores(key).numel() for key in keys}
     total = sum(sizes.values())
-    wanted = int(total * density)
+    wanted = share(total, density)
     if wanted in (0, total):
         return {key: torch.full_like(scores(key), bool(wanted), dtype=torch.bool) for key in keys}
     coarse = sum(_counted((rank >> _HALF) + (1 << 15)) for key in keys for rank in _ranks(scores(key)))

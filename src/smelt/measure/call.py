@@ -84,7 +84,7 @@ def measure(
         examples=len(part),
         hash=stream.hash,
         first=part.start,
-        labels=len(part) if estimator == "empirical" else 0,
+        labels=len(part) if estimator == "empirical" or is_language(chosen) else 0,
     )
     note = StatisticsNote(
         kind="fisher" if kind == "fisher" else "gram",

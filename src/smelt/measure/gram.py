@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.evaluate.ahead import one_core_each
 from smelt.measure.chunks import Watch, check_finite, own_copy, parts, span, threads_for, with_own_copy
+from smelt.measure.kept import CHUNK, TOGETHER, examples_at_once
 from smelt.measure.rounds import Grams, rounds_of
 from smelt.measure.strips import Rows, StripSums, strips
 
@@ -30,11 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["gram", "grams", "mirrored", "tied_names", "upper_gram"]
 
-_CHUNK, _TOGETHER = 32, 4
-"""Examples of a forward pass, and how many such chunks, or more, go into the sums at once."""
-_MEMORY, _MEMORY_ELSEWHERE = 128 << 20, 2 << 30
-"""Bytes of a chunk's inputs, which are kept until they are summed; if need be, chunks are smaller."""
-
 
 def gram(
     network: Network,
@@ -42,7 +38,7 @@ def gram(
     *,
     examples: int | None = None,
     first: int = 0,
-    chunk: int = _CHUNK,
+    chunk: int = CHUNK,
     threads: int | None = None,
     watch: Watch | None = None,
     label: str = "the model",
@@ -65,7 +61,7 @@ def grams(
     *,
     examples: int | None = None,
     first: int = 0,
-    chunk: int = _CHUNK,
+    chunk: int = CHUNK,
     threads: int | None = None,
     watch: Watch | None = None,
     label: str = "the model",
@@ -80,10 +76,11 @@ def grams(
         one = stream.batch(places[:1])
         groups = groups_of(own_copy(network), one)
     longer = getattr(stream, "longest", 1) / (one.inputs.ids.shape[1] if hasattr(one.inputs, "ids") else 1)
-    chunks = parts(places, _fitting(chunk, groups, longer, _MEMORY if network.device == "cpu" else _MEMORY_ELSEWHERE))
+    numbers = longer * sum(group.numbers for group in groups)
+    chunks = parts(places, examples_at_once(numbers, network.device, chunk))
     widths = {group.leader: int(network.module.get_parameter(group.leader).shape[1]) for group in groups}
     rounds = rounds_of(groups, widths, spare_bytes() if memory is None else memory)
-    together = threads * math.ceil(_TOGETHER / threads)
+    together = threads * math.ceil(TOGETHER / threads)
 
     def collect(some: Sequence[Group]) -> dict[str, Tensor]:
         return _collected(network, stream, some, chunks, together, threads, watch, label)
@@ -145,12 +142,3 @@ def mirrored(upper: Tensor) -> Tensor:
     """The whole symmetric matrix, in place, from what is on and above its diagonal."""
     strict = upper.triu(1)
     return upper.triu_().add_(strict.mT)
-
-
-def _fitting(chunk: int, groups: Sequence[Group], longer: float, memory: int) -> int:
-    """A chunk whose inputs fit into memory: the one asked for, or a power of two below it.
-
-    `longer` is how much longer the longest example is than the one that the groups were found with.
-    """
-    most = max(1, int(memory / (4 * longer * sum(group.numbers for group in groups) or 1)))
-    return chunk if chunk <= most else 1 << (most.bit_length() - 1)

@@ -7,8 +7,8 @@ longest example, V the vocabulary, b the bytes of a weight (4: statistics and le
     fisher        4 M  sums of a chunk, where the network computes     + 8 M  sums of all, in main memory
     regmean       8 sum of w²  over the layers of one round, w a layer's inputs; all layers need as many rounds over the
                   data as it takes to stay below `memory`. Layers with one input (q, k, v; gate, up) share a matrix
+                  + 16 n t w  over the same layers: the inputs of four chunks of n examples wait for their matrices
     localize      24 M: the merged model, the change, the mask's scores, their two moments and their gradient
-                  + 16 t w  over the same layers: the inputs of four examples wait for their matrices
     work          16 t V      the scores of t tokens, their softmax and gradients (not for regmean)
                   + 4 t w L   the inputs of all L blocks, as checkpoints
                   + 8 t s     one block's activations, s the inputs and outputs of its matrices together
@@ -29,9 +29,10 @@ from typing import Literal, TypeAlias
 
 from smelt.errors import RecipeError, unknown
 from smelt.measure.inputs_shared import inputs_of
+from smelt.measure.kept import TOGETHER, examples_at_once
 from smelt.pool.layout import Layout
 
-__all__ = ["METHODS", "Needs", "memory_needs"]
+__all__ = ["METHODS", "Needs", "is_measured", "memory_needs"]
 
 METHODS = ("fisher", "regmean", "localize")
 Method: TypeAlias = Literal["fisher", "regmean", "localize"]
@@ -65,10 +66,12 @@ def memory_needs(
     examples: int,
     tokens: int,
     memory: int = 8 << 30,
+    device: str = "cpu",
 ) -> Needs:
     """What one model needs for a method that looks at `examples` texts of at most `tokens` tokens.
 
-    `memory` bounds the Gram matrices of one round. `shapes` are a model's, as its header gives them.
+    `memory` bounds the Gram matrices of one round; on an accelerator (`device`) more examples go through at once.
+    `shapes` are a model's, as its header gives them.
     """
     if method not in METHODS:
         raise RecipeError(unknown("method that looks at data", method, METHODS))
@@ -77,7 +80,7 @@ def memory_needs(
     if examples < 1 or tokens < 1:
         raise RecipeError(f"examples and tokens are at least 1; got {examples} and {tokens}")
     sizes = {name: math.prod(shape) for name, shape in shapes.items()}
-    own = {name: shape for name, shape in shapes.items() if _measured(name)}
+    own = {name: shape for name, shape in shapes.items() if is_measured(name)}
     weights, measured = _ITEM[dtype] * sum(sizes.values()), sum(sizes[name] for name in own)
     work = _work(shapes, own, tokens, scores=method != "regmean")
     if method == "fisher":
@@ -103,7 +106,8 @@ def memory_needs(
     widths = list(inputs_of(own).values())
     rounds = _rounds(widths, memory)
     matrices = max((8 * sum(width**2 for width in some) for some in rounds), default=0)
-    kept = 16 * tokens * max(map(sum, rounds), default=0)
+    chunk = examples_at_once(tokens * sum(widths), device)
+    kept = 4 * TOGETHER * chunk * tokens * max(map(sum, rounds), default=0)
     return _sum(
         weights,
         matrices,
@@ -122,7 +126,8 @@ def _sum(weights: int, statistics: int, work: int, passes: int, *, main: int, di
     return Needs(weights, statistics, work, total, passes, said, device=total - main, disk=disk)
 
 
-def _measured(name: str) -> bool:
+def is_measured(name: str) -> bool:
+    """Whether a tensor of a language model is measured: all are but embeddings and head."""
     return not Layout.holds_vocabulary(name) and not Layout.before_blocks(name)
 
 

@@ -8,7 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -44,6 +44,8 @@ class Measured(os.PathLike[str]):
     note: StatisticsNote
     seconds: float
     """What measuring took when it was done."""
+    cached: bool = False
+    """Whether it had been measured before."""
 
     def __fspath__(self) -> str:
         return str(self.folder)
@@ -64,12 +66,12 @@ def keep(key: str, out: Path | None, make: Callable[[], Made], *, force: bool = 
     if out is None:
         if not known:
             _into_cache(kept, make)
-        return _measured(kept)
+        return replace(_measured(kept), cached=known)
     if known:
         shutil.copytree(kept, out, dirs_exist_ok=True)
     else:
         _make(out, make, force=force)
-    return _measured(out)
+    return replace(_measured(out), cached=known)
 
 
 def _whole(folder: Path) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from smelt.mix.network import MixedNetwork
     from smelt.mix.router import Router
 
-__all__ = ["routing", "routing_of_streams", "watch_gates"]
+__all__ = ["routing", "routing_map", "routing_of_streams", "watch_gates"]
 
 _BATCH = 64
 
@@ -126,3 +126,13 @@ def _analysis(
 
 def _mean(rows: Sequence[Sequence[float]]) -> list[float]:
     return [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+
+
+def routing_map(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Gates as the heat map of tasks and experts that the report draws."""
+    return {
+        "title": "Routing",
+        **{word: found[word] for word in ("rows", "columns", "matrix")},
+        "note": "the mean gate that a task's pictures give to each expert, over all routers",
+        "signed": True,
+    }

@@ -94,15 +94,16 @@ def _listed(steps: Sequence[Step]) -> str:
 
 
 def _check_finished(steps: Sequence[Step]) -> None:
-    for step in steps:
+    for number, step in enumerate(steps):
         names = [path.name for path in step.path.iterdir()] if step.path.is_dir() else [step.path.name]
         if not any(name.endswith((".safetensors", ".gguf")) or is_pickle(name) for name in names) and not (
             step.is_adapter and "adapter_model.bin" in names
         ):
-            raise CorruptFile(
-                f"{step.path}: holds no weights, so this checkpoint is not finished; leave it out (--to "
-                f"{step.number - 1}) or remove it"
-            )
+            window = f"--to {steps[number - 1].number}"
+            if number == 0:
+                window = f"--from {steps[1].number}" if steps[1:] else ""
+            out = f"leave it out ({window}) or remove it" if window else "choose another, or train it to its end"
+            raise CorruptFile(f"{step.path}: holds no weights, so this checkpoint is not finished; {out}")
     adapters = [step for step in steps if step.is_adapter]
     if adapters and len(adapters) < len(steps):
         whole = next(step for step in steps if not step.is_adapter)

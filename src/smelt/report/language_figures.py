@@ -119,9 +119,9 @@ def times(found: Sequence[Standing]) -> Times | None:
     if not paid:
         return None
     ticks = log_ticks([value for _, cost, algorithm in paid if cost for value in (algorithm, cost.validate_seconds)])
-    largest = max(cost.peak_bytes for _, cost, _ in paid if cost) or 1
+    largest = max(cost.most_bytes for _, cost, _ in paid if cost) or 1
     lines = tuple(
-        (one, time_bars(one.name, algorithm, cost.validate_seconds, ticks), cost.peak_bytes / largest)
+        (one, time_bars(one.name, algorithm, cost.validate_seconds, ticks), cost.most_bytes / largest)
         for one, cost, algorithm in paid
         if cost
     )

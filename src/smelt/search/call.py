@@ -138,7 +138,7 @@ def tune(
         places = {"relative_to": str(relative_to) if relative_to else None, "content": content, "tasks": folders}
         names = [task.name for task in chosen]
         loop = Loop(plain, spaces, study, folder, {**how, **places}, names, prune, tell)
-        loop.command = _command(recipe, names, split, limit)
+        loop.command = _command(recipe, names, how)
         loop.total = trials or _size(spaces)
         before = len(study.finished)
         try:
@@ -186,10 +186,11 @@ def _default_folder(recipe: Any) -> str:
     return f"{Path(recipe).stem if isinstance(recipe, str | Path) else 'recipe'}-tuned"
 
 
-def _command(recipe: Any, tasks: list[str], split: str, limit: int | None) -> str:
+def _command(recipe: Any, tasks: list[str], how: Mapping[str, Any]) -> str:
     file = str(recipe) if isinstance(recipe, str | Path) else "RECIPE.yaml"
-    words = ["smelt", "tune", file, "--tasks", ",".join(tasks), "--split", split]
-    return shlex.join([*words, *(["--limit", str(limit)] if limit is not None else [])])
+    usual = {"limit": None, "device": "cpu", "dtype": "float32"}
+    flags = [word for name, value in usual.items() if how[name] != value for word in (f"--{name}", str(how[name]))]
+    return shlex.join(["smelt", "tune", file, "--tasks", ",".join(tasks), "--split", how["split"], *flags])
 
 
 def _clear(folder: Path) -> None:

@@ -170,7 +170,7 @@ def _study(recipe: Recipe, relative_to: str | None, about: Mapping[str, Any], de
     from smelt.evaluate.pictures import Data
     from smelt.search.merging import Merges
 
-    key = json.dumps([about, relative_to], sort_keys=True)
+    key = json.dumps([about, relative_to, device], sort_keys=True)
     if key not in _held:
         _held.clear()  # the old study's models go before the new one's come
         _held[key] = _Held(Merges(recipe, Path(relative_to) if relative_to else None, device=device), Data())

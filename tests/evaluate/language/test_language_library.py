@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,24 @@ def test_a_task_of_the_library_is_asked_by_its_name_and_metric(shelf: Path, up: 
 def test_a_group_is_the_mean_over_all_its_examples(shelf: Path, up: Path) -> None:
     (row,) = evaluate(str(up), "lm-eval:shelf_both")
     assert (row.n, row.correct) == (4, 3)
+
+
+def test_pairs_are_those_of_one_task_and_not_of_a_group(shelf: Path) -> None:
+    assert library.library_task("shelf_one").pairs("test") == [("a", "b"), ("c", "d")]
+    assert library.library_task("shelf_one").delimiter == " "
+    with pytest.raises(TaskError, match="shelf_both is a group of 2 tasks; take one of them, such as shelf_one"):
+        library.library_task("shelf_both").pairs("test")
+
+
+def test_the_word_that_allows_code_is_there_only_while_a_task_is_loaded(
+    shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    word = "HF_ALLOW_CODE_EVAL"
+    for before in (None, "0"):
+        monkeypatch.delenv(word, raising=False) if before is None else monkeypatch.setenv(word, before)
+        library._parts.cache_clear()
+        library.library_task("shelf_one").pairs("test")
+        assert os.environ.get(word) == before
 
 
 def test_data_that_cannot_be_loaded_are_named_and_the_others_are_asked(shelf: Path, up: Path) -> None:

@@ -29,7 +29,7 @@ def tell(done: int) -> None:
     """Nobody listens."""
 
 
-def by_hand(model: CausalLM, context: tuple[int, ...], continuation: tuple[int, ...]) -> float:
+def by_hand(model: Any, context: tuple[int, ...], continuation: tuple[int, ...]) -> float:
     with torch.inference_mode():
         logs = model.module(torch.tensor([context + continuation])).logits[0].log_softmax(dim=-1)
     return float(sum(logs[len(context) - 1 + i, token] for i, token in enumerate(continuation)))
@@ -107,6 +107,56 @@ def test_packing_is_tried_out_and_not_used_where_it_fails(model: CausalLM) -> No
             return self.inner(input_ids, use_cache=use_cache)
 
     assert not packs(Refuses())
+
+
+def with_window(kind: str) -> Any:
+    """A tiny model that sees eight tokens back in some of its layers."""
+    import transformers
+
+    words = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    words |= {"num_key_value_heads": 2, "vocab_size": 100, "max_position_embeddings": 64, "sliding_window": 8}
+    torch.manual_seed(0)
+    own = {"head_dim": 8} if kind == "Gemma2" else {}
+    module = getattr(transformers, f"{kind}ForCausalLM")(getattr(transformers, f"{kind}Config")(**words, **own))
+    for tensor in module.parameters():
+        torch.nn.init.normal_(tensor, 0.0, 0.25)
+    return module.eval()
+
+
+@pytest.mark.parametrize("kind", ["Gemma2", "Mistral"])
+def test_rows_beyond_a_sliding_window_hold_one_continuation_and_need_no_mask(kind: str) -> None:
+    module = with_window(kind)
+    long = tuple(range(10, 24))
+    asked = [(long, (30, 31, 32)), (long, (40, 41)), (long, (50,)), *QUESTIONS]
+    found = likelihoods(module, asked, Budget(1000, 1 << 20), packed=True, tell=tell)
+    expected = [by_hand(SimpleNamespace(module=module), *one) for one in asked]
+    assert [value for value, _ in found] == pytest.approx(expected, abs=1e-4)
+
+
+def test_choices_are_packed_as_far_as_a_window_goes() -> None:
+    parts = asked_of(QUESTIONS[:4], Budget(100, 1 << 20), 100, packed=True, window=6)
+    assert [part.continuations for part in parts] == [[(40,), (30, 31), (20, 21, 22)], [(20, 21, 23, 24, 25)]]
+
+
+def test_a_model_without_such_a_cache_generates_all_the_same() -> None:
+    from transformers import MambaConfig, MambaForCausalLM
+
+    torch.manual_seed(0)
+    module = MambaForCausalLM(MambaConfig(vocab_size=100, hidden_size=16, state_size=4, num_hidden_layers=2)).eval()
+    prompts = [[5, 6, 7], [8, 9]]
+    found = generate(module, prompts, 5, frozenset())
+    words = {"max_new_tokens": 5, "do_sample": False, "eos_token_id": 100, "pad_token_id": 0}
+    assert found == [module.generate(torch.tensor([one]), **words)[0, len(one) :].tolist() for one in prompts]
+    stop: Callable[[list[int]], bool] = lambda tokens: len(tokens) == 2  # noqa: E731
+    assert generate(module, prompts, 5, frozenset(), stop) == [one[:2] for one in found]
+    assert generate(module, prompts[:1], 5, frozenset({found[0][0]})) == [[]]
+
+
+def test_an_answer_longer_than_the_model_is_refused(model: CausalLM) -> None:
+    with pytest.raises(TaskError, match=r"an answer of 65 tokens is too long; .* takes at most 64"):
+        harness_model(model).loglikelihood(requests(("w1", " w5" * 65)))
+    ((whole, _),) = harness_model(model).loglikelihood(requests(("w1", " w5" * 64)))
+    assert whole < 0
 
 
 def alone(model: CausalLM, prompt: list[int], longest: int, end: int) -> list[int]:

@@ -78,6 +78,11 @@ def test_data_that_are_not_json_lines_are_refused_with_their_line(tmp_path: Path
         ({"metadata": {"version": "two"}}, "which is no number"),
         ({"dataset_kwargs": {"data_files": {"dev": "dev.jsonl"}}}, "no split named 'dev'"),
         ({"dataset_kwargs": None, "dataset_path": None}, "there are no data"),
+        ({"dataset_kwargs": ["a"]}, r"`dataset_kwargs` is a table, .* got \['a'\]"),
+        ({"dataset_kwargs": {"data_files": ["a"]}}, "`dataset_kwargs.data_files` is a table"),
+        ({"dataset_kwargs": {"data_files": {"test": [1]}}}, r"data_files.test` is a file's name .* got \[1\]"),
+        ({"dataset_kwargs": {"data_files": {"test": None}}}, r"data_files.test` is a file's name .* got None"),
+        ({"dataset_kwargs": {"data_files": {1: "a"}}}, "no split named '1'"),
     ],
 )
 def test_faults_of_the_yaml_are_named(tmp_path: Path, words: dict[str, object], message: str) -> None:

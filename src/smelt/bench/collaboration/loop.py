@@ -11,9 +11,9 @@ from typing import Any
 from smelt.bench.collaboration.blend import coefficients
 from smelt.bench.collaboration.steps import Step, steps_of
 from smelt.bench.collaboration.suite import CollaborationSuite
-from smelt.bench.failures import complain
 from smelt.bench.fingerprint import model_fingerprints, task_fingerprint
 from smelt.bench.folder import Folder
+from smelt.bench.frame import run_through
 from smelt.bench.options import Finished, Options
 from smelt.bench.rounds import settled
 from smelt.errors import IncompatibleModels, RecipeError, SmeltError, unknown
@@ -29,23 +29,10 @@ def collaborate(
     suite: CollaborationSuite, out: Path, methods: Sequence[str] | None, options: Options, *, force: bool
 ) -> Finished:
     """Run a collaboration suite into a folder; one with some of the rows is completed."""
-    from smelt.report.write import report
-
     began = time.perf_counter()
     chosen = list(suite.entries if methods is None else methods)
     _check(suite, chosen, options)
-    run = _Run(suite, out, chosen, options, force)
-    try:
-        before = len(run.folder.rows)
-        run.everything()
-        if not run.folder.rows:
-            complain(run.failures)
-        page = report(run.folder.path)
-        complain(run.failures)
-    finally:
-        run.folder.close()
-    computed = sum(isinstance(row, Row) for row in run.folder.rows[before:])
-    return Finished(run.folder.path, page, run.folder.rows, time.perf_counter() - began, computed)
+    return run_through(_Run(suite, out, chosen, options, force), began)
 
 
 def _check(suite: CollaborationSuite, methods: Sequence[str], options: Options) -> None:

@@ -14,11 +14,12 @@ from typing import Any
 from smelt.bench.failures import complain
 from smelt.bench.fingerprint import model_fingerprints, task_fingerprint
 from smelt.bench.folder import Folder
+from smelt.bench.frame import named, run_through
 from smelt.bench.hub.steps import Step, Steps
 from smelt.bench.hub.suite import HubSuite
 from smelt.bench.options import Finished, Options
 from smelt.bench.rounds import settled
-from smelt.errors import RecipeError, SmeltError, unknown
+from smelt.errors import RecipeError, SmeltError
 from smelt.evaluate.find import picture_task
 from smelt.evaluate.row import CostRow, Row
 from smelt.recipe.schema import Pool
@@ -38,29 +39,13 @@ def bench_hub(
 ) -> Finished:
     """Run a hub suite into a folder; one with some of the rows is completed."""
     from smelt.bench.hub.work import forget_work
-    from smelt.report.write import report
 
     began = time.perf_counter()
-    run = _Run(suite, out, _named("method", methods, suite.entries), _named("task", tasks, suite.tasks), options, force)
-    before = len(run.folder.rows)
+    entries, asked = named("method", methods, suite.entries), named("task", tasks, suite.tasks)
     try:
-        run.everything()
-        page = report(run.folder.path)
-        complain(run.failures)
+        return run_through(_Run(suite, out, entries, asked, options, force), began)
     finally:
-        run.folder.close()
         forget_work()
-    computed = sum(isinstance(row, Row) for row in run.folder.rows[before:])
-    return Finished(run.folder.path, page, run.folder.rows, time.perf_counter() - began, computed)
-
-
-def _named(what: str, names: Sequence[str] | None, known: Iterable[str]) -> list[str]:
-    """The named ones in the suite's own order; an unknown name is refused."""
-    known = list(known)
-    for name in names or ():
-        if name not in known:
-            raise RecipeError(unknown(f"{what} of the suite", name, known))
-    return [name for name in known if names is None or name in names]
 
 
 def _check(suite: HubSuite, tasks: Sequence[str], options: Options) -> None:

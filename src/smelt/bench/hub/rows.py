@@ -87,7 +87,7 @@ def anybody_row(work: WorkingHub, task: str, k: int, weights: Weights, about: Ma
     every = [desk.scores([one] * len(work.tasks[task].classes), weights) for one in sets]
     right = [int((scores.argmax(axis=1) == desk.labels).sum()) for scores in every]
     n, mean = len(desk.labels), sum(right) / len(right)
-    low, high = wilson(mean, n)  # type: ignore[arg-type]  # its formula knows no whole numbers
+    low, high = wilson(mean, n)
     recipe = {"select": {"by": "random", "k": k}, "sets": len(right)}
     return Row(
         **about,

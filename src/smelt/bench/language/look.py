@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
 __all__ = ["look"]
 
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-_AGAIN = 0.5
-"""A look that takes less than this share of what it once took was not taken now, but found."""
 
 
 def look(recipe: Recipe, *, device: str, threads: int | None) -> tuple[Prepared, int]:
@@ -26,10 +23,8 @@ def look(recipe: Recipe, *, device: str, threads: int | None) -> tuple[Prepared,
     from smelt.prepare import prepare
 
     _forget_peak(device)
-    began = time.perf_counter()
     prepared = prepare(recipe, device=device, threads=threads)
-    now = prepared.seconds > 0 and time.perf_counter() - began >= _AGAIN * prepared.seconds
-    return prepared, _peak(device) if now else 0
+    return prepared, _peak(device) if prepared.seconds > 0 and not prepared.cached else 0
 
 
 def _forget_peak(device: str) -> None:

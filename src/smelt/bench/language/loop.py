@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from smelt.bench.collaboration.score import digest
-from smelt.bench.failures import complain
 from smelt.bench.fingerprint import model_fingerprints, task_fingerprint
 from smelt.bench.folder import Folder
+from smelt.bench.frame import named, run_through
 from smelt.bench.language.steps import Step, Steps
 from smelt.bench.language.suite import LanguageSuite
 from smelt.bench.options import Finished, Options
 from smelt.bench.rounds import settled
-from smelt.errors import RecipeError, SmeltError, unknown
+from smelt.errors import RecipeError, SmeltError
 from smelt.evaluate.row import CostRow, Row
 from smelt.jobs.failure import unpack_error
 from smelt.recipe.schema import Pool
@@ -38,34 +38,12 @@ def bench_language(
     force: bool,
 ) -> Finished:
     """Run a language suite into a folder; one with some of the rows is completed."""
-    from smelt.report.write import report
-
     began = time.perf_counter()
     suite = suite.with_preset(options.preset)
-    entries = _named("method", methods, suite.entries)
+    entries = named("method", methods, suite.entries)
     _check(suite, entries, options)
-    run = _Run(suite, out, entries, _named("task", tasks, [*suite.tests, *suite.general]), options, force)
-    try:
-        before = len(run.folder.rows)
-        run.everything()
-        if not run.folder.rows:
-            complain(run.failures)
-        run.describe()
-        page = report(run.folder.path)
-        complain(run.failures)
-    finally:
-        run.folder.close()
-    computed = sum(isinstance(row, Row) for row in run.folder.rows[before:])
-    return Finished(run.folder.path, page, run.folder.rows, time.perf_counter() - began, computed)
-
-
-def _named(what: str, names: Sequence[str] | None, known: Iterable[str]) -> list[str]:
-    """The named ones in the suite's own order; an unknown name is refused."""
-    known = list(known)
-    for name in names or ():
-        if name not in known:
-            raise RecipeError(unknown(f"{what} of the suite", name, known))
-    return [name for name in known if names is None or name in names]
+    asked = named("task", tasks, [*suite.tests, *suite.general])
+    return run_through(_Run(suite, out, entries, asked, options, force), began)
 
 
 def _check(suite: LanguageSuite, entries: Sequence[str], options: Options) -> None:
@@ -150,8 +128,10 @@ class _Run:
                 self.failures[f"{step.label}, {task}"] = error
                 self.options.tell(f"        {step.label}, {task}: FAILED, {_first_line(error)}")
             self._told(step, done.seconds)
+        if self.folder.rows:
+            self._describe()
 
-    def describe(self) -> None:
+    def _describe(self) -> None:
         """What the report has to know beside the rows: which tasks are of which domain."""
         suite, there = self.suite, {row.entry for row in self.folder.rows if isinstance(row, Row)}
         domains = {name: self._asked(domain.tests) for name, domain in suite.domains.items()}

@@ -5,17 +5,16 @@ Tasks are asked one by one: where one cannot be (it has no data, its scoring bre
 
 from __future__ import annotations
 
+import shlex
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from smelt.evaluate.row import Row
 from smelt.jobs.failure import pack_error
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["Answers", "Group", "Questions"]
 
@@ -56,15 +55,16 @@ class Questions(_Strict):
     threads: int | None = None
     allow_pickle: bool = False
 
-    def put_to(self, model: str, command: str, about: Mapping[str, Any]) -> Answers:
-        """Ask a model, which is loaded once. `command` is how it was made, and what evaluates it after that."""
+    def put_to(self, model: str, about: Mapping[str, Any], *, called: str = "", first: Sequence[str] = ()) -> Answers:
+        """Ask a model, which is loaded once. In commands it is `called` so, after the command `first` made it."""
         from smelt.evaluate.find import find_task
         from smelt.evaluate.load import load_model
 
         began, answers = time.perf_counter(), Answers()
         loaded: Any = None
         for group in self.groups:
-            words = {**about, "command": " ".join([command, *group.flags(), *self.flags()])}
+            asks = ["smelt", "eval", called or model, *group.flags(), *self.flags(), *self._more_flags()]
+            words = {**about, "command": " && ".join(shlex.join(one) for one in (first, asks) if one)}
             for name in group.tasks:
                 try:
                     task = find_task(name)
@@ -81,9 +81,13 @@ class Questions(_Strict):
 
     def flags(self) -> list[str]:
         """What a command says of how to compute."""
-        places = {"--device": (self.device, "cpu"), "--dtype": (self.dtype, "float32"), "--split": (self.split, "test")}
-        words = [word for flag, (value, usual) in places.items() if value != usual for word in (flag, value)]
-        return [*words, *(["--allow-pickle"] if self.allow_pickle else [])]
+        places = {"--device": (self.device, "cpu"), "--dtype": (self.dtype, "float32")}
+        return [word for flag, (value, usual) in places.items() if value != usual for word in (flag, value)]
+
+    def _more_flags(self) -> list[str]:
+        """What an evaluation says beside that."""
+        split = ["--split", self.split] if self.split != "test" else []
+        return [*split, *(["--allow-pickle"] if self.allow_pickle else [])]
 
     def _loaded(self, load: Any, model: str, task: Any) -> Any:
         try:

@@ -6,6 +6,7 @@ data in the cache, trials in the entry's study.
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ Result = dict[str, Any]
 
 def reference(*, ref: str, ask: Mapping[str, Any], about: Mapping[str, Any]) -> Result:
     """A model as it is."""
-    answers = Questions(**ask).put_to(ref, f"smelt eval {ref}", about)
+    answers = Questions(**ask).put_to(ref, about)
     return _plain(answers.rows, answers)
 
 
@@ -51,9 +52,9 @@ def made(
 
     root, questions, wanted = Path(folder), Questions(**ask), Recipe.parse(recipe)
     where: dict[str, Any] = {"device": questions.device, "threads": questions.threads}
-    peaks = [0]
+    first = 0
     if measurements(wanted):  # once for all trials, so that none of them is charged with it
-        peaks.append(look(wanted.model_copy(update={"tune": None}), **where)[1])
+        first = look(wanted.model_copy(update={"tune": None}), **where)[1]
     tuned = _tuned(name, wanted, validation, at_once, root, questions, about) if validation else _Tuned(wanted)
     prepared, peak = look(tuned.recipe, **where)
     assert prepared.recipe is not None
@@ -67,7 +68,8 @@ def made(
     try:
         merged = merge_apart(path, out, threads=questions.threads)
         words = {**_words(tuned.recipe), "data_budget": tuned.budget or prepared.budget, **about}
-        answers = questions.put_to(str(out), f"smelt merge recipes/{name}.yaml -o {name} && smelt eval {name}", words)
+        made_by = _merging(name, prepared.device)
+        answers = questions.put_to(str(out), words, called=name, first=made_by)
         answers.rows = [row.model_copy(update={"model": "merged"}) for row in answers.rows]
     finally:
         if not keep:
@@ -81,9 +83,16 @@ def made(
         merge_seconds=merged.seconds,
         validate_seconds=tuned.seconds,
         trials=tuned.trials,
-        peak_bytes=max(merged.peak_bytes, prepared.peak_bytes, peak, *peaks),
+        prepare_peak_bytes=max(first, peak) or prepared.peak_bytes,
+        peak_bytes=merged.peak_bytes,
     )
     return _plain([*tuned.rows, *answers.rows, *cost], answers)
+
+
+def _merging(name: str, device: str) -> list[str]:
+    """The command that merges an entry again; `device` is where data is looked at, and merging runs on the CPU."""
+    where = ["--data-device", device] if device != "cpu" else []
+    return ["smelt", "merge", f"recipes/{name}.yaml", "-o", name, *where]
 
 
 @dataclass(frozen=True)
@@ -118,7 +127,7 @@ def _tuned(
     found = tune(recipe, tasks=tasks, split="val", limit=limit, workers=at_once, **where)
     chosen = recipe_at(recipe, found.values)
     flags = ["--tasks", ",".join(tasks), *(["--limit", str(limit)] if limit is not None else []), *ask.flags()]
-    command = " ".join([f"smelt tune recipes/{name}-tune.yaml", *flags])
+    command = shlex.join(["smelt", "tune", f"recipes/{name}-tune.yaml", *flags])
     same = {word: about[word] for word in ("suite", "entry", "label")}
     rows = [
         row.model_copy(update={**same, "command": command})

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
+from smelt.evaluate.language.chat import chat_text
 from smelt.evaluate.row import DataBudget
 from smelt.pool.families.causal_batch import token_batch
 
@@ -27,7 +28,10 @@ LENGTH = 512
 
 
 class LanguageExamples:
-    """Texts of one split of a task in a fixed order: for each its token ids, and the place where the answer begins."""
+    """Texts of one split of a task in a fixed order: for each its token ids, and the place where the answer begins.
+
+    Every answer counts as a label: whatever is computed from a text, the given answer is part of it.
+    """
 
     def __init__(self, name: str, split: str | None, texts: Sequence[tuple[Sequence[int], int]], device: str = "cpu"):
         self.name, self.split, self._device = name, split, device
@@ -36,7 +40,7 @@ class LanguageExamples:
         for ids, begin in self._texts:
             content.update(f"{begin} {' '.join(map(str, ids))}\0".encode())
         self.hash = content.hexdigest()
-        self.budget = DataBudget(split=split, images=len(self._texts), labels=0)
+        self.budget = DataBudget(split=split, images=len(self._texts), labels=len(self._texts))
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -81,15 +85,23 @@ def language_examples(
         )
     order = shuffled(len(pairs), f"{task.name}/{split}")[:count]
     where = f"{task.name}/{split}"
-    texts = [encoded(model.tokenizer, *pairs[i], chat=task.chat, length=length, where=f"{where} {i}") for i in order]
+    how: dict[str, Any] = {"chat": task.chat, "between": task.delimiter, "length": length}
+    texts = [encoded(model.tokenizer, *pairs[i], **how, where=f"{where} {i}") for i in order]
     return LanguageExamples(task.name, split, texts, model.device)
 
 
 def encoded(
-    tokenizer: Any, prompt: str, answer: str, *, chat: bool, length: int = LENGTH, where: str = "the text"
+    tokenizer: Any,
+    prompt: str,
+    answer: str,
+    *,
+    chat: bool,
+    between: str = " ",
+    length: int = LENGTH,
+    where: str = "the text",
 ) -> tuple[list[int], int]:
-    """Token ids of a prompt with its answer, and where the answer begins."""
-    before, after = _chat(tokenizer, prompt, answer, where) if chat else _plain(tokenizer, prompt, answer)
+    """Token ids of a prompt with its answer, and where the answer begins; `between` stands before a plain answer."""
+    before, after = _chat(tokenizer, prompt, answer, where) if chat else _plain(tokenizer, prompt, between, answer)
     if not after:
         raise RecipeError(f"{where}: its answer is empty, so that there is nothing to learn from it")
     after = after[: length - 1]
@@ -106,8 +118,8 @@ def _chat(tokenizer: Any, prompt: str, answer: str, where: str) -> tuple[list[in
             "use an instruction-tuned model, or set `chat: false` in the task's metadata"
         )
     asked = [{"role": "user", "content": prompt}]
-    begin = tokenizer.apply_chat_template(asked, add_generation_prompt=True, tokenize=False)
-    whole = tokenizer.apply_chat_template([*asked, {"role": "assistant", "content": answer}], tokenize=False)
+    begin = chat_text(tokenizer, asked, add_generation_prompt=True)
+    whole = chat_text(tokenizer, [*asked, {"role": "assistant", "content": answer}])
     said = whole[len(begin) :] if whole.startswith(begin) else answer
     after = _ids(tokenizer, said)
     ends = [place for place, token in enumerate(after) if token in set(tokenizer.all_special_ids)]
@@ -116,10 +128,10 @@ def _chat(tokenizer: Any, prompt: str, answer: str, where: str) -> tuple[list[in
     return _ids(tokenizer, begin), after
 
 
-def _plain(tokenizer: Any, prompt: str, answer: str) -> tuple[list[int], list[int]]:
-    """The answer as the harness puts it: after one space."""
+def _plain(tokenizer: Any, prompt: str, between: str, answer: str) -> tuple[list[int], list[int]]:
+    """The answer as the harness puts it."""
     before: list[int] = tokenizer(prompt)["input_ids"]
-    return before, _ids(tokenizer, f" {answer}") if answer else []
+    return before, _ids(tokenizer, between + answer) if answer else []
 
 
 def _ids(tokenizer: Any, text: str) -> list[int]:

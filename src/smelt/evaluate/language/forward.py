@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["packs", "scores_at"]
+__all__ = ["packs", "scores_at", "window_of"]
+
+_WINDOWS = ("sliding_window", "attention_chunk_size")
+"""Words of configs for layers that see only the tokens nearby."""
 
 
 def scores_at(module: Any, rows: Sequence[int], columns: Sequence[int], **inputs: Any) -> Tensor:
@@ -37,6 +40,14 @@ def scores_at(module: Any, rows: Sequence[int], columns: Sequence[int], **inputs
             return logits[0].float()
         finally:
             hook.remove()
+
+
+def window_of(module: Any) -> int | None:
+    """How many tokens back some layer of a model sees, where that is not all of them."""
+    config = getattr(module, "config", None)
+    places = [config, getattr(config, "text_config", None)]
+    found = [getattr(place, word, None) for place in places for word in _WINDOWS]
+    return min((size for size in found if isinstance(size, int) and size > 0), default=None)
 
 
 def packs(module: Any) -> bool:

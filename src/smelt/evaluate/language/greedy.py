@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,6 +27,8 @@ def generate(
     """
     import torch
 
+    if "past_key_values" not in inspect.signature(module.forward).parameters:
+        return [_without_cache(module, prompt, longest, ends, stopped) for prompt in prompts]
     device, width = module.device, max(map(len, prompts))
     tokens = torch.zeros(len(prompts), width, dtype=torch.long)
     seen = torch.zeros(len(prompts), width + longest, dtype=torch.long)
@@ -69,3 +72,26 @@ def generate(
                 live = [live[place] for place in stay]
             tokens, positions = chosen[:, None], positions[:, -1:] + 1
     return texts
+
+
+def _without_cache(
+    module: Any,
+    prompt: Sequence[int],
+    longest: int,
+    ends: frozenset[int],
+    stopped: Callable[[list[int]], bool] | None,
+) -> list[int]:
+    """For models that remember in another way (Mamba): the whole text again for every token, one prompt at a time."""
+    import torch
+
+    text: list[int] = []
+    with torch.inference_mode():
+        while len(text) < longest and not (text and stopped is not None and stopped(text)):
+            tokens = torch.tensor([[*prompt, *text]], device=module.device)
+            score, chosen = module(input_ids=tokens, use_cache=False).logits[0, -1].max(dim=-1)
+            if not bool(score.isfinite()):
+                raise NumericalError("scores with NaN or infinity")
+            if int(chosen) in ends:
+                break
+            text.append(int(chosen))
+    return text

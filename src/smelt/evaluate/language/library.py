@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from smelt.errors import unknown
 from smelt.evaluate.language.quiet import quiet_harness
@@ -50,6 +50,10 @@ class LibraryTask(LanguageTask):
     def source(self) -> str:
         return "the lm-evaluation-harness, with data of the Hugging Face hub"
 
+    @property
+    def delimiter(self) -> str:
+        return str(self._only_part("test").config.target_delimiter)
+
     def harness_tasks(self, split: str) -> dict[str, Any]:
         self.check_split(split)
         return dict(_parts(self.name.partition("@")[0]))
@@ -69,7 +73,7 @@ def _parts(name: str) -> Mapping[str, Any]:
         if name not in manager.all_tasks:
             raise TaskError(unknown("task of the lm-evaluation-harness", name, manager.all_tasks))
         try:
-            with mock.patch.dict(os.environ, HF_ALLOW_CODE_EVAL="1"):  # some ask for it when they are loaded
+            with _code_allowed():
                 parts: dict[str, Any] = manager.load([name])["tasks"]
         except Exception as error:  # whatever the harness, the data library and the network raise
             lines = str(error).strip().splitlines() or ["no reason given"]
@@ -81,6 +85,21 @@ def _parts(name: str) -> Mapping[str, Any]:
         if getattr(part, "UNSAFE_CODE", False):
             part._metric_fn_list = dict.fromkeys(part._metric_fn_list, passes_in_sandbox)
     return parts
+
+
+@contextmanager
+def _code_allowed() -> Iterator[None]:
+    """Some tasks ask for this word when they are loaded; their programs run in the sandbox all the same."""
+    word = "HF_ALLOW_CODE_EVAL"
+    before = os.environ.get(word)
+    os.environ[word] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[word]
+        else:
+            os.environ[word] = before
 
 
 @functools.cache

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from smelt.evaluate.language.chat import chat_text
 from smelt.evaluate.language.forward import packs
 from smelt.evaluate.language.greedy import generate
 from smelt.evaluate.language.packed import Budget, likelihoods
@@ -94,14 +95,11 @@ def _kind() -> Any:
             return list(self.tokenizer.encode(string, add_special_tokens=add_special_tokens))
 
         def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
-            return str(
-                self.tokenizer.apply_chat_template(
-                    chat_history,
-                    tokenize=False,
-                    add_generation_prompt=add_generation_prompt,
-                    continue_final_message=not add_generation_prompt,
-                )
-            )
+            words = {
+                "add_generation_prompt": add_generation_prompt,
+                "continue_final_message": not add_generation_prompt,
+            }
+            return chat_text(self.tokenizer, chat_history, **words)
 
         def loglikelihood(self, requests: Any, disable_tqdm: bool = True) -> list[tuple[float, bool]]:
             answers: list[tuple[float, bool]] = super().loglikelihood(requests, disable_tqdm=True)
@@ -112,8 +110,16 @@ def _kind() -> Any:
             return likelihoods(self._smelt.module, pairs, self._budget, packed=self._packs, tell=self._tell)
 
         def _fitting(self, context: list[int], continuation: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-            """Cut from the left to what the model takes; the last token is only predicted."""
-            room = max(1, self.max_length + 1 - len(continuation))
+            """Cut from the left to what the model takes; the last token is only predicted.
+
+            A continuation that is too long by itself is refused, as by the harness's own class.
+            """
+            if len(continuation) > self.max_length:
+                raise TaskError(
+                    f"an answer of {len(continuation)} tokens is too long; {self._smelt.label} takes at most "
+                    f"{self.max_length}"
+                )
+            room = self.max_length + 1 - len(continuation)
             return tuple(context[-room:]), tuple(continuation)
 
         def loglikelihood_rolling(self, requests: Any, disable_tqdm: bool = True) -> list[float]:

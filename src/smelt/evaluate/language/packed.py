@@ -68,8 +68,13 @@ class Arranged:
     """For every continuation its number, the place of the score of each token, and the tokens."""
 
 
-def asked_of(requests: Sequence[tuple[Tokens, Tokens]], budget: Budget, vocabulary: int, packed: bool) -> list[Asked]:
-    """Requests by context; where there are too many for the budget, or the model takes only one, they are split."""
+def asked_of(
+    requests: Sequence[tuple[Tokens, Tokens]], budget: Budget, vocabulary: int, packed: bool, window: int | None = None
+) -> list[Asked]:
+    """Requests by context; where there are too many for the budget, or the model takes only one, they are split.
+
+    A model that sees no further back than a `window` of tokens takes several in a row that fits into it only.
+    """
     together: dict[Tokens, list[int]] = {}
     for number, (context, continuation) in enumerate(requests):
         if continuation:  # of nothing the likelihood is one
@@ -82,7 +87,8 @@ def asked_of(requests: Sequence[tuple[Tokens, Tokens]], budget: Budget, vocabula
             more = requests[number][1]
             long = sum(len(one) > 1 for one in part.continuations)
             full = part.length + len(more) - 1 > budget.tokens or part.places + len(more) - 1 > most
-            if part.numbers and (full or (long and not packed)):
+            beyond = window is not None and part.length + len(more) - 1 > window
+            if part.numbers and (full or (long and (beyond or not packed))):
                 found.append(part)
                 part = Asked(context, [], [])
             part.continuations.append(more)
@@ -135,11 +141,15 @@ def likelihoods(
     """For every (context, continuation) the log-likelihood, and whether greedy decoding would give it."""
     import torch
 
-    from smelt.evaluate.language.forward import scores_at
+    from smelt.evaluate.language.forward import scores_at, window_of
 
     weight = module.get_input_embeddings().weight
     answers: list[tuple[float, bool]] = [(0.0, True)] * len(requests)
-    for batch in _batches(asked_of(requests, budget, weight.shape[0], packed), budget, weight.shape[0]):
+    window = window_of(module)
+    asked = asked_of(requests, budget, weight.shape[0], packed, window)
+    # Rows beyond the window go without others: a mask of ours, which their batch might need, knows of no window.
+    parts = [[one for one in asked if (window is not None and one.length > window) is far] for far in (True, False)]
+    for batch in (batch for part in parts for batch in _batches(part, budget, weight.shape[0])):
         made = arranged(batch, weight.device, weight.dtype)
         scores = scores_at(module, made.rows, made.columns, **made.inputs)
         whole, best = scores.logsumexp(dim=-1), scores.argmax(dim=-1)

@@ -145,8 +145,20 @@ class LanguageTask:
         """Prompt and reference answer of every example, as plain text: before any chat template."""
         from smelt.evaluate.language.prepare import pairs_of
 
-        (task,) = self.harness_tasks(split).values()
-        return pairs_of(task)
+        return pairs_of(self._only_part(split))
+
+    @property
+    def delimiter(self) -> str:
+        """What stands between a prompt and its answer where they are one text."""
+        return str(self.config.get("target_delimiter", " "))
+
+    def _only_part(self, split: str) -> Any:
+        parts = self.harness_tasks(split)
+        if len(parts) != 1:
+            some = ", ".join([*parts][:3])
+            raise TaskError(f"{self.name} is a group of {len(parts)} tasks; take one of them, such as {some}")
+        (part,) = parts.values()
+        return part
 
     def harness_split(self, split: str) -> str:
         """What the data set calls a split."""
@@ -183,16 +195,28 @@ def _faults(config: Mapping[str, Any]) -> list[str]:
         faults.append("`metadata` is a table")
     else:
         faults += _version_faults((config.get("metadata") or {}).get("version", 1))
-    files = (config.get("dataset_kwargs") or {}).get("data_files")
+    kwargs = config.get("dataset_kwargs") or {}
+    if not isinstance(kwargs, dict):
+        return [*faults, f"`dataset_kwargs` is a table, as {{data_files: {{test: test.jsonl.gz}}}}; got {kwargs!r}"]
+    files = kwargs.get("data_files")
     if files is not None and not (isinstance(files, dict) and files):
         faults.append("`dataset_kwargs.data_files` is a table: {test: test.jsonl.gz}")
     elif files is not None:
-        faults += [unknown("split", name, _SPLITS) for name in files if name not in _SPLITS]
+        faults += [unknown("split", str(name), _SPLITS) for name in files if name not in _SPLITS]
+        faults += [
+            f"`dataset_kwargs.data_files.{name}` is a file's name or a list of them; got {some!r}"
+            for name, some in files.items()
+            if not isinstance(some, str) and not _names(some)
+        ]
     elif not config.get("dataset_path"):
         faults.append("there are no data: give `dataset_kwargs: {data_files: {test: test.jsonl.gz}}`")
     elif not any(config.get(word) for word in _SPLITS.values()):
         faults.append(f"names none of {', '.join(_SPLITS.values())}")
     return faults
+
+
+def _names(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
 
 
 def _version_faults(version: Any) -> list[str]:

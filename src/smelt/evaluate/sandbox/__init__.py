@@ -8,6 +8,6 @@ for a program written to break out of it; run such things on a machine that hold
 
 from __future__ import annotations
 
-from smelt.evaluate.sandbox.run import Outcome, Status, run, run_many
+from smelt.evaluate.sandbox.run import Outcome, Status, run
 
-__all__ = ["Outcome", "Status", "run", "run_many"]
+__all__ = ["Outcome", "Status", "run"]

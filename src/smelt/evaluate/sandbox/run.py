@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import select
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import IO, Literal, TypeAlias
 
 from smelt.errors import RecipeError
-from smelt.evaluate.sandbox.inside import END, NO_MEMORY
+from smelt.evaluate.sandbox.inside import BEGIN, NO_MEMORY, TOKEN
 
-__all__ = ["Outcome", "Status", "run", "run_many"]
+__all__ = ["Outcome", "Status", "run"]
 
 Status: TypeAlias = Literal["ok", "error", "timeout", "memory", "output"]
 """`ok`: it ran to its last line; `error`: it raised, left early or was ended; the others name the limit it met."""
@@ -55,14 +54,9 @@ def run(code: str, *, stdin: str = "", seconds: float = 5, memory: int = 512 << 
         return _run(folder, stdin, seconds, memory)
 
 
-def run_many(codes: Iterable[str], workers: int | None = None, **words: float) -> list[Outcome]:
-    """Several programs, `workers` of them at a time (as many as there are cores), with the words of `run`."""
-    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        return list(pool.map(lambda code: run(code, **words), codes))  # type: ignore[arg-type]
-
-
 def _run(folder: str, stdin: str, seconds: float, memory: int) -> Outcome:
     listen, mark = os.pipe()
+    token = secrets.token_bytes(TOKEN)
     try:
         process = subprocess.Popen(
             [sys.executable, "-s", "-S", "-P", str(_INSIDE), folder, str(seconds), str(memory), str(mark)],
@@ -78,7 +72,7 @@ def _run(folder: str, stdin: str, seconds: float, memory: int) -> Outcome:
         os.close(mark)
     try:
         streams = [_Listener(process, stream) for stream in (process.stdout, process.stderr)]
-        feeder = Thread(target=_feed, args=(process.stdin, stdin), daemon=True)
+        feeder = Thread(target=_feed, args=(process.stdin, token + stdin.encode()), daemon=True)
         feeder.start()
         select.select([listen], [], [], _START)
         began = time.monotonic()
@@ -91,7 +85,7 @@ def _run(folder: str, stdin: str, seconds: float, memory: int) -> Outcome:
         _end(process)
         for stream in streams:
             stream.join(1.0)
-        ended = os.read(listen, 16).endswith(END)  # nobody holds the other end any more, so this never waits
+        ended = os.read(listen, 2 * TOKEN) == BEGIN + token  # nobody holds the other end any more, so this never waits
     finally:
         _end(process)
         os.close(listen)
@@ -130,10 +124,10 @@ class _Listener(Thread):
                     return
 
 
-def _feed(stream: IO[bytes] | None, text: str) -> None:
+def _feed(stream: IO[bytes] | None, content: bytes) -> None:
     assert stream is not None
     with contextlib.suppress(OSError, ValueError), stream:
-        stream.write(text.encode())
+        stream.write(content)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

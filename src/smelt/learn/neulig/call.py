@@ -47,7 +47,7 @@ def neulig(
     `alignment_weight`, `epochs`, `rate`, `batch`, `fraction`, `seed`. `smelt.evaluate(out)` asks the merged models.
     """
     from smelt.evaluate.ahead import some_threads
-    from smelt.evaluate.pairs import picture_tasks, tasks_for
+    from smelt.evaluate.pairs import only_pictures, tasks_for
     from smelt.learn.neulig.classifier import load_collaboration
     from smelt.learn.neulig.company import BASE, company_of
     from smelt.learn.neulig.fit import Setting
@@ -63,7 +63,7 @@ def neulig(
     how = Setting(**{"batch": 32, "epochs": 20, **setting})
     pool = Pool(base=base, models=dict(models))
     _check_output(folder, pool, force)
-    found = picture_tasks(tasks_for(names, DataUse(tasks=dict(tasks or {}))), "a collaboration")
+    found = only_pictures(tasks_for(names, DataUse(tasks=dict(tasks or {}))), "a collaboration")
     with some_threads(threads):
         company = company_of({"base": base, "models": dict(models)}, device)
         portlands = Portlands(company, names, found, examples=examples, validation=validation)

@@ -123,12 +123,13 @@ class _Run:
                 self._tell(f"{step.label}: FAILED, {_first_line(done.error)}")
                 continue
             self.folder.add(self._new(done.result["rows"]))
+            self._describe()  # so that a run that was stopped has a report too
             for task, packed in done.result["failures"].items():
                 error = unpack_error(packed)
                 self.failures[f"{step.label}, {task}"] = error
                 self.options.tell(f"        {step.label}, {task}: FAILED, {_first_line(error)}")
             self._told(step, done.seconds)
-        if self.folder.rows:
+        if self.folder.rows:  # of earlier runs, perhaps
             self._describe()
 
     def _describe(self) -> None:

@@ -167,3 +167,11 @@ def test_memory_figures_are_those_of_the_formula() -> None:
 def test_a_program_that_leaves_early_is_not_taken_for_one_that_ended() -> None:
     assert run_program("import os\nos._exit(0)").status == "error"
     assert "One that leaves in the middle with exit code 0 does, too" in LANGUAGE
+
+
+def test_five_specialists_are_merged_in_ten_seconds_and_600_mb() -> None:
+    found = json.loads((ROOT / "results" / "language_merge.json").read_text(encoding="utf-8"))
+    assert (found["method"], found["models"], found["adapters"]) == ("ties", 5, "zoo:llm5")
+    assert found["wall_s"] < 10
+    assert found["peak_anon_mb"] < 600
+    assert f"takes {found['wall_s']:.1f} s and {found['peak_anon_mb']:.0f} MB of anonymous memory" in LANGUAGE

@@ -69,3 +69,23 @@ def test_files_are_the_same_every_time():
     first, again = (tokenizer_files(metadata(), "made up") for _ in range(2))
     assert first == again
     assert json.loads(first["tokenizer.json"])["model"]["merges"] == [["Ġ", "a"], ["a", "b"]]
+
+
+def test_a_model_that_is_a_gguf_file_reads_text_by_the_same_rule(tmp_path):
+    pytest.importorskip("transformers")
+    gguf = pytest.importorskip("gguf")
+    from smelt.pool.families.causal_tokenizer import read_tokenizer
+
+    writer = gguf.GGUFWriter(tmp_path / "one.gguf", "llama")
+    for name, value in metadata().items():
+        if isinstance(value, list):
+            writer.add_array(name, value)
+        elif name != "general.architecture":
+            (writer.add_uint32 if isinstance(value, int) else writer.add_string)(name, value)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    found = read_tokenizer(tmp_path, "one.gguf")
+    assert found.encode("a  1") == [2, 1, 1, 4]
+    assert found.name_or_path == str(tmp_path / "one.gguf")

@@ -13,7 +13,7 @@ from typing import Any
 
 from smelt.errors import RecipeError, unknown
 
-__all__ = ["PRE", "tokenizer_files"]
+__all__ = ["PRE", "is_known", "tokenizer_files"]
 
 _CONTROL, _USER = 3, 4
 """Kinds of tokens that text never becomes part of."""
@@ -24,6 +24,12 @@ PRE: dict[str, dict[str, Any]] = {
     "smollm": {"type": "Sequence", "pretokenizers": [_DIGITS, _BYTES]},
 }
 """How text is cut before the merges, by llama.cpp's name for it."""
+
+
+def is_known(metadata: Mapping[str, Any]) -> bool:
+    """Whether `tokenizer_files` reads this one. Lists that are too long for the header's reader are not there."""
+    lists = all(f"tokenizer.ggml.{name}" in metadata for name in ("tokens", "merges"))
+    return lists and metadata.get("tokenizer.ggml.model") == "gpt2" and metadata.get("tokenizer.ggml.pre") in PRE
 
 
 def tokenizer_files(metadata: Mapping[str, Any], where: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,16 +32,36 @@ def tokenizer_place(given: Given, origin: Any) -> tuple[Path, str | None] | None
 
 
 def read_tokenizer(folder: Path, gguf_file: str | None = None) -> Any:
-    """The tokenizer that lies in a folder; nothing is downloaded."""
+    """The tokenizer that lies in a folder, or in a GGUF file there; nothing is downloaded.
+
+    Out of a GGUF file it comes by our own reader where that knows the way text is cut: transformers' has one way for
+    all, which reads numbers after two spaces in other pieces than the model was trained on.
+    """
     try:
         from transformers import AutoTokenizer
     except ImportError:
         raise MissingExtra("language models need transformers: pip install 'smelt[llm]'") from None
     words = {"gguf_file": gguf_file} if gguf_file else {}
     try:
+        if gguf_file and (files := _files_in(folder / gguf_file)):
+            with tempfile.TemporaryDirectory() as scratch:
+                for name, text in files.items():
+                    Path(scratch, name).write_text(text, encoding="utf-8")
+                found = AutoTokenizer.from_pretrained(scratch, local_files_only=True)
+            found.name_or_path = str(folder / gguf_file)
+            return found
         return AutoTokenizer.from_pretrained(str(folder), local_files_only=True, **words)
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise RecipeError(f"{folder}: its tokenizer cannot be read ({str(error).splitlines()[0]})") from None
+
+
+def _files_in(path: Path) -> dict[str, str]:
+    """The tokenizer's files that a GGUF file holds the content of; none where its way to cut text is not known."""
+    from smelt.engine.gguf_header import read_gguf_header
+    from smelt.engine.gguf_tokenizer import is_known, tokenizer_files
+
+    metadata = read_gguf_header(path).metadata
+    return tokenizer_files(metadata, str(path)) if is_known(metadata) else {}
 
 
 def with_generation_config(module: Any, folder: Path | None) -> None:

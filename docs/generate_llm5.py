@@ -169,7 +169,7 @@ def costs(found: Run) -> str:
                 str(one.cost.trials),
                 seconds_text(one.cost.validate_seconds) if one.cost.trials else "–",
                 seconds_text(one.total_seconds or 0.0),
-                bytes_text(one.cost.peak_bytes),
+                bytes_text(one.cost.most_bytes),
                 "–" if one.skill is None else f"{100 * one.skill.accuracy:.1f}",
             ]
         )

@@ -170,6 +170,16 @@ def test_below_the_papers_sizes_our_own_run_decides(with_ours):
     assert "results/llm5" in large.citations[-1].source
 
 
+def test_where_a_merge_keeps_little_the_expectation_says_so():
+    # our own run: task arithmetic 40.5 % of the experts, RegMean 62.6
+    poor = advise(validation="llm5-val", size="135M", base_kind="instruct")
+    assert "about 40.5 %" in poor.expect
+    assert "one specialist" in poor.expect
+    better = advise(validation="llm5-val", training="llm5", size="135M", base_kind="instruct")
+    assert better.method == "regmean"
+    assert "one specialist" not in better.expect
+
+
 def test_the_time_of_one_trial_follows_from_our_run_and_the_size(with_ours):
     # 900 s for 15 trials at 0.1 B are one minute; at 1 B ten
     advice = advise(validation="llm5-val", size="1B", base_kind="instruct", minutes=25)

@@ -7,8 +7,10 @@ from smelt.advise.rules import rules
 from smelt.advise.situation import Situation
 from smelt.report.paper import mergebench
 
-__all__ = ["expectation", "reasons"]
+__all__ = ["POOR", "expectation", "reasons"]
 
+POOR = 60.0
+"""Percent of the experts under which a merge is hardly worth having: one expert alone has about 50 in our own run."""
 _NOTHING_FITS = "No method that uses this data fits the time or the memory; the plain average needs neither."
 
 
@@ -34,6 +36,8 @@ def expectation(first: Candidate, choice: Choice, situation: Situation) -> str:
     said = f"Expect about {ends} of the experts' performance"
     if situation.kind == "pretrained" and situation.small:
         return f"{said}: merging works worse on small pretrained bases, whose specialists lie further apart."
+    if high < POOR:
+        return f"{said}: so little is kept that one specialist, or training on all domains together, may serve better."
     if situation.kind == "instruct":
         return f"{said}: specialists of an instruction-tuned base stay close to each other."
     return f"{said}, as on those bases; stronger bases (larger, instruction-tuned) give more."

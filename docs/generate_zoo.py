@@ -40,6 +40,7 @@ HELD_OUT = {
     "letters": "other font families",
     "icons": "icon sets of other authors",
 }
+QUESTIONS = ("mllm10", "mllm10-out", "mllm10-val")
 
 
 def blocks() -> dict[str, dict[str, str]]:
@@ -53,6 +54,8 @@ def blocks() -> dict[str, dict[str, str]]:
         "tasks": tasks(),
         "specialists": specialists(),
         "language-tasks": language_tasks(),
+        "seeing": seeing(),
+        "question-sets": question_sets(),
     }
     return {"zoo.md": made}
 
@@ -111,6 +114,48 @@ def language_tasks() -> str:
             f"{task.count(split):,}" if split in task.splits else "–" for split in ("train", "val", "test")
         )
         lines.append(CLIP8["_row"]([task.name, task.title, sizes, f"`{task.metric}`"]))
+    return "\n".join(lines)
+
+
+def seeing() -> str:
+    """The adapters over the tiny LLaVA: how they were trained, and their mean accuracy on the groups of question sets."""
+    from smelt.evaluate.find import GROUPS
+    from smelt.evaluate.row import read_rows
+
+    rows: dict[str, dict[str, float]] = {}
+    for row in read_rows(RESULTS.with_name("multimodal.jsonl")):
+        rows.setdefault(str(row.model).removeprefix("zoo:"), {})[row.task] = row.accuracy
+    lines = [
+        "| model | questions | steps | learning rate | moved by rounding | size | held-in | held-out | validation |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for name in sorted(rows, key=lambda name: (name != "llava-tiny", name.endswith("joint"), name)):
+        means = [sum(rows[name][one] for one in GROUPS[group]) / len(GROUPS[group]) for group in QUESTIONS]
+        made = ["", "", "", "", ""]
+        if name != "llava-tiny":
+            kept = training(name)
+            made = [
+                f"{kept['examples']:,}",
+                f"{kept['steps']:,} of {kept['batch']}",
+                f"{kept['learning_rate']:g}",
+                f"{100 * kept['rounding']['relative_error']:.1f} %",
+                f"{1000 * megabytes(name):.0f} kB",
+            ]
+        lines.append(CLIP8["_row"]([f"`zoo:{name}`", *made, *(f"{100 * mean:.1f} %" for mean in means)]))
+    return "\n".join(lines)
+
+
+def question_sets() -> str:
+    """The question sets, and what guessing gets."""
+    from smelt.evaluate.find import GROUPS, find_task
+
+    lines = ["| set | group | what | questions | guessing |", "|---|---|---|---:|---:|"]
+    for group in QUESTIONS:
+        for name in GROUPS[group]:
+            task = find_task(name)
+            found = task.questions(task.splits[0])
+            chance = sum(1 / (len(one.options) + 2) for one in found) / len(found)
+            lines.append(CLIP8["_row"]([name, f"`{group}`", task.title, f"{len(found)}", f"{100 * chance:.1f} %"]))
     return "\n".join(lines)
 
 

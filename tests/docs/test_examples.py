@@ -22,6 +22,7 @@ import smelt
 from pico_llama import pairs, write_chat_task, write_llama
 from smelt.merge import stages
 from smelt.testing import pico, save
+from smelt.testing.pico_llava import save_llava
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = DOCS / "examples"
@@ -59,6 +60,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(EXAMPLES / folder, room / folder)
     draw_shapes(room / "tasks" / "shapes" / "pictures" / "test")
     write_language_models(room)
+    write_seeing_models(room)
     return room
 
 
@@ -102,6 +104,12 @@ def write_language_models(room: Path) -> None:
     for step in (100, 200, 300):
         write_llama(room / "run" / f"checkpoint-{step}", change=step / 1000)
     write_byte_level(room / "talk")
+
+
+def write_seeing_models(room: Path) -> None:
+    """What docs/multimodal.md and docs/select.md name: a base and three fine-tunes that see and read."""
+    for name, change in (("", 0.0), ("-animals", 0.1), ("-numbers", 0.2), ("-flags", 0.3)):
+        save_llava(room / f"seer{name}", change=change)
 
 
 def write_byte_level(folder: Path) -> None:

@@ -18,6 +18,7 @@ FULL = {
     "statistics": {"cars": "dir:cars-gram", "birds": "dir:birds-gram"},
     "looked_at": {"split": "val", "images": 64},
     "tune": {"ties.density": [0.1, 0.2]},
+    "select": {"uq": {"tasks": "mllm10", "passes": 2}},
     "parts": [{"keys": ["vision.*"], "merge": "average", "models": ["cars"], "slices": [{"models": {"cars": [0, 2]}}]}],
     "slices": [{"models": {"cars": [0, 4], "birds": [2, 6]}, "base": [0, 4], "merge": "slerp"}],
     "dtype": "bfloat16",

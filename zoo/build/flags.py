@@ -24,7 +24,7 @@ VIEWS = {"train": 6, "held out": 5}
 
 def build(every: int = 1) -> TaskPictures:
     """The task, or a small sample of it: every so many countries."""
-    english, german = _countries("en"), _countries("de")
+    english, german = country_codes("en"), country_codes("de")
     codes = sorted(
         code for code in english if code in german and all(_has(s, code, english) for s in TRAIN + VAL + TEST)
     )
@@ -55,7 +55,7 @@ def build(every: int = 1) -> TaskPictures:
     )
 
 
-def _countries(language: str) -> dict[str, str]:
+def country_codes(language: str = "en") -> dict[str, str]:
     """Two-letter code → name, from the labels of the flag emoji (`flag: Austria`)."""
     names = {}
     for e in emojibase(language, "data"):

@@ -66,7 +66,7 @@ def of_letter(letter: str) -> list[Shown]:
 
 def of_country(name: str) -> list[Shown]:
     """Its flag before new walls: two views of the drawing that is `val`, and two of drawings that are `train`."""
-    english = flags._countries("en")
+    english = flags.country_codes("en")
     code = {country.lower(): code for code, country in english.items()}[name]
     camera = random.Random(f"flag {code}")
     drawings = [*flags.VAL * 2, *camera.sample(flags.TRAIN, FLAGS - 2)]

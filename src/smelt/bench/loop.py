@@ -22,6 +22,8 @@ from smelt.bench.hub.suite import HubSuite
 from smelt.bench.language.loop import bench_language
 from smelt.bench.language.suite import LanguageSuite
 from smelt.bench.options import Finished, Options
+from smelt.bench.selection.loop import bench_selection
+from smelt.bench.selection.suite import SelectionSuite
 from smelt.bench.steps import Step, Steps
 from smelt.bench.suite import AnySuite, Suite, find_suite
 from smelt.errors import RecipeError, SmeltError, unknown
@@ -55,6 +57,8 @@ def bench(
         raise RecipeError(unknown("word of a suite", strange[0], [*Options.__dataclass_fields__, "methods", "tasks"]))
     if isinstance(suite, LanguageSuite):
         return bench_language(suite, Path(out or suite.name), methods, tasks, Options(**words), force=force)
+    if isinstance(suite, SelectionSuite):
+        return bench_selection(suite, Path(out or suite.name), methods, tasks, Options(**words), force=force)
     if words.get("preset") is not None:
         raise RecipeError(f"preset: {suite.name} has none; leave it out")
     if words.get("trial_workers", 1) != 1:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from smelt.bench.collaboration.suite import CollaborationSuite
 from smelt.bench.hub.suite import HubSuite
 from smelt.bench.language.suite import LanguageSuite
+from smelt.bench.selection.suite import SelectionSuite
 from smelt.errors import RecipeError, unknown
 from smelt.evaluate.corruptions import Corruption, Kind, SetName
 from smelt.recipe.read import load_yaml
@@ -145,12 +146,13 @@ def suites() -> dict[str, Path]:
     return {path.stem: path for path in sorted(_SHIPPED.glob("*.yaml"))}
 
 
-AnySuite: TypeAlias = Suite | CollaborationSuite | HubSuite | LanguageSuite
+AnySuite: TypeAlias = Suite | CollaborationSuite | HubSuite | LanguageSuite | SelectionSuite
 
-_KINDS: dict[str, type[CollaborationSuite] | type[HubSuite] | type[LanguageSuite]] = {
+_KINDS: dict[str, type[CollaborationSuite] | type[HubSuite] | type[LanguageSuite] | type[SelectionSuite]] = {
     "collaboration": CollaborationSuite,
     "hub": HubSuite,
     "language": LanguageSuite,
+    "selection": SelectionSuite,
 }
 
 

@@ -27,6 +27,7 @@ from smelt.cli import (
     pack,
     plan,
     report,
+    select,
     tasks,
     tune,
     unpack,
@@ -53,6 +54,7 @@ app.command("mix")(mix.mix)
 app.command("neulig")(neulig.neulig)
 app.add_typer(measure.app, name="measure")
 app.command("tune")(tune.tune)
+app.add_typer(select.app, name="select")
 app.command("run")(run_.run)
 app.command("eval")(eval.evaluate)
 app.command("bench")(bench.bench)

@@ -21,9 +21,7 @@ def bench(
     out: Annotated[Path | None, typer.Option("-o", "--out", help="The folder for rows and report.")] = None,
     methods: Annotated[str | None, typer.Option(help="Which of the suite's merges, e.g. ties,tsv.")] = None,
     tasks: Annotated[str | None, typer.Option(help="Which of its tasks, e.g. photos,digits.")] = None,
-    preset: Annotated[
-        str | None, typer.Option(help="A suite's own name for other limits and grids: fast, of llm5.")
-    ] = None,
+    preset: Annotated[str | None, typer.Option(help="A suite's own name for other limits and grids: fast.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Examples of each test split.")] = None,
     curve_limit: Annotated[int | None, typer.Option(min=1, help="Examples of each val split for a setting.")] = None,
     tune: Annotated[bool, typer.Option(help="Scale curves on val, tuned merges, and paths.")] = True,
@@ -54,6 +52,7 @@ def bench(
     smelt bench clip8-generalization -o unseen
     smelt bench clip8-robustness -o damaged --limit 500 --workers 2
     smelt bench llm5 --preset fast
+    smelt bench mllm10 --preset fast --workers 2
     """
     from smelt.bench.loop import bench as run
 
@@ -86,16 +85,22 @@ def bench(
 
 def _show(done: Finished) -> None:
     from smelt.report.language_analyses import read_language
+    from smelt.report.selection_analyses import read_selection
 
-    language = read_language(done.folder / "analyses")
-    if language is None:
+    analyses = done.folder / "analyses"
+    language, selection = read_language(analyses), read_selection(analyses)
+    if selection is not None:
+        from smelt.cli.bench_selection import show_selection
+
+        show_selection(done.rows, selection)
+    elif language is not None:
+        from smelt.cli.bench_language import show_language
+
+        show_language(done.rows, language)
+    else:
         from smelt.cli.bench_table import show
 
         show(done.rows)
-        return
-    from smelt.cli.bench_language import show_language
-
-    show_language(done.rows, language)
 
 
 def _listed(names: str | None) -> list[str] | None:

@@ -65,6 +65,7 @@ def evaluate(
     smelt eval OUT --tasks clip8 --split val --limit 500 -o rows.jsonl
     smelt eval OUT --tasks photos --corruption clean --corruption motion_blur@3
     smelt eval zoo:llm5-maths --tasks llm5,llm5-general --limit 20
+    smelt eval zoo:mllm10-digits --tasks mllm10
     """
     from smelt.evaluate.call import evaluation
     from smelt.evaluate.row import append_rows
@@ -145,7 +146,8 @@ def _show(done: Evaluation) -> None:
         table.add_column("corruption", min_width=corrupted)
     if not plain:
         table.add_column("metric")
-    what, losses = ("pictures", True) if plain else ("examples", any(row.loss is not None for row in done.rows))
+    unit = getattr(done.results[0], "unit", "pictures")
+    what, losses = (unit, True) if plain else ("examples", any(row.loss is not None for row in done.rows))
     headings = ("accuracy %" if plain else "score %", "95 % interval", *(["loss"] if losses else []), what, "seconds")
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=heading == "95 % interval")

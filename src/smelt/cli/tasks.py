@@ -12,6 +12,7 @@ from smelt.cli.request import JsonOption
 if TYPE_CHECKING:
     from smelt.evaluate.find import AnyTask
     from smelt.evaluate.language.task import LanguageTask
+    from smelt.evaluate.questions.task import QuestionTask
     from smelt.evaluate.task import Task
 
 __all__ = ["tasks"]
@@ -48,20 +49,26 @@ def tasks(
 
 
 def _line(task: AnyTask) -> str:
+    from smelt.evaluate.questions.task import QuestionTask
     from smelt.evaluate.task import Task
 
     if isinstance(task, Task):
         return f"{task.name:<20} {len(task.classes):>4} classes  {task.title}  [{', '.join(_splits(task))}]"
+    if isinstance(task, QuestionTask):
+        return f"{task.name:<20} {'questions':>12}  {task.title}  [{', '.join(_splits(task))}]"
     about = task.domain or "language"
     return f"{task.name:<20} {about:>12}  {task.title or task.source}  [{', '.join(_splits(task))}]"
 
 
 def _explain(task: AnyTask) -> None:
+    from smelt.evaluate.questions.task import QuestionTask
     from smelt.evaluate.task import Task
 
     typer.echo(f"{task.name}, version {task.version}: {task.title}\n")
     if isinstance(task, Task):
         _explain_pictures(task)
+    elif isinstance(task, QuestionTask):
+        _explain_questions(task)
     else:
         _explain_language(task)
 
@@ -92,6 +99,19 @@ def _explain_language(task: LanguageTask) -> None:
                 typer.echo(f"  {word}: {first[word]}")
 
 
+def _explain_questions(task: QuestionTask) -> None:
+    from smelt.evaluate.questions.prompt import LETTERS, prompt_of
+
+    typer.echo(f"questions:  {task.source}")
+    _explain_place(task)
+    first = task.questions(task.splits[0])[0]
+    typer.echo(f"an example of {task.splits[0]}:")
+    for line in prompt_of(first, task.extra, task.instruction).split("\n"):
+        typer.echo(f"  {line}")
+    typer.echo(f"picture:    {json.dumps(first.picture)}")
+    typer.echo(f"answer:     {'not told' if first.answer is None else LETTERS[first.answer]}")
+
+
 def _explain_place(task: AnyTask) -> None:
     typer.echo(f"splits:     {', '.join(_splits(task))}")
     typer.echo(f"licence:    {task.licence or 'not stated'}")
@@ -109,24 +129,28 @@ def _splits(task: AnyTask) -> list[str]:
     return [split if number is None else f"{split} {number:,}" for split, number in _counts(task).items()]
 
 
-def _as_dict(task: AnyTask) -> dict[str, Any]:
+def _own_words(task: AnyTask) -> dict[str, Any]:
+    from smelt.evaluate.questions.task import QuestionTask
     from smelt.evaluate.task import Task
 
-    own: dict[str, Any] = (
-        {"kind": "pictures", **task.model_dump(mode="json", exclude={"data"})}
-        if isinstance(task, Task)
-        else {
-            "kind": "language",
-            "name": task.name,
-            "version": task.version,
-            "title": task.title,
-            "domain": task.domain,
-            "metric": task.metric or None,
-            "chat": task.chat,
-        }
-    )
+    if isinstance(task, Task):
+        return {"kind": "pictures", **task.model_dump(mode="json", exclude={"data"})}
+    if isinstance(task, QuestionTask):
+        return {"kind": "questions", **task.model_dump(mode="json", exclude={"files"})}
     return {
-        **own,
+        "kind": "language",
+        "name": task.name,
+        "version": task.version,
+        "title": task.title,
+        "domain": task.domain,
+        "metric": task.metric or None,
+        "chat": task.chat,
+    }
+
+
+def _as_dict(task: AnyTask) -> dict[str, Any]:
+    return {
+        **_own_words(task),
         "splits": _counts(task),
         "source": task.source,
         "licence": task.licence,

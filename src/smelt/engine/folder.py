@@ -1,6 +1,7 @@
 """Opening what lies at a path: a model folder, one weights file, a delta pack. Pickles are refused by default.
 
-Names are brought to those of Hugging Face's whole models (open_clip.py, tower.py), so that all kinds merge.
+Names are brought to those of Hugging Face's whole models (open_clip.py, tower.py, image_text_names.py), so that all
+kinds merge.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from smelt.engine.image_text_names import with_module_names
 from smelt.engine.open_clip import from_open_clip
 from smelt.engine.source import FileSource, MemorySource, Source
 from smelt.engine.tower import with_tower_prefix
@@ -38,7 +40,7 @@ def open_path(path: Path, *, allow_pickle: bool = False) -> Source:
 
         _refuse_other_weights(pack)
         return open_delta(pack, allow_pickle=allow_pickle)
-    return with_tower_prefix(from_open_clip(_open_weights(path, allow_pickle)))
+    return with_module_names(with_tower_prefix(from_open_clip(_open_weights(path, allow_pickle))))
 
 
 def _open_weights(path: Path, allow_pickle: bool) -> Source:

@@ -14,7 +14,7 @@ from threading import Condition, Event, Thread
 
 from smelt.engine.cache import cache_folder
 
-__all__ = ["FollowingHash", "ParentHashes", "file_hashes", "hash_file"]
+__all__ = ["FollowingHash", "ParentHashes", "file_hashes", "file_identity", "hash_file"]
 
 _CHUNK = 1 << 20
 _HASHERS = 2
@@ -152,10 +152,10 @@ class _Memory:
         real = path.resolve()
         if _BLOB.match(real.name) and real.parent.name == "blobs":
             return real.name
-        return self._known.get(_identity(path))
+        return self._known.get(file_identity(path))
 
     def keep(self, hashes: Mapping[Path, str]) -> None:
-        new = {_identity(path): value for path, value in hashes.items()}
+        new = {file_identity(path): value for path, value in hashes.items()}
         if new.items() <= self._known.items():
             return
         self._known = dict(list((self._known | new).items())[-10_000:])
@@ -168,6 +168,7 @@ class _Memory:
             return
 
 
-def _identity(path: Path) -> str:
+def file_identity(path: Path) -> str:
+    """What tells that a file is the one it was: its place, size and time of change."""
     status = path.stat()
     return f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}|{status.st_ino}"

@@ -82,6 +82,10 @@ class LoraSource(Source):
         if work is not out:
             out.copy_(work)
 
+    def changes(self, key: str) -> bool:
+        """Whether a tensor is another one than the base's."""
+        return any(key in table for table in (self._layout.low_rank, self._layout.shifts, self._layout.replaced))
+
     def close(self) -> None:
         self._adapter.close()
         self.base.close()

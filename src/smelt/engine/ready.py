@@ -16,6 +16,7 @@ from smelt.engine.adapter_bases import base_faults
 from smelt.engine.align import Alignment, align
 from smelt.engine.card import model_card
 from smelt.engine.carry import carried_files
+from smelt.engine.frozen import leave_frozen
 from smelt.engine.gguf import GGUFSource
 from smelt.engine.manifest import encode_manifest
 from smelt.engine.plan import Plan, make_plan
@@ -106,9 +107,12 @@ def make_ready(recipe: Recipe, pool: ModelPool) -> Ready:
     faults, over = base_faults(recipe, pool)
     if faults:
         raise IncompatibleModels(faults)
+    without, faults = leave_frozen(recipe, pool)
+    if faults:
+        raise IncompatibleModels(faults)
     alignment = align(recipe, pool)
     # An adapter's factors are taken from unrounded changes.
-    unrounded = recipe.model_copy(update={"dtype": "float32"}) if recipe.lora else recipe
+    unrounded = without.model_copy(update={"dtype": "float32"}) if recipe.lora else without
     plan = replace(make_plan(unrounded, alignment.pool), recipe=recipe)
     faults = config_faults(recipe, pool)
     if faults:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from smelt.evaluate.language.task import LanguageTask
     from smelt.evaluate.load import load_model
     from smelt.evaluate.pictures import Data
+    from smelt.evaluate.questions.task import QuestionTask
     from smelt.evaluate.row import CostRow, Row, append_rows, code_version, fusionbench_report, read_rows
     from smelt.evaluate.task import Task
 
@@ -26,6 +27,7 @@ __all__ = [
     "Data",
     "Evaluation",
     "LanguageTask",
+    "QuestionTask",
     "Result",
     "Row",
     "Task",
@@ -46,6 +48,7 @@ __all__ = [
 _HOME = {
     "Data": "pictures",
     "LanguageTask": "language.task",
+    "QuestionTask": "questions.task",
     "load_model": "load",
     "Task": "task",
     **dict.fromkeys(("Evaluation", "TasksFailed", "evaluate", "evaluation", "row_of"), "call"),

@@ -15,13 +15,15 @@ from smelt.evaluate.corruptions import Corruptions, SetName, read_corruptions
 from smelt.evaluate.find import AnyTask, Tasks, find_tasks
 from smelt.evaluate.language.run import Failure, ask, prepared
 from smelt.evaluate.language.task import LanguageTask, check_limit
-from smelt.evaluate.load import are_language, is_recipe, load_model, merged_from
+from smelt.evaluate.load import is_recipe, kind_of, load_model, merged_from
 from smelt.evaluate.pictures import Data
 from smelt.evaluate.provenance import command_for, row_of
+from smelt.evaluate.questions.task import QuestionTask
 from smelt.evaluate.row import Row, append_rows
 
 if TYPE_CHECKING:
     from smelt.evaluate.language.result import LanguageResult
+    from smelt.evaluate.questions.ask import Asked
 
 __all__ = ["Evaluation", "TasksFailed", "evaluate", "evaluation", "row_of"]
 
@@ -36,7 +38,7 @@ class Evaluation:
     results: Sequence[Result | LanguageResult]
     seconds: float
     failures: tuple[Failure, ...] = ()
-    """Language tasks that could not be asked; the others were."""
+    """Tasks answered in words that could not be asked; the others were."""
 
     @property
     def accuracy(self) -> float:
@@ -115,8 +117,10 @@ def evaluation(
     if strange:
         raise RecipeError(unknown("word of an evaluation", strange[0], [*_WORDS, *Row.model_fields]))
     chosen, corruptions = find_tasks(tasks), read_corruptions(corruption, corrupted_by)
-    language = are_language(chosen)
-    ready, failures = _prepared(chosen, split, limit, corruptions) if language else ([], [])
+    kind = kind_of(chosen)
+    ready, failures = _prepared(chosen, split, limit, corruptions)
+    data = data or Data()
+    sets = _labelled(chosen, split, limit, data, corruptions) if kind == "questions" else []
     with ExitStack() as stack:
         if is_recipe(model):
             made = merged_from(model, threads=threads, quiet=quiet, **({"allow_pickle": True} if allow_pickle else {}))
@@ -126,20 +130,27 @@ def evaluation(
             model, chosen, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle
         )
         results: list[Any]
-        if language:
+        if kind == "language":
             stack.enter_context(_threads(threads))
             results, more = ask(loaded, ready, limit=limit, rows=batch, quiet=quiet)
             failures = [*failures, *more]
-            if not results:
-                raise failures[0].error if len(failures) == 1 else TasksFailed(failures)
+        elif kind == "questions":
+            from smelt.evaluate.lmms.run import ask_lmms
+            from smelt.evaluate.questions.run import answer
+
+            stack.enter_context(_threads(threads))
+            results = [*answer(loaded, sets, batch=batch, quiet=quiet)]
+            found, more = ask_lmms(loaded, ready, limit=limit, rows=batch, quiet=quiet)
+            results, failures = [*results, *found], [*failures, *more]
         else:
             words: dict[str, Any] = {"split": split, "limit": limit, "batch": batch, "threads": threads, "quiet": quiet}
-            data = data or Data()
             results = [
                 result
                 for worse in corruptions
                 for result in evaluate_model(loaded, chosen, data=data, corruption=worse, **words)
             ]
+        if not results:
+            raise failures[0].error if len(failures) == 1 else TasksFailed(failures)
         label = str(about.get("model", loaded.label))
         command = command_for(label, loaded, chosen, split, limit, text_from, allow_pickle, corruptions)
         rows = [row_of(result, loaded, **{"command": command, **about}) for result in results]
@@ -147,13 +158,25 @@ def evaluation(
 
 
 def _prepared(tasks: list[AnyTask], split: str, limit: int | None, corruptions: Any) -> Any:
+    """Tasks that are answered in words, with their data; what goes wrong with all of them goes wrong here."""
+    worded = [task for task in tasks if isinstance(task, LanguageTask)]
+    if not worded:
+        return [], []
     check_limit(limit)
     if corruptions != [None]:
         raise RecipeError("corruption: language tasks have no pictures to corrupt; leave it out")
-    ready, failures = prepared([task for task in tasks if isinstance(task, LanguageTask)], split)
-    if not ready:
+    ready, failures = prepared(worded, split)
+    if len(failures) == len(tasks):
         raise failures[0].error if len(failures) == 1 else TasksFailed(failures)
     return ready, failures
+
+
+def _labelled(tasks: list[AnyTask], split: str, limit: int | None, data: Data, corruptions: Any) -> list[Asked]:
+    from smelt.evaluate.questions.run import labelled
+
+    if corruptions != [None]:
+        raise RecipeError("corruption: is done to tasks of pictures, not to question sets; leave it out")
+    return labelled([task for task in tasks if isinstance(task, QuestionTask)], split, limit, data)
 
 
 @contextmanager

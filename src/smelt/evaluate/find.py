@@ -3,8 +3,10 @@
 photos              a task by its name
 photos,digits       several
 clip8  TA8  llm5    a group: the zoo's eight of pictures, the eight public ones of task arithmetic, the zoo's language
-path/to/folder      a folder with a task.yaml (pictures) or a harness.yaml (language)
+mllm10              the zoo's question sets that models are chosen on; mllm10-out and mllm10-val are others
+path/to/folder      a folder with a task.yaml (pictures), a harness.yaml (language) or a questions.yaml (questions)
 lm-eval:gsm8k_cot   a task of the lm-evaluation-harness, which downloads its data
+lmms:gqa            a task of lmms-eval, for models of pictures and texts; uqmerge is a group of them
 
 `mergebench` is what Table 3 of MergeBench (arXiv:2505.10833) tests, and its tests of forgetting, by the names of the
 harness. Not in the harness, and so not in the group: WildGuardTest, HarmBench, DoAnythingNow and XSTest, whose answers
@@ -22,6 +24,10 @@ from smelt.errors import MissingExtra, unknown
 from smelt.evaluate.language.library import PREFIX, library_task
 from smelt.evaluate.language.task import FILE as LANGUAGE_FILE
 from smelt.evaluate.language.task import LanguageTask
+from smelt.evaluate.lmms.task import HELD_IN, HELD_OUT, lmms_task
+from smelt.evaluate.lmms.task import PREFIX as LMMS
+from smelt.evaluate.questions.task import FILE as QUESTIONS_FILE
+from smelt.evaluate.questions.task import QuestionTask
 from smelt.evaluate.task import FILE, Task, TaskError
 
 __all__ = [
@@ -36,7 +42,7 @@ __all__ = [
     "tasks",
 ]
 
-AnyTask: TypeAlias = Task | LanguageTask
+AnyTask: TypeAlias = Task | LanguageTask | QuestionTask
 Tasks: TypeAlias = str | Path | AnyTask | Iterable[str | Path | AnyTask]
 """What `find_tasks` takes: a group, names, paths, tasks, or a list of them."""
 
@@ -51,6 +57,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "llm5-val": tuple(f"{domain}-val" for domain in _DOMAINS),
     "llm5-general": tuple(f"general-{name}" for name in "boolq mmlu openbookqa commonsenseqa".split()),
+    "mllm10": ("objects", "drawings", "numbers", "countries", "symbols"),
+    "mllm10-out": (*("kinds-of-things", "yes-or-no", "capitals", "sums", "counting", "garments", "letters-in-fonts"),),
+    "mllm10-val": ("animals-and-food", "printed-numbers", "vehicles-and-weather"),
     "mergebench": tuple(
         PREFIX + name
         for name in (
@@ -59,10 +68,13 @@ GROUPS: dict[str, tuple[str, ...]] = {
             *("mmlu", "triviaqa", "coqa", "pubmedqa"),
         )
     ),
+    "uqmerge": HELD_OUT,
+    "uqmerge-in": HELD_IN,
 }
 """Lists of tasks that have a name; TA8 is in the order of the task arithmetic papers."""
 
-_OF_THE_ZOO = frozenset(name for group in ("clip8", "llm5", "llm5-val", "llm5-general") for name in GROUPS[group])
+_ZOO_GROUPS = ("clip8", "llm5", "llm5-val", "llm5-general", "mllm10", "mllm10-out", "mllm10-val")
+_OF_THE_ZOO = frozenset(name for group in _ZOO_GROUPS for name in GROUPS[group])
 _HERE = Path(__file__).parent / "tasks"
 
 
@@ -80,6 +92,8 @@ def find_task(name: str | Path) -> AnyTask:
     """A task by its name, or from its folder."""
     if str(name).startswith(PREFIX):
         return library_task(str(name))
+    if str(name).startswith(LMMS):
+        return lmms_task(str(name))
     folders = task_folders()
     if str(name) in folders:
         return _load(folders[str(name)])
@@ -90,13 +104,13 @@ def find_task(name: str | Path) -> AnyTask:
         raise MissingExtra(f"the task {str(name)!r} is one of the zoo's, which is not installed: pip install ./zoo")
     raise TaskError(
         unknown("task", str(name), [*folders, *GROUPS])
-        + f"; a folder with a {FILE} or a {LANGUAGE_FILE} works too, and {PREFIX}NAME"
+        + f"; a folder with a {FILE}, a {LANGUAGE_FILE} or a {QUESTIONS_FILE} works too, and {PREFIX}NAME or {LMMS}NAME"
     )
 
 
 def find_tasks(names: Tasks) -> list[AnyTask]:
     """The tasks that a group, a comma-separated list, a path or a list of these means, each once and in order."""
-    if isinstance(names, str | Path | Task | LanguageTask):
+    if isinstance(names, str | Path | Task | LanguageTask | QuestionTask):
         names = [names]
     found: dict[str, AnyTask] = {}
     for name in names:
@@ -115,18 +129,19 @@ def picture_task(name: str | Path) -> Task:
 
 
 def picture_tasks(names: Tasks) -> list[Task]:
-    """The same as `find_tasks` where only pictures will do; a language task is refused."""
+    """The same as `find_tasks` where only pictures will do; tasks of other kinds are refused."""
     return [_of_pictures(task) for task in find_tasks(names)]
 
 
 def _of_pictures(task: AnyTask) -> Task:
-    if isinstance(task, LanguageTask):
-        raise TaskError(f"{task.name} is a language task; here a task of pictures is needed")
+    if not isinstance(task, Task):
+        kind = "a language task" if isinstance(task, LanguageTask) else "a question set"
+        raise TaskError(f"{task.name} is {kind}; here a task of pictures is needed")
     return task
 
 
 def _meant(name: str | Path | AnyTask) -> list[AnyTask]:
-    if isinstance(name, Task | LanguageTask):
+    if isinstance(name, Task | LanguageTask | QuestionTask):
         return [name]
     if str(name) in GROUPS:
         return [find_task(one) for one in GROUPS[str(name)]]
@@ -136,9 +151,13 @@ def _meant(name: str | Path | AnyTask) -> list[AnyTask]:
 
 
 def _load(path: Path) -> AnyTask:
-    """A folder, or one of the two files."""
-    language = path.name == LANGUAGE_FILE if path.is_file() else (path / LANGUAGE_FILE).is_file()
-    return LanguageTask.load(path) if language else Task.load(path)
+    """A folder, or one of the three files."""
+    kinds: dict[str, type[LanguageTask] | type[QuestionTask]]
+    kinds = {LANGUAGE_FILE: LanguageTask, QUESTIONS_FILE: QuestionTask}
+    for file, kind in kinds.items():
+        if path.name == file if path.is_file() else (path / file).is_file():
+            return kind.load(path)
+    return Task.load(path)
 
 
 def _zoo() -> dict[str, Path]:
@@ -146,5 +165,5 @@ def _zoo() -> dict[str, Path]:
         import smelt_zoo
     except ImportError:
         return {}
-    kinds: tuple[dict[str, Path], ...] = (smelt_zoo.tasks(), getattr(smelt_zoo, "language", dict)())
+    kinds = [smelt_zoo.tasks(), *(getattr(smelt_zoo, kind, dict)() for kind in ("language", "questions"))]
     return {str(name): Path(path) for kind in kinds for name, path in kind.items()}

@@ -9,6 +9,7 @@ from smelt.errors import RecipeError, unknown
 
 if TYPE_CHECKING:
     from smelt.evaluate.examples import Stream
+    from smelt.evaluate.find import AnyTask
     from smelt.evaluate.language.task import LanguageTask
     from smelt.evaluate.pictures import Data
     from smelt.evaluate.task import Task
@@ -20,10 +21,11 @@ __all__ = ["check_streams", "only_pictures", "streams_for", "tasks_for"]
 def tasks_for(models: Sequence[str], use: DataUse | None) -> dict[str, Task | LanguageTask]:
     """The task of every model: as `data.tasks` says, else the one that has the model's name. All faults at once."""
     from smelt.evaluate.find import find_task, tasks
+    from smelt.evaluate.questions.task import QuestionTask
 
     said = dict(use.tasks) if use else {}
     faults = [f"data.tasks: {unknown('model', name, models)}" for name in said if name not in models]
-    known = tasks()
+    known = {name: task for name, task in tasks().items() if not isinstance(task, QuestionTask)}
     without = [name for name in models if name not in said and name not in known]
     if without:
         faults.append(
@@ -32,7 +34,15 @@ def tasks_for(models: Sequence[str], use: DataUse | None) -> dict[str, Task | La
         )
     if faults:
         raise RecipeError(faults[0] if len(faults) == 1 else "".join(f"\n  - {f}" for f in ["", *faults])[5:])
-    return {name: find_task(said[name]) if name in said else known[name] for name in models}
+    return {name: _of_data(find_task(said[name])) if name in said else known[name] for name in models}
+
+
+def _of_data(task: AnyTask) -> Task | LanguageTask:
+    from smelt.evaluate.questions.task import QuestionTask
+
+    if isinstance(task, QuestionTask):
+        raise RecipeError(f"data.tasks: {task.name} is a question set, on which nothing is measured or learned")
+    return task
 
 
 def only_pictures(tasks: Mapping[str, Task | LanguageTask], who: str) -> dict[str, Task]:

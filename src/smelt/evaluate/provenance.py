@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from smelt.evaluate.language.result import LanguageResult
     from smelt.pool.families.causal_model import CausalLM
     from smelt.pool.families.family import Classifier
+    from smelt.pool.families.image_text_model import ImageText
 
 __all__ = ["command_for", "row_of"]
 
 
-def row_of(result: Result | LanguageResult, model: Classifier | CausalLM, /, **about: Any) -> Row:
+def row_of(result: Result | LanguageResult, model: Classifier | CausalLM | ImageText, /, **about: Any) -> Row:
     """A result with its provenance: of the model (and the recipe that merged it, by its manifest), and of the code."""
     low, high = result.interval
     known: dict[str, Any] = {
@@ -74,7 +75,7 @@ def _name(label: str) -> str:
 
 def command_for(
     label: str,
-    model: Classifier | CausalLM,
+    model: Classifier | CausalLM | ImageText,
     tasks: list[AnyTask],
     split: str,
     limit: int | None,

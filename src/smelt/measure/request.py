@@ -17,12 +17,15 @@ __all__ = ["is_language", "model_files", "one_task", "stored_dtype"]
 def one_task(task: str | Path | Task | LanguageTask) -> Task | LanguageTask:
     """The one task that is meant."""
     from smelt.evaluate.find import find_tasks
+    from smelt.evaluate.questions.task import QuestionTask
 
     found = find_tasks(task)
     if len(found) != 1:
         raise RecipeError(
             f"statistics are measured on one task at a time, got {len(found)}: {', '.join(one.name for one in found)}"
         )
+    if isinstance(found[0], QuestionTask):
+        raise RecipeError(f"{found[0].name} is a question set, on which nothing is measured; give another task")
     return found[0]
 
 

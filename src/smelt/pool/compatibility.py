@@ -66,6 +66,7 @@ def compare(pool: ModelPool, **words: Any) -> Compatibility:
     """Compare every model with the reference; `words` are those of a recipe (`skip`, `missing`, `config`, ...)."""
     from smelt.engine.compat import tensor_faults
     from smelt.engine.drafts import draft
+    from smelt.engine.frozen import leave_frozen
     from smelt.engine.ready import config_faults
     from smelt.engine.tied import untie
     from smelt.pool.modelpool import BASE, ModelPool
@@ -75,7 +76,8 @@ def compare(pool: ModelPool, **words: Any) -> Compatibility:
     untied = ModelPool(sources.get(BASE), {name: sources[name] for name in pool.models})
     refs = {name: source.label for name, source in untied.models.items()}
     recipe = Recipe.parse({"pool": {"models": refs}, "merge": "average", **words})
-    faults = tensor_faults(recipe, untied, draft(recipe, untied)) + config_faults(recipe, pool)
+    recipe, frozen = leave_frozen(recipe, pool)
+    faults = frozen + tensor_faults(recipe, untied, draft(recipe, untied)) + config_faults(recipe, pool)
     reference = untied.reference
     return Compatibility(
         untied.reference_name,

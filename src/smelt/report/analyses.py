@@ -12,6 +12,7 @@ from smelt.report.experts import Matrix
 from smelt.report.figure_file import read_figure
 from smelt.report.hub_analyses import HubAnalyses, read_hub
 from smelt.report.language_analyses import Language, read_language
+from smelt.report.selection_analyses import Selection, read_selection
 from smelt.report.words import short_layer, without_shared_start
 
 __all__ = ["Analyses", "Heat", "LineChart", "Norms", "Signs", "read_analyses"]
@@ -67,6 +68,7 @@ class Analyses:
     lines: tuple[LineChart, ...] = ()
     hub: HubAnalyses = field(default_factory=HubAnalyses)
     language: Language | None = None
+    selection: Selection | None = None
 
 
 _OVERALL = {
@@ -77,7 +79,7 @@ _OVERALL = {
 
 
 def read_analyses(folder: Path) -> Analyses:
-    """Read cosine.json, norms.json, signs.json, heat-, lines- and hub-NAME.json, language.json of a folder."""
+    """Read cosine.json, norms.json, signs.json, heat-, lines- and hub-NAME.json and the plans of a folder."""
     cosine, norms, signs = (_read(folder / f"{name}.json") for name in ("cosine", "norms", "signs"))
     return Analyses(
         _matrix(cosine, folder / "cosine.json") if cosine else None,
@@ -87,6 +89,7 @@ def read_analyses(folder: Path) -> Analyses:
         tuple(_lines(content, path) for path in sorted(folder.glob("lines-*.json")) if (content := _read(path))),
         read_hub(folder),
         read_language(folder),
+        read_selection(folder),
     )
 
 

@@ -15,6 +15,7 @@ from smelt.report.headline_language import language_sentences, language_tiles
 from smelt.report.headline_levels import level_sentences, level_tiles
 from smelt.report.headline_parts import best_of, part_sentences, parts_sentence
 from smelt.report.headline_robust import robust_sentences
+from smelt.report.headline_selection import selection_sentences, selection_tiles
 from smelt.report.hub_rows import is_hub
 from smelt.report.levels import largest
 from smelt.report.robustness import CLEAN
@@ -44,6 +45,10 @@ def build_opening(
     if any(map(is_hub, rows)):
         words = hub_sentences(rows, sheets, analyses.hub)
         return Opening(suite_name(rows), tuple(words), tuple(hub_tiles(sheets)), facts(rows), is_zoo(rows))
+    if analyses.selection is not None:
+        words = selection_sentences(rows, analyses.selection)
+        tiles = selection_tiles(rows, analyses.selection)
+        return Opening(suite_name(rows), tuple(words), tuple(tiles), facts(rows), is_zoo(rows))
     if analyses.language is not None:
         words = language_sentences(rows, costs, sheets, analyses.language)
         tiles = language_tiles(costs, sheets, analyses.language)

@@ -31,6 +31,7 @@ from smelt.report.opening import build_opening
 from smelt.report.paths import interpolation_paths
 from smelt.report.provenance import origins, reproductions
 from smelt.report.rows import Measured
+from smelt.report.selection_figures import selection_figures
 from smelt.report.series_figure import line_figure, series_figures
 from smelt.report.severity import severity_figure
 from smelt.report.sheet import Sheet
@@ -69,15 +70,16 @@ def _setting(setting: Mapping[str, Any]) -> str:
 
 def _content(measured: Measured, sheets: Sequence[Sheet], analyses: Analyses) -> dict[str, Any]:
     """Everything the templates name. What a folder has no data for is empty, and its section is left out."""
-    rows, language = measured.accuracy, analyses.language
+    rows, language, selection = measured.accuracy, analyses.language, analyses.selection
     clean = build_grid(row for row in rows if row.part is None)
-    experts = experts_matrix(rows, clean)
+    experts = None if selection else experts_matrix(rows, clean)
     curves, paths = [] if language else scale_curves(rows), interpolation_paths(rows)
     lines = _lines(sheets[:1] if language else sheets)
     return {
         "version": __version__,
-        "unit": "examples" if language else "pictures",
+        "unit": "examples" if language else "questions" if selection else "pictures",
         "language": language_figures(rows, measured.cost, sheets, language) if language else None,
+        "selection": selection_figures(rows, selection) if selection else None,
         "opening": build_opening(rows, sheets, analyses, measured.cost),
         "sheets": [sheet for sheet in sheets if sheet.lines],
         "larger": any(block.grid.larger for sheet in sheets for block in sheet.blocks),
@@ -85,8 +87,8 @@ def _content(measured: Measured, sheets: Sequence[Sheet], analyses: Analyses) ->
         "methods": any(sheet.levels or is_hub_sheet(sheet) for sheet in sheets),
         "hub": hub_figures(rows, sheets, analyses.hub),
         "tuned_on": _tuned_on(sheets, bool(language)),
-        "rankings": _rankings(sheets[:1] if language else sheets),
-        "comparison": _comparison(sheets, "domain" if language else "task"),
+        "rankings": [] if selection else _rankings(sheets[:1] if language else sheets),
+        "comparison": None if selection else _comparison(sheets, "domain" if language else "task"),
         "severities": [figure for sheet in sheets if (figure := severity_figure(sheet))],
         "gaps": gap_figure(largest(sheets)),
         "series": series_figures(rows),
@@ -103,9 +105,9 @@ def _content(measured: Measured, sheets: Sequence[Sheet], analyses: Analyses) ->
         "path_split": paths[0].split if paths else "",
         "heats": [(heat, plain_map(heat.matrix)) for heat in analyses.heats],
         "lines": [line_figure(data) for data in analyses.lines],
-        "costs": None if language else build_costs(measured.cost, lines),
+        "costs": None if language or selection else build_costs(measured.cost, lines),
         "reproductions": reproductions(lines),
-        "origins": origins(lines, "example" if language else "picture"),
+        "origins": origins(lines, "example" if language else "question" if selection else "picture"),
     }
 
 

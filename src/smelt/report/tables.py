@@ -1,6 +1,6 @@
 """Which tables a suite's rows make: one, one for each part, a block for each corruption; series.
 
-Suites of a hub and of language models have their own.
+Suites of a hub, of language models and of selections have their own.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from smelt.report.language_tables import language_sheets, paper_sheets
 from smelt.report.levels import level_sheet
 from smelt.report.parts import part_sheet, rows_by_part
 from smelt.report.robustness import robust_sheet
+from smelt.report.selection_analyses import Selection
+from smelt.report.selection_tables import selection_sheets
 from smelt.report.series import series_sheets
 from smelt.report.sheet import Block, Sheet
 
@@ -23,17 +25,25 @@ __all__ = ["build_sheets", "printed"]
 
 
 def build_sheets(
-    rows: Iterable[Row], costs: Iterable[CostRow] = (), language: Language | None = None, *, paper: bool = False
+    rows: Iterable[Row],
+    costs: Iterable[CostRow] = (),
+    language: Language | None = None,
+    selection: Selection | None = None,
+    *,
+    paper: bool = False,
 ) -> list[Sheet]:
     """The tables in the order of the suite; a suite without a row for a table has one that is empty.
 
-    `costs` are for the tables that show what something took; `language` is the plan of a suite of language models;
-    `paper` adds the tables that show the published numbers beside such a suite's own.
+    `costs` are for the tables that show what something took; `language` is the plan of a suite of language models,
+    `selection` what one about which models to merge found; `paper` adds the tables that show the published numbers
+    beside a language suite's own.
     """
     rows = list(rows)
     if language is not None:
         sheets = language_sheets(rows, language)
         return [*sheets, *(paper_sheets(sheets, rows, language) if paper else [])]
+    if selection is not None:
+        return selection_sheets(rows, selection)
     if any(map(is_hub, rows)):
         return hub_sheets(rows, costs)
     shown, split = table_rows(rows)

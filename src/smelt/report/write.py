@@ -33,7 +33,7 @@ def report(folder: str | Path, out: str | Path | None = None) -> Path:
         raise OutputError(f"{page}: is a folder; give the name of the HTML file to write")
     measured = read_folder(folder)
     analyses = read_analyses(folder / "analyses")
-    sheets = build_sheets(measured.accuracy, measured.cost, analyses.language, paper=True)
+    sheets = build_sheets(measured.accuracy, measured.cost, analyses.language, analyses.selection, paper=True)
     texts = {page.with_name(name): table(sheets) for name, table in TABLES.items()}
     texts[page] = render_page(measured, sheets, analyses)
     try:

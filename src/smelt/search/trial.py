@@ -146,13 +146,14 @@ class _Held:
         return DataBudget(split=split, images=images, labels=images)
 
     def _size(self, task: AnyTask, split: str) -> int:
+        from smelt.evaluate.language.task import LanguageTask
         from smelt.evaluate.task import Task
 
         if (task.name, split) not in self._sizes:
             if isinstance(task, Task):
                 size = len(self._data.split(task, split).labels)
             else:
-                size = task.count(split) or len(task.pairs(split))
+                size = task.count(split) or (len(task.pairs(split)) if isinstance(task, LanguageTask) else 0)
             self._sizes[task.name, split] = size
         return self._sizes[task.name, split]
 

@@ -15,15 +15,23 @@ from typing import Any
 from smelt.errors import CorruptFile
 from smelt.evaluate.task import TaskError
 
-__all__ = ["as_dataset", "count_records", "read_records"]
+__all__ = ["as_dataset", "count_records", "numbered_records", "read_records"]
 
 
 def read_records(files: Sequence[Path], what: str) -> list[dict[str, Any]]:
     """Every record of .jsonl and .jsonl.gz files, in order; `what` is the task and split, for messages."""
-    records = [record for file in files for record in _of_file(file, what)]
+    records = [record for file in files for _, record in _of_file(file, what)]
     if not records:
         raise TaskError(f"{what}: holds no examples ({', '.join(map(str, files)) or 'no file'})")
     return records
+
+
+def numbered_records(file: Path, what: str) -> list[tuple[int, dict[str, Any]]]:
+    """Every record of one file with the number of its line, from 1 on."""
+    found = _of_file(file, what)
+    if not found:
+        raise TaskError(f"{what}: holds no examples ({file})")
+    return found
 
 
 def count_records(files: Sequence[Path]) -> int | None:
@@ -41,7 +49,7 @@ def as_dataset(records: Sequence[dict[str, Any]]) -> Any:
     return datasets.Dataset.from_dict({word: [record.get(word) for record in records] for word in words})
 
 
-def _of_file(file: Path, what: str) -> list[dict[str, Any]]:
+def _of_file(file: Path, what: str) -> list[tuple[int, dict[str, Any]]]:
     if not file.is_file():
         raise TaskError(f"{what}: the data file {file} is not there; a task's data lie in its own folder")
     records = []
@@ -54,7 +62,7 @@ def _of_file(file: Path, what: str) -> list[dict[str, Any]]:
             raise CorruptFile(f"{file}, line {number}: not readable as JSON ({error})") from None
         if not isinstance(record, dict):
             raise CorruptFile(f"{file}, line {number}: a record is a table, got {type(record).__name__}")
-        records.append(record)
+        records.append((number, record))
     return records
 
 

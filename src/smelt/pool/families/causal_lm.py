@@ -8,27 +8,18 @@ of it. What is measured and learned on leaves embeddings and head alone unless t
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from smelt.engine import dtype as dtypes
 from smelt.errors import RecipeError
-from smelt.pool.families.causal_empty import empty_causal_lm
 from smelt.pool.families.causal_model import CausalLM
 from smelt.pool.families.causal_tokenizer import read_tokenizer, tokenizer_place, with_generation_config
+from smelt.pool.families.empty import empty_causal_lm
+from smelt.pool.families.fill import fill
 from smelt.pool.families.given import Given, check_device
 
-if TYPE_CHECKING:
-    import torch
-    from torch import nn
-
 __all__ = ["CAUSAL_LM", "CausalFamily", "CausalLM", "load_causal_lm"]
-
-_RECOMPUTED = (".inv_freq", ".original_inv_freq", ".masked_bias", ".attn.bias", ".attention.bias")
-"""Ends of names that old checkpoints carry and that models compute for themselves."""
 
 
 class CausalFamily:
@@ -101,7 +92,7 @@ def _assemble(given: Given, text: Given, model: Any, text_from: Any, device: str
             "give a folder that has one, or say with text_from which model it is like"
         )
     module = empty_causal_lm(config, given.label)
-    digest = _fill(module, given, device, getattr(torch, dtype))
+    digest = fill(module, given, device, getattr(torch, dtype)).hash
     module = module.requires_grad_(False).eval().to(device)
     tokenizer, folder = _tokenizer(given, text, model, text_from)
     with_generation_config(module, folder)
@@ -112,82 +103,6 @@ def _assemble(given: Given, text: Given, model: Any, text_from: Any, device: str
             "config, weights and tokenizer must be of one model"
         )
     return CausalLM(given.label, module, tokenizer, dict(config), device, dtype, digest, folder)
-
-
-def _fill(module: nn.Module, given: Given, device: str, dtype: torch.dtype) -> str:
-    """Read every tensor into its place, one after the other; gives the hash over all numbers in float32."""
-    from torch import nn
-
-    groups = _groups(module)
-    places = _places(groups, module, given)
-    total = hashlib.sha256()
-    for first in sorted(groups):
-        tensor = given.read(places[first])
-        total.update(f"{first}\0{tuple(tensor.shape)}\0".encode())
-        total.update(tensor.contiguous().numpy().data)
-        if tensor.is_floating_point():
-            tensor = tensor.to(device, dtype)
-        one = nn.Parameter(tensor, requires_grad=False)
-        for name in groups[first]:
-            owner, _, leaf = name.rpartition(".")
-            slots = module.get_submodule(owner)
-            if leaf in slots._parameters:
-                slots._parameters[leaf] = one
-            else:
-                slots._buffers[leaf] = tensor.to(device)
-    return total.hexdigest()
-
-
-def _groups(module: nn.Module) -> dict[str, tuple[str, ...]]:
-    """The first name of every tensor of the module -> all its names: tied weights have several."""
-    names: dict[int, list[str]] = {}
-    for name, tensor in module.state_dict(keep_vars=True).items():
-        names.setdefault(id(tensor), []).append(name)
-    return {some[0]: tuple(some) for some in names.values()}
-
-
-def _places(groups: Mapping[str, tuple[str, ...]], module: nn.Module, given: Given) -> dict[str, str]:
-    """The name in the Source of each tensor of the module, or every reason why there is none."""
-    wanted, found, faults = module.state_dict(), {}, []
-    there = set(given.names)
-    tied = given.source.tied if given.source is not None else {}
-    for first, names in groups.items():
-        held = [name for name in names if name in there]
-        if not held:
-            faults.append(f"{first!r} is missing")
-            continue
-        info, shape = given.info(held[0]), tuple(wanted[first].shape)
-        if info.shape != shape:
-            faults.append(f"{held[0]!r} is {info.shape}, but its config says {shape}")
-        elif (info.dtype in dtypes.FLOATS) != wanted[first].is_floating_point():
-            faults.append(f"{held[0]!r} is {info.dtype}")
-        elif len({tied.get(name, name) for name in held}) > 1 and not _equal(given, held):
-            faults.append(
-                f"{' and '.join(map(repr, held))} differ, but config.json ties them; "
-                "write `tie_word_embeddings: false` there if they are meant to"
-            )
-        found[first] = held[0]
-    known = {name for names in groups.values() for name in names}
-    faults += [
-        f"{name!r} belongs to no {type(module).__name__}"
-        for name in sorted(there - known)
-        if not name.endswith(_RECOMPUTED)
-    ]
-    if faults:
-        more = f"\n  - … and {len(faults) - 8} more" if len(faults) > 8 else ""
-        raise RecipeError(
-            f"{given.label} cannot be loaded as a {type(module).__name__}:"
-            + "".join(f"\n  - {fault}" for fault in faults[:8])
-            + more
-        )
-    return found
-
-
-def _equal(given: Given, names: list[str]) -> bool:
-    import torch
-
-    first = given.read(names[0])
-    return all(torch.equal(first, given.read(name)) for name in names[1:])
 
 
 def _tokenizer(given: Given, text: Given, model: Any, text_from: Any) -> tuple[Any, Path | None]:

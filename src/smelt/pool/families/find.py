@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from smelt.pool.families.causal_lm import CAUSAL_LM
 from smelt.pool.families.clip import CLIP
 from smelt.pool.families.given import Given
+from smelt.pool.families.image_text import IMAGE_TEXT
+from smelt.pool.families.image_text_kinds import kind_of
 
 if TYPE_CHECKING:
     from smelt.pool.families.family import Family, Loaded
@@ -18,11 +20,15 @@ __all__ = ["family_of", "load_any"]
 def family_of(model: Any, *, allow_pickle: bool = False) -> Family:
     """The family of a reference, a Source, a module or a state dict.
 
-    One that has a picture tower, or that says nothing of itself (a bare state dict), is a CLIP; others write texts.
+    A class of pictures and texts is known by its `model_type`. Of the rest, one that has a picture tower, or that says
+    nothing of itself (a bare state dict), is a CLIP; others write texts.
     """
     with closing(Given.open(model, "model", allow_pickle=allow_pickle)) as given:
         config = given.config
+        kind = kind_of(config, given.names)
         written = config is None and callable(getattr(given.source, "config", None))  # a GGUF file
+    if kind is not None:
+        return IMAGE_TEXT
     if written:
         return CAUSAL_LM
     if config is None or config.get("model_type") in CLIP.model_types or "vision_config" in config:

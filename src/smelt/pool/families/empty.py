@@ -1,4 +1,4 @@
-"""A language model without numbers: its parameters take no memory, its buffers (rotary frequencies, scales) are real.
+"""A model without numbers: its parameters take no memory, its buffers (rotary frequencies, scales) are real.
 
 Buffers that stand in no checkpoint are made by the model's own code, and only there. So parameters alone go to torch's
 `meta` device, each in the moment in which it is registered; on the device as a whole, buffers would be lost.
@@ -17,7 +17,7 @@ from smelt.errors import MissingExtra, RecipeError
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["empty_causal_lm"]
+__all__ = ["empty_causal_lm", "empty_image_text"]
 
 _ONE_AT_A_TIME = threading.Lock()
 _FORMATS = ("dtype", "torch_dtype", "quantization_config")
@@ -26,23 +26,30 @@ _FORMATS = ("dtype", "torch_dtype", "quantization_config")
 
 def empty_causal_lm(config: Mapping[str, Any], label: str) -> Any:
     """The transformers model that a config describes; refused where that is no causal language model."""
+    return _empty(config, label, "AutoModelForCausalLM", "causal language model")
+
+
+def empty_image_text(config: Mapping[str, Any], label: str) -> Any:
+    """The same for models that answer in words about pictures."""
+    return _empty(config, label, "AutoModelForImageTextToText", "model of pictures and texts")
+
+
+def _empty(config: Mapping[str, Any], label: str, auto: str, what: str) -> Any:
     try:
         import transformers as library
     except ImportError:
-        raise MissingExtra("language models need transformers: pip install 'smelt[llm]'") from None
+        raise MissingExtra(f"a {what} needs transformers: pip install 'smelt[llm]'") from None
     kind = str(config.get("model_type"))
     words = {key: value for key, value in copy.deepcopy(dict(config)).items() if key not in _FORMATS}
     if kind not in library.CONFIG_MAPPING:
         raise RecipeError(
             f"{label}: its config.json says model_type {kind!r}, which transformers {library.__version__} does not know"
         )
-    made = library.CONFIG_MAPPING[kind].from_dict(words)
-    if type(made) not in library.AutoModelForCausalLM._model_mapping:
-        raise RecipeError(
-            f"{label}: is a model of type {kind!r}, which is no causal language model (AutoModelForCausalLM has none)"
-        )
+    made, classes = library.CONFIG_MAPPING[kind].from_dict(words), getattr(library, auto)
+    if type(made) not in classes._model_mapping:
+        raise RecipeError(f"{label}: is a model of type {kind!r}, which is no {what} ({auto} has none)")
     with _without_numbers():
-        return library.AutoModelForCausalLM.from_config(made)  # type: ignore[no-untyped-call]
+        return classes.from_config(made)
 
 
 @contextlib.contextmanager

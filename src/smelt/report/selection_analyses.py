@@ -1,0 +1,168 @@
+"""What a selection suite left beside its rows: orders, traces, choices and paired comparisons (`selection.json`).
+
+A model is called by its rows: the entry alone (`expert-digits`), or with its group (`average@all`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from smelt.errors import CorruptFile
+from smelt.report.figure_file import read_figure
+
+__all__ = ["Compared", "Course", "Selection", "Uncertain", "read_selection"]
+
+KINDS = {"held_in": "Held-in", "held_out": "Held-out", "validation": "Validation"}
+
+
+@dataclass(frozen=True)
+class Uncertain:
+    """An uncertainty in nats with its 95 % interval: the mean over the held-in sets, and of every set."""
+
+    mean: float
+    low: float
+    high: float
+    sets: dict[str, float]
+
+    @property
+    def text(self) -> str:
+        """`0.0395 (0.0371–0.0420)`."""
+        return f"{self.mean:.4f} ({self.low:.4f}–{self.high:.4f})"
+
+
+@dataclass(frozen=True)
+class Course:
+    """One way to grow a group, step by step, and the steps that it chooses, from 1."""
+
+    name: str
+    guide: str
+    order: str
+    perturbation: str | None
+    who: tuple[str, ...]
+    added: tuple[str, ...]
+    values: tuple[float, ...]
+    uncertainty: tuple[Uncertain, ...]
+    """Of every step, where that guides."""
+    chosen: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How far the mean accuracy of some models is above that of others on the same questions, with its interval."""
+
+    about: str
+    name: str
+    ours: tuple[str, ...]
+    theirs: tuple[str, ...]
+    sets: str
+    difference: float
+    error: float
+    low: float
+    high: float
+
+    @property
+    def same(self) -> bool:
+        """Whether both sides are the very same models."""
+        return self.ours == self.theirs
+
+    @property
+    def sure(self) -> bool:
+        """Whether the interval leaves out zero."""
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True)
+class Selection:
+    """All of the file."""
+
+    title: str
+    sets: dict[str, tuple[str, ...]]
+    models: tuple[str, ...]
+    base: str
+    joint: str | None
+    average: str
+    entries: dict[str, dict[str, Any]]
+    perturbations: dict[str, str]
+    guide: str
+    choose: str
+    singles: dict[str, dict[str, Uncertain]]
+    courses: tuple[Course, ...]
+    chosen: str
+    chosen_models: tuple[str, ...]
+    all: str
+    best_single: str
+    subsets: tuple[tuple[str, ...], ...]
+    on: dict[str, dict[str, Any]]
+    random: dict[int, tuple[str, ...]]
+    soup: dict[str, Any] | None
+    compared: tuple[Compared, ...]
+
+    @property
+    def own(self) -> Course:
+        """UQ-Merge's own course."""
+        return self.courses[0]
+
+    @property
+    def judged(self) -> tuple[str, ...]:
+        """Held-in and held-out sets."""
+        return (*self.sets["held_in"], *self.sets["held_out"])
+
+    def comparisons(self, about: str, sets: str | None = None) -> list[Compared]:
+        """Those of one kind, in order."""
+        return [one for one in self.compared if one.about == about and sets in (None, one.sets)]
+
+
+def read_selection(folder: Path) -> Selection | None:
+    """Read `selection.json` of a folder of analyses; None where there is none."""
+    path = folder / "selection.json"
+    content = read_figure(path, "let the suite run again")
+    if content is None:
+        return None
+    try:
+        return _selection(content)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise CorruptFile(f"{path}: not what a selection suite writes ({error!r}); let the suite run again") from None
+
+
+def _selection(content: Mapping[str, Any]) -> Selection:
+    same = ("title", "base", "joint", "average", "entries", "perturbations", "guide", "choose", "all", "best_single")
+    return Selection(
+        **{word: content[word] for word in same},
+        sets={kind: tuple(names) for kind, names in content["sets"].items()},
+        models=tuple(content["models"]),
+        singles={how: {who: _uncertain(u) for who, u in some.items()} for how, some in content["singles"].items()},
+        courses=tuple(map(_course, content["courses"])),
+        chosen=content["chosen"]["who"],
+        chosen_models=tuple(content["chosen"]["models"]),
+        subsets=tuple(tuple(one) for one in content["subsets"]),
+        on=content["on"],
+        random={int(size): tuple(some) for size, some in content["random"].items()},
+        soup=content["soup"],
+        compared=tuple(
+            Compared(**{**one, "ours": tuple(one["ours"]), "theirs": tuple(one["theirs"])})
+            for one in content["compared"]
+        ),
+    )
+
+
+def _course(content: Mapping[str, Any]) -> Course:
+    steps = content["steps"]
+    return Course(
+        content["name"],
+        content["guide"],
+        content["order"],
+        content["perturbation"],
+        tuple(step["who"] for step in steps),
+        tuple(step["added"] for step in steps),
+        tuple(map(float, content["values"])),
+        tuple(_uncertain(step["uncertainty"]) for step in steps if "uncertainty" in step),
+        dict(content["chosen"]),
+    )
+
+
+def _uncertain(content: Mapping[str, Any]) -> Uncertain:
+    sets = {name: float(one["mean"]) for name, one in content["sets"].items()}
+    return Uncertain(float(content["mean"]), float(content["low"]), float(content["high"]), sets)

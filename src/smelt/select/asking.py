@@ -1,0 +1,132 @@
+"""Asking: tasks in, sets of samples with options out, each of which any model of its family can be asked.
+
+Two kinds of tasks have options. Of a question set they are the letters; of a picture task, for a CLIP model, its
+classes. Pictures and the model are perturbed in both. A text in front of a prompt has no meaning where a picture is
+told apart: it is left out there, with a note, and the numbers are those of a perturbation without it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from smelt.errors import RecipeError
+from smelt.evaluate.find import Tasks, find_tasks
+from smelt.evaluate.language.task import LanguageTask
+from smelt.evaluate.perturb.perturbation import Perturbation
+from smelt.evaluate.pictures import Data
+from smelt.evaluate.task import Task
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from smelt.evaluate.find import AnyTask
+
+__all__ = ["Asking", "OptionSet", "asking"]
+
+
+class OptionSet(Protocol):
+    """Samples with options, of one split of one task."""
+
+    @property
+    def task(self) -> Any:
+        """Where they come from."""
+
+    @property
+    def n(self) -> int:
+        """How many samples."""
+
+    @property
+    def labels(self) -> NDArray[np.int64] | None:
+        """The right options, where they are known."""
+
+    def logits(self, model: Any, perturbation: Perturbation | None, number: int) -> NDArray[np.float32]:
+        """The option logits [n, options] of one pass, perturbed or plain; -inf where a sample has no such option."""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What models are asked, and how they are perturbed."""
+
+    sets: Sequence[OptionSet]
+    perturbation: Perturbation | None
+    """Nothing where only the plain answers are wanted."""
+    split: str
+    limit: int | None
+    notes: tuple[str, ...]
+    loading: dict[str, Any] = field(repr=False)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether every set has labels, so that accuracy can be told."""
+        return all(one.labels is not None for one in self.sets)
+
+    def load(self, model: Any) -> Any:
+        """A model in memory, from a reference or a Source."""
+        if isinstance(self.sets[0].task, Task):
+            from smelt.evaluate.classify import load_classifier
+
+            return load_classifier(model, **self.loading)
+        from smelt.pool.families.image_text import load_image_text
+
+        return load_image_text(model, **{word: self.loading[word] for word in ("device", "dtype", "allow_pickle")})
+
+
+def asking(
+    tasks: Tasks,
+    perturbation: Perturbation | None,
+    *,
+    split: str = "test",
+    limit: int | None = None,
+    batch: int = 64,
+    data: Data | None = None,
+    text_from: Any = None,
+    device: str = "cpu",
+    dtype: str = "float32",
+    allow_pickle: bool = False,
+) -> Asking:
+    """Open the sets of tasks, all of one kind."""
+    chosen = find_tasks(tasks)
+    _check(chosen, split, text_from)
+    data = data or Data()
+    loading = {"text_from": text_from, "device": device, "dtype": dtype, "allow_pickle": allow_pickle}
+    sets: list[OptionSet]
+    notes: list[str] = []
+    if isinstance(chosen[0], Task):
+        from smelt.select.picture_set import PictureSet
+
+        sets = [PictureSet(task, split, limit, batch, data) for task in chosen if isinstance(task, Task)]
+        if perturbation is not None and perturbation.text:
+            notes.append("texts are not perturbed: a picture task has no conversation to put one in front of")
+            perturbation = dataclasses.replace(perturbation, text=False)
+    else:
+        from smelt.evaluate.questions.features import Features
+        from smelt.evaluate.questions.task import QuestionTask
+        from smelt.select.question_set import QuestionSet
+
+        seen = Features()
+        asked = [task for task in chosen if isinstance(task, QuestionTask)]
+        sets = [QuestionSet(task, split, limit, batch, data, seen) for task in asked]
+    return Asking(sets, perturbation, split, limit, tuple(notes), loading)
+
+
+def _check(tasks: Sequence[AnyTask], split: str, text_from: Any) -> None:
+    language = [task.name for task in tasks if isinstance(task, LanguageTask)]
+    if language:
+        raise RecipeError(
+            f"tasks: {language[0]} is a language task, which has no options to be uncertain about; "
+            "give question sets (mllm10) or picture tasks (clip8)"
+        )
+    pictures = [task.name for task in tasks if isinstance(task, Task)]
+    questions = [task.name for task in tasks if not isinstance(task, Task)]
+    if pictures and questions:
+        raise RecipeError(
+            f"tasks: {questions[0]} is a question set and {pictures[0]} a picture task; no model does both"
+        )
+    if questions and text_from is not None:
+        raise RecipeError("text_from: completes picture towers; models that answer questions have their own texts")
+    for task in tasks:
+        task.check_split(split)

@@ -1,0 +1,125 @@
+"""Measured: a model in, its uncertainty and accuracy on every set out; what was asked before is read from the store."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smelt.bench.fingerprint import task_fingerprint
+from smelt.errors import NumericalError
+from smelt.evaluate.intervals import wilson
+from smelt.select.uncertainty import SetUncertainty, mean_of_sets, set_uncertainty, uncertainty
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from smelt.evaluate.perturb.perturbation import Perturbation
+    from smelt.select.asking import Asking, OptionSet
+    from smelt.select.store import LogitStore
+
+__all__ = ["Measure", "Measured"]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One model on all sets."""
+
+    sets: Mapping[str, SetUncertainty]
+    correct: Mapping[str, int] | None
+    """How many answers of each set are right, unperturbed; none where a set has no labels."""
+    perturbed: bool = True
+    """Whether there were perturbed passes, without which there is no uncertainty."""
+
+    @property
+    def uncertainty(self) -> float:
+        """The mean over sets."""
+        return mean_of_sets(list(self.sets.values()))[0]
+
+    @property
+    def accuracy(self) -> float | None:
+        """The mean over sets."""
+        if self.correct is None:
+            return None
+        return sum(right / self.sets[name].n for name, right in self.correct.items()) / len(self.correct)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, for the trace."""
+        mean, interval = mean_of_sets(list(self.sets.values()))
+        return {
+            **({"uncertainty": mean, "interval": interval} if self.perturbed else {}),
+            "accuracy": self.accuracy,
+            "sets": {name: self._set(name, one) for name, one in self.sets.items()},
+        }
+
+    def _set(self, name: str, one: SetUncertainty) -> dict[str, Any]:
+        found: dict[str, Any] = {"n": one.n}
+        if self.perturbed:
+            found |= {"uncertainty": one.model, "interval": one.interval, "total": one.total, "data": one.data}
+        if self.correct is not None:
+            right = self.correct[name]
+            found |= {"accuracy": right / one.n, "accuracy_interval": wilson(right, one.n)}
+        return found
+
+
+class Measure:
+    """Asks models what has not been asked before."""
+
+    def __init__(self, asking: Asking, store: LogitStore, *, repeats: int = 1):
+        self.asking, self.store, self.repeats = asking, store, repeats
+        self._prints = {one.task.name: task_fingerprint(one.task) for one in asking.sets}
+        self.asked = 0
+        """Passes over a set that were made here, and not found in the store."""
+
+    def of(self, identity: str, model: Callable[[], Any]) -> Measured:
+        """A model by a hash of what it follows from; it is made and loaded if something is not in the store."""
+        load = functools.cache(lambda: self.asking.load(model()))
+        sets = {one.task.name: self._uncertainty(identity, one, load) for one in self.asking.sets}
+        return Measured(sets, self._correct(identity, load), self.asking.perturbation is not None)
+
+    def _uncertainty(self, identity: str, one: OptionSet, load: Callable[[], Any]) -> SetUncertainty:
+        how = self.asking.perturbation
+        draws = [how.repeated(repeat) for repeat in range(self.repeats)] if how else [None]
+        found = [self.logits(identity, one, draw, load) for draw in draws]
+        return set_uncertainty([uncertainty(logits) for logits in found])
+
+    def _correct(self, identity: str, load: Callable[[], Any]) -> dict[str, int] | None:
+        if not self.asking.labelled:
+            return None
+        return {
+            one.task.name: int((self.logits(identity, one, None, load)[:, 0].argmax(axis=1) == one.labels).sum())
+            for one in self.asking.sets
+        }
+
+    def words(self, identity: str, one: OptionSet, how: Perturbation | None) -> dict[str, Any]:
+        """What the store knows the answers of a model to a set by."""
+        return {
+            "model": identity,
+            "set": one.task.name,
+            "version": self._prints[one.task.name],
+            "split": self.asking.split,
+            "limit": self.asking.limit,
+            "perturbation": how.words() if how else None,
+            "device": self.asking.loading["device"].split(":")[0],
+            "dtype": self.asking.loading["dtype"],
+            "text_from": str(self.asking.loading["text_from"] or ""),
+        }
+
+    def logits(
+        self, identity: str, one: OptionSet, how: Perturbation | None, load: Callable[[], Any]
+    ) -> NDArray[np.float32]:
+        """[n, passes, options]; the plain pass is one."""
+        words = self.words(identity, one, how)
+        known = self.store.read(words)
+        if known is not None:
+            return known
+        model = load()
+        logits = np.stack([one.logits(model, how, number) for number in range(how.passes if how else 1)], axis=1)
+        if np.isnan(logits).any():
+            raise NumericalError(f"{model.label} gives NaN scores on {one.task.name}; its weights are not sound")
+        self.store.write(words, logits)
+        self.asked += logits.shape[1]
+        return logits

@@ -1,0 +1,76 @@
+"""The store of answers: option logits in, the same logits out, so that no pass is ever made twice.
+
+One `.npz` for one model, set, split, limit, perturbation and repeat, named by a hash of these words. A file appears by
+a rename, whole; one that is torn, or whose numbers do not match their hash, counts as missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smelt.errors import OutputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["LogitStore"]
+
+_TORN = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
+
+
+class LogitStore:
+    """A folder of option logits."""
+
+    def __init__(self, folder: str | Path):
+        self.folder = Path(folder)
+
+    def path(self, words: Mapping[str, Any]) -> Path:
+        """Where the logits of these words lie, or will."""
+        text = json.dumps(words, sort_keys=True)
+        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.npz"
+
+    def read(self, words: Mapping[str, Any]) -> NDArray[np.float32] | None:
+        """The logits, if they are there and sound."""
+        import numpy as np
+
+        try:
+            with np.load(self.path(words), allow_pickle=False) as file:
+                logits, about, known = file["logits"], str(file["about"]), str(file["sha256"])
+        except _TORN:
+            return None
+        if logits.dtype != np.float32 or json.loads(about) != dict(words) or known != _hash(logits):
+            return None
+        found: NDArray[np.float32] = logits
+        return found
+
+    def write(self, words: Mapping[str, Any], logits: NDArray[np.float32]) -> None:
+        """Keep logits; on disk, whole, when the call returns."""
+        import numpy as np
+
+        path = self.path(words)
+        temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp")
+        about = json.dumps(dict(words), sort_keys=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with open(temporary, "wb") as file:
+                np.savez_compressed(file, logits=logits, about=np.str_(about), sha256=np.str_(_hash(logits)))
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise OutputError(f"{path}: the answers cannot be written ({error.strerror})") from None
+
+
+def _hash(logits: NDArray[np.float32]) -> str:
+    import numpy as np
+
+    return hashlib.sha256(f"{logits.shape}".encode() + np.ascontiguousarray(logits).tobytes()).hexdigest()

@@ -1,0 +1,79 @@
+"""The trace of a selection: every step with what was measured there, written as it goes, so that it can be read early.
+
+`trace.json` says all that the choice follows from. Nothing is read back from it: a run that goes on computes it again
+from the stored answers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from smelt import __version__
+from smelt.select.measured import Measured
+
+__all__ = ["FILE", "Step", "Trace"]
+
+FILE = "trace.json"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One merge that was tried."""
+
+    models: tuple[str, ...]
+    """Those that were merged, in their order."""
+    added: str
+    measured: Measured
+    value: float
+    """What the choice goes by: an uncertainty, or the share of wrong answers. Lower is better."""
+    kept: bool | None = None
+    """In a greedy soup: whether the model that was added stays."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        kept = {} if self.kept is None else {"kept": self.kept}
+        return {"models": list(self.models), "added": self.added, **kept, **self.measured.to_json()}
+
+
+@dataclass
+class Trace:
+    """A selection from its first model to its choice."""
+
+    words: Mapping[str, Any]
+    """What was asked for."""
+    notes: tuple[str, ...] = ()
+    singles: dict[str, Measured] = field(default_factory=dict)
+    order: tuple[str, ...] = ()
+    steps: list[Step] = field(default_factory=list)
+    chosen: int | None = None
+    """The number of the chosen step, from 1; nothing while the run goes on."""
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """The models that were chosen."""
+        assert self.chosen is not None
+        return self.steps[self.chosen - 1].models
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "smelt": __version__,
+            "request": dict(self.words),
+            "notes": list(self.notes),
+            "singles": {name: one.to_json() for name, one in self.singles.items()},
+            "order": list(self.order),
+            "steps": [{"step": number, **step.to_json()} for number, step in enumerate(self.steps, 1)],
+            "chosen": self.chosen,
+            "models": list(self.group) if self.chosen is not None else None,
+        }
+
+    def save(self, folder: Path) -> None:
+        """Write it whole, in place of what was there."""
+        temporary = folder / f".{FILE}.{os.getpid()}.tmp"
+        temporary.write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
+        temporary.replace(folder / FILE)

@@ -118,7 +118,7 @@ def language_tasks() -> str:
 
 
 def seeing() -> str:
-    """The adapters over the tiny LLaVA: how they were trained, and their mean accuracy on the groups of question sets."""
+    """The adapters over the tiny LLaVA: how they were trained, and mean accuracies on groups of question sets."""
     from smelt.evaluate.find import GROUPS
     from smelt.evaluate.row import read_rows
 

@@ -66,7 +66,7 @@ tags: [llava, smelt]
 
 A LlavaForConditionalGeneration of 13 million parameters, for trying out methods: the vision tower of `zoo:clip-tiny` (32×32
 pixels, frozen), a projector of two layers, and a Llama of five layers and width 192 that was trained from scratch. It has
-been through its alignment stage and no further: it describes pictures, and answers questions about them hardly better
+been through its alignment stage and no further: it describes pictures, and answers questions about them no better
 than by guessing. The mllm10 experts are trained from it.
 
 - the tower is not stored twice: `origin.json` says where it is, and `smelt` puts the whole model into its cache

@@ -8,6 +8,7 @@ import torch
 
 import smelt
 from checkpoints import read_weights, snapshot
+from smelt.pool.families.llava import LLAVA
 
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
@@ -129,7 +130,9 @@ def test_copies_of_one_model_give_its_logits_back(tmp_path, checkpoint, method):
     else:
         torch.testing.assert_close(again, logits(model, kind), rtol=1e-4, atol=1e-5)
     assert smelt.verify(out).ok
-    assert read_weights(out).keys() == read_weights(tmp_path / "base").keys()
+    # `save_pretrained` writes a LLaVA under older names; a merge writes those that it has in memory
+    names = [LLAVA.plain(name) if kind == "llava" else name for name in read_weights(tmp_path / "base")]
+    assert read_weights(out).keys() == set(names)
 
 
 def test_the_mean_of_two_models_is_the_mean_of_all_their_parameters(tmp_path):

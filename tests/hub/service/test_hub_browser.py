@@ -96,9 +96,8 @@ def test_a_model_is_submitted_selected_and_asked_in_the_browser(own_hub, browser
         assert "/jobs/" in browser.run("location.pathname")
         browser.wait_for("document.body.innerText.includes('The model is labelled')")
 
-        with browser.loading():
-            browser.click(".button")
-        assert browser.run("document.querySelector('h1').innerText") == "brought"
+        browser.click(".button")  # the job's page reloads itself too, so the next one is waited for by its title
+        browser.wait_for("document.querySelector('h1')?.innerText === 'brought'")
         assert "100.0 %" in browser.run("document.querySelector('.tile.best').innerText")
 
         browser.open(address)

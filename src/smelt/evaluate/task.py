@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeAlias
 
@@ -25,7 +25,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr,
 
 from smelt.errors import RecipeError, unknown
 
-__all__ = ["FILE", "FolderData", "HubData", "MosaicData", "Task", "TaskError", "licence_in"]
+__all__ = ["FILE", "FolderData", "HubData", "MosaicData", "Task", "TaskError", "licence_in", "read_table", "refused"]
 
 FILE = "task.yaml"
 
@@ -94,18 +94,7 @@ class Task(_Strict):
     @classmethod
     def load(cls, path: str | Path) -> Task:
         """Read a task's folder (or its task.yaml); every fault is named at once."""
-        import yaml
-
-        path = Path(path)
-        file = path if path.is_file() else path / FILE
-        if not file.is_file():
-            raise TaskError(f"{path}: no such task (a folder with a {FILE})")
-        try:
-            content = yaml.safe_load(file.read_text(encoding="utf-8"))
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise TaskError(f"{file}: not readable as YAML ({' '.join(str(error).split())})") from None
-        if not isinstance(content, dict):
-            raise TaskError(f"{file}: a task is a table with name, classes, templates and data")
+        content, file = read_table(path, FILE, "task", "name, classes, templates and data")
         return cls.parse(content, folder=file.parent, where=str(file))
 
     @classmethod
@@ -114,9 +103,7 @@ class Task(_Strict):
         try:
             task = cls.model_validate(dict(content))
         except ValidationError as error:
-            faults = [_fault(one) for one in error.errors()]
-            body = faults[0] if len(faults) == 1 else "".join(f"\n  - {fault}" for fault in faults)
-            raise TaskError(f"{where}: {body}") from None
+            raise refused(where, error, "task", cls.model_fields) from None
         task._folder = folder
         return task
 
@@ -203,11 +190,33 @@ def licence_in(readme: str) -> str | None:
     return " ".join(found[1].split()) if found else None
 
 
-def _fault(error: Any) -> str:
+def read_table(path: str | Path, name: str, what: str, words: str) -> tuple[dict[str, Any], Path]:
+    """The table in a task's file, given by its path or its folder's, and the file; `words` are what it has to hold."""
+    import yaml
+
+    path = Path(path)
+    file = path if path.is_file() else path / name
+    if not file.is_file():
+        raise TaskError(f"{path}: no such {what} (a folder with a {name})")
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise TaskError(f"{file}: not readable as YAML ({' '.join(str(error).split())})") from None
+    if not isinstance(content, dict):
+        raise TaskError(f"{file}: a {what} is a table with {words}")
+    return content, file
+
+
+def refused(where: str, error: ValidationError, what: str, known: Iterable[str]) -> TaskError:
+    """Every fault of a task's table at once; `known` are the words that it may have."""
+    faults = [_fault(one, what, list(known)) for one in error.errors()]
+    return TaskError(f"{where}: " + (faults[0] if len(faults) == 1 else "".join(f"\n  - {one}" for one in faults)))
+
+
+def _fault(error: Any, what: str, known: Sequence[str]) -> str:
     where = ".".join(str(part) for part in error["loc"])
     if error["type"] == "extra_forbidden":
-        *_, last = error["loc"]
-        return unknown("word of a task", str(last), Task.model_fields)
+        return unknown(f"word of a {what}", str(error["loc"][-1]), known)
     if error["type"] == "missing":
         return f"{where} is missing"
     return f"{where}: {error['msg'].removeprefix('Value error, ')}"

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from smelt.errors import unknown
 from smelt.evaluate.questions.prompt import EXTRA, INSTRUCTION
-from smelt.evaluate.task import TaskError, licence_in
+from smelt.evaluate.task import TaskError, licence_in, read_table, refused
 
 if TYPE_CHECKING:
     from smelt.evaluate.questions.records import Question
@@ -48,18 +48,7 @@ class QuestionTask(BaseModel):
     @classmethod
     def load(cls, path: str | Path) -> QuestionTask:
         """Read a set's folder (or its questions.yaml); every fault is named at once."""
-        import yaml
-
-        path = Path(path)
-        file = path if path.is_file() else path / FILE
-        if not file.is_file():
-            raise TaskError(f"{path}: no such question set (a folder with a {FILE})")
-        try:
-            content = yaml.safe_load(file.read_text(encoding="utf-8"))
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise TaskError(f"{file}: not readable as YAML ({' '.join(str(error).split())})") from None
-        if not isinstance(content, dict):
-            raise TaskError(f"{file}: a question set is a table with name and splits")
+        content, file = read_table(path, FILE, "question set", "name and splits")
         return cls.parse(content, folder=file.parent, where=str(file))
 
     @classmethod
@@ -68,9 +57,7 @@ class QuestionTask(BaseModel):
         try:
             task = cls.model_validate(dict(content))
         except ValidationError as error:
-            faults = [_fault(one) for one in error.errors()]
-            body = faults[0] if len(faults) == 1 else "".join(f"\n  - {fault}" for fault in faults)
-            raise TaskError(f"{where}: {body}") from None
+            raise refused(where, error, "question set", _WORDS) from None
         task._folder = folder
         return task
 
@@ -132,12 +119,3 @@ class QuestionTask(BaseModel):
     def licence(self) -> str | None:
         """What the README says under the heading `Licence`."""
         return licence_in(self.readme)
-
-
-def _fault(error: Any) -> str:
-    where = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "extra_forbidden":
-        return unknown("word of a question set", str(error["loc"][-1]), _WORDS)
-    if error["type"] == "missing":
-        return f"{where} is missing"
-    return f"{where}: {error['msg'].removeprefix('Value error, ')}"

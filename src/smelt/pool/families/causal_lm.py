@@ -12,12 +12,17 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from smelt.errors import RecipeError
 from smelt.pool.families.causal_model import CausalLM
-from smelt.pool.families.causal_tokenizer import read_tokenizer, tokenizer_place, with_generation_config
+from smelt.pool.families.causal_tokenizer import (
+    check_vocabulary,
+    no_tokenizer,
+    read_tokenizer,
+    tokenizer_place,
+    with_generation_config,
+)
 from smelt.pool.families.empty import empty_causal_lm
 from smelt.pool.families.fill import fill
-from smelt.pool.families.given import Given, check_device
+from smelt.pool.families.given import Given, check_device, known_config
 
 __all__ = ["CAUSAL_LM", "CausalFamily", "CausalLM", "load_causal_lm"]
 
@@ -85,23 +90,13 @@ def _open(model: Any, what: str, allow_pickle: bool) -> Given:
 def _assemble(given: Given, text: Given, model: Any, text_from: Any, device: str, dtype: str) -> CausalLM:
     import torch
 
-    config = given.config or text.config
-    if config is None:
-        raise RecipeError(
-            f"{given.label}: has no config.json, so its architecture is not known; "
-            "give a folder that has one, or say with text_from which model it is like"
-        )
+    config = known_config(given, text)
     module = empty_causal_lm(config, given.label)
     digest = fill(module, given, device, getattr(torch, dtype)).hash
     module = module.requires_grad_(False).eval().to(device)
     tokenizer, folder = _tokenizer(given, text, model, text_from)
     with_generation_config(module, folder)
-    words = module.get_input_embeddings().weight.shape[0]
-    if len(tokenizer) > words:
-        raise RecipeError(
-            f"{given.label}: its tokenizer has {len(tokenizer)} tokens, but the model has embeddings for {words}; "
-            "config, weights and tokenizer must be of one model"
-        )
+    check_vocabulary(given.label, module, tokenizer)
     return CausalLM(given.label, module, tokenizer, dict(config), device, dtype, digest, folder)
 
 
@@ -113,7 +108,4 @@ def _tokenizer(given: Given, text: Given, model: Any, text_from: Any) -> tuple[A
         place = tokenizer_place(one, origin)
         if place is not None:
             return read_tokenizer(*place), place[0]
-    raise RecipeError(
-        f"{given.label}: has no tokenizer (tokenizer.json or tokenizer.model) beside its weights; "
-        "copy the base model's tokenizer files there, or say with text_from which model has it"
-    )
+    raise no_tokenizer(given.label)

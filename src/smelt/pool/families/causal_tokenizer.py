@@ -11,7 +11,7 @@ from smelt.errors import CorruptFile, MissingExtra, RecipeError
 if TYPE_CHECKING:
     from smelt.pool.families.given import Given
 
-__all__ = ["read_tokenizer", "tokenizer_place", "with_generation_config"]
+__all__ = ["check_vocabulary", "no_tokenizer", "read_tokenizer", "tokenizer_place", "with_generation_config"]
 
 _FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 _GENERATION = "generation_config.json"
@@ -62,6 +62,24 @@ def _files_in(path: Path) -> dict[str, str]:
 
     metadata = read_gguf_header(path).metadata
     return tokenizer_files(metadata, str(path)) if is_known(metadata) else {}
+
+
+def no_tokenizer(label: str) -> RecipeError:
+    """What to say where a model comes without one."""
+    return RecipeError(
+        f"{label}: has no tokenizer (tokenizer.json or tokenizer.model) beside its weights; "
+        "copy the base model's tokenizer files there, or say with text_from which model has it"
+    )
+
+
+def check_vocabulary(label: str, module: Any, tokenizer: Any) -> None:
+    """Refuse a tokenizer that has more tokens than the model has embeddings."""
+    words = module.get_input_embeddings().weight.shape[0]
+    if len(tokenizer) > words:
+        raise RecipeError(
+            f"{label}: its tokenizer has {len(tokenizer)} tokens, but the model has embeddings for {words}; "
+            "config, weights and tokenizer must be of one model"
+        )
 
 
 def with_generation_config(module: Any, folder: Path | None) -> None:

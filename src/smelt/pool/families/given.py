@@ -17,7 +17,7 @@ from smelt.pool.families.preprocess import Preprocess
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Given", "check_device"]
+__all__ = ["Given", "check_device", "known_config"]
 
 
 @dataclass
@@ -91,6 +91,17 @@ class Given:
             self.config = read_json(file) if file.is_file() else None
             self.preprocess = Preprocess.load(self.folder)
         return self
+
+
+def known_config(given: Given, text: Given) -> Mapping[str, Any]:
+    """The config of a model, else that of the one it is said to be like."""
+    config = given.config or text.config
+    if config is None:
+        raise RecipeError(
+            f"{given.label}: has no config.json, so its architecture is not known; "
+            "give a folder that has one, or say with text_from which model it is like"
+        )
+    return config
 
 
 def check_device(device: str, dtype: str) -> None:

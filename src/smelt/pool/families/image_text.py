@@ -17,10 +17,16 @@ from typing import Any
 
 from smelt.engine.folder import read_json
 from smelt.errors import RecipeError
-from smelt.pool.families.causal_tokenizer import read_tokenizer, tokenizer_place, with_generation_config
+from smelt.pool.families.causal_tokenizer import (
+    check_vocabulary,
+    no_tokenizer,
+    read_tokenizer,
+    tokenizer_place,
+    with_generation_config,
+)
 from smelt.pool.families.empty import empty_image_text
 from smelt.pool.families.fill import fill
-from smelt.pool.families.given import Given, check_device
+from smelt.pool.families.given import Given, check_device, known_config
 from smelt.pool.families.image_text_kinds import KINDS, Kind, kind_of
 from smelt.pool.families.image_text_model import ImageText
 from smelt.pool.families.preprocess import Preprocess
@@ -80,12 +86,7 @@ def _open(model: Any, what: str, allow_pickle: bool) -> Given:
 def _assemble(given: Given, text: Given, model: Any, text_from: Any, device: str, dtype: str) -> ImageText:
     import torch
 
-    config = given.config or text.config
-    if config is None:
-        raise RecipeError(
-            f"{given.label}: has no config.json, so its architecture is not known; "
-            "give a folder that has one, or say with text_from which model it is like"
-        )
+    config = known_config(given, text)
     kind = kind_of(config)
     if kind is None:
         raise RecipeError(
@@ -97,7 +98,7 @@ def _assemble(given: Given, text: Given, model: Any, text_from: Any, device: str
     filled = fill(module, given, device, getattr(torch, dtype), parts=[kind.tower], plain=kind.plain)
     module = module.requires_grad_(False).eval().to(device)
     with_generation_config(module, folder)
-    _check_words(given.label, module, tokenizer)
+    check_vocabulary(given.label, module, tokenizer)
     preprocess = _preprocess(given, text, folder)
     return ImageText(
         label=given.label,
@@ -130,10 +131,7 @@ def _words(given: Given, text: Given, model: Any, text_from: Any) -> tuple[Any, 
                     "question are put to it; add a chat_template.jinja"
                 )
             return tokenizer, template, place[0]
-    raise RecipeError(
-        f"{given.label}: has no tokenizer (tokenizer.json or tokenizer.model) beside its weights; "
-        "copy the base model's tokenizer files there, or say with text_from which model has it"
-    )
+    raise no_tokenizer(given.label)
 
 
 def _template(folder: Path) -> str | None:
@@ -152,15 +150,6 @@ def _preprocess(given: Given, text: Given, folder: Path | None) -> Preprocess:
             "pictures are prepared; copy the base model's, or say with text_from which model has it"
         )
     return found
-
-
-def _check_words(label: str, module: Any, tokenizer: Any) -> None:
-    words = module.get_input_embeddings().weight.shape[0]
-    if len(tokenizer) > words:
-        raise RecipeError(
-            f"{label}: its tokenizer has {len(tokenizer)} tokens, but the model has embeddings for {words}; "
-            "config, weights and tokenizer must be of one model"
-        )
 
 
 def _tower_hash(

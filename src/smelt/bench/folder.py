@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from smelt.engine.hold import hold
 from smelt.errors import OutputError, RecipeError
 from smelt.evaluate.row import CostRow, Row, append_rows, read_rows
 from smelt.recipe.schema import Recipe
@@ -22,7 +22,6 @@ from smelt.recipe.schema import Recipe
 __all__ = ["Folder"]
 
 _ROWS, _RUN = "rows.jsonl", "run.json"
-_PATIENCE = 3.0
 
 
 class Folder:
@@ -106,24 +105,12 @@ def _difference(word: str, before: Any, now: Any) -> str:
 
 
 def _locked(path: Path) -> int:
-    """An open folder that no other run can have. One that was just killed may take a moment to let go."""
+    """An open folder that no other run can have."""
     descriptor = os.open(path, os.O_RDONLY)
-    try:
-        import fcntl
-    except ImportError:  # not on Windows, where one run at a time has to do
-        return descriptor
-    until = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return descriptor
-        except OSError:
-            if time.monotonic() > until:
-                os.close(descriptor)
-                raise RecipeError(
-                    f"{path}: another run is writing there; wait for it or choose another folder"
-                ) from None
-        time.sleep(0.1)
+    if not hold(descriptor):
+        os.close(descriptor)
+        raise RecipeError(f"{path}: another run is writing there; wait for it or choose another folder")
+    return descriptor
 
 
 def _clear(path: Path) -> None:

@@ -6,12 +6,12 @@ earlier boot of the machine (whose unwritten pages are lost) is not continued.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from pathlib import Path
 from typing import Any
 
+from smelt.engine.hold import hold
 from smelt.errors import OutputError
 
 __all__ = ["Journal"]
@@ -26,7 +26,7 @@ class Journal:
         self._head = {"fingerprint": fingerprint, "boot": _boot_id()}
         folder.mkdir(parents=True, exist_ok=True)
         self._descriptor: int | None = os.open(folder / self.NAME, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        if not _lock(self._descriptor):
+        if not hold(self._descriptor):
             self.close()
             raise _busy(folder)
 
@@ -37,7 +37,7 @@ class Journal:
             descriptor = os.open(folder / cls.NAME, os.O_RDWR)
         except OSError:
             return
-        free = _lock(descriptor)
+        free = hold(descriptor)
         os.close(descriptor)
         if not free:
             raise _busy(folder)
@@ -70,14 +70,6 @@ class Journal:
         line = json.dumps(entry).encode() + b"\n"
         while line:
             line = line[os.write(self._descriptor, line) :]
-
-
-def _lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _busy(folder: Path) -> OutputError:

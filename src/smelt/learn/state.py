@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smelt.engine.hold import hold
 from smelt.errors import CorruptFile, OutputError, RecipeError
 
 if TYPE_CHECKING:
@@ -174,13 +175,7 @@ def _awaited(lock: Path, waits: Callable[[], None] | None) -> int:
 def _locked(folder: Path) -> int:
     """An open folder that no other run can have."""
     descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        import fcntl
-    except ImportError:  # not on Windows, where one run at a time has to do
-        return descriptor
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if not hold(descriptor):
         os.close(descriptor)
-        raise RecipeError(f"{folder}: another run is learning there; wait for it or choose another folder") from None
+        raise RecipeError(f"{folder}: another run is learning there; wait for it or choose another folder")
     return descriptor

@@ -1,4 +1,4 @@
-"""At density 1 methods that drop become those that do not: what untuned tables compare is one rule under two names."""
+"""At density 1 methods that drop become those that do not (U9): untuned tables compare one rule under two names."""
 
 import pytest
 import torch

@@ -9,10 +9,12 @@ import smelt
 
 
 def test_orthogonal_changes_give_the_base():
+    """U10."""
     assert merge_rows("model_stock", [2, 1], [1, 2], base=[1, 1]).tolist() == [1, 1]
 
 
 def test_equal_changes_give_the_mean():
+    """U10."""
     assert_close(merge_rows("model_stock", [4, 5], [4, 5], base=[1, 1]), torch.tensor([4.0, 5.0]))
 
 
@@ -21,7 +23,7 @@ def test_parallel_changes_of_different_length_give_the_mean():
 
 
 def test_sixty_degrees_go_two_thirds_of_the_way():
-    """c = 1/2, so t = 2 c / (1 + c) = 2/3 of the mean (0.75, 0.433)."""
+    """U10: c = 1/2, so t = 2 c / (1 + c) = 2/3 of the mean (0.75, 0.433)."""
     half = math.sqrt(3) / 2
     assert_close(merge_rows("model_stock", [1, 0], [0.5, half]), torch.tensor([0.5, half / 3]))
 

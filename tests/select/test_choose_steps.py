@@ -13,6 +13,7 @@ _TRACE = (0.21197, 0.13290, 0.05609, 0.04866, 0.04531, 0.04155, 0.03950, 0.03954
 
 
 def test_models_are_sorted_by_descending_uncertainty():
+    """U6."""
     names = "GQA OKVQA A-OKVQA LLaVA-Instruct OCRVQA VG VQAv2 ShareGPT RefCOCO TextCaps".split()
     assert ordered(_PAPER) == names
     assert ordered(_PAPER, "ascending") == names[::-1]
@@ -25,6 +26,7 @@ def test_of_equal_models_the_earlier_comes_first_in_both_orders():
 
 
 def test_the_papers_trace_is_lowest_at_ten_and_first_rises_after_seven():
+    """U7."""
     assert chosen_step(_TRACE, "global_min") == 10
     assert chosen_step(_TRACE, "first_local_min") == 7
 
@@ -35,6 +37,11 @@ def test_of_equal_steps_the_smaller_group_is_chosen():
 
 def test_a_trace_that_never_rises_has_its_first_minimum_at_the_end():
     assert chosen_step([0.3, 0.2, 0.2, 0.1], "first_local_min") == 4
+
+
+def test_of_one_step_that_one_is_chosen():
+    """U12: one model is given back."""
+    assert ordered({"a": 0.3}) == ["a"]
     assert chosen_step([0.3], "first_local_min") == chosen_step([0.3]) == 1
 
 

@@ -1,4 +1,4 @@
-"""Merges of growing groups: what the running sum gives is what the engine gives, and no chain of halves."""
+"""Merges of growing groups (U8): what the running sum gives is what the engine gives, and no chain of halves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from checkpoints import random_state, write_model
 from smelt.engine.source import Source
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.recipe.schema import Recipe
-from smelt.select.groups import Groups
+from smelt.select.groups import Groups, identity_of
 from smelt.select.narrow import narrowed, single
 
 _SHAPES = {"layers.0.w": (4, 3), "layers.1.w": (3, 3), "frozen.w": (2,)}
@@ -83,7 +83,7 @@ def _sources(recipe: Recipe) -> list[Source]:
 
 
 def test_a_chain_of_halves_is_another_merge(models: dict[str, str]):
-    """Half of the half: the weights of three models are 1/4, 1/4 and 1/2, and not a third each."""
+    """U8. Half of the half: the weights of three models are 1/4, 1/4 and 1/2, and not a third each."""
     recipe, names = _recipe(models), ["red", "green", "blue"]
     red, green, blue = (_state(_groups(recipe).at([name]))["layers.0.w"] for name in names)
     chained = ((red + green) / 2 + blue) / 2
@@ -100,8 +100,41 @@ def _weights(*weights: float) -> Any:
 @pytest.mark.parametrize("merge", ["ties", {"task_arithmetic": {"scale": 0.3}}, ["dare", "ties"], "model_stock"])
 def test_any_method_of_the_engine_merges_a_group(models: dict[str, str], merge: Any):
     recipe = _recipe(models, merge)
-    step, direct = _state(_groups(recipe).at(["gold", "red"])), _direct(recipe, ["gold", "red"])
+    step, direct = _state(_groups(recipe).at(["gold", "red"])), _direct(recipe, ["red", "gold"])
     assert all(torch.equal(step[name], direct[name]) for name in _SHAPES)
+
+
+@pytest.mark.parametrize("merge", ["average", {"task_arithmetic": {"scale": 0.3}}])
+def test_a_group_is_merged_and_named_in_the_order_of_the_pool_whatever_order_it_grew_in(
+    models: dict[str, str], merge: Any
+):
+    """To the last bit: sums of floats know their order, and answers are kept under the group's name."""
+    groups = _groups(_recipe(models, merge))
+    for size in range(2, 5):
+        grown = [["gold", "blue", "red", "green"][:size], ["red", "gold", "green", "blue"][:size]]
+        for names in grown:
+            own = [name for name in _NAMES if name in names]
+            assert groups.identity(names) == groups.identity(own)
+            step, fresh = _state(groups.at(names)), _state(_groups(groups.recipe).at(own))
+            assert all(torch.equal(step[name], fresh[name]) for name in _SHAPES)
+
+
+def test_without_a_base_a_group_is_as_if_the_other_models_were_not_there(models: dict[str, str]):
+    """What is not merged comes from the first model of the group, not of the pool."""
+    bare = Recipe.parse({"pool": {"models": {n: models[n] for n in _NAMES}}, "merge": "average", "skip": "frozen.*"})
+    step, direct = _state(_groups(bare).at(["gold", "blue"])), _direct(bare, ["blue", "gold"])
+    assert all(torch.equal(step[name], direct[name]) for name in _SHAPES)
+
+
+def test_statistics_are_known_by_their_content(models: dict[str, str]):
+    said = {"red": "here", "blue": "there"}
+    recipes = [_recipe(models, statistics={**said, "red": place}) for place in ("here", "elsewhere")]
+    prints = {name: name for name in ("base", *_NAMES)}
+    content = {"red": "a1", "blue": "b2"}
+    one, moved = (identity_of(recipe, prints, ["red", "blue"], content) for recipe in recipes)
+    assert one == moved
+    assert one != identity_of(recipes[0], prints, ["red", "blue"], {**content, "red": "a2"})
+    assert identity_of(recipes[0], prints, ["green", "gold"], {}) == identity_of(recipes[1], prints, ["gold", "green"])
 
 
 def test_weights_follow_their_models(models: dict[str, str]):
@@ -116,6 +149,7 @@ def test_weights_follow_their_models(models: dict[str, str]):
 
 
 def test_one_model_is_itself_whatever_the_method(models: dict[str, str]):
+    """U12."""
     recipe = _recipe(models, {"task_arithmetic": {"scale": 0.3}})
     red = _state(_groups(recipe).at(["red"]))["layers.0.w"]
     alone = smelt.merge(single(recipe, "red"))

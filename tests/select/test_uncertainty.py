@@ -25,17 +25,20 @@ def _random(seed: int = 0) -> np.ndarray:
 
 
 def test_equal_passes_leave_nothing_uncertain_about_the_model():
+    """U1."""
     found = uncertainty(np.array([[[2.0, 1, 0, -1]] * 4]))
     assert found.model.tolist() == pytest.approx([0.0], abs=1e-12)
     assert found.total[0] > 0.5
 
 
 def test_four_passes_on_four_letters_are_ln_four_and_an_even_split_ln_two():
+    """U2."""
     assert uncertainty(_one_hot(0, 1, 2, 3)).model[0] == pytest.approx(1.386294, abs=1e-6)
     assert uncertainty(_one_hot(0, 0, 5, 5)).model[0] == pytest.approx(0.693147, abs=1e-6)
 
 
 def test_the_example_by_hand():
+    """U3."""
     found = uncertainty(np.array([_SPLIT]))
     assert found.total[0] == pytest.approx(1.485948, abs=1e-6)
     assert found.data[0] == pytest.approx(1.406462, abs=1e-6)
@@ -43,6 +46,7 @@ def test_the_example_by_hand():
 
 
 def test_it_is_never_negative_and_at_most_the_logarithm_of_passes_or_options():
+    """U4."""
     for seed in range(20):
         found = uncertainty(10 * _random(seed)).model
         assert found.min() >= -1e-9
@@ -50,6 +54,7 @@ def test_it_is_never_negative_and_at_most_the_logarithm_of_passes_or_options():
 
 
 def test_a_constant_the_order_of_passes_and_the_names_of_letters_do_not_matter():
+    """U4."""
     logits = _random()
     plain = uncertainty(logits).model
     shift = np.random.default_rng(1).normal(0, 50, (5, 4, 1))
@@ -58,6 +63,7 @@ def test_a_constant_the_order_of_passes_and_the_names_of_letters_do_not_matter()
 
 
 def test_huge_logits_are_sound():
+    """U5."""
     logits = np.array([[[1e4, -1e4, 0.0], [1e4, 1e4, -1e4]]])
     found = uncertainty(logits)
     assert np.isfinite([*found.total, *found.data]).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ def test_models_come_by_descending_uncertainty_and_the_lowest_merge_is_chosen(wh
     values = [step["uncertainty"] for step in trace["steps"]]
     assert trace["chosen"] == values.index(min(values)) + 1
     assert trace["models"] == trace["order"][: trace["chosen"]] == list(whole.models)
+    assert list(whole.recipe.pool.models) == [name for name in NAMES if name in whole.models]  # in the pool's order
 
 
 def test_the_first_step_is_the_single_model_and_costs_no_pass(whole: Any):
@@ -133,6 +135,7 @@ def test_a_part_of_a_set_is_perturbed_as_in_the_whole(root: Path):
 
 
 def test_without_any_perturbation_nothing_is_uncertain(root: Path, tmp_path: Path):
+    """U12: dropout 0, and pictures and texts as they are."""
     sets = asking(root / "colours", Perturbation(image=False, text=False, dropout=0.0))
     found = Measure(sets, LogitStore(tmp_path)).of("wild", lambda: str(root / "wild"))
     assert found.uncertainty == pytest.approx(0, abs=1e-12)
@@ -158,6 +161,19 @@ def test_guidance_by_accuracy_sorts_and_chooses_by_it(root: Path, tmp_path: Path
     assert found.recipe.looked_at.labels == 12
 
 
+def test_the_model_of_text_towers_is_known_by_its_content(root: Path, tmp_path: Path):
+    base = tmp_path / "text"
+    shutil.copytree(root / "base", base)
+    words = []
+    for number in range(3):
+        if number == 2:
+            (base / "tokenizer_config.json").write_text("{}")
+        sets = asking(root / "colours", None, text_from=str(base))
+        words.append(Measure(sets, LogitStore(tmp_path)).words("model 1", sets.sets[0], None)["text_from"])
+        base = base.rename(tmp_path / f"moved-{number}")
+    assert words[0] == words[1] != words[2]
+
+
 def test_the_recipe_says_how_to_choose_and_the_call_says_it_over(root: Path, tmp_path: Path):
     words = {"tasks": str(root / "colours"), "limit": 3, "passes": 3, "choose": "first_local_min"}
     recipe = write_recipe(root, "saying", select={"uq": words})
@@ -174,12 +190,34 @@ def test_texts_are_not_perturbed_on_pictures_and_a_note_says_so(root: Path):
     assert "texts are not perturbed" in sets.notes[0]
 
 
-def test_another_request_in_the_same_folder_is_refused_and_force_keeps_the_answers(root: Path, tmp_path: Path):
+def test_another_request_in_the_same_folder_is_refused_and_force_begins_anew(root: Path, tmp_path: Path):
     call: Any = {"out": tmp_path / "out", "tasks": root / "colours", **_FEW, "limit": 3}
     uq_merge(root / "recipe.yaml", **call)
     with pytest.raises(RecipeError, match="was begun with choose global_min instead of first_local_min"):
         uq_merge(root / "recipe.yaml", **call, choose="first_local_min")
-    assert uq_merge(root / "recipe.yaml", **call, choose="first_local_min", force=True).asked == 0
+    assert uq_merge(root / "recipe.yaml", **call, choose="first_local_min", force=True).asked == 15
+
+
+def test_force_leaves_a_shared_store_alone(root: Path, tmp_path: Path):
+    call: Any = {"tasks": root / "colours", **_FEW, "limit": 3, "store": tmp_path / "shared"}
+    uq_merge(root / "recipe.yaml", out=tmp_path / "out", **call)
+    (tmp_path / "out" / "logits").mkdir()
+    assert uq_merge(root / "recipe.yaml", out=tmp_path / "out", **call, force=True).asked == 0
+    assert not (tmp_path / "out" / "logits").exists()
+    own = {**call, "store": tmp_path / "out" / "logits"}
+    assert uq_merge(root / "recipe.yaml", out=tmp_path / "out", **own, force=True).asked == 15
+    assert uq_merge(root / "recipe.yaml", out=tmp_path / "out", **own, force=True).asked == 0
+
+
+def test_accuracy_chooses_on_a_split_that_was_named_only(root: Path, tmp_path: Path):
+    """By default the split is `test`, whose labels are not for choosing."""
+    call: Any = {"tasks": root / "colours", "text": False, "passes": 2, "limit": 3, "guide": "accuracy"}
+    with pytest.raises(RecipeError, match="split: `guide: accuracy` looks at labels"):
+        uq_merge(root / "recipe.yaml", out=tmp_path / "out", **call)
+    assert not (tmp_path / "out").exists()
+    uq_merge(root / "recipe.yaml", out=tmp_path / "out", split="test", **call)
+    saying = write_recipe(root, "naming-the-split", select={"uq": {"split": "test"}})
+    uq_merge(saying, out=tmp_path / "other", **call)
 
 
 @pytest.mark.parametrize(
@@ -198,6 +236,7 @@ def test_requests_that_cannot_choose_are_refused(root: Path, tmp_path: Path, wor
 
 
 def test_one_model_only_is_refused(root: Path, tmp_path: Path):
+    """U12: a step of one model is that model, but a pool of one leaves nothing to choose."""
     alone = {"pool": {"base": str(root / "base"), "models": {"near": str(root / "near")}}, "merge": "average"}
     with pytest.raises(RecipeError, match="near is the only model, so there is nothing to choose"):
         uq_merge(alone, out=tmp_path / "out", tasks=root / "colours")

@@ -12,7 +12,11 @@ import torch
 from checkpoints import read_weights
 from pico_selection import write_questions
 from smelt.errors import IncompatibleModels, RecipeError
+from smelt.evaluate.questions.task import QuestionTask
 from smelt.select import uq_merge
+from smelt.select.asking import asking
+from smelt.select.measured import Measure
+from smelt.select.store import LogitStore
 
 pytest.importorskip("transformers")
 from smelt.testing.pico_llava import save_llava
@@ -56,10 +60,42 @@ def test_sets_without_answers_are_enough(root: Path, tmp_path: Path):
     trace = json.loads((tmp_path / "out" / "trace.json").read_text())
     assert trace["steps"][0]["accuracy"] is None
     with pytest.raises(RecipeError, match="unknown has no labels, so accuracy cannot choose"):
-        uq_merge(_recipe(root, "mild", "bold"), out=tmp_path / "other", guide="accuracy", **call)
+        uq_merge(_recipe(root, "mild", "bold"), out=tmp_path / "other", guide="accuracy", split="test", **call)
 
 
 def test_towers_that_differ_are_refused_before_any_pass(root: Path, tmp_path: Path):
     with pytest.raises(IncompatibleModels, match="stranger"):
         uq_merge(_recipe(root, "mild", "stranger"), out=tmp_path / "out", tasks=root / "noise")
     assert not (tmp_path / "out" / "logits").exists()
+
+
+def _words(folder: Path, **said: Any) -> dict[str, Any]:
+    task = QuestionTask.load(folder).model_copy(update=said)
+    task._folder = folder
+    (one,) = (sets := asking([task], None)).sets
+    return Measure(sets, LogitStore(folder / "logits")).words("model 1", one, None)
+
+
+def test_answers_are_kept_under_the_words_of_the_prompt_and_the_way_of_asking(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The same files, but another prompt: other answers."""
+    plain = _words(root / "noise")
+    assert plain == _words(root / "noise")
+    assert _words(root / "noise", instruction="Say the letter.") != plain
+    assert _words(root / "noise", extra=("Who knows",)) != plain
+    monkeypatch.setattr("smelt.select.measured._ASKING", 0)
+    assert _words(root / "noise") != plain
+
+
+def test_another_chat_template_is_another_model(root: Path, tmp_path: Path):
+    """The weights stay, and what was answered before is not taken for its answers."""
+    call: Any = {"tasks": root / "noise", "passes": 2, "limit": 2, "store": tmp_path / "store"}
+    save_llava(tmp_path / "again", change=0.05)
+    pool = {"base": str(root / "base"), "models": {"mild": str(tmp_path / "again"), "bold": str(root / "bold")}}
+    recipe = {"pool": pool, "merge": "average"}
+    assert uq_merge(recipe, out=tmp_path / "one", **call).asked == 9
+    assert uq_merge(recipe, out=tmp_path / "two", **call).asked == 0
+    (template,) = (tmp_path / "again").glob("chat_template.jinja")
+    template.write_text("Now. " + template.read_text())
+    assert uq_merge(recipe, out=tmp_path / "three", **call).asked == 6

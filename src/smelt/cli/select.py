@@ -37,7 +37,7 @@ _TextFrom = Annotated[
 _Device = Annotated[str, typer.Option(help="Where models are asked: cpu, cuda or mps.")]
 _Dtype = Annotated[str, typer.Option(help="In what format they compute: float32, bfloat16, float16.")]
 _Store = Annotated[Path | None, typer.Option(help="A folder for answers that several runs share.")]
-_Force = Annotated[bool, typer.Option("--force", help="Begin anew in a folder that has a selection.")]
+_Force = Annotated[bool, typer.Option("--force", help="Begin anew, in an emptied folder; a --store elsewhere stays.")]
 _Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 
 
@@ -55,7 +55,7 @@ def uq(
     dropout: Annotated[float | None, typer.Option(help="How much attention is dropped; 0.1 by default.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="For all perturbations.")] = None,
     repeats: Annotated[int | None, typer.Option(min=1, help="Ask so often, with other draws.")] = None,
-    guide: Annotated[str | None, typer.Option(help="uncertainty (no labels) or accuracy.")] = None,
+    guide: Annotated[str | None, typer.Option(help="uncertainty, or accuracy: by labels, with --split.")] = None,
     order: Annotated[str | None, typer.Option(help="descending or ascending.")] = None,
     choose: Annotated[str | None, typer.Option(help="global_min or first_local_min.")] = None,
     batch: _Batch = 64,
@@ -69,7 +69,8 @@ def uq(
 ) -> None:
     """Grow a group of models from the most uncertain on, and take the least uncertain merge (UQ-Merge).
 
-    No labels are used. A run that was stopped goes on where it was when the same command is given again.
+    No labels are used, unless --guide accuracy asks for them; the split has to be named then. A run that was stopped
+    goes on where it was when the same command is given again.
 
     \b
     smelt select uq RECIPE.yaml --tasks mllm10 --limit 200 -o OUT

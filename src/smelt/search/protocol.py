@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.bench.fingerprint import task_fingerprint
+from smelt.bench.fingerprint import source_fingerprint, task_fingerprint
 from smelt.engine.hashing import file_hashes
 from smelt.errors import RecipeError
 from smelt.pool.modelpool import opened
@@ -64,9 +64,9 @@ def place_of(task: AnyTask) -> str:
 
 
 def content_of(recipe: Recipe, relative_to: Path | None, tasks: Sequence[AnyTask]) -> dict[str, dict[str, str]]:
-    """Hashes over the files of every model, statistic and task, by name."""
+    """Hashes over the files of every model (its small ones too), statistic and task, by name."""
     with opened(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle) as pool:
-        models = {name: _digest(source.files) for name, source in pool.all.items()}
+        models = {name: source_fingerprint(source) for name, source in pool.all.items()}
     places = {name: local_path(ref, relative_to) for name, ref in recipe.statistics.items()}
     measured = {name: _digest(path.glob("*.safetensors")) for name, path in places.items() if path is not None}
     return {

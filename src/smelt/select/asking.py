@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from smelt.bench.fingerprint import given_fingerprint
 from smelt.errors import RecipeError
 from smelt.evaluate.find import Tasks, find_tasks
 from smelt.evaluate.language.task import LanguageTask
@@ -63,6 +64,11 @@ class Asking:
     def labelled(self) -> bool:
         """Whether every set has labels, so that accuracy can be told."""
         return all(one.labels is not None for one in self.sets)
+
+    @property
+    def text_fingerprint(self) -> str:
+        """What the model that completes picture towers is, by its content; nothing where there is none."""
+        return given_fingerprint(self.loading["text_from"], allow_pickle=self.loading["allow_pickle"])
 
     def load(self, model: Any) -> Any:
         """A model in memory, from a reference or a Source."""

@@ -1,7 +1,8 @@
 """The frame that all selections share: a request checked, models and sets open, the chosen model written.
 
 OUT holds `trace.json`, `chosen.yaml` (an ordinary recipe), `model` (what it makes, with its manifest) and `logits`, the
-answers. A run that was stopped goes on where it was; a folder that was begun with another request is refused.
+answers. A run that was stopped goes on where it was; a folder that was begun with another request is refused, and
+`force` empties it, but for answers that lie in a shared store elsewhere.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from smelt.search.protocol import content_of, seen_from
 from smelt.select.asking import Asking, asking
 from smelt.select.groups import Groups
 from smelt.select.measured import Measure, Measured
-from smelt.select.narrow import narrowed, single
+from smelt.select.narrow import in_pool_order, narrowed, single
 from smelt.select.store import LogitStore
 from smelt.select.trace import FILE, Trace
 
@@ -41,7 +42,7 @@ class Selected:
     models: tuple[str, ...]
     """The chosen group, in the order in which it grew."""
     recipe: Recipe
-    """The recipe that makes it, as in `chosen.yaml`."""
+    """The recipe that makes it, as in `chosen.yaml`; its models are in the order of the pool."""
     trace: Trace
     folder: Path
     asked: int
@@ -91,7 +92,8 @@ class Frame:
     def finish(self) -> Selected:
         """Write the recipe of the chosen group, and the model that it makes."""
         group = self.trace.group
-        recipe = narrowed(self.recipe, group) if len(group) > 1 else single(self.recipe, group[0])
+        own = in_pool_order(self.recipe, group)
+        recipe = narrowed(self.recipe, own) if len(own) > 1 else single(self.recipe, own[0])
         images = sum(one.n for one in self.measure.asking.sets)
         used = Used(split=self.measure.asking.split, images=images, labels=images if self.chosen_by_labels else 0)
         recipe = recipe.model_copy(update={"looked_at": used})
@@ -146,13 +148,14 @@ def frame(
     _check_labels(sets, chosen_by_labels)
     check(sets)
     content = content_of(read, relative_to, find_tasks(tasks))
+    told = {"text tower": sets.text_fingerprint} if text_from is not None else {}
     request = {**words, "split": split, "limit": limit, "text_from": text_from, "device": device, "dtype": dtype}
     plain = read.model_copy(update={"select": None})
-    folder = Folder(Path(out), {"recipe": plain.hash[:16], **request, **content}, force=force)
+    folder = Folder(Path(out), {"recipe": plain.hash[:16], **request, **content, **told}, force=force)
     try:
         if force:
-            _clear(folder.path)
-        groups = Groups(plain, relative_to, content["models"])
+            _clear(folder.path, store)
+        groups = Groups(plain, relative_to, content["models"], content.get("statistics"))
         try:
             measure = Measure(sets, LogitStore(store or folder.path / _LOGITS), repeats=repeats)
             trace = Trace({**request, "tasks": [one.task.name for one in sets.sets]}, sets.notes)
@@ -177,8 +180,10 @@ def _check_labels(sets: Asking, needed: bool) -> None:
         raise RecipeError(f"tasks: {without[0]} has no labels, so accuracy cannot choose; go by uncertainty")
 
 
-def _clear(folder: Path) -> None:
-    """Take away what an earlier run chose; answers stay, they are true of the models that gave them."""
+def _clear(folder: Path, store: str | Path | None) -> None:
+    """Take away what an earlier run chose, and what it asked; a store that was named is not this run's to empty."""
     for name in (FILE, _CHOSEN):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / _MODEL, ignore_errors=True)
+    if store is None or Path(store).resolve() != (folder / _LOGITS).resolve():
+        shutil.rmtree(folder / _LOGITS, ignore_errors=True)

@@ -1,10 +1,12 @@
 """Groups: the merges of growing groups of models, in memory.
 
-The plain average is a running sum in float32, one model read for each step:
+A group is merged and named in the order of the pool, in whatever order it grew: sums of floats depend on their order,
+and the answers of a group are kept under its name. The plain average is a running sum in float32:
 
     S_t = S_{t-1} + x_t        M_t = S_t / t
-It is never a chain of halves, in which the last model would weigh as much as all before it. Any other method is merged
-from its models anew by the engine. Either way a group gives what the engine gives for the same recipe.
+Where a group is the one before with models behind it, only these are read. It is never a chain of halves, in which the
+last model would weigh as much as all before it. Any other method is merged from its models anew by the engine. Either
+way a group gives what the engine gives for the same recipe.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ from smelt.engine import dtype as dtypes
 from smelt.engine.run import Options, merge_to_memory, planned
 from smelt.engine.source import MemorySource, Source
 from smelt.errors import NumericalError, RecipeError
-from smelt.pool.modelpool import BASE
+from smelt.pool.modelpool import BASE, ModelPool
 from smelt.prepare import needs_data
 from smelt.recipe.schema import Recipe
 from smelt.search.merging import Merges
-from smelt.select.narrow import check_narrowable, narrowed
+from smelt.select.narrow import check_narrowable, in_pool_order, narrowed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,20 +37,30 @@ _SUM = 32 << 30
 """Bytes of a running sum that are kept in memory; larger models are merged anew at each step."""
 
 
-def identity_of(recipe: Recipe, prints: Mapping[str, str], names: Sequence[str]) -> str:
+def identity_of(
+    recipe: Recipe, prints: Mapping[str, str], names: Sequence[str], statistics: Mapping[str, str] | None = None
+) -> str:
     """What `Groups.identity` gives, without any model open."""
     if len(names) == 1:
         return f"model {prints[names[0]]}"
-    some = narrowed(recipe, names)
-    content = {"base": prints.get(BASE), "models": {name: prints[name] for name in names}}
-    return f"merge {some.model_copy(update={'pool': some.pool.model_copy(update=content)}).hash}"
+    some = narrowed(recipe, in_pool_order(recipe, names))
+    content = {"base": prints.get(BASE), "models": {name: prints[name] for name in some.pool.models}}
+    measured = {name: (statistics or {}).get(name, ref) for name, ref in some.statistics.items()}
+    changes = {"pool": some.pool.model_copy(update=content), "statistics": measured}
+    return f"merge {some.model_copy(update=changes).hash}"
 
 
 class Groups:
     """The models of a recipe, open, and merges of some of them."""
 
-    def __init__(self, recipe: Recipe, relative_to: Path | None, prints: dict[str, str]):
-        """`prints` are hashes of the models' files, by name."""
+    def __init__(
+        self,
+        recipe: Recipe,
+        relative_to: Path | None,
+        prints: Mapping[str, str],
+        statistics: Mapping[str, str] | None = None,
+    ):
+        """`prints` are hashes of the models' files by name, `statistics` those of what was measured on them."""
         if needs_data(recipe):
             names = ", ".join(call.name for call in recipe.merge)
             raise RecipeError(
@@ -56,22 +68,24 @@ class Groups:
                 "measured before, or choose the group by another method and merge it by this one afterwards"
             )
         check_narrowable(recipe)
-        self.recipe, self._relative_to, self._prints = recipe, relative_to, prints
+        self.recipe, self._relative_to = recipe, relative_to
+        self._prints, self._statistics = prints, statistics
         self.pool = Merges(recipe, relative_to).pool
         self._sum: _Sum | None = None
         self._check()
 
     def identity(self, names: Sequence[str]) -> str:
         """A hash of what a group's merge follows from: its recipe and its models' numbers."""
-        return identity_of(self.recipe, self._prints, names)
+        return identity_of(self.recipe, self._prints, names, self._statistics)
 
     def at(self, names: Sequence[str]) -> Source:
         """The merge of a group; that of one model is the model."""
         if len(names) == 1:
             return self.pool.models[names[0]]
+        names = in_pool_order(self.recipe, names)
         state = self._average(names) if self._averages() else self._merged(names)
         source = MemorySource(f"merge of {', '.join(names)}", state)
-        source.folder = self.pool.reference.folder
+        source.folder = self._pool(names).reference.folder
         return source
 
     def close(self) -> None:
@@ -82,19 +96,24 @@ class Groups:
         """Plan a group of every size, so that what cannot be merged is refused before the first pass."""
         names = list(self.pool.models)
         for size in range(2, len(names) + 1):
-            pool = replace(self.pool, models={name: self.pool.models[name] for name in names[:size]})
-            with planned(narrowed(self.recipe, names[:size]), relative_to=self._relative_to, pool=pool):
+            some = narrowed(self.recipe, names[:size])
+            with planned(some, relative_to=self._relative_to, pool=self._pool(names[:size])):
                 pass
+
+    def _pool(self, names: Sequence[str]) -> ModelPool:
+        return replace(self.pool, models={name: self.pool.models[name] for name in names})
 
     def _merged(self, names: Sequence[str]) -> dict[str, Tensor]:
         import torch
 
-        pool = replace(self.pool, models={name: self.pool.models[name] for name in names})
-        with planned(narrowed(self.recipe, names), relative_to=self._relative_to, pool=pool) as ready:
+        some = narrowed(self.recipe, names)
+        with planned(some, relative_to=self._relative_to, pool=self._pool(names)) as ready:
             return merge_to_memory(ready, Options(threads=torch.get_num_threads()))
 
     def _averages(self) -> bool:
-        """Whether the merge is the plain mean of all models."""
+        """Whether the merge is the plain mean of all models. Without a base, what is not merged is the first one's."""
+        if self.pool.base is None:
+            return False
         (first, *others), parameters = self.recipe.merge, self.recipe.merge[0].parameters
         plain = first.name == "average" and not others and not parameters.keys() - {"normalize"}
         needed = sum(4 * info.count for info in self.pool.reference.tensors.values())

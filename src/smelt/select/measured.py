@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Measure", "Measured"]
 
+_ASKING = 1
+"""Raised when models are asked or perturbed in another way, so that answers of the old way are not taken for new."""
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -71,6 +74,7 @@ class Measure:
     def __init__(self, asking: Asking, store: LogitStore, *, repeats: int = 1):
         self.asking, self.store, self.repeats = asking, store, repeats
         self._prints = {one.task.name: task_fingerprint(one.task) for one in asking.sets}
+        self._text = asking.text_fingerprint
         self.asked = 0
         """Passes over a set that were made here, and not found in the store."""
 
@@ -97,15 +101,18 @@ class Measure:
     def words(self, identity: str, one: OptionSet, how: Perturbation | None) -> dict[str, Any]:
         """What the store knows the answers of a model to a set by."""
         return {
+            "asking": _ASKING,
             "model": identity,
             "set": one.task.name,
+            "instruction": getattr(one.task, "instruction", None),
+            "extra": list(getattr(one.task, "extra", ())),
             "version": self._prints[one.task.name],
             "split": self.asking.split,
             "limit": self.asking.limit,
             "perturbation": how.words() if how else None,
             "device": self.asking.loading["device"].split(":")[0],
             "dtype": self.asking.loading["dtype"],
-            "text_from": str(self.asking.loading["text_from"] or ""),
+            "text_from": self._text,
         }
 
     def logits(

@@ -14,9 +14,14 @@ from smelt.merge import stages
 from smelt.merge.aliases import ALIASES
 from smelt.recipe.schema import Part, Recipe, StageCall
 
-__all__ = ["check_narrowable", "narrowed", "single"]
+__all__ = ["check_narrowable", "in_pool_order", "narrowed", "single"]
 
 _NOT_OF_MODELS = frozenset({"depth", "value", "filter"})
+
+
+def in_pool_order(recipe: Recipe, names: Sequence[str]) -> list[str]:
+    """Some models in the order of the pool: a group is the same group in whatever order it grew."""
+    return [name for name in recipe.pool.models if name in names]
 
 
 def narrowed(recipe: Recipe, names: Sequence[str]) -> Recipe:

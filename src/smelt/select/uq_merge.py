@@ -3,7 +3,8 @@
     u_i = uncertainty of model i        sort by descending u        M_t = merge of the first t        argmin_t u(M_t)
 Single models that are hardly uncertain are often over-confident, so they come last; of merges the least uncertain is
 taken. No labels are needed; where there are some, accuracy goes into the trace. With `guide="accuracy"` accuracy takes
-the place of uncertainty in both: models are sorted by it, and the merge with the fewest wrong answers is taken.
+the place of uncertainty in both: models are sorted by it, and the merge with the fewest wrong answers is taken. Labels
+are used then, so the split has to be named.
 
 UQ-Merge: Uncertainty Guided Multimodal Large Language Model Merging (2024). Same as its Algorithm 1: descending,
 `global_min`. Differs from its code: the uniform mean instead of a chain of halves, float32 sums, seeded perturbations
@@ -67,9 +68,11 @@ def uq_merge(
     `test` (no labels are used), four passes with pictures, texts and the model's attention (`dropout` 0.1) perturbed,
     asked once (`repeats`), `guide` by uncertainty in descending `order`, and `choose` the global minimum. Tasks are
     question sets, or picture tasks for CLIP models. `store` is a folder for the answers that several runs may share.
+    `guide="accuracy"` uses labels: the split has to be named then, here or in the recipe.
 
     The folder `out` gets `trace.json`, `chosen.yaml`, `model` and `logits`. A run that was stopped goes on where it was
-    when it is called again; a folder that was begun with another request is refused, `force` begins anew.
+    when it is called again; a folder that was begun with another request is refused, `force` begins anew, with the
+    answers too (but for those in a `store` elsewhere).
     """
     said: dict[str, Any] = {
         "tasks": tasks,
@@ -80,10 +83,16 @@ def uq_merge(
         "model": model,
     }
     said |= {"passes": passes, "dropout": dropout, "seed": seed, "repeats": repeats}
-    words = {**_USUAL, **_CHOOSING, **given(recipe, "uq", {**said, "guide": guide, "order": order, "choose": choose})}
+    named = given(recipe, "uq", {**said, "guide": guide, "order": order, "choose": choose})
+    words = {**_USUAL, **_CHOOSING, **named}
     for word, options in (("guide", get_args(Guide)), ("order", get_args(Order)), ("choose", get_args(Choice))):
         if words[word] not in options:
             raise RecipeError(unknown(f"word for `{word}`", str(words[word]), options))
+    if words["guide"] == "accuracy" and "split" not in named:
+        raise RecipeError(
+            "split: `guide: accuracy` looks at labels, and accuracy on examples that chose the models proves nothing; "
+            "name the split, `val` where there is one, or `test` where that is meant"
+        )
     perturbation = Perturbation(**{word: words[word] for word in _PERTURBED if word in words})
     own = {word: words[word] for word in ("repeats", *_CHOOSING)}
     with frame(

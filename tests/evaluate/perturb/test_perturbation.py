@@ -11,6 +11,7 @@ from smelt.evaluate.perturb.prompts import PROMPTS
 
 
 def test_the_nine_prompts_are_nine_different_strings():
+    """U13."""
     assert len(PROMPTS) == len(set(PROMPTS)) == 9
     assert {"you are a helpful assistant", "You are a nice assistant", "You are a question-answering assistant."} <= {
         *PROMPTS

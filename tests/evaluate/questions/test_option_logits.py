@@ -75,6 +75,7 @@ def test_batches_change_nothing(model, some, perturbation):
 
 
 def test_a_perturbation_with_everything_off_is_the_plain_pass(model, some):
+    """U12."""
     off = Perturbation(image=False, text=False, model=False)
     assert torch.equal(option_logits(model, some, perturbation=off, number=3), option_logits(model, some))
     none = Perturbation(image=False, text=False, dropout=0.0)
@@ -156,6 +157,63 @@ def test_a_perturbed_picture_is_not_taken_for_the_plain_one_or_for_another_pass(
             option_logits(model, some, features=shared, **words), option_logits(model, some, **words)
         )
     assert len(shared) > 3
+
+
+def test_what_was_kept_first_stays_so_that_a_second_round_finds_it(model, some, monkeypatch):
+    """Room for one of three pictures: the next model looks at two. Were the oldest to go, it would look at all."""
+    looked, plain = [], model.features
+    monkeypatch.setattr(model, "features", lambda pictures: looked.append(len(pictures)) or plain(pictures))
+    small = Features(memory=4 * 8 * 4)
+    first = option_logits(model, some, batch=1, features=small)
+    before = sum(looked)
+    again = option_logits(model, some, batch=1, features=small)
+    assert (before, sum(looked) - before) == (
+        12,
+        8,
+    )  # each question's picture is new; then four are of the colour that is kept
+    torch.testing.assert_close(again, first)
+
+
+def test_known_and_new_pictures_of_one_batch_keep_their_places(model, some):
+    small = Features(memory=4 * 8 * 4)
+    option_logits(model, asked(some.task, "test", 1), features=small)
+    torch.testing.assert_close(option_logits(model, some, features=small), option_logits(model, some))
+
+
+def test_prompts_are_written_and_cut_once_for_models_that_do_it_alike(model, some, monkeypatch):
+    from smelt.evaluate.questions import rendered
+
+    made, plain = [], rendered.prompt_tokens
+    monkeypatch.setattr(rendered, "prompt_tokens", lambda *words: made.append(words) or plain(*words))
+    monkeypatch.setattr(
+        rendered, "conversations", lambda m, t, plain=rendered.conversations: made.append(t) or plain(m, t)
+    )
+    again = load_image_text(str(model.folder))  # with a tokenizer of its own, which says the same
+    assert again.tokenizer is not model.tokenizer
+    first = [option_logits(one, some, perturbation=Perturbation(), number=n) for one in (model, again) for n in (0, 1)]
+    assert len(made) == 3  # the conversations, and two passes
+    assert torch.equal(first[0], first[2])
+    assert torch.equal(first[1], first[3])
+    option_logits(again, some, perturbation=Perturbation(text=False))
+    option_logits(model, some)
+    assert len(made) == 4  # without a prefix all passes are one
+    import dataclasses
+
+    other = dataclasses.replace(model, template="Now. " + model.template)
+    assert not torch.equal(option_logits(other, some), option_logits(model, some))
+
+
+def test_draws_belong_to_the_split_too(model, tmp_path):
+    """The same questions in two splits are perturbed in two ways."""
+    folder = write_set(tmp_path / "colours", [question(number) for number in range(12)])
+    (folder / "val.jsonl.gz").write_bytes((folder / "test.jsonl.gz").read_bytes())
+    task = QuestionTask.parse(
+        {"name": "colours", "splits": {"test": "test.jsonl.gz", "val": "val.jsonl.gz"}}, folder=folder
+    )
+    test, val = (asked(task, split) for split in ("test", "val"))
+    torch.testing.assert_close(option_logits(model, test), option_logits(model, val))
+    how = Perturbation(image=False, model=False)
+    assert not torch.equal(option_logits(model, test, perturbation=how), option_logits(model, val, perturbation=how))
 
 
 def test_what_is_kept_is_bounded(model, some):

@@ -71,6 +71,7 @@ def test_faults_of_several_lines_are_told_together_and_torn_lines_by_their_numbe
 
 
 def test_the_prompt_is_hint_question_options_and_instruction(tmp_path):
+    """U13: the two extra answers come last."""
     records = [
         question(0, question="What is it?", options=["cat", "dog"], hint="Look well."),
         question(0, question="And this?", options=["one", "two", "three", "four"]),
@@ -83,7 +84,7 @@ def test_the_prompt_is_hint_question_options_and_instruction(tmp_path):
     assert prompt_of(second, (), "Go.") == "And this?\nA. one\nB. two\nC. three\nD. four\nGo."
     lines = prompt_of(second).split("\n")
     assert [line[:2] for line in lines[1:-1]] == [f"{letter}." for letter in LETTERS]
-    assert lines[-3:-1] == ["E. I don't know", "F. None of the above"]  # U13: the two extra answers are last
+    assert lines[-3:-1] == ["E. I don't know", "F. None of the above"]
 
 
 def test_where_pictures_are_told_apart_a_question_set_is_refused(tmp_path):

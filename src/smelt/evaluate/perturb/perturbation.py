@@ -42,7 +42,7 @@ class Perturbation:
         return self.dropout if self.model else 0.0
 
     def seed_of(self, task: str, sample: int, number: int) -> int:
-        """The seed of one pass of one sample, in 63 bits; the same for every model."""
+        """The seed of one pass of one sample, in 63 bits; the same for every model. `task` names its split too."""
         name = f"{self.seed}\0{task}\0{sample}\0{number}".encode()
         return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little") >> 1
 

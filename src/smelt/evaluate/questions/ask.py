@@ -1,7 +1,8 @@
 """A part of a question set, and its questions put to a model: the scores of the option letters where an answer begins.
 
 Questions whose prompts have the same number of tokens are asked together, without filling, so that what is computed for
-one does not depend on the others. A perturbed pass draws from a seed of (set, sample, pass): every model sees the same.
+one does not depend on the others. A perturbed pass draws from a seed of (set and split, sample, pass), so every model
+sees the same.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from smelt.evaluate.questions.features import Features
 from smelt.evaluate.questions.pictures import Pictures
 from smelt.evaluate.questions.prompt import options_of, prompt_of
 from smelt.evaluate.questions.records import Question
-from smelt.evaluate.questions.tokens import conversations, letter_tokens, prompt_tokens
+from smelt.evaluate.questions.rendered import Rendered
+from smelt.evaluate.questions.tokens import letter_tokens
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,6 +46,8 @@ class Asked:
     width: int
     """The most letters that a question of the split has."""
     pictures: Pictures = field(repr=False)
+    rendered: Rendered = field(default_factory=Rendered, repr=False, compare=False)
+    """The prompts as tokens, for all models that are asked."""
 
     @property
     def n(self) -> int:
@@ -112,9 +116,8 @@ def option_logits(
     if batch < 1:
         raise RecipeError(f"batch is a number of questions, at least 1; got {batch}")
     pass_ = _Pass(asked, perturbation, number)
-    chats = conversations(model, asked.texts)
-    prompts = prompt_tokens(model, chats, pass_.prefixes)
-    letters = torch.tensor(letter_tokens(model, chats[0])[: asked.width], device=model.device)
+    chat, prompts = asked.rendered.of(model, lambda: asked.texts, pass_.draw, pass_.prefixes)
+    letters = torch.tensor(letter_tokens(model, chat)[: asked.width], device=model.device)
     seen = features if features is not None else Features()
     scores = torch.full((asked.n, asked.width), -torch.inf)
     for places in _alike([len(prompt) for prompt in prompts], batch):
@@ -138,10 +141,13 @@ class _Pass:
         self._asked, self._perturbation = asked, perturbation
         if perturbation is not None and not 0 <= number < perturbation.passes:
             raise RecipeError(f"there is no pass {number}: the perturbation has {perturbation.passes}, counted from 0")
-        name = asked.task.name
-        self.seeds = [perturbation.seed_of(name, int(s), number) if perturbation else 0 for s in asked.samples]
+        place = f"{asked.task.name}/{asked.split}"
+        self.seeds = [perturbation.seed_of(place, int(s), number) if perturbation else 0 for s in asked.samples]
         self.rate = perturbation.rate if perturbation else 0.0
-        self.prefixes = [perturbation.prefix(seed) for seed in self.seeds] if perturbation else None
+        worded = perturbation if perturbation is not None and perturbation.text else None
+        self.prefixes = [worded.prefix(seed) for seed in self.seeds] if worded else None
+        self.draw = (worded.seed, number) if worded else None
+        """What the prefixes follow from."""
 
     def pictures(self, numbers: Sequence[int]) -> list[tuple[Hashable, Callable[[], NDArray[np.uint8]]]]:
         """The pictures of questions: what names each, and how it is read where it is not known."""

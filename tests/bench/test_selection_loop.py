@@ -73,6 +73,15 @@ def test_harm_is_the_paired_difference_to_all_but_one(run: tuple[Path, Finished,
         assert one["difference"] == pytest.approx(means[0] - means[1])
 
 
+def test_what_every_choice_looked_at_is_written_down(run: tuple[Path, Finished, list[str]]):
+    same = {"group": "data-driven", "split": "test", "sets": "held_in", "examples": 11}  # 6 + 5 questions
+    assert _found(run[1].folder)["budgets"] == {
+        "uncertainty": {**same, "labels": 0},
+        "accuracy": {**same, "labels": 11},
+        "soup": {**same, "split": "val", "sets": "validation", "examples": 4, "labels": 4},
+    }
+
+
 def test_a_finished_run_computes_nothing_again(run: tuple[Path, Finished, list[str]], tmp_path: Path):
     root, before, _ = run
     told: list[str] = []

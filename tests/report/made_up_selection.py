@@ -80,7 +80,17 @@ def content(**other: Any) -> dict[str, Any]:
         },
         "random": {"2": ["average@all-but-a", "average@all-but-b"]},
         "soup": {"who": "expert-b", "models": ["b"], "steps": []},
+        "budgets": {
+            "uncertainty": _budget("held_in", "test", 0),
+            "accuracy": _budget("held_in", "test", N),
+            "soup": _budget("validation", "val", N),
+        },
+        "uncertainty_compared": [
+            compared("next", "average@all", "held_in", 0.01, 0.02, ours=["average@all"], theirs=["average@all-but-c"])
+        ],
         "compared": [
+            compared("choice", "global_min", "held_out", 0.2, 0.05),
+            compared("reference-global_min", "soup", "held_out", -0.1, 0.01, ours=["average@all"], theirs=["expert-b"]),
             compared("harm", "c", "both", 0.15, 0.05),
             compared("harm", "b", "both", -0.2, 0.05),
             compared("harm", "a", "both", 0.01, 0.05),
@@ -107,6 +117,10 @@ def compared(about: str, name: str, sets: str, difference: float, error: float, 
     ends = {"low": difference - 2 * error, "high": difference + 2 * error}
     who = {"ours": ["average@all-but-c"], "theirs": ["average@all"], **other}
     return {"about": about, "name": name, "sets": sets, "difference": difference, "error": error, **ends, **who}
+
+
+def _budget(sets: str, split: str, labels: int) -> dict[str, Any]:
+    return {"group": "data-driven", "sets": sets, "split": split, "examples": N, "labels": labels}
 
 
 def _uncertain(mean: float) -> dict[str, Any]:

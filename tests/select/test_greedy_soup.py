@@ -10,6 +10,7 @@ import pytest
 from pico_selection import write_clips
 from smelt.errors import RecipeError
 from smelt.select import soup
+from smelt.select.soup import greedy
 
 pytest.importorskip("transformers")
 
@@ -30,6 +31,13 @@ def test_a_soup_keeps_what_does_no_harm(tmp_path: Path):
     assert list(found.models) == kept
     assert found.recipe.looked_at is not None
     assert found.recipe.looked_at.labels == 12
+
+
+def test_each_model_is_tried_with_those_that_stayed():
+    accuracy = {("b",): 0.5, ("b", "c"): 0.4, ("b", "a"): 0.5}
+    found = list(greedy(["b", "c", "a"], lambda group: accuracy[tuple(group)]))
+    assert [(one.added, one.kept) for one in found] == [("b", True), ("c", False), ("a", True)]
+    assert found[-1].group == ("b", "a")
 
 
 def test_a_soup_is_not_chosen_on_test(tmp_path: Path):

@@ -13,9 +13,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = ["bootstrap", "interval_of", "wilson"]
+__all__ = ["Z95", "bootstrap", "interval_of", "wilson"]
 
-_Z95 = 1.959963984540054
+Z95 = 1.959963984540054
+"""Standard errors to either side of a mean that hold 95 % of a normal distribution."""
 _DRAWS = 1000
 _FEW = 20
 """With fewer scores the bootstrap alone is too narrow."""
@@ -23,7 +24,7 @@ _AT_ONCE = 1 << 20
 """Numbers drawn at once: eight megabytes of them, however many examples there are."""
 
 
-def wilson(correct: float, n: int, z: float = _Z95) -> tuple[float, float]:
+def wilson(correct: float, n: int, z: float = Z95) -> tuple[float, float]:
     """The interval of a share of `correct` among `n`; 95 % unless another `z` is given."""
     if not 0 <= correct <= n or n == 0:
         raise ValueError(f"{correct} of {n} is no share")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from smelt.evaluate.intervals import Z95
 from smelt.evaluate.row import Row
 from smelt.report.cells import Cell
 from smelt.report.selection_analyses import Compared, Selection
@@ -13,8 +14,6 @@ from smelt.report.tile import Tile
 from smelt.report.words import count, percent, plural
 
 __all__ = ["selection_sentences", "selection_tiles"]
-
-_Z = 1.959963984540054
 
 
 def selection_sentences(rows: Sequence[Row], selection: Selection) -> list[str]:
@@ -44,15 +43,16 @@ def selection_tiles(rows: Sequence[Row], selection: Selection) -> list[Tile]:
         ("Before fine-tuning", scores.mean(selection.base, tasks), "the base model"),
     ]
     found = [(title, cell.accuracy, below) for title, cell, below in shown if cell]
-    best = max((value for title, value, _ in found if title in _MERGES), default=None)
-    return [Tile(t, percent(value), below, best=t in _MERGES and value == best) for t, value, below in found]
+    best = max((value for title, value, _ in found if title in _FREE), default=None)
+    return [Tile(t, percent(value), below, best=t in _FREE and value == best) for t, value, below in found]
 
 
-_MERGES = ("UQ-Merge", "Average of all", "Random groups")
+_FREE = ("Average of all", "Random groups")
+"""Merges that looked at no data: only these compete."""
 _OTHERS = {
     "subsets": "random groups, averaged",
     "all": "the average of all",
-    "best_single": "the best single model",
+    "best_single": "the best single model by held-in labels",
     "soup": "the greedy soup, which saw labels",
     "joint": "the model trained on everything",
 }
@@ -104,4 +104,4 @@ def _strict(comparisons: int) -> float:
     """How many standard errors, where one of so many comparisons may be wrong in 5 % of all cases."""
     from statistics import NormalDist
 
-    return max(_Z, NormalDist().inv_cdf(1 - 0.025 / comparisons))
+    return max(Z95, NormalDist().inv_cdf(1 - 0.025 / comparisons))

@@ -12,8 +12,10 @@ from typing import Any
 
 from smelt.errors import CorruptFile
 from smelt.report.figure_file import read_figure
+from smelt.report.lines import Group
+from smelt.report.words import plural
 
-__all__ = ["Compared", "Course", "Selection", "Uncertain", "read_selection"]
+__all__ = ["Budget", "Compared", "Course", "Selection", "Uncertain", "read_selection"]
 
 KINDS = {"held_in": "Held-in", "held_out": "Held-out", "validation": "Validation"}
 
@@ -50,8 +52,30 @@ class Course:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """What a way to choose models looked at; `group` is that of its lines in tables."""
+
+    group: Group
+    sets: str
+    split: str
+    examples: int
+    labels: int
+
+    @property
+    def text(self) -> str:
+        """`chosen by 2,000 unlabelled test questions of the held-in sets`."""
+        kind = "labelled" if self.labels else "unlabelled"
+        return (
+            f"chosen by {plural(self.examples, f'{kind} {self.split} question')} of the {KINDS[self.sets].lower()} sets"
+        )
+
+
+@dataclass(frozen=True)
 class Compared:
-    """How far the mean accuracy of some models is above that of others on the same questions, with its interval."""
+    """How far the mean of some models is above that of others on the same questions, with its interval.
+
+    Accuracies as shares, or uncertainties in nats.
+    """
 
     about: str
     name: str
@@ -98,7 +122,12 @@ class Selection:
     on: dict[str, dict[str, Any]]
     random: dict[int, tuple[str, ...]]
     soup: dict[str, Any] | None
+    budgets: dict[str, Budget]
+    """By what guides a choice: `uncertainty`, `accuracy`, `soup`."""
     compared: tuple[Compared, ...]
+    """Of accuracies."""
+    uncertainty_compared: tuple[Compared, ...]
+    """Of UQ-Merge's own steps: the next one above the chosen one, the chosen one above the lowest."""
 
     @property
     def own(self) -> Course:
@@ -141,11 +170,14 @@ def _selection(content: Mapping[str, Any]) -> Selection:
         on=content["on"],
         random={int(size): tuple(some) for size, some in content["random"].items()},
         soup=content["soup"],
-        compared=tuple(
-            Compared(**{**one, "ours": tuple(one["ours"]), "theirs": tuple(one["theirs"])})
-            for one in content["compared"]
-        ),
+        budgets={name: Budget(**one) for name, one in content["budgets"].items()},
+        compared=tuple(map(_compared, content["compared"])),
+        uncertainty_compared=tuple(map(_compared, content["uncertainty_compared"])),
     )
+
+
+def _compared(content: Mapping[str, Any]) -> Compared:
+    return Compared(**{**content, "ours": tuple(content["ours"]), "theirs": tuple(content["theirs"])})
 
 
 def _course(content: Mapping[str, Any]) -> Course:

@@ -1,6 +1,7 @@
 """The paper's four research questions, answered with this run's own numbers, whichever way they fall.
 
-A difference counts as shown where its 95 % interval, paired over the same questions, leaves out zero.
+A difference counts as shown where its 95 % interval, paired over the same questions, leaves out zero; questions about
+one picture count as one draw.
 """
 
 from __future__ import annotations
@@ -12,12 +13,18 @@ from typing import Any
 from smelt.evaluate.row import Row
 from smelt.report.selection_analyses import Compared, Selection
 from smelt.report.selection_lines import Scores
-from smelt.report.selection_tables import entry_label
+from smelt.report.selection_tables import choice_text, entry_label
 from smelt.report.words import plural
 
 __all__ = ["Answer", "Correlation", "apart", "correlations", "research_questions"]
 
 _ORDERS = 20_000
+_OTHERS = {
+    "subsets": "random groups",
+    "all": "the average of all",
+    "soup": "the greedy soup",
+    "best_single": "the best single model by held-in labels",
+}
 _SETS = {"held_in": "held-in sets", "held_out": "held-out sets", "both": "all sets"}
 
 
@@ -113,7 +120,10 @@ def _choice(scores: Scores, selection: Selection) -> list[str]:
     own = selection.own
     first, lowest = own.chosen["first_local_min"], own.chosen["global_min"]
     size = plural(first, "model") if first == lowest else f"{first} (first local minimum) or {lowest} (lowest of all)"
-    said = [f"Of {len(own.who)} steps the uncertainty chooses {size}."]
+    said = [f"Of {len(own.who)} steps the uncertainty chooses {size}.", *_rises(selection)]
+    pairs = [] if first == lowest else selection.comparisons("choice")
+    if pairs:
+        said.append(f"The first local minimum against the lowest of all: {'; '.join(map(apart, pairs))}.")
     for one in selection.comparisons("lowest"):
         step = own.who.index(one.theirs[0]) + 1
         least = "which is the least uncertain one too" if one.same else f"the least uncertain one, {lowest}, differs"
@@ -126,16 +136,34 @@ def _choice(scores: Scores, selection: Selection) -> list[str]:
             f"{found.rho:+.2f} (−1: the less uncertain the better; {100 * found.chance:.1f} % of random orders are as "
             f"far from 0: {few})."
         )
-    for name, words in (
-        ("subsets", f"random groups of {len(selection.subsets[0])}"),
-        ("all", "the average of all"),
-        ("soup", "the greedy soup"),
-        ("best_single", "the best single model"),
-    ):
-        pairs = [one for one in selection.comparisons("reference") if one.name == name]
-        if pairs:
-            said.append(f"UQ-Merge against {words}: {'; '.join(map(apart, pairs))}.")
+    other = next(rule for rule in own.chosen if rule != selection.choose)
+    for about, whose in (("reference", "UQ-Merge"), (f"reference-{other}", f"UQ-Merge by {choice_text(other)}")):
+        for name, words in _OTHERS.items():
+            pairs = [one for one in selection.comparisons(about) if one.name == name]
+            if pairs:
+                size = f" of {_size(selection, pairs[0])}" if name == "subsets" else ""
+                said.append(f"{whose} against {words}{size}: {'; '.join(map(apart, pairs))}.")
     return said
+
+
+def _rises(selection: Selection) -> list[str]:
+    """Whether the uncertainty of the chosen step is surely below the next one's, and surely above the lowest."""
+    said = []
+    for one in selection.uncertainty_compared:
+        upper, lower = (selection.own.who.index(side[0]) + 1 for side in (one.ours, one.theirs))
+        words, what = f"From step {lower}, the lowest, to {upper}, the chosen one", "that it is higher"
+        if one.about == "next":
+            words, what = f"From step {lower}, the chosen one, to {upper}", "the rise"
+        ends = f"95 % interval, paired over questions, {one.low:+.4f} to {one.high:+.4f}"
+        shown = "shown" if one.low > 0 else "not shown"
+        said.append(f"{words}, the uncertainty changes by {one.difference:+.4f} nats ({ends}): {what} is {shown}.")
+    return said
+
+
+def _size(selection: Selection, one: Compared) -> int:
+    """How many models the random groups of a comparison have."""
+    other = next((size for size, some in selection.random.items() if set(one.theirs) <= set(some)), None)
+    return len(selection.subsets[0]) if one.about == "reference" or other is None else other
 
 
 def _perturbation(selection: Selection) -> list[str]:
@@ -177,6 +205,8 @@ def _listed(pairs: Sequence[Compared], selection: Selection) -> str:
 
 
 def _verdict(pairs: Sequence[Compared], ours: str) -> str:
+    if not pairs:
+        return "Answer: not measured."
     above, below = sum(one.low > 0 for one in pairs), sum(one.high < 0 for one in pairs)
     if all(one.same for one in pairs):
         return f"Answer: {ours} chooses the same models as the others, so that nothing is shown."

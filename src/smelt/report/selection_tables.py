@@ -44,7 +44,8 @@ class _Tables:
     def __init__(self, scores: Scores, selection: Selection):
         self.scores, self.selection, self.paper = scores, selection, uqmerge()
         size, how = len(selection.chosen_models), choice_text(selection.choose)
-        self.own = Shown(f"UQ-Merge ({plural(size, 'model')})", selection.chosen, note=how, setting=False)
+        own = Shown(f"UQ-Merge ({plural(size, 'model')})", selection.chosen, note=how, setting=False)
+        self.own = own.by(selection.budgets["uncertainty"])
         self.joint = Shown("Trained on everything", selection.joint, "reference")
 
     def models(self) -> Sheet:
@@ -54,7 +55,7 @@ class _Tables:
         def note(who: str | None) -> str:
             return f"uncertainty {known[who].text}" if who in known else ""
 
-        names = f"{self.own.note}: {', '.join(chosen.own.added[: len(chosen.chosen_models)])}"
+        names = f"{', '.join(chosen.own.added[: len(chosen.chosen_models)])}; {self.own.note}"
         lines = [
             Shown("Before fine-tuning", chosen.base, "reference", note(chosen.base)),
             self.joint._replace(note=note(chosen.joint)),
@@ -62,8 +63,10 @@ class _Tables:
             self.own._replace(note=names),
         ]
         if chosen.soup:
-            kept = f"{plural(len(chosen.soup['models']), 'model')}; chosen by validation labels"
-            lines.append(Shown("Greedy soup", chosen.soup["who"], note=kept, setting=False))
+            soup = Shown(
+                "Greedy soup", chosen.soup["who"], note=plural(len(chosen.soup["models"]), "model"), setting=False
+            )
+            lines.append(soup.by(chosen.budgets["soup"]))
         lines += [Shown(name, f"expert-{name}", "single", note(f"expert-{name}")) for name in chosen.models]
         about = "Uncertainty: in nats on the held-in sets, without labels. Validation: the val split of its sets."
         title = "Models and what is made of them"
@@ -116,15 +119,19 @@ class _Tables:
 
     def steps(self) -> Sheet:
         """The paper's Tables 4 and 10 to 12."""
-        own, steps = self.selection.own, self.paper.steps
+        own, steps, budget = self.selection.own, self.paper.steps, self.selection.budgets["uncertainty"]
         lines = []
         for number, (who, added) in enumerate(zip(own.who, own.added, strict=True), 1):
             marks = [choice_text(choice) for choice, step in own.chosen.items() if step == number]
             note = "; ".join([f"uncertainty {own.uncertainty[number - 1].text}", *marks])
-            lines.append(Shown(f"{number}: {'+ ' if number > 1 else ''}{added}", who, note=note, setting=False))
+            label = f"{number}: {'+ ' if number > 1 else ''}{added}"
+            lines.append(Shown(label, who, budget.group, note, setting=False))
         kinds = [kind for kind in ("held_in", "validation", "held_out") if kind in self.selection.sets]
         title = "Step by step (the paper's Tables 4 and 10 to 12)"
-        about = f"Models join by descending uncertainty; the average of all so far. {self.paper.notes['steps']}"
+        about = (
+            f"Models join by descending uncertainty ({budget.text}); the average of all so far. "
+            f"{self.paper.notes['steps']}"
+        )
         sheet = over_sets(self.scores, "steps", title, about, lines, kinds, headings=False)
         if len(lines) != len(steps["held_out"]):
             return sheet
@@ -139,7 +146,10 @@ class _Tables:
             lines.append(self.scores.summary(line, [(on[where], tasks) for where in ("chosen", "all")]))
             cells.append(_printed(self.paper.methods.get(str(self.selection.entries[entry]["paper"]))))
         heads = (f"Chosen {len(self.selection.chosen_models)}", f"All {len(self.selection.models)}")
-        about = f"The mean over all held-in and held-out sets. {self.paper.notes['methods']}"
+        about = (
+            f"The mean over all held-in and held-out sets. The models of the first column were "
+            f"{self.selection.budgets['uncertainty'].text}, for every method alike. {self.paper.notes['methods']}"
+        )
         title = "Merge methods on the same models (the paper's Table 6)"
         return beside_paper(over_means("methods", title, about, heads, lines), ("Chosen 7", "All 10"), cells)
 
@@ -179,7 +189,7 @@ class _Tables:
         lines = []
         for label, one in zip(labels, found, strict=True):
             step = one.chosen[self.selection.choose]
-            shown = Shown(label, one.who[step - 1], note=plural(step, "model"))
+            shown = Shown(label, one.who[step - 1], note=plural(step, "model")).by(self.selection.budgets[one.guide])
             lines.append(replace(self._means(shown, [self.selection.sets[kind] for kind in _JUDGED]), entry=one.name))
         return over_means(key, title, about, _HEADS, lines)
 

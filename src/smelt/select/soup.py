@@ -7,7 +7,8 @@ is `val`, never `test`. Any method of the engine merges, the average by default 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,35 @@ from smelt.recipe.schema import Recipe
 from smelt.room import callable_room
 from smelt.select.call import Frame, Selected, frame, given
 from smelt.select.choose import ordered
+from smelt.select.measured import Measured
 from smelt.select.trace import Step
 
-__all__ = ["soup"]
+__all__ = ["Tried", "greedy", "soup"]
 
 _USUAL = {"tasks": "mllm10-val", "split": "val", "limit": None}
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One step of a greedy soup: the models kept so far with one more, and whether that one stays."""
+
+    group: tuple[str, ...]
+    added: str
+    accuracy: float
+    kept: bool
+
+
+def greedy(names: Iterable[str], accuracy: Callable[[Sequence[str]], float]) -> Iterator[Tried]:
+    """Try models in turn, the best first; `accuracy` is that of a group's merge. The last kept group is the soup."""
+    kept: tuple[str, ...] = ()
+    best = -1.0
+    for name in names:
+        group = (*kept, name)
+        value = accuracy(group)
+        stays = value >= best
+        if stays:
+            kept, best = group, value
+        yield Tried(group, name, value, stays)
 
 
 def soup(
@@ -78,17 +103,17 @@ def _run(found: Frame) -> None:
         trace.singles[name] = found.measured([name])
         trace.save(found.folder)
     trace.order = tuple(ordered({name: one.accuracy or 0.0 for name, one in trace.singles.items()}))
-    kept: tuple[str, ...] = ()
-    best = -1.0
-    for name in trace.order:
-        group = (*kept, name)
-        here = found.measured(group)
-        accuracy = here.accuracy or 0.0
-        stays = accuracy >= best
-        trace.steps.append(Step(group, name, here, 1 - accuracy, kept=stays))
-        found.tell(f"{name} {'stays' if stays else 'goes'}: {100 * accuracy:.2f} %")
-        if stays:
-            kept, best, trace.chosen = group, accuracy, len(trace.steps)
+    found_at: dict[tuple[str, ...], Measured] = {}
+
+    def accuracy(group: Sequence[str]) -> float:
+        here = found_at[tuple(group)] = found.measured(group)
+        return here.accuracy or 0.0
+
+    for one in greedy(trace.order, accuracy):
+        trace.steps.append(Step(one.group, one.added, found_at[one.group], 1 - one.accuracy, kept=one.kept))
+        found.tell(f"{one.added} {'stays' if one.kept else 'goes'}: {100 * one.accuracy:.2f} %")
+        if one.kept:
+            trace.chosen = len(trace.steps)
         trace.save(found.folder)
 
 

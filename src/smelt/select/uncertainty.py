@@ -5,7 +5,9 @@
 UQ-Merge: the difference is the mutual information of the answer and the perturbation. All in float64, with a shift by
 the largest logit, so that logits of any size are sound; a logit of -inf is an option that the sample does not have.
 A set's value is the mean over its samples, and that of several sets the mean of theirs, however large they are. The
-95 % intervals are the normal approximation over samples: mean ± 1.96 SD / √n.
+95 % intervals are the normal approximation over samples: mean ± 1.96 SD / √n. They take every sample as drawn by
+itself: where samples share a picture, within a set or between sets, they may be too narrow. Two models that were asked
+the same are better compared by the differences of their samples.
 """
 
 from __future__ import annotations
@@ -18,14 +20,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smelt.errors import NumericalError, RecipeError
+from smelt.evaluate.intervals import Z95
 from smelt.room import callable_room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["SetUncertainty", "Uncertainty", "mean_of_sets", "set_uncertainty", "uncertainty"]
-
-_Z95 = 1.959963984540054
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def set_uncertainty(repeats: Sequence[Uncertainty]) -> SetUncertainty:
 
 
 def mean_of_sets(sets: Sequence[SetUncertainty]) -> tuple[float, tuple[float, float] | None]:
-    """The mean of the sets' uncertainties and its interval; the sets' samples are independent of each other."""
+    """The mean of the sets' uncertainties and its interval, which takes the sets' samples as independent."""
     mean = sum(one.model for one in sets) / len(sets)
     errors = [one.standard_error for one in sets if one.standard_error is not None]
     error = math.sqrt(sum(error**2 for error in errors)) / len(sets) if len(errors) == len(sets) else None
@@ -93,7 +94,7 @@ def mean_of_sets(sets: Sequence[SetUncertainty]) -> tuple[float, tuple[float, fl
 
 
 def _interval(mean: float, error: float | None) -> tuple[float, float] | None:
-    return None if error is None else (max(0.0, mean - _Z95 * error), mean + _Z95 * error)
+    return None if error is None else (max(0.0, mean - Z95 * error), mean + Z95 * error)
 
 
 def _entropy(chances: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -4,7 +4,8 @@
 
 Five held-in sets, on which uncertainty is measured (without their answers); seven held-out sets of other families; three
 validation sets about pictures of tasks that nothing was trained for. Questions refer to pictures by task, split and
-number, so a set weighs a few kilobytes.
+number, so a set weighs a few kilobytes. A set asks about a picture once; where there are fewer pictures than questions
+wanted, it has as many questions as pictures. Sets may share pictures.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from families import Family, either, named
 
 FOLDER = Path(__file__).resolve().parents[2] / "src" / "smelt_zoo" / "questions"
 COUNT = 400
+PATIENCE = 20_000
+"""Draws in a row without a new picture after which a set has all that there are."""
 
 
 @dataclass(frozen=True)
@@ -136,17 +139,15 @@ def split_of(one: Set) -> str:
 
 
 def questions(name: str) -> list[dict]:
-    """All different, and the same for all time."""
-    one, found, seen = SETS[name], [], set()
-    number = 0
-    while len(found) < one.count:
+    """Each about another picture, and the same for all time."""
+    one, found = SETS[name], dict[str, dict]()
+    number = last = 0
+    while len(found) < one.count and number - last <= PATIENCE:
         question = one.family(random.Random(f"set {name} {number}"), split_of(one))
         number += 1
-        mark = json.dumps([question["picture"], question["question"]])
-        if mark not in seen:
-            seen.add(mark)
-            found.append(question)
-    return found
+        if found.setdefault(json.dumps(question["picture"]), question) is question:
+            last = number
+    return list(found.values())
 
 
 def packed(records: list[dict]) -> bytes:

@@ -1,19 +1,15 @@
-"""What models answered, read from the store: which answers are right, how uncertain each is, how two differ.
-
-    difference of two models = mean over sets of the mean over questions of (right of one - right of the other)
-All models answer the same questions, so that the interval is that of paired differences, 95 %, normal approximation.
-"""
+"""What models answered, read from the store: which answers are right, and how uncertain each is."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from smelt.bench.selection.paired import picture_names
 from smelt.errors import SmeltError
-from smelt.select.uncertainty import mean_of_sets, set_uncertainty, uncertainty
+from smelt.select.uncertainty import mean_of_sets, uncertainty
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,11 +17,9 @@ if TYPE_CHECKING:
     from smelt.bench.selection.desk import Desk
     from smelt.evaluate.perturb.perturbation import Perturbation
     from smelt.select.asking import OptionSet
-    from smelt.select.measured import Measure
+    from smelt.select.measured import Measure, Measured
 
-__all__ = ["Answers", "paired"]
-
-_Z95 = 1.959963984540054
+__all__ = ["Answers"]
 
 
 class Answers:
@@ -34,6 +28,8 @@ class Answers:
     def __init__(self, desk: Desk):
         self._desk = desk
         self._known: dict[tuple[Any, ...], NDArray[np.float32]] = {}
+        self._measured: dict[tuple[str, str], Measured] = {}
+        self._pictures: dict[str, list[str]] = {}
 
     def has(self, identity: str, kinds: Sequence[str], perturbations: Sequence[str]) -> bool:
         """Whether all of a model's answers are there."""
@@ -54,17 +50,40 @@ class Answers:
                 found.append((logits[:, 0].argmax(axis=1) == one.labels).astype(np.float64))
         return found
 
+    def accuracy(self, identity: str, kinds: Sequence[str]) -> float:
+        """The mean over the sets of some kinds."""
+        right = self.right(identity, kinds)
+        return float(sum(one.mean() for one in right) / len(right))
+
     def uncertainty(self, identity: str, perturbation: str) -> dict[str, Any]:
         """The mean over the sets with its interval, and every set's."""
-        measure = self._desk.perturbed[perturbation]
-        sets = {}
-        for one in measure.asking.sets:
-            drawn = [uncertainty(self._sure(measure, identity, one, how)) for _, how in self._draws(measure)]
-            sets[one.task.name] = set_uncertainty(drawn)
+        key = (identity, perturbation)
+        if key not in self._measured:
+            self._measured[key] = self._desk.perturbed[perturbation].of(identity, _gone)
+        sets = self._measured[key].sets
         mean, interval = mean_of_sets(list(sets.values()))
         low, high = interval or (mean, mean)
         about = {name: {"n": one.n, "mean": one.model, "interval": one.interval} for name, one in sets.items()}
         return {"mean": mean, "low": low, "high": high, "sets": about}
+
+    def uncertain(self, identity: str, perturbation: str) -> list[NDArray[np.float64]]:
+        """The model uncertainty of every question, set by set: its mean over the repeats."""
+        measure, found = self._desk.perturbed[perturbation], []
+        for one in measure.asking.sets:
+            drawn = [uncertainty(self._sure(measure, identity, one, how)).model for _, how in self._draws(measure)]
+            found.append(np.mean(drawn, axis=0))
+        return found
+
+    def pictures(self, kinds: Sequence[str]) -> list[list[str]]:
+        """What names the picture of every question, set by set; sets may share some."""
+        found = []
+        for asking in (self._desk.plain[kind].asking for kind in kinds):
+            for one in asking.sets:
+                name = one.task.name
+                if name not in self._pictures:
+                    self._pictures[name] = picture_names(one.task, asking.split, asking.limit)
+                found.append(self._pictures[name])
+        return found
 
     @staticmethod
     def _draws(measure: Measure) -> list[tuple[Measure, Perturbation | None]]:
@@ -75,7 +94,7 @@ class Answers:
     def _sure(self, measure: Measure, identity: str, one: OptionSet, how: Perturbation | None) -> NDArray[np.float32]:
         found = self._read(measure, identity, one, how)
         if found is None:
-            raise SmeltError(f"the answers of a model on {one.task.name} are gone from the store; run the suite again")
+            _gone()
         return found
 
     def _read(
@@ -90,18 +109,5 @@ class Answers:
         return self._known[key]
 
 
-def paired(ours: Sequence[Sequence[Any]], theirs: Sequence[Sequence[Any]]) -> Mapping[str, float]:
-    """How far some models' mean accuracy is above that of others, question by question; {difference, error, low, high}.
-
-    Each side is a list of models, and a model a list of sets with 1 or 0 for every question. `error` is the standard
-    error over questions; that the models of a side are a sample too is not in it.
-    """
-    mean, variance, sets = 0.0, 0.0, len(ours[0])
-    for number in range(sets):
-        own, other = (np.mean([model[number] for model in side], axis=0) for side in (ours, theirs))
-        apart = own - other
-        mean += float(apart.mean()) / sets
-        if len(apart) > 1:
-            variance += float(apart.var(ddof=1)) / len(apart) / sets**2
-    error = math.sqrt(variance)
-    return {"difference": mean, "error": error, "low": mean - _Z95 * error, "high": mean + _Z95 * error}
+def _gone() -> NoReturn:
+    raise SmeltError("the answers of a model are gone from the store; run the suite again")

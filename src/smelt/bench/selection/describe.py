@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from smelt.bench.selection.answers import Answers, paired
+from smelt.bench.selection.answers import Answers
+from smelt.bench.selection.compare import Comparisons
 from smelt.bench.selection.member import BASE, JOINT, Member, alone, group
-from smelt.bench.selection.plan import Course, left_out, random_groups, subsets
+from smelt.bench.selection.plan import Course, random_groups, subsets
 from smelt.bench.selection.steps import Steps
-from smelt.bench.selection.suite import SelectionSuite
+from smelt.bench.selection.suite import KINDS, SelectionSuite
 
 __all__ = ["describe"]
 
-_SETS = {"held_in": ["held_in"], "held_out": ["held_out"], "both": ["held_in", "held_out"]}
+_GROUP = "data-driven"
+"""What a report's tables call merges whose models were chosen by looking at data."""
 
 
 def describe(
@@ -52,6 +54,9 @@ class _Description:
     def content(self) -> dict[str, Any]:
         suite = self.suite
         traces = [self._trace(course) for course in self.found]
+        compare = Comparisons(suite, self.steps, self.answers, self.found, traces)
+        single = max(map(alone, self.every), key=lambda member: compare.accuracy(member, "held_in"))
+        soup = None if self.soup is None else self.soup["models"]
         names = {kind: [one.task.name for one in self._sets(kind)] for kind in self.steps.kinds}
         return {
             "title": suite.title,
@@ -71,12 +76,14 @@ class _Description:
             "courses": traces,
             "chosen": {"who": self.chosen.who, "models": list(self.chosen.names)},
             "all": self.all.who,
-            "best_single": self._best_single().who,
+            "best_single": single.who,
             "subsets": [list(one) for one in self.subsets],
             "on": {entry: self._on(entry) for entry in self.entries},
             "random": {str(size): [m.who for m in some] for size, some in random_groups(suite).items()},
             "soup": self._soup(),
-            "compared": [one for one in self._compared(traces) if one],
+            "budgets": self._budgets(),
+            "compared": compare.accuracies(self.chosen.names, self.entries, self.subsets, single, soup),
+            "uncertainty_compared": compare.uncertainties(),
         }
 
     def _sets(self, kind: str) -> Sequence[Any]:
@@ -99,7 +106,7 @@ class _Description:
             {"who": member.who, "added": name} for member, name in zip(members, course.models, strict=True)
         ]
         if course.perturbation is None:
-            values = [self._accuracy(member, "held_in") for member in members]
+            values = [self.answers.accuracy(self.steps.identity(member), ["held_in"]) for member in members]
         else:
             about = [self.answers.uncertainty(self.steps.identity(m), course.perturbation) for m in members]
             steps = [{**step, "uncertainty": one} for step, one in zip(steps, about, strict=True)]
@@ -107,12 +114,16 @@ class _Description:
         words = {"name": course.name, "guide": course.guide, "order": course.order, "perturbation": course.perturbation}
         return {**words, "steps": steps, "values": values, "chosen": course.chosen(values)}
 
-    def _accuracy(self, member: Member, kind: str) -> float:
-        right = self.answers.right(self.steps.identity(member), _SETS[kind])
-        return float(sum(one.mean() for one in right) / len(right))
-
-    def _best_single(self) -> Member:
-        return max(map(alone, self.every), key=lambda member: self._accuracy(member, "held_in"))
+    def _budgets(self) -> dict[str, dict[str, Any]]:
+        """What each way to choose looked at: by uncertainty, by accuracy (the best single model too), by the soup."""
+        looked = {"uncertainty": ("held_in", False), "accuracy": ("held_in", True), "soup": ("validation", True)}
+        found = {}
+        for name, (kind, labelled) in looked.items():
+            if kind in self.steps.kinds:
+                n = sum(one.n for one in self._sets(kind))
+                about = {"group": _GROUP, "sets": kind, "split": KINDS[kind]}
+                found[name] = {**about, "examples": n, "labels": n if labelled else 0}
+        return found
 
     def _on(self, entry: str) -> dict[str, Any]:
         """The groups that an entry merged, by what they are for."""
@@ -127,57 +138,6 @@ class _Description:
             return None
         models = self.soup["models"]
         return {"who": group(self.average, models, self.every).who, "models": models, "steps": self.soup["steps"]}
-
-    def _compared(self, traces: Sequence[Mapping[str, Any]]) -> list[dict[str, Any] | None]:
-        """Every comparison that the report's sentences go by."""
-        found: list[dict[str, Any] | None] = []
-        if self.suite.harm:
-            found += [self._pair("harm", name, [m], [self.all], "both") for name, m in left_out(self.suite).items()]
-        own = self._picked(0, traces, self.suite.choose)
-        for number, trace in enumerate(traces[1:], 1):
-            about = "perturbation" if trace["perturbation"] not in (None, self.suite.guide) else "guidance"
-            found += self._both(about, trace["name"], [own], [self._picked(number, traces, self.suite.choose)])
-        low = self._picked(0, traces, "global_min")
-        found += self._both("choice", "global_min", [own], [low])
-        for kind in ("held_in", "held_out"):
-            members = self.found[0].steps(self.average, self.every)
-            best = max(members, key=lambda member: self._accuracy(member, kind))
-            found.append(self._pair("lowest", best.who, [low], [best], kind))
-        for entry in self.entries:
-            for where, names in (("chosen", self.chosen.names), ("all", tuple(self.every))):
-                if entry != self.average and len(names) > 1:
-                    other = group(entry, names, self.every)
-                    found.append(
-                        self._pair(f"method-{where}", entry, [group(self.average, names, self.every)], [other], "both")
-                    )
-        return [*found, *self._references(own)]
-
-    def _references(self, own: Member) -> list[dict[str, Any] | None]:
-        drawn = [group(self.average, names, self.every) for names in self.subsets]
-        others = {"subsets": drawn, "all": [self.all], "best_single": [self._best_single()], "base": [Member(BASE)]}
-        if self.suite.joint:
-            others["joint"] = [Member(JOINT)]
-        if self.soup is not None:
-            others["soup"] = [group(self.average, self.soup["models"], self.every)]
-        return [one for name, theirs in others.items() for one in self._both("reference", name, [own], theirs)]
-
-    def _picked(self, number: int, traces: Sequence[Mapping[str, Any]], choose: str) -> Member:
-        members = self.found[number].steps(self.average, self.every)
-        step: int = traces[number]["chosen"][choose]
-        return members[step - 1]
-
-    def _both(self, about: str, name: str, ours: list[Member], theirs: list[Member]) -> list[dict[str, Any] | None]:
-        return [self._pair(about, name, ours, theirs, sets) for sets in ("held_in", "held_out")]
-
-    def _pair(
-        self, about: str, name: str, ours: list[Member], theirs: list[Member], sets: str
-    ) -> dict[str, Any] | None:
-        identities = [[self.steps.identity(member) for member in side] for side in (ours, theirs)]
-        if not all(self.answers.has(one, _SETS[sets], []) for side in identities for one in side):
-            return None
-        right = [[self.answers.right(one, _SETS[sets]) for one in side] for side in identities]
-        who = {"ours": [m.who for m in ours], "theirs": [m.who for m in theirs]}
-        return {"about": about, "name": name, **who, "sets": sets, **paired(*right)}
 
 
 _ENTRY = {"label", "setting", "paper", "note"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -56,16 +55,22 @@ class Desk:
 
 
 def desk_of(words: Mapping[str, Any]) -> Desk:
-    """The desk of this process; another one takes its place where the words are others."""
-    return _desk(json.dumps({**words, "store": str(Path(words["store"]))}, sort_keys=True))
+    """The desk of this process; where the words are others, it is closed and another one takes its place."""
+    global _kept
+    text = json.dumps({**words, "store": str(Path(words["store"]))}, sort_keys=True)
+    if _kept is None or _kept[0] != text:
+        forget_desk()
+        _kept = text, Desk(json.loads(text))
+    return _kept[1]
 
 
 def forget_desk() -> None:
     """Close the models, and let go of what was kept."""
-    if _desk.cache_info().currsize:
-        _desk.cache_clear()
+    global _kept
+    if _kept is not None:
+        _kept[1].close()
+        _kept = None
 
 
-@functools.lru_cache(maxsize=1)
-def _desk(text: str) -> Desk:
-    return Desk(json.loads(text))
+_kept: tuple[str, Desk] | None = None
+"""The words of the one desk that a process has, and the desk."""

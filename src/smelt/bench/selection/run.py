@@ -147,8 +147,7 @@ class Run:
         return [row for row in rows if _cell(row) not in known]
 
     def _accuracy(self, member: Member) -> float:
-        right = self.answers.right(self.steps.identity(member), ["held_in"])
-        return float(sum(one.mean() for one in right) / len(right))
+        return self.answers.accuracy(self.steps.identity(member), ["held_in"])
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:

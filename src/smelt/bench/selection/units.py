@@ -18,6 +18,7 @@ from smelt.evaluate.provenance import row_of
 from smelt.evaluate.row import CostRow, Row, code_version, now
 from smelt.recipe.schema import Recipe
 from smelt.select.choose import ordered
+from smelt.select.soup import greedy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,9 +68,6 @@ def soup(
     """The greedy soup over the labelled sets of a kind: its steps, and the models that stay."""
     desk, read = desk_of(ask), Recipe.parse(recipe)
     measure, groups, every = desk.plain[kind], desk.groups(read, prints), list(read.pool.models)
-    steps: list[dict[str, Any]] = []
-    kept: tuple[str, ...] = ()
-    best = -1.0
 
     def accuracy(names: Sequence[str]) -> float:
         own = group(entry, names, every).names
@@ -78,12 +76,10 @@ def soup(
         return found
 
     with _threads(ask["threads"]):
-        for name in ordered({one: accuracy([one]) for one in every}):
-            value = accuracy([*kept, name])
-            steps.append({"added": name, "accuracy": value, "kept": value >= best})
-            if value >= best:
-                kept, best = (*kept, name), value
-    return {"steps": steps, "models": list(kept)}
+        order = ordered({one: accuracy([one]) for one in every})
+        found = list(greedy(order, accuracy))
+    steps = [{"added": one.added, "accuracy": one.accuracy, "kept": one.kept} for one in found]
+    return {"steps": steps, "models": [one.added for one in found if one.kept]}
 
 
 class _Spent:

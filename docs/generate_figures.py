@@ -1,6 +1,7 @@
 """The figures of docs/neulig.md, drawn from results/neulig/analyses with the report's own parts (smelt.report.draw).
 
-They bring their colours and their paper with them, because a picture in a page does not see the page's style.
+`charts` draws any figure of lines that the report has (generate_mllm10.py). All bring their colours and their paper
+with them, because a picture in a page does not see the page's style.
 """
 
 from __future__ import annotations
@@ -14,10 +15,27 @@ ANALYSES = Path(__file__).parents[1] / "results" / "neulig" / "analyses"
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b85c90", "#b98500", "#3fa3da", "#7f8791", "#2b3038")
 """The palette of the report on a light page."""
-_STYLE = (
-    "text { fill: #3d454f; font: 11px system-ui, sans-serif; font-variant-numeric: tabular-nums; } "
-    ".grid { stroke: #e2e5e9; } polyline { fill: none; stroke-width: 1.8; stroke-linejoin: round; } "
-    + " ".join(f".c{number} {{ stroke: {colour}; }}" for number, colour in enumerate(_COLOURS))
+_PALETTE = (*_COLOURS[-2:], *_COLOURS[:-2])
+"""The same colours by the numbers that they have in the report."""
+
+
+def _style(colours: Sequence[str]) -> str:
+    return (
+        "text { fill: #3d454f; font: 11px system-ui, sans-serif; font-variant-numeric: tabular-nums; } "
+        ".grid { stroke: #e2e5e9; } polyline { fill: none; stroke-width: 1.8; stroke-linejoin: round; } "
+        + " ".join(f".c{number} {{ stroke: {colour}; }}" for number, colour in enumerate(colours))
+    )
+
+
+_STYLE = _style(_COLOURS)
+_CHART_STYLE = " ".join(
+    [
+        _style(_PALETTE),
+        ".band { stroke: none; opacity: 0.13; }",
+        *(f".band.c{number} {{ fill: {colour}; }}" for number, colour in enumerate(_PALETTE)),
+        ".mark.published { stroke: #0072b2; stroke-width: 2; fill: #fff; }",
+        ".mark.tuned { stroke: #fff; fill: #d55e00; }",
+    ]
 )
 
 
@@ -94,14 +112,31 @@ def diagonal(data: Any) -> str:
     return _picture(data["title"], 560.0, 254.0, inside)
 
 
+def charts(figure: Any, x_label: str) -> str:
+    """A `LineFigure` of the report: its charts one below the other, and at their side what the colours mean."""
+    from smelt.report.draw.svg import tag
+
+    inside = []
+    for number, chart in _at(figure.charts):
+        top = 252.0 * number
+        inside.append(tag("text", chart.title, x=12.0, y=top + 18))
+        inside.append(tag("svg", chart.drawing, x=4, y=top + 24, width=440, height=210))
+        inside.append(tag("text", x_label, x=438.0, y=top + 246, text_anchor="end"))
+    for number, (name, colour) in _at(figure.keys):
+        at = 44.0 + 22 * number
+        inside.append(tag("line", x1=458.0, x2=478.0, y1=at - 4, y2=at - 4, class_=f"c{colour}", stroke_width=3))
+        inside.append(tag("text", name, x=484.0, y=at))
+    return _picture(figure.title, 640.0, 252.0 * len(figure.charts) + 4, inside, _CHART_STYLE)
+
+
 def _at(things: Any) -> list[tuple[int, Any]]:
     return list(enumerate(things))
 
 
-def _picture(title: str, width: float, height: float, inside: Sequence[Any]) -> str:
+def _picture(title: str, width: float, height: float, inside: Sequence[Any], style: str = _STYLE) -> str:
     from smelt.report.draw.svg import tag
 
     paper = tag("rect", width=width, height=height, rx=6, fill="#fff")
     words = {"viewBox": f"0 0 {width:g} {height:g}", "width": width, "height": height, "role": "img"}
     words["xmlns"] = "http://www.w3.org/2000/svg"
-    return str(tag("svg", tag("title", title), tag("style", _STYLE), paper, *inside, **words)) + "\n"
+    return str(tag("svg", tag("title", title), tag("style", style), paper, *inside, **words)) + "\n"

@@ -24,6 +24,7 @@ MAKERS = (
     "generate_neulig.py",
     "generate_hub.py",
     "generate_llm5.py",
+    "generate_mllm10.py",
     "generate_figures.py",
     "generate_speed.py",
 )

@@ -30,6 +30,14 @@ def test_json_of_one_task_and_of_a_group(cli: Any, tmp_path: Path) -> None:
     assert group["svhn"]["source"] == "hf:ufldl-stanford/svhn (cropped_digits)"
 
 
+def test_tasks_of_libraries_say_what_they_ask(cli: Any) -> None:
+    seen, read = cli("tasks", "lmms:pope").out.splitlines(), cli("tasks", "lm-eval:gsm8k").out.splitlines()
+    assert (seen[0], seen[2]) == ("pope, version 1", "questions:  lmms-eval, with data of the Hugging Face hub")
+    assert read[2].startswith("language:   the lm-evaluation-harness")
+    assert json.loads(cli("tasks", "lmms:pope", "--json").out)["kind"] == "questions"
+    assert cli("tasks", "uqmerge").out.split()[:2] == ["ok_vqa_val2014", "questions"]
+
+
 def test_an_unknown_task_gets_a_suggestion(cli: Any) -> None:
     ran = cli("tasks", "mnits")
     assert (ran.code, "did you mean 'mnist'?" in ran.err) == (2, True)

@@ -45,7 +45,14 @@ def test_the_tower_is_untouched_and_the_rest_is_merged(pool, tmp_path):
         else:
             torch.testing.assert_close(out[name], (one[name] + two[name]) / 2)
             assert not torch.equal(out[name], base[name])
-    assert any("39 tensors are copied from base" in note for note in summary.notes)
+    said = "39 tensors are copied from base (the vision tower, which all models share): model.vision_tower."
+    assert any(note.startswith(said) for note in summary.notes)
+
+
+def test_what_the_recipe_leaves_out_itself_is_said_apart_from_the_tower(pool, tmp_path):
+    notes = merged(pool, tmp_path / "out", "one", "two", skip=f"{TOWER}pre_layrnorm.*").notes
+    assert any(note.startswith("2 tensors are copied from base (left out by the recipe)") for note in notes)
+    assert any(note.startswith("37 tensors are copied from base (the vision tower") for note in notes)
 
 
 def test_a_mean_of_three_equal_towers_would_not_have_kept_it(pool, tmp_path):

@@ -56,7 +56,7 @@ def _line(task: AnyTask) -> str:
         return f"{task.name:<20} {len(task.classes):>4} classes  {task.title}  [{', '.join(_splits(task))}]"
     if isinstance(task, QuestionTask):
         return f"{task.name:<20} {'questions':>12}  {task.title}  [{', '.join(_splits(task))}]"
-    about = task.domain or "language"
+    about = task.domain or task.kind
     return f"{task.name:<20} {about:>12}  {task.title or task.source}  [{', '.join(_splits(task))}]"
 
 
@@ -64,7 +64,8 @@ def _explain(task: AnyTask) -> None:
     from smelt.evaluate.questions.task import QuestionTask
     from smelt.evaluate.task import Task
 
-    typer.echo(f"{task.name}, version {task.version}: {task.title}\n")
+    title = f": {task.title}" if task.title else ""
+    typer.echo(f"{task.name}, version {task.version}{title}\n")
     if isinstance(task, Task):
         _explain_pictures(task)
     elif isinstance(task, QuestionTask):
@@ -86,8 +87,9 @@ def _explain_pictures(task: Task) -> None:
 
 
 def _explain_language(task: LanguageTask) -> None:
-    typer.echo(f"language:   {task.source}")
-    typer.echo(f"domain:     {task.domain or 'none'}")
+    typer.echo(f"{f'{task.kind}:':<12}{task.source}")
+    if task.domain:
+        typer.echo(f"domain:     {task.domain}")
     typer.echo(f"metric:     {task.metric or 'its first'}" + (", chat" if task.chat else ""))
     _explain_place(task)
     split = "test" if "test" in task.splits else next(iter(task.splits), "")
@@ -138,7 +140,7 @@ def _own_words(task: AnyTask) -> dict[str, Any]:
     if isinstance(task, QuestionTask):
         return {"kind": "questions", **task.model_dump(mode="json", exclude={"files"})}
     return {
-        "kind": "language",
+        "kind": task.kind,
         "name": task.name,
         "version": task.version,
         "title": task.title,

@@ -107,8 +107,12 @@ def _small_files(folder: Path | None) -> list[Path]:
     return [path for path in folder.iterdir() if path.suffix in (".json", ".txt", ".jinja")] if folder else []
 
 
-def make_plan(recipe: Recipe, pool: ModelPool) -> Plan:
-    """Plan a merge. Raises RecipeError or IncompatibleModels with all that is wrong."""
+def make_plan(recipe: Recipe, pool: ModelPool, written: Recipe | None = None) -> Plan:
+    """Plan a merge. Raises RecipeError or IncompatibleModels with all that is wrong.
+
+    `written` is the recipe before the frozen part of the models was left out of it (`leave_frozen`); notes tell the two
+    apart.
+    """
     drafts = draft(recipe, pool)
     bound, notes = _bind_all(recipe, pool, drafts)
     pairing = Pairing(pool, bound, [models for _, models in drafts.pipelines])
@@ -118,7 +122,7 @@ def make_plan(recipe: Recipe, pool: ModelPool) -> Plan:
     faults = tensor_faults(recipe, pool, drafts) + pairing.model_faults()
     if faults:
         raise IncompatibleModels(faults)
-    builder = _Builder(recipe, pool, bound, pairing)
+    builder = _Builder(recipe, written or recipe, pool, bound, pairing)
     items = tuple(builder.item(number, one) for number, one in enumerate(drafts.items))
     if faults := builder.faults + pairing.tensor_faults():
         raise IncompatibleModels(faults)
@@ -177,8 +181,15 @@ def _left_behind(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> list[str]:
 class _Builder:
     """Turns drafts into items; gathers faults and notes on the way."""
 
-    def __init__(self, recipe: Recipe, pool: ModelPool, bound: Sequence[Sequence[BoundStage]], pairing: Pairing):
-        self._recipe, self._pool, self._bound, self._pairing = recipe, pool, bound, pairing
+    def __init__(
+        self,
+        recipe: Recipe,
+        written: Recipe,
+        pool: ModelPool,
+        bound: Sequence[Sequence[BoundStage]],
+        pairing: Pairing,
+    ):
+        self._recipe, self._written, self._pool, self._bound, self._pairing = recipe, written, pool, bound, pairing
         self._dtype = dtypes.parse_dtype(recipe.dtype) if recipe.dtype else None
         self._cache: dict[tuple[Any, ...], tuple[RunStage, ...]] = {}
         self._copied: dict[str, list[str]] = {}
@@ -221,8 +232,10 @@ class _Builder:
         ]
 
     def _why_copied(self, one: Draft, info: TensorInfo) -> str | None:
-        if left_out(self._recipe, one.key):
+        if left_out(self._written, one.key):
             return "left out by the recipe"
+        if left_out(self._recipe, one.key):
+            return "the vision tower, which all models share"
         if info.dtype not in dtypes.FLOATS:
             return "integers and flags"
         if info.count == 0:

@@ -113,7 +113,7 @@ def make_ready(recipe: Recipe, pool: ModelPool) -> Ready:
     alignment = align(recipe, pool)
     # An adapter's factors are taken from unrounded changes.
     unrounded = without.model_copy(update={"dtype": "float32"}) if recipe.lora else without
-    plan = replace(make_plan(unrounded, alignment.pool), recipe=recipe)
+    plan = replace(make_plan(unrounded, alignment.pool, recipe), recipe=recipe)
     faults = config_faults(recipe, pool)
     if faults:
         raise IncompatibleModels(faults)

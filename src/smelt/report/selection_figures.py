@@ -40,10 +40,8 @@ def trace_figure(scores: Scores, selection: Selection) -> LineFigure:
     high = list(zip(at, (one.high for one in own.uncertainty), strict=True))
     means = list(zip(at, own.values, strict=True))
     y = span([value for points in (low, high) for _, value in points])
-    marks = [
-        Mark(means[step - 1], "published" if choice == "first_local_min" else "tuned", _CHOSEN[choice])
-        for choice, step in own.chosen.items()
-    ]
+    shapes = {"first_local_min": "published", "global_min": "tuned"}  # a diamond on a ring leaves both to be seen
+    marks = [Mark(means[own.chosen[choice] - 1], shape, _CHOSEN[choice]) for choice, shape in shapes.items()]
     first = panel(
         "Uncertainty in nats against the number of models",
         [Stroke("uncertainty", means, "c7")],
@@ -64,7 +62,7 @@ def trace_figure(scores: Scores, selection: Selection) -> LineFigure:
         "the uncertainty. Diamond: the lowest of all; ring: the first local minimum."
     )
     charts = (Chart("Uncertainty, in nats", first), Chart("Accuracy, in %", second))
-    return LineFigure("Step by step", note, charts, (("uncertainty", 7), *keys))
+    return LineFigure("Step by step", note, charts, (("Uncertainty", 7), *keys))
 
 
 def random_figure(scores: Scores, selection: Selection) -> LineFigure | None:
@@ -100,7 +98,8 @@ def random_figure(scores: Scores, selection: Selection) -> LineFigure | None:
         f"Held-out accuracy in % against the number of models that are averaged. Shaded: from the worst to the best of "
         f"up to {most} random groups of each size (one model: all of them)."
     )
-    return LineFigure("Random groups", note, (Chart("", drawing),), (("mean of random groups", 0), ("UQ-Merge", 3)))
+    chart = Chart("Held-out accuracy, in %", drawing)
+    return LineFigure("Random groups", note, (chart,), (("Mean of random groups", 0), ("UQ-Merge", 3)))
 
 
 def uncertainty_table(selection: Selection) -> dict[str, Any]:

@@ -126,9 +126,9 @@ def _choice(scores: Scores, selection: Selection) -> list[str]:
         said.append(f"The first local minimum against the lowest of all: {'; '.join(map(apart, pairs))}.")
     for one in selection.comparisons("lowest"):
         step = own.who.index(one.theirs[0]) + 1
-        least = "which is the least uncertain one too" if one.same else f"the least uncertain one, {lowest}, differs"
-        by = "" if one.same else f" from it by {apart(one)}"
-        said.append(f"The best step on {_SETS[one.sets]}, in hindsight, is {step}; {least}{by}.")
+        least = f"; the least uncertain one, {lowest}, differs from it by {apart(one)}"
+        least = ", which is the least uncertain one too" if one.same else least
+        said.append(f"The best step on {_SETS[one.sets]}, in hindsight, is {step}{least}.")
     for found in correlations(scores, selection):
         few = "not shown" if found.chance >= 0.05 else "shown, though steps share models"
         said.append(
@@ -211,6 +211,6 @@ def _verdict(pairs: Sequence[Compared], ours: str) -> str:
     if all(one.same for one in pairs):
         return f"Answer: {ours} chooses the same models as the others, so that nothing is shown."
     return (
-        f"Answer, by held-out sets: of {plural(len(pairs), 'other')} {ours} is surely better than {above} and surely "
-        f"worse than {below}; for {len(pairs) - above - below} no difference is shown."
+        f"Answer, by held-out sets and of {plural(len(pairs), 'other')}: {ours} is surely better than {above} and "
+        f"surely worse than {below}; for {len(pairs) - above - below} no difference is shown."
     )

@@ -80,6 +80,11 @@ class LanguageTask:
         return str(self.metadata.get("title", ""))
 
     @property
+    def kind(self) -> str:
+        """What is asked of a model, in one word for listings."""
+        return "language"
+
+    @property
     def domain(self) -> str | None:
         """The skill that it tests, where it belongs to one."""
         domain = self.metadata.get("domain")

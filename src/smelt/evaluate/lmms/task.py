@@ -34,8 +34,8 @@ class LmmsTask(LanguageTask):
         return PREFIX + self.name
 
     @property
-    def domain(self) -> str:
-        """What listings say of it; rows of these tasks are not averaged by domain."""
+    def kind(self) -> str:
+        """Questions about pictures, mostly."""
         return "questions"
 
     @property

@@ -1,0 +1,132 @@
+"""The numbers of results/mllm10 as blocks for docs/mllm10.md, through the report's own sentences, tables and figures.
+
+`blocks(folder)` and `files(folder)` take any folder that `smelt bench` wrote for a selection suite. Without one the
+first block says that there is no run, and the others are empty.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import runpy
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parents[1] / "results" / "mllm10"
+MISSING = """\
+**The full run has not been made yet**, and the experts in the zoo are first ones: trained for 60 to 120 steps on a CPU.
+They are real enough to choose among (an average of all is clearly better without `yesno`), and will be trained for
+longer."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A suite's folder, read."""
+
+    rows: tuple[Any, ...]
+    selection: Any
+    scores: Any
+    words: dict[str, Any]
+    """`run.json`."""
+
+
+def blocks(folder: Path = RESULTS) -> dict[str, dict[str, str]]:
+    """By page and block; see generate_pages.py."""
+    makers: dict[str, Callable[[Run], str]] = {"run": run, "questions": questions, "figures": figures, "tables": tables}
+    found = read(folder)
+    made = {f"mllm10-{name}": maker(found) if found else "" for name, maker in makers.items()}
+    return {"mllm10.md": made if found else {**made, "mllm10-run": MISSING}}
+
+
+def files(folder: Path = RESULTS) -> dict[str, str]:
+    """The drawings, by their place under docs/."""
+    draw = runpy.run_path(str(Path(__file__).with_name("generate_figures.py")))["charts"]
+    return {place: draw(figure, "models") for place, figure in drawn(read(folder)).items()}
+
+
+@functools.cache
+def read(folder: Path = RESULTS) -> Run | None:
+    from smelt.report.analyses import read_analyses
+    from smelt.report.rows import read_folder
+    from smelt.report.selection_lines import Scores
+
+    if not (folder / "rows.jsonl").is_file():
+        return None
+    rows, selection = read_folder(folder).accuracy, read_analyses(folder / "analyses").selection
+    assert selection is not None, f"{folder}: no analyses/selection.json"
+    words = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    return Run(rows, selection, Scores(rows, selection), words)
+
+
+def run(found: Run) -> str:
+    """What came out, in the report's first sentences; then what was run, in one line."""
+    from smelt.report.facts import facts
+    from smelt.report.headline_selection import selection_sentences
+    from smelt.report.selection_analyses import KINDS
+    from smelt.report.words import count, plural
+
+    said, words = found.selection, found.words
+    asked = []
+    for kind, names in said.sets.items():
+        cells = [found.scores.cell(said.base, name) for name in names]
+        number = count(sum(cell.n for cell in cells if cell))
+        asked.append(f"{number} {KINDS[kind].lower()} questions of {plural(len(names), 'set')}")
+    limit = f" (at most {words['limit']} of each)" if words["limit"] else ""
+    made = ", ".join(f"{name.lower()} {text}" for name, text in facts(found.rows))
+    groups = plural(len(said.subsets), "random group")
+    return (
+        f"{' '.join(selection_sentences(found.rows, said))}\n\n"
+        f"The run: {words['suite']}, {count(len(found.rows))} rows; {', '.join(asked)}{limit}; {words['passes']} "
+        f"passes with dropout {words['dropout']:g}; {groups} for each method; {made}."
+    )
+
+
+def questions(found: Run) -> str:
+    """The paper's four, with its answers and ours."""
+    from smelt.report.selection_questions import research_questions
+
+    text = ["## The four questions of the paper"]
+    for one in research_questions(found.rows, found.selection):
+        sentences = "\n".join(f"- {sentence}" for sentence in one.ours)
+        text.append(f"### {one.question}\n\nThe paper: {one.paper} Here:\n\n{sentences}")
+    return "\n\n".join(text)
+
+
+def figures(found: Run) -> str:
+    """The drawings of `files`, each with its words, and the uncertainties as numbers."""
+    from smelt.report.selection_figures import uncertainty_table
+
+    text = ["## Over the steps, and beside random groups"]
+    for place, figure in drawn(found).items():
+        text.append(f"![{figure.title}: {', '.join(name for name, _ in figure.keys)}]({place})\n\n{figure.note}")
+    known = uncertainty_table(found.selection)
+    lines = [["step", *known["tasks"], "mean (95 % interval)"], ["---", *["---:"] * (len(known["tasks"]) + 1)]]
+    lines += [[label, *numbers, mean] for label, numbers, mean in known["rows"]]
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    text.append(f"The uncertainty of every step, in nats (the paper's Table 11):\n\n{table}")
+    return "\n\n".join(text)
+
+
+def tables(found: Run) -> str:
+    """Every table of the report: the paper's 1 to 6 in our numbers, the models themselves, and who harms."""
+    from smelt.report.as_markdown import as_markdown
+    from smelt.report.tables import build_sheets
+
+    text = ["## Tables"]
+    for sheet in build_sheets(found.rows, selection=found.selection):
+        _, _, table = as_markdown([sheet]).partition("\n\n")  # the heading says the title
+        text.append(f"### {sheet.title}\n\n{table.strip()}")
+    return "\n\n".join(text)
+
+
+def drawn(found: Run | None) -> dict[str, Any]:
+    """The report's figures by their files; none without a run, and no random groups where a suite has none."""
+    from smelt.report.selection_figures import random_figure, trace_figure
+
+    if found is None:
+        return {}
+    both = {"trace": trace_figure, "random": random_figure}
+    made = {name: figure(found.scores, found.selection) for name, figure in both.items()}
+    return {f"figures/mllm10-{name}.svg": figure for name, figure in made.items() if figure}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from smelt.engine import dtype as dtypes
-from smelt.engine.execute import default_threads
+from smelt.engine.limits import default_threads
 from smelt.engine.progress import Progress
 from smelt.engine.source import Source
 from smelt.errors import IncompatibleModels, NumericalError, RecipeError

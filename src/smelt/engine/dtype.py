@@ -9,7 +9,7 @@ from smelt.errors import RecipeError, unknown
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["FLOATS", "FP8", "WRITABLE", "code_of", "item_size", "known", "parse_dtype", "torch_dtype"]
+__all__ = ["FLOATS", "FP8", "WRITABLE", "code_of", "item_size", "known", "parse_dtype", "torch_dtype", "torch_name"]
 
 _TORCH = {
     "F64": "float64",
@@ -46,6 +46,11 @@ def torch_dtype(code: str) -> torch.dtype:
 
     dtype: torch.dtype = getattr(torch, _TORCH[code])
     return dtype
+
+
+def torch_name(code: str) -> str:
+    """What torch and configs call it: `F16` -> `float16`."""
+    return _TORCH[code]
 
 
 def code_of(dtype: torch.dtype) -> str:

@@ -7,7 +7,6 @@ every model, and a whole-matrix method one matrix of every model.
 from __future__ import annotations
 
 import math
-import os
 import threading
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +18,7 @@ from torch import Tensor
 
 from smelt.engine import dtype as dtypes
 from smelt.engine.blocks import Blocking, Span, stack_shape
+from smelt.engine.limits import default_threads, work_memory
 from smelt.engine.memory import keep_pages
 from smelt.engine.pipeline import Pipeline
 from smelt.engine.plan import Item, Plan, Tap
@@ -46,11 +46,6 @@ class Watcher(Protocol):
     def begin(self, what: str, total: int) -> None: ...
 
     def advance(self, amount: int) -> None: ...
-
-
-def default_threads() -> int:
-    """As many as the cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Executor:
@@ -273,16 +268,3 @@ def _refuse_statistic(tap: Tap, row: Tensor, start: int) -> None:
 def _with_index(device: torch.device) -> torch.device:
     """`cuda` means the GPU that is current in the thread that asked."""
     return torch.device("cuda", torch.cuda.current_device()) if str(device) == "cuda" else device
-
-
-def work_memory(item: Item, blocking: Blocking) -> int:
-    """Bytes that working on this item takes: inputs, float32 stack, and a few temporaries of the stack's size.
-
-    A matrix is decomposed in float64, whose temporaries are larger; statistics of whole matrices are summed in it.
-    """
-    rows = len(item.taps) + 2
-    if item.unit in ("tensor", "matrix"):
-        sizes = [tap.source.tensors[tap.key].count for tap in item.statistics]
-        return 4 * item.info.count * rows * 6 + 4 * sum(sizes) + 8 * 5 * max(sizes, default=0)
-    rows += len(item.statistics)
-    return 4 * min(blocking.block(item), item.info.count) * rows * 3

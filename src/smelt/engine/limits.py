@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from smelt.engine.blocks import Blocking
-from smelt.engine.execute import default_threads, work_memory
-from smelt.engine.plan import Plan
+from smelt.engine.plan import Item, Plan
 from smelt.errors import RecipeError
 from smelt.recipe.schema import parse_size
 
-__all__ = ["Limits", "limits"]
+__all__ = ["Limits", "default_threads", "limits", "work_memory"]
 
 _USUAL = 320 << 20
 
@@ -43,3 +43,21 @@ def limits(plan: Plan, threads: int | None, memory: int | str | None, device: st
         )
     wanted = threads or default_threads()
     return Limits(wanted if device == "cuda" else max(1, min(wanted, limit // largest)), limit, largest)
+
+
+def default_threads() -> int:
+    """As many as the cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def work_memory(item: Item, blocking: Blocking) -> int:
+    """Bytes that working on this item takes: inputs, float32 stack, and a few temporaries of the stack's size.
+
+    A matrix is decomposed in float64, whose temporaries are larger; statistics of whole matrices are summed in it.
+    """
+    rows = len(item.taps) + 2
+    if item.unit in ("tensor", "matrix"):
+        sizes = [tap.source.tensors[tap.key].count for tap in item.statistics]
+        return 4 * item.info.count * rows * 6 + 4 * sum(sizes) + 8 * 5 * max(sizes, default=0)
+    rows += len(item.statistics)
+    return 4 * min(blocking.block(item), item.info.count) * rows * 3

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
 from smelt.errors import NumericalError
 from smelt.ops.block import Block
 from smelt.ops.fold import Fold
 from smelt.ops.random import PlaceRandom
 
 if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
     from smelt.engine.plan import Item, RunStage
     from smelt.merge.method import Space
 
@@ -97,6 +97,8 @@ class Pipeline:
 
     def _keywords(self, run: RunStage, stack: Tensor) -> dict[str, Any]:
         """The stage's parameters; those per model as columns that broadcast against the stack."""
+        import torch
+
         place = (id(run), stack.ndim)
         if place not in self._arguments:
             values = dict(run.parameters)

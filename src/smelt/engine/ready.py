@@ -6,10 +6,9 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from smelt.engine import dtype as dtypes
 from smelt.engine.adapter_bases import base_faults
@@ -54,7 +53,7 @@ class Ready:
         for item in self.plan.items:
             if item.info.dtype in dtypes.FLOATS:
                 counts[item.info.dtype] += item.info.count
-        return str(dtypes.torch_dtype(counts.most_common(1)[0][0])).removeprefix("torch.") if counts else None
+        return dtypes.torch_name(counts.most_common(1)[0][0]) if counts else None
 
     def card(self, name: str) -> bytes:
         recipe = self.plan.recipe
@@ -78,7 +77,7 @@ class Ready:
         }
         return encode_manifest(
             {
-                "torch": torch.__version__,
+                "torch": _torch_version(),
                 "stages": list(self.plan.stage_names),
                 "recipe": recipe.dump(),
                 "recipe_hash": recipe.hash,
@@ -89,6 +88,16 @@ class Ready:
             },
             files,
         )
+
+
+def _torch_version() -> str:
+    """What its package says: a merge need not have loaded torch, and should not for this."""
+    try:
+        return version("torch")
+    except PackageNotFoundError:  # a build on the path that was never installed
+        import torch
+
+        return torch.__version__
 
 
 def _by_file(source: Source, hashes: Mapping[Path, str]) -> dict[str, str]:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from smelt.engine import dtype as dtypes
-from smelt.engine.execute import default_threads
+from smelt.engine.limits import default_threads
 from smelt.errors import IncompatibleModels, NumericalError
 
 if TYPE_CHECKING:

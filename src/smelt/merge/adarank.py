@@ -12,11 +12,13 @@ between 0 and 1 are allowed; directions that are rounding noise (a low-rank or u
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from smelt.merge.method import Stack, merge_method
 from smelt.ops.spectral import svd
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @merge_method(
@@ -28,6 +30,8 @@ from smelt.ops.spectral import svd
     exempt={"copies": "a sum of n equal changes is n changes, by definition"},
 )
 def adarank(deltas: Stack, statistics: Stack, *, scale: float = 0.3) -> Tensor:
+    import torch
+
     merged = torch.zeros(deltas.shape[1:], dtype=torch.float64, device=deltas.device)
     for delta, kept in zip(deltas, statistics, strict=True):
         left, values, right = svd(delta)

@@ -9,17 +9,21 @@ are exact.
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from smelt.merge.method import Stack, merge_method
 from smelt.ops.block import Block
 from smelt.ops.order import Cut, Largest
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 _FLOOR = 1e-8
 
 
 def _importance(deltas: Stack, base: Tensor) -> Tensor:
+    import torch
+
     # in float32 the divergence of a usual fine-tune is all rounding error
     ours = torch.softmax(deltas[0].double() + base, -1) + _FLOOR
     theirs = torch.softmax(base.double(), -1) + _FLOOR

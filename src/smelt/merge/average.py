@@ -7,10 +7,13 @@ Model soups, Wortsman et al. 2022, arXiv:2203.05482. The base is not counted. We
 
 from __future__ import annotations
 
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from smelt.merge.method import PerModel, Stack, merge_method
 from smelt.ops.geometry import check_weights, weighted_sum
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @merge_method("average", space="weight", paper="2203.05482", prepare=check_weights)

@@ -9,16 +9,17 @@ magnitude of each tensor.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import torch
 from pydantic import Field
-from torch import Tensor
 
 from smelt.merge.method import Fraction, PerModel, Stack, merge_step
 from smelt.ops.fold import Fold
 from smelt.ops.order import Cut, Largest, share
 from smelt.ops.prune import keep_above, with_l1
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def _band(density: list[float], top: list[float], rescale: str) -> Fold:
@@ -32,6 +33,8 @@ def _band(density: list[float], top: list[float], rescale: str) -> Fold:
 
 
 def _keep(deltas: Stack, band: list[list[Cut]]) -> Stack:
+    import torch
+
     kept = torch.empty_like(deltas)
     for out, row, (above, below) in zip(kept, deltas, band, strict=True):
         keep_above(row, below, out).sub_(keep_above(row, above))

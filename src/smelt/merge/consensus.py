@@ -7,12 +7,14 @@ TALL masks, Wang et al. 2024, arXiv:2405.07813. `threshold` may be one per model
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
-from torch import Tensor
 
 from smelt.merge.method import PerModel, Positive, Stack, merge_method
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @merge_method("consensus", paper="2405.07813", exempt={"copies": "a sum of n equal changes is n changes"})

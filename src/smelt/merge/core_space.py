@@ -14,17 +14,20 @@ adapter was already merged carry the rounding of the base weights too: there, se
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import torch
 from pydantic import Field
-from torch import Tensor
 
 from smelt.merge.method import Stack, merge_basis
 from smelt.ops.spectral import row_space
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 def _back(merged: Tensor, basis: tuple[Tensor, Tensor]) -> Tensor:
+    import torch
+
     left, right = basis
     return (left @ merged.to(torch.float64) @ right.mT).to(merged.dtype)
 
@@ -33,6 +36,8 @@ def _back(merged: Tensor, basis: tuple[Tensor, Tensor]) -> Tensor:
 def core_space(
     deltas: Stack, *, rank: Annotated[int, Field(ge=1)] | None = None
 ) -> tuple[Stack, tuple[Tensor, Tensor]]:
+    import torch
+
     left, right = row_space(deltas.mT, rank=rank)[1], row_space(deltas, rank=rank)[1]
     if not left.shape[1]:  # all changes are zero, and an empty stack is no stack
         left, right = (torch.eye(size, 1, dtype=torch.float64, device=deltas.device) for size in deltas.shape[1:])

@@ -9,14 +9,15 @@ stays what it was, which is what mergekit does; `none` leaves the survivors as t
 
 from __future__ import annotations
 
-from typing import Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from smelt.merge.method import Fraction, PerModel, Stack, merge_step
 from smelt.ops.block import Block
 from smelt.ops.prune import Bits, Kept, keep_drawn
 from smelt.ops.random import PlaceRandom
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def _prepare(density: list[float], rescale: str) -> Kept | None:

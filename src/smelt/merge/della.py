@@ -11,16 +11,16 @@ magnitude instead (`rescale: l1`).
 
 from __future__ import annotations
 
-from typing import Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from smelt.errors import RecipeError
 from smelt.merge.method import Fraction, PerModel, Stack, merge_step
 from smelt.ops.block import Block
 from smelt.ops.prune import Bits, Kept, keep_drawn, ranks_in_rows, sorted_magnitudes
 from smelt.ops.random import PlaceRandom
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def _kept(deltas: Stack, rng: PlaceRandom, density: Tensor, window: Tensor) -> Tensor:
@@ -29,6 +29,8 @@ def _kept(deltas: Stack, rng: PlaceRandom, density: Tensor, window: Tensor) -> T
     So the magnitude at that rank decides, and only the magnitudes need sorting, not the entries. Of entries equal to
     it (the entry itself among them) the half stays for which that number's fraction is below 1/2.
     """
+    import torch
+
     columns = deltas.shape[-1]
     lowest, width = density - window / 2, (window / columns).clamp_min(1e-30)
     exact = rng.uniform(deltas).sub_(lowest).div_(width)

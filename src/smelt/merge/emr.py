@@ -9,13 +9,15 @@ model from the shared change, one bit per entry and one number.
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from smelt.merge.method import ModelName, Stack, merge_method
 from smelt.ops.block import Block
 from smelt.ops.fold import Sum
 from smelt.ops.signs import agreeing, elected_sign
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def _shared(deltas: Stack) -> Tensor:
@@ -25,11 +27,15 @@ def _shared(deltas: Stack) -> Tensor:
 
 def _rescale(task: str | None) -> Sum | None:
     def sizes(block: Block) -> Tensor:
+        import torch
+
         shared = _shared(block.stack)
         masked = shared * (block.stack * shared > 0)
         return torch.stack([block.stack, masked]).abs().flatten(2).sum(-1, dtype=torch.float64)
 
     def ratios(total: Tensor) -> Tensor:
+        import torch
+
         return torch.where(total[1] > 0, total[0] / total[1].clamp_min(1e-300), torch.zeros_like(total[0]))
 
     return Sum(sizes, ratios, scope="model") if task is not None else None

@@ -14,10 +14,7 @@ Differs from FusionBench: the statistic itself, which is exact per example by de
 
 from __future__ import annotations
 
-from typing import Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from smelt.errors import NumericalError
 from smelt.merge.method import PerModel, Positive, Stack, merge_method
@@ -25,12 +22,17 @@ from smelt.ops.block import Block
 from smelt.ops.fold import Sum
 from smelt.ops.geometry import total
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 def _norms(balance: Literal["none", "norm"]) -> Sum | None:
-    return Sum(_squares, Tensor.sqrt, scope="model") if balance == "norm" else None
+    return Sum(_squares, lambda squares: squares.sqrt(), scope="model") if balance == "norm" else None
 
 
 def _squares(block: Block) -> Tensor:
+    import torch
+
     assert block.statistics is not None
     norms: Tensor = torch.linalg.vector_norm(block.statistics.flatten(1), dim=1, dtype=torch.float64)
     return norms.square()

@@ -10,11 +10,13 @@ authors' SVD fills them with arbitrary vectors of mean length, which depend on t
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from smelt.merge.method import Stack, merge_method
 from smelt.ops.spectral import noise, svd
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @merge_method(
@@ -24,6 +26,8 @@ from smelt.ops.spectral import noise, svd
     exempt={"copies": "the spectrum is made flat and that of a sum, by definition"},
 )
 def iso_c(deltas: Stack, *, scale: float = 1.0) -> Tensor:
+    import torch
+
     left, values, right = svd(deltas.sum(0, dtype=torch.float64), floor=noise(deltas))
     level = scale * values.sum() / max(1, len(values))
     return (level * (left @ right)).to(deltas.dtype)

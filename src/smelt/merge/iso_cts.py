@@ -14,12 +14,14 @@ and are not counted in the mean (theirs gives them arbitrary vectors).
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from smelt.merge.method import Fraction, Stack, merge_method
 from smelt.ops.order import share
 from smelt.ops.spectral import noise, polar, svd
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @merge_method(
@@ -29,6 +31,8 @@ from smelt.ops.spectral import noise, polar, svd
     exempt={"copies": "the spectrum is made flat and mostly that of a sum, by definition"},
 )
 def iso_cts(deltas: Stack, *, common: Fraction = 0.8, scale: float = 1.0) -> Tensor:
+    import torch
+
     models, rows, columns = deltas.shape
     rank, floor = min(rows, columns), noise(deltas)
     own = min(round((rank - share(rank, common)) / models), rank // models)

@@ -7,15 +7,17 @@ Karcher 1977; for models arXiv:2603.04972. The iteration runs on the models' Gra
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
-from torch import Tensor
 
 from smelt.errors import RecipeError
 from smelt.merge.method import PerModel, Positive, Stack, merge_method
 from smelt.ops.fold import Sum
 from smelt.ops.geometry import gram, karcher_weights, weighted_sum
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def _mean(weights: list[float], iterations: int, tolerance: float) -> Sum:

@@ -11,22 +11,27 @@ only the strongest ones. Without `rank` nothing is lost. U needs the Gram matrix
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import torch
 from pydantic import Field
-from torch import Tensor
 
 from smelt.merge.method import Stack, merge_basis
 from smelt.ops.spectral import row_space
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 def _back(merged: Tensor, basis: Tensor) -> Tensor:
+    import torch
+
     return (basis @ merged.to(torch.float64)).to(merged.dtype)
 
 
 @merge_basis("knots", back=_back, paper="2410.19735")
 def knots(deltas: Stack, *, rank: Annotated[int, Field(ge=1)] | None = None) -> tuple[Stack, Tensor]:
+    import torch
+
     basis = row_space(deltas.mT, rank=rank)[1]
     if not basis.shape[1]:  # all changes are zero, and an empty stack is no stack
         basis = torch.eye(deltas.shape[1], 1, dtype=torch.float64, device=deltas.device)

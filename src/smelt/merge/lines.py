@@ -11,12 +11,14 @@ Differs from the authors' code: tensors outside the blocks have the depth that t
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
-from torch import Tensor
 
 from smelt.merge.method import Stack, merge_wrapper
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @merge_wrapper(

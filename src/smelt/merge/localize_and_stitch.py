@@ -7,12 +7,15 @@ He et al. 2024, arXiv:2408.13656. Where k masks overlap each contributes 1/k (th
 
 from __future__ import annotations
 
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from smelt.merge.method import Fraction, PerModel, Stack, merge_method
 from smelt.ops.geometry import mean_of_present
 from smelt.ops.order import Cut, Largest, keep_shares
 from smelt.ops.prune import keep_rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def _localize(density: list[float]) -> Largest | None:

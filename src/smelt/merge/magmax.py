@@ -7,13 +7,17 @@ Marczak et al. 2024, arXiv:2407.06322.
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from smelt.merge.method import Stack, merge_method
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @merge_method("magmax", paper="2407.06322")
 def magmax(deltas: Stack, *, scale: float = 1.0) -> Tensor:
+    import torch
+
     high, low = deltas.amax(0), deltas.amin(0)
     return torch.where(high >= -low, high, low) * scale

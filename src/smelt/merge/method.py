@@ -17,13 +17,12 @@ Parameters are keyword-only and their types validate them.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar, get_args, get_type_hints
 
 from pydantic import Field, TypeAdapter
-from torch import Tensor
 
 from smelt.errors import SmeltError
 from smelt.ops.block import Stack
@@ -64,6 +63,7 @@ ModelName: TypeAlias = Annotated[str, _MODEL_NAME]
 """The name of one of the models; the plan refuses any other."""
 T = TypeVar("T")
 if TYPE_CHECKING:
+    from torch import Tensor
 
     class PerModel(Tensor, Generic[T]):
         """One value per model. A recipe may give one for all; the stage receives a column that broadcasts."""
@@ -120,12 +120,10 @@ class Stage:
 
     @cached_property
     def parameters(self) -> dict[str, Parameter]:
-        hints = get_type_hints(self.function, include_extras=True)
-        return {
-            name: _parameter(name, hints[name], p.default)
-            for name, p in inspect.signature(self.function).parameters.items()
-            if p.kind is p.KEYWORD_ONLY
-        }
+        signature = inspect.signature(self.function).parameters
+        keywords = {name: p.default for name, p in signature.items() if p.kind is p.KEYWORD_ONLY}
+        hints = _hints(self.function, keywords)
+        return {name: _parameter(name, hints[name], default) for name, default in keywords.items()}
 
     @cached_property
     def asks(self) -> tuple[str, ...]:
@@ -251,6 +249,15 @@ def merge_basis(
 ) -> Callable[[F], F]:
     """Register `function(deltas, ...) -> (coordinates, basis)`; `back(merged, basis)` undoes it after the method."""
     return _register("basis", name, unit=unit, back=back, paper=paper, exempt=exempt or {})
+
+
+def _hints(function: Callable[..., Any], names: Collection[str]) -> dict[str, Any]:
+    """The types of these arguments alone: those of the others name Tensor, and a plan needs no torch."""
+
+    def only() -> None: ...
+
+    only.__annotations__ = {name: given for name, given in function.__annotations__.items() if name in names}
+    return get_type_hints(only, inspect.unwrap(function).__globals__, include_extras=True)
 
 
 def _parameter(name: str, annotation: Any, default: Any) -> Parameter:

@@ -10,19 +10,22 @@ restores that.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import torch
 from pydantic import Field
-from torch import Tensor
 
 from smelt.merge.method import Stack, Unit, merge_method
 from smelt.ops.fold import Sum
 from smelt.ops.geometry import gram, row_gram
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 def _step_length(grams: Tensor, floor: float) -> Tensor:
     """T for one Gram matrix or a batch of them."""
+    import torch
+
     n = grams.shape[-1]
     norms = grams.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt()
     products = (norms[..., :, None] * norms[..., None, :]).clamp_min(floor)

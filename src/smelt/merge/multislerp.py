@@ -8,14 +8,15 @@ Goddard 2025 (goddard.blog/posts/multislerp-wow-what-a-cool-idea). `around: base
 
 from __future__ import annotations
 
-from typing import Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from smelt.errors import RecipeError
 from smelt.merge.method import PerModel, Space, Stack, merge_method
 from smelt.ops.fold import Sum
 from smelt.ops.geometry import gram, multislerp_weights, weighted_sum
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def _interpolate(weights: list[float], normalize: bool) -> Sum:

@@ -7,12 +7,14 @@ alchemonaut 2024 (huggingface.co/alchemonaut/QuartetAnemoi-70B-t0.0001).
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
-from torch import Tensor
 
 from smelt.merge.method import Stack, merge_method
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @merge_method("nearswap", models=(1, 1), exempt={"copies": "changes beyond t are cut off, by definition"})

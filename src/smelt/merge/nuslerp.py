@@ -9,14 +9,15 @@ the base. Only exactly parallel vectors are interpolated linearly.
 
 from __future__ import annotations
 
-from typing import Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from smelt.errors import RecipeError
 from smelt.merge.method import PerModel, Space, Stack, Unit, merge_method
 from smelt.ops.fold import Sum
 from smelt.ops.geometry import gram, row_gram, slerp_weights, weighted_sum
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _PARALLEL = 1 - 1e-12
 

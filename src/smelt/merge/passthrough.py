@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from smelt.merge.method import PerModel, Stack, merge_method
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @merge_method("passthrough", space="weight", models=(1, 1))

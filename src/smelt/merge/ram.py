@@ -8,26 +8,30 @@ model is shared in the tensor:   unique entries of i  *  1 + r * min(shared_i / 
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import torch
 from pydantic import Field
-from torch import Tensor
-from torch.nn.functional import hardshrink
 
 from smelt.merge.method import Positive, Stack, merge_method
 from smelt.ops.block import Block
 from smelt.ops.fold import Sum
 from smelt.ops.geometry import mean_of_present
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 @merge_method("ram", paper="2601.13572", exempt={"copies": "changes of at most epsilon are dropped, by definition"})
 def ram(deltas: Stack, *, epsilon: Positive = 1e-5) -> Tensor:
+    from torch.nn.functional import hardshrink
+
     return mean_of_present(hardshrink(deltas, epsilon))
 
 
 def _sharing(r: float, limit: float, epsilon: float) -> Sum:
     def counts(block: Block) -> Tensor:
+        import torch
+
         present = block.stack.abs() > epsilon
         several = present.sum(0) > 1
         shared = (present & several).flatten(1).sum(1)
@@ -55,6 +59,8 @@ def ram_plus(
     limit: Annotated[float, Field(ge=0)] = 0.2,
     epsilon: Positive = 1e-5,
 ) -> Tensor:
+    from torch.nn.functional import hardshrink
+
     present = hardshrink(deltas, epsilon)
     count = present.sign().abs_().sum(0)
     column = factors.to(deltas).view(-1, *[1] * (deltas.ndim - 1))

@@ -16,13 +16,15 @@ RegMean++ is this very merge with Gram matrices measured layer after layer on th
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from pydantic import Field
-from torch import Tensor
 
 from smelt.merge.method import Stack, merge_method
 from smelt.ops.least_squares import gram_mean
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 NotNegative: TypeAlias = Annotated[float, Field(ge=0)]

@@ -10,11 +10,9 @@ which is every usual fine-tune; here the weights are always the squared magnitud
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 from pydantic import Field
-from torch import Tensor
 
 from smelt.merge.method import Fraction, Stack, merge_method
 from smelt.ops.fold import Chain, Fold, Sum
@@ -22,6 +20,9 @@ from smelt.ops.geometry import total, weighted_sum
 from smelt.ops.order import Cut, Largest, share
 from smelt.ops.prune import keep_above
 from smelt.ops.signs import Tie, agreeing, elected_sign
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def _variance(deltas: Stack) -> Tensor:
@@ -38,12 +39,16 @@ def _select(deltas: Stack, cuts: list[list[Cut]] | None) -> Stack:
 
 def _prepare(density: float, equal_below: float) -> Fold:
     def shares(found: Tensor) -> Tensor:
+        import torch
+
         squares, count = found[:-1], found[-1]
         if float(squares.sum()) <= equal_below * float(count):
             return torch.full_like(squares, 1 / len(squares))
         return squares / squares.sum()
 
     def squares(selected: Stack) -> Tensor:
+        import torch
+
         sums = [float(torch.dot(row, row)) for row in selected.flatten(1)]
         return torch.tensor([*sums, selected[0].numel()], dtype=torch.float64)
 

@@ -8,11 +8,14 @@ More than two models: multislerp, karcher.
 
 from __future__ import annotations
 
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from smelt.merge.method import Stack, merge_method
 from smelt.ops.fold import Sum
 from smelt.ops.geometry import gram, slerp_weights, weighted_sum
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def _interpolate(t: float) -> Sum:

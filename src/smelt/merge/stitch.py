@@ -11,10 +11,13 @@ wrong for k = 3).
 
 from __future__ import annotations
 
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from smelt.merge.method import Stack, merge_method
 from smelt.ops.geometry import total
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @merge_method(

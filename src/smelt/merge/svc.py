@@ -14,15 +14,19 @@ direction alone; the formula above, Smelt's specification of the paper, clips mo
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from smelt.merge.method import Positive, Stack, merge_wrapper
 from smelt.ops.spectral import noise, svd
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 @merge_wrapper("svc", unit="matrix", paper="2602.05536")
 def svc(merged: Tensor, deltas: Stack, *, alpha: Positive = 0.1) -> Tensor:
+    import torch
+
     left, values, right = svd(merged)
     counted, total = torch.zeros_like(values), torch.zeros_like(values)
     for delta in deltas:

@@ -7,10 +7,13 @@ Ilharco et al. 2023, arXiv:2212.04089.
 
 from __future__ import annotations
 
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from smelt.merge.method import PerModel, Stack, merge_method
 from smelt.ops.geometry import check_weights, weighted_sum
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @merge_method(

@@ -9,15 +9,16 @@ ranks in each tensor, as mergekit and peft do). Differs from it: exactly floor(c
 
 from __future__ import annotations
 
-from typing import Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from smelt.merge.method import Fraction, PerModel, Stack, merge_method
 from smelt.ops.geometry import total, weighted_sum
 from smelt.ops.order import Cut, Largest, keep_shares
 from smelt.ops.prune import keep_rows
 from smelt.ops.signs import Elect, Tie, agreeing, elected_sign
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def _trim(density: list[float], trim: Literal["model", "tensor"]) -> Largest | None:

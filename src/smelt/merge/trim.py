@@ -8,14 +8,15 @@ multiplies what stays so that the summed magnitude is what it was, of the model 
 
 from __future__ import annotations
 
-from typing import Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from smelt.merge.method import Fraction, PerModel, Stack, merge_step
 from smelt.ops.fold import Fold
 from smelt.ops.order import Cut, keep_shares
 from smelt.ops.prune import keep_rows, with_l1
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def _cuts(density: list[float], trim: Literal["model", "tensor"], rescale: str) -> Fold | None:

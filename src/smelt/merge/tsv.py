@@ -12,11 +12,13 @@ span. There the authors' SVD fills in arbitrary vectors, which then depend on th
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from smelt.merge.method import Stack, merge_method
 from smelt.ops.spectral import polar, svd
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @merge_method(
@@ -26,6 +28,8 @@ from smelt.ops.spectral import polar, svd
     exempt={"copies": "each of n models keeps one n-th of its directions, so n copies give a low-rank version back"},
 )
 def tsv(deltas: Stack, *, scale: float = 1.0) -> Tensor:
+    import torch
+
     models, rows, columns = deltas.shape
     kept = [svd(delta, top=max(1, min(rows, columns) // models)) for delta in deltas]
     left = polar(torch.cat([part.left for part in kept], dim=1))

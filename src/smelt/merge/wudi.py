@@ -22,15 +22,16 @@ given the gradient in the form above instead of by autograd.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import torch
 from pydantic import Field
-from torch import Tensor
 
 from smelt.merge.method import Fraction, Positive, Stack, merge_method
 from smelt.ops.order import share
 from smelt.ops.spectral import row_space
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @merge_method(
@@ -48,12 +49,16 @@ def wudi(
     steps: Annotated[int, Field(ge=1)] = 300,
     lr: Positive = 1e-5,
 ) -> Tensor:
+    import torch
+
     if not deltas.any():
         return torch.zeros_like(deltas[0])
     return _flow(deltas, time, top) if solver == "spectral" else _adam(deltas, steps, lr)
 
 
 def _flow(deltas: Stack, time: float, top: float | None) -> Tensor:
+    import torch
+
     start, weights = deltas.sum(0, dtype=torch.float64), _weights(deltas)
     eigenvalues, vectors = row_space(deltas, weights=weights)
     if top is not None:
@@ -65,6 +70,8 @@ def _flow(deltas: Stack, time: float, top: float | None) -> Tensor:
 
 
 def _adam(deltas: Stack, steps: int, lr: float) -> Tensor:
+    import torch
+
     weights = _weights(deltas)
     operator = torch.zeros(deltas.shape[2], deltas.shape[2], dtype=torch.float64, device=deltas.device)
     for delta, weight in zip(deltas, weights, strict=True):
@@ -84,12 +91,16 @@ def _adam(deltas: Stack, steps: int, lr: float) -> Tensor:
 
 def _weights(deltas: Stack) -> Tensor:
     """1 / |d_i|^2, and 0 for a model that left the layer untouched."""
+    import torch
+
     squared = torch.linalg.vector_norm(deltas, dim=(1, 2), dtype=torch.float64).square()
     return torch.where(squared > 0, squared.reciprocal(), 0.0)
 
 
 def _target(deltas: Stack, weights: Tensor) -> Tensor:
     """B, through the smaller of the two Gram matrices."""
+    import torch
+
     _, rows, columns = deltas.shape
     target = torch.zeros(rows, columns, dtype=torch.float64, device=deltas.device)
     for delta, weight in zip(deltas, weights, strict=True):

@@ -6,17 +6,20 @@ Blocks are what flows through `merge` and `ops`. They carry numbers and a place,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from smelt.ops.random import PlaceRandom
 
 __all__ = ["Block", "Place", "Stack"]
 
-Stack: TypeAlias = Tensor
-"""One row per model: `(models, elements)`, `(models, rows, columns)` or `(models, *shape)`."""
+Stack: TypeAlias = Annotated["Tensor", "one row per model"]
+"""One row per model: `(models, elements)`, `(models, rows, columns)` or `(models, *shape)`.
+
+A plan needs no torch, so its name alone stands here; unlike a plain string, `Stack | None` works at run time too.
+"""
 
 
 @dataclass(frozen=True, slots=True)

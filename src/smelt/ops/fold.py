@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from smelt.ops.block import Block, Place
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["Chain", "Fold", "Scope", "Sum"]
 
@@ -67,6 +67,8 @@ class Sum(Fold):
         return not self._done
 
     def look(self, block: Block) -> Tensor:
+        import torch
+
         return self._of(block).to("cpu", torch.float64)
 
     def join(self, left: Tensor, right: Tensor) -> Tensor:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from smelt.errors import NumericalError, RecipeError
 from smelt.ops.block import Block, Stack
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = [
     "check_weights",
@@ -35,6 +36,8 @@ _FEW = 6
 
 def weighted_sum(stack: Stack, weights: Tensor | Sequence[float]) -> Tensor:
     """sum_i w_i x_i, one fused multiply-add per model and no temporary of the stack's size."""
+    from torch import Tensor
+
     first, *rest = weights.flatten().tolist() if isinstance(weights, Tensor) else weights
     out = stack[0] * first
     for row, weight in zip(stack[1:], rest, strict=True):
@@ -64,6 +67,8 @@ def mean_of_present(stack: Stack) -> Tensor:
 
 def gram(block: Block) -> Tensor:
     """<x_i, x_j> over the block's elements; blocks are small, and their sums are added up in float64."""
+    import torch
+
     rows = block.stack.flatten(1)
     if len(rows) > _FEW or rows.device.type != "cpu":
         return (rows @ rows.T).to(torch.float64)
@@ -76,6 +81,8 @@ def gram(block: Block) -> Tensor:
 
 def row_gram(stack: Stack) -> Tensor:
     """<x_i, x_j> for every row of (models, rows, columns), as (rows, models, models) in float64."""
+    import torch
+
     rows = stack.transpose(0, 1).to(torch.float64)
     return rows @ rows.mT
 
@@ -85,6 +92,8 @@ def slerp_weights(gram: Tensor, t: float, parallel: float = _ALMOST_PARALLEL) ->
 
     Vectors whose cosine is above `parallel` (or below its negative) are interpolated linearly.
     """
+    import torch
+
     norms = gram.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt()
     cosine = (gram[..., 0, 1] / (norms[..., 0] * norms[..., 1]).clamp_min(torch.finfo(gram.dtype).tiny)).clamp(-1, 1)
     linear = cosine.abs() > parallel
@@ -96,6 +105,8 @@ def slerp_weights(gram: Tensor, t: float, parallel: float = _ALMOST_PARALLEL) ->
 
 def multislerp_weights(gram: Tensor, weights: Sequence[float]) -> Tensor:
     """Interpolation on the sphere in the tangent space at the normalised mean direction, with the mean norm."""
+    import torch
+
     norms, cosines = _unit(gram)
     share = torch.tensor(weights, dtype=gram.dtype)
     direction = share / _length(share, cosines)
@@ -107,6 +118,8 @@ def multislerp_weights(gram: Tensor, weights: Sequence[float]) -> Tensor:
 
 def karcher_weights(gram: Tensor, weights: Sequence[float], iterations: int, tolerance: float) -> Tensor:
     """The point on the sphere with the least squared angles to all directions, with the mean norm."""
+    import torch
+
     norms, cosines = _unit(gram)
     share = torch.tensor(weights, dtype=gram.dtype)
     live = (norms > 0).to(gram.dtype) * share
@@ -129,6 +142,8 @@ def karcher_weights(gram: Tensor, weights: Sequence[float], iterations: int, tol
 
 def _unit(gram: Tensor) -> tuple[Tensor, Tensor]:
     """Norms, and the Gram matrix of the unit vectors (a zero vector has none, so its row is zero)."""
+    import torch
+
     norms = gram.diagonal().clamp_min(0).sqrt()
     safe = torch.where(norms > 0, norms, torch.ones_like(norms))
     return norms, gram / safe[:, None] / safe[None, :]
@@ -146,4 +161,6 @@ def _length(weights: Tensor, cosines: Tensor, floor: float = 1e-9) -> float:
 
 def _scaled(point: Tensor, norms: Tensor, length: float) -> Tensor:
     """Weights of the vectors themselves from the weights of their directions, scaled to a length."""
+    import torch
+
     return torch.where(norms > 0, point * length / torch.where(norms > 0, norms, torch.ones_like(norms)), 0 * point)

@@ -9,11 +9,12 @@ digits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from smelt.errors import NumericalError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["gram_mean"]
 
@@ -27,6 +28,8 @@ def gram_mean(
     Every model gets the same ridge, so it draws W to the plain mean of the weights: an input that no data ever used
     has the mean of its columns. Raises NumericalError where the sum is singular all the same.
     """
+    import torch
+
     mean = _mean(weights)
     level = float(_mean([gram.diagonal() for gram in grams]).mean())
     added = ridge * (level if level > 0 else 1.0)  # no input at all: any ridge gives the mean
@@ -39,6 +42,8 @@ def gram_mean(
 
 
 def _wide(tensor: Tensor) -> Tensor:
+    import torch
+
     return tensor.to(torch.float64)
 
 
@@ -59,6 +64,8 @@ def _reduced(gram: Tensor, reduction: float, added: float) -> Tensor:
 
 def _solve(right: Tensor, matrix: Tensor, noise: float) -> Tensor:
     """X with X @ matrix = right. A pivot below `noise` of its own input is rounding of the data, not a direction."""
+    import torch
+
     size = matrix.diagonal().sqrt()
     if not bool((size > 0).all()):
         raise NumericalError(_singular("an input that is zero in all data"))

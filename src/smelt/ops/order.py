@@ -14,15 +14,16 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from smelt.ops.block import Block, Place
 from smelt.ops.fold import Fold, Scope
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["Cut", "Largest", "keep_shares", "share"]
 
@@ -133,6 +134,8 @@ class Largest(Fold):
         return self._step != "done"
 
     def look(self, block: Block) -> Any:
+        import torch
+
         rows = self._values(block).flatten(1).contiguous().view(torch.int32)
         where = (block.place.order, block.place.start)
         if self._step == "coarse":
@@ -189,6 +192,8 @@ class Largest(Fold):
 
 def _counts(bins: Tensor, bits: int) -> Counts:
     """In 32 bits: a block is smaller than that, and many blocks' counts may wait to be added up."""
+    import torch
+
     return torch.bincount(bins, minlength=1 << bits).to(torch.int32).cpu().numpy()
 
 
@@ -201,6 +206,8 @@ def _add(left: Counts, right: Counts) -> Counts:
 
 def _inside(row: Tensor, low: int) -> Tensor:
     """The entries whose upper bits are those of `low`, as their lower bits."""
+    import torch
+
     if row.device.type != "cpu":
         return row[(row >> _FINE_BITS) == (low >> _FINE_BITS)] - low
     bits = row.numpy()  # numpy selects four times faster than torch on a CPU

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from smelt.ops.block import Block, Place, Stack
 from smelt.ops.fold import Chain, Fold, Sum
 from smelt.ops.order import Cut
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = [
     "Bits",
@@ -35,6 +36,8 @@ Bits: TypeAlias = npt.NDArray[np.uint8]
 
 def keep_rows(stack: Stack, cuts: Sequence[Cut]) -> Stack:
     """The stack with, in each row, only the entries that the row's cut keeps; the rest is zero."""
+    import torch
+
     kept = torch.empty_like(stack)
     for out, row, cut in zip(kept, stack, cuts, strict=True):
         keep_above(row, cut, out)
@@ -47,6 +50,8 @@ def keep_above(row: Tensor, cut: Cut, out: Tensor | None = None) -> Tensor:
     `hardshrink` is the one vectorised kernel that compares and selects in a single pass; it keeps what is strictly
     above its bound.
     """
+    import torch
+
     out = torch.empty_like(row) if out is None else out
     if cut.value == math.inf:
         return out.zero_()
@@ -78,6 +83,8 @@ class Kept(Fold):
         return self._bits is None
 
     def look(self, block: Block) -> tuple[Tensor, dict[int, Bits]]:
+        import torch
+
         mask = self._mask(block)
         sums = l1_sums(block.stack, block.stack * mask).to("cpu", torch.float64)
         return sums, {block.place.start: pack(mask)}
@@ -103,16 +110,22 @@ def keep_drawn(stack: Stack, drawn: tuple[Bits, Tensor]) -> Stack:
 
 def l1_sums(before: Stack, after: Stack) -> Tensor:
     """The summed magnitude of each model before and after pruning."""
+    import torch
+
     return torch.stack([_l1(before.flatten(1)), _l1(after.flatten(1))])
 
 
 def _l1(rows: Tensor) -> Tensor:
     """Summed magnitudes of rows, one by one: torch adds up a whole row in a balanced way, and its norm does not."""
+    import torch
+
     return torch.stack([row.abs().sum() for row in rows])
 
 
 def l1_ratios(sums: Tensor) -> Tensor:
     """Summed magnitude before over after, 1 where nothing is left."""
+    import torch
+
     before, after = sums
     return torch.where(after > 0, before / after.clamp_min(1e-300), torch.ones_like(after))
 
@@ -126,6 +139,8 @@ def with_l1(first: Fold, keep: Callable[[Stack, Any], Stack]) -> Chain:
 
 def sorted_magnitudes(stack: Stack) -> Tensor:
     """The magnitudes of every row (the last axis), smallest first."""
+    import torch
+
     if stack.device.type != "cpu":
         return stack.abs().sort(-1).values
     bits = stack.abs().view(torch.int32)  # non-negative floats sort like their bits, and integers sort faster
@@ -139,6 +154,8 @@ def ranks_in_rows(stack: Stack) -> Tensor:
     The entry equals itself, so ranks run from 1/2 to the row's length less 1/2. One sort of 64-bit keys, the float's
     bits above the column's number, gives order and entries together.
     """
+    import torch
+
     columns = torch.arange(stack.shape[-1], device=stack.device)
     keys = (stack.abs().view(torch.int32).to(torch.int64) << 32) | columns
     if keys.device.type == "cpu":
@@ -155,11 +172,15 @@ def ranks_in_rows(stack: Stack) -> Tensor:
 
 def pack(mask: Tensor) -> Bits:
     """A mask of zeros and ones as one bit each."""
+    import torch
+
     bits: Bits = np.packbits(mask.to("cpu", torch.uint8).numpy().reshape(-1))
     return bits
 
 
 def unpack(bits: Bits, like: Tensor) -> Tensor:
     """The mask again, shaped like a tensor."""
+    import torch
+
     mask = torch.from_numpy(np.unpackbits(bits, count=like.numel()))
     return mask.to(like.device).to(like.dtype).view_as(like)

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from smelt.ops.block import Place
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 __all__ = ["PlaceRandom"]
 
@@ -36,6 +38,8 @@ class PlaceRandom:
 
     def uniform(self, stack: Tensor) -> Tensor:
         """Numbers in [0, 1) in steps of 2**-24, one for every element of the stack."""
+        import torch
+
         out = torch.empty_like(stack)
         for row, model in zip(out.flatten(1), self.place.models, strict=True):
             start, done = self.place.start, 0
@@ -48,6 +52,8 @@ class PlaceRandom:
         return out.mul_(2.0**-24).add_(0.5)
 
     def _bits(self, model: str, high: int, low: int, count: int, device: torch.device) -> Tensor:
+        import torch
+
         name = f"{self.seed}\0{self.stage}\0{self.place.key}\0{model}\0{high}".encode()
         key = hashlib.blake2b(name, digest_size=8).digest()
         before = _signed(int.from_bytes(key[:4], "little") + low)
@@ -61,11 +67,15 @@ class PlaceRandom:
 
 def _shifted(x: Tensor, bits: int, out: Tensor) -> Tensor:
     """X >> bits as if x had no sign, which torch's shift respects."""
+    import torch
+
     return torch.bitwise_right_shift(x, bits, out=out).bitwise_and_((1 << (32 - bits)) - 1)
 
 
 def _counter(count: int, device: torch.device) -> Tensor:
     """0, 1, 2, ... as int32, shared by all blocks: the longest one asked for so far is kept."""
+    import torch
+
     kind = (device.type, device.index or 0)
     known = _COUNTERS.get(kind)
     if known is None or known.numel() < count:

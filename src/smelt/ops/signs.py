@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from smelt.ops.block import Stack
 from smelt.ops.geometry import total
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["Elect", "Tie", "agreeing", "elected_sign"]
 

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import torch
-from torch import Tensor
-
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from smelt.ops.block import Stack
 
 __all__ = ["Directions", "noise", "polar", "row_space", "svd"]
@@ -33,11 +32,15 @@ class Directions(NamedTuple):
 
 def noise(stack: Stack) -> float:
     """The singular value below which a float32 matrix, or a sum or difference of the stack's, is rounding."""
+    import torch
+
     return 4 * torch.finfo(torch.float32).eps * float(torch.linalg.vector_norm(stack, dtype=torch.float64))
 
 
 def svd(matrix: Tensor, *, top: int | None = None, floor: float | None = None) -> Directions:
     """The `top` largest singular directions (None: all) of those above `floor` (None: the matrix's own noise)."""
+    import torch
+
     rows, columns = matrix.shape
     if rows > columns:
         right, values, left = svd(matrix.mT, top=top, floor=floor)
@@ -66,6 +69,8 @@ def row_space(stack: Stack, *, weights: Tensor | None = None, rank: int | None =
 
     At most `rank` of them (None: all above the noise), largest first. The column space is that of `stack.mT`.
     """
+    import torch
+
     models, rows, columns = stack.shape
     roots = torch.ones(models, dtype=torch.float64, device=stack.device) if weights is None else weights.sqrt()
     if rows < columns <= models * rows:  # the rows of low-rank changes are few once written in their columns' basis
@@ -87,5 +92,7 @@ def row_space(stack: Stack, *, weights: Tensor | None = None, rank: int | None =
 
 
 def _eigenvectors(gram: Tensor) -> tuple[Tensor, Tensor]:
+    import torch
+
     values, vectors = torch.linalg.eigh(gram)
     return values.flip(0), vectors.flip(1)

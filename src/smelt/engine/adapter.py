@@ -11,10 +11,7 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from smelt.engine import dtype as dtypes
 from smelt.engine.header import TensorInfo, encode_header
@@ -24,6 +21,9 @@ from smelt.ops.spectral import svd
 from smelt.pool.config import read_config
 from smelt.pool.layout import Layout
 from smelt.pool.modelpool import ModelPool
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["AdapterSink"]
 
@@ -52,11 +52,15 @@ class AdapterSink:
         self._faults: list[str] = []
 
     def write(self, item: Item, start: int, values: Tensor) -> None:
+        import torch
+
         with self._lock:
             whole = self._whole.setdefault(item.key, torch.empty(item.info.count))
         whole[start : start + values.numel()].copy_(values)
 
     def done(self, item: Item) -> None:
+        import torch
+
         merged = self._whole.pop(item.key, None)
         if merged is None or item.info.dtype not in dtypes.FLOATS:
             return
@@ -132,4 +136,6 @@ def _task(config: Mapping[str, Any] | None) -> str | None:
 
 def _padded(rows: Tensor, rank: int) -> Tensor:
     """Rows of zeros up to the rank: a layer whose change has a lower rank."""
+    import torch
+
     return torch.cat([rows, rows.new_zeros(rank - len(rows), rows.shape[1])]) if len(rows) < rank else rows

@@ -12,10 +12,12 @@ this takes the relative error from 0.132 to 0.111 with 4 bits and from 0.83 to 0
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from smelt.ops.spectral import svd
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["decode", "encode", "factorise", "levels", "quantise", "row_bytes"]
 
@@ -33,6 +35,8 @@ def row_bytes(columns: int, bits: int) -> int:
 
 def quantise(rows: Tensor, bits: int) -> tuple[Tensor, Tensor]:
     """(codes, scales) of a float32 matrix; the codes are whole numbers as float32. A row of zeros has scale 0."""
+    import torch
+
     largest = rows.abs().amax(dim=1, keepdim=True)
     unit = torch.where(largest > 0, rows / largest, 0.0)
     codes, work = torch.empty_like(unit), torch.empty_like(unit)
@@ -48,6 +52,8 @@ def quantise(rows: Tensor, bits: int) -> tuple[Tensor, Tensor]:
 
 def _fit(unit: Tensor, codes: Tensor, work: Tensor) -> tuple[Tensor, Tensor]:
     """The best scale for these codes, and how much of the row's square it explains."""
+    import torch
+
     along = torch.mul(unit, codes, out=work).sum(dim=1, keepdim=True)
     square = torch.mul(codes, codes, out=work).sum(dim=1, keepdim=True).clamp_min_(1.0)
     return along / square, along.square() / square
@@ -55,6 +61,8 @@ def _fit(unit: Tensor, codes: Tensor, work: Tensor) -> tuple[Tensor, Tensor]:
 
 def encode(codes: Tensor, bits: int) -> Tensor:
     """Codes side by side in bytes: (rows, columns) -> uint8 (rows, row_bytes)."""
+    import torch
+
     rows, columns = codes.shape
     each = 8 // bits
     positive = torch.zeros(rows, row_bytes(columns, bits) * each, dtype=torch.uint8)
@@ -68,6 +76,8 @@ def encode(codes: Tensor, bits: int) -> Tensor:
 
 def decode(packed: Tensor, bits: int, columns: int) -> Tensor:
     """The codes back, as float32."""
+    import torch
+
     if bits == 8:
         return packed.to(torch.float32).sub_(levels(bits))
     each, mask = 8 // bits, 2**bits - 1
@@ -79,6 +89,8 @@ def decode(packed: Tensor, bits: int, columns: int) -> Tensor:
 
 def factorise(change: Tensor, rank: int) -> tuple[Tensor, Tensor, Tensor]:
     """(up, down, scale) with change ~ scale * up @ down: half-precision factors whose largest direction has size 1."""
+    import torch
+
     rows, columns = change.shape
     up = torch.zeros(rows, rank, dtype=torch.float16)
     down = torch.zeros(rank, columns, dtype=torch.float16)

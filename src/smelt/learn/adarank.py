@@ -12,9 +12,7 @@ Lee et al. 2025, arXiv:2503.22178. Differs from it: the scale is fixed, not lear
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from smelt.errors import RecipeError
 from smelt.learn.deltas import DeltaDtype, TaskVectors
@@ -27,6 +25,9 @@ from smelt.merge.method import Fraction, Positive
 from smelt.ops.spectral import svd
 from smelt.pool.layout import Layout
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 _START = 0.5
 """How far from the step the numbers behind the masks begin."""
 
@@ -35,6 +36,8 @@ class Components:
     """base + scale sum_i U_i diag(s_i m_i) V_iᵀ with a learned number behind each m."""
 
     def __init__(self, deltas: TaskVectors, scale: float, init: float, passes: Passes):
+        import torch
+
         self._names, self._scale, self.keys = deltas.names, scale, deltas.keys
         self.words = {"scale": scale, "init": init}
         matrices = [key for key, tensor in deltas.base.items() if Layout.is_matrix(key, tuple(tensor.shape))]
@@ -53,6 +56,8 @@ class Components:
         self._merged = {key: torch.empty_like(self._base[key]) for key in matrices}
 
     def weight(self, key: str) -> Tensor:
+        import torch
+
         if key not in self._merged:
             return self._base[key]
         strength = (self.parameters[key] > 0) * self._values[key] * self._scale
@@ -66,6 +71,8 @@ class Components:
             into[key].addcmul_(along.view_as(into[key]), self._values[key], value=self._scale)
 
     def settle(self, gradients: Mapping[str, Tensor]) -> None:
+        import torch
+
         for key, gradient in gradients.items():
             open_ = torch.sigmoid(self.parameters[key])
             gradient.mul_(open_ * (1 - open_))
@@ -99,6 +106,8 @@ class Components:
 
     @staticmethod
     def _start(values: Tensor, init: float) -> Tensor:
+        import torch
+
         on = torch.arange(values.shape[1], device=values.device) < round(init * values.shape[1])
         return torch.where(on, _START, -_START).expand(values.shape).clone()
 

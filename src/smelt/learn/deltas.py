@@ -12,14 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-import torch
-from torch import Tensor
-
 from smelt.engine import dtype as dtypes
 from smelt.engine.limits import default_threads
 from smelt.errors import IncompatibleModels, NumericalError
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from smelt.engine.source import Source
 
 __all__ = ["DeltaDtype", "TaskVectors", "merge_faults"]
@@ -39,6 +38,8 @@ class TaskVectors:
         file: Path | None = None,
     ):
         """Read every model once. With `file` the changes lie there instead of in memory; it is made anew."""
+        import torch
+
         faults = merge_faults(base, models)
         if faults:
             raise IncompatibleModels(faults)
@@ -74,10 +75,14 @@ class TaskVectors:
 
     def delta(self, model: str, key: str) -> Tensor:
         """One model's change of one tensor, in float32 and in the tensor's shape."""
+        import torch
+
         row = self._rows[key][self.names.index(model)]
         return row.to(self.device, torch.float32).view(self.base[key].shape)
 
     def _read(self, key: str, models: Mapping[str, Source]) -> None:
+        import torch
+
         base = self.base[key].detach().to("cpu", torch.float32).reshape(-1)
         buffer = torch.empty_like(base)
         for row, (name, source) in zip(self._rows[key], models.items(), strict=True):

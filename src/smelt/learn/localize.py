@@ -14,11 +14,9 @@ term is the mean of the mask, not the sum; Adam instead of SGD.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-import torch
 from pydantic import Field
-from torch import Tensor
 
 from smelt.learn.deltas import DeltaDtype, TaskVectors
 from smelt.learn.learner import Count, learner
@@ -28,6 +26,9 @@ from smelt.learn.top import top
 from smelt.learn.work import Found, Where, Work
 from smelt.merge.method import Fraction, Positive
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 _START = 3.0
 _Weight: TypeAlias = Annotated[float, Field(ge=0)]
 
@@ -36,6 +37,8 @@ class _Masked:
     """base + σ(S) ∘ τ of one model, and the L1 term."""
 
     def __init__(self, deltas: TaskVectors, density: float, l1: float):
+        import torch
+
         (self._model,) = deltas.names
         self._deltas, self._l1 = deltas, l1
         self.keys = deltas.keys
@@ -46,6 +49,8 @@ class _Masked:
         self._merged = {key: torch.empty_like(tensor) for key, tensor in deltas.base.items()}
 
     def weight(self, key: str) -> Tensor:
+        import torch
+
         out = torch.sigmoid(self.parameters[key], out=self._merged[key])
         return out.mul_(self._deltas.delta(self._model, key)).add_(self._deltas.base[key])
 
@@ -53,6 +58,8 @@ class _Masked:
         into[key].addcmul_(gradient, self._deltas.delta(self._model, key))
 
     def settle(self, gradients: Mapping[str, Tensor]) -> None:
+        import torch
+
         for key, gradient in gradients.items():
             open_ = torch.sigmoid(self.parameters[key])
             gradient.add_(self._l1 / self._count).mul_(open_ * (1 - open_))

@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-import torch
-from torch import Tensor
-
 from smelt.learn.deltas import TaskVectors
 from smelt.learn.levels import Level, groups_of
 from smelt.learn.losses import LOSSES, Loss
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from smelt.evaluate.examples import Batch
     from smelt.learn.passes import Passes
 
@@ -57,6 +56,8 @@ class MergedObjective:
         self.words = {"loss": loss, **getattr(merge, "words", {})}
 
     def gradients(self, batches: Mapping[str, Batch]) -> tuple[dict[str, Tensor], dict[str, float]]:
+        import torch
+
         with torch.no_grad():
             merged = self._passes.each(self._merge.weight, self._merge.keys)
         gradients, losses = self._passes.back(merged, batches, LOSSES[self._loss], self._merge.pull, self.parameters)
@@ -74,6 +75,8 @@ class Weighted:
     """base + sum_i λ_i τ_i with one λ per model and group of tensors."""
 
     def __init__(self, deltas: TaskVectors, level: Level, init: float = 0.3, *, clamp: bool = False):
+        import torch
+
         self._deltas, self._clamp = deltas, clamp
         self.level, self.groups = level, groups_of(deltas.keys, level)
         self._column = {key: number for number, keys in enumerate(self.groups.values()) for key in keys}
@@ -84,6 +87,8 @@ class Weighted:
         self._merged = {key: torch.empty_like(tensor) for key, tensor in deltas.base.items()}
 
     def weight(self, key: str) -> Tensor:
+        import torch
+
         out, rows = self._merged[key], self._deltas.rows(key)
         column = self.coefficients[:, self._column[key]]
         if rows.dtype == torch.float32:
@@ -95,6 +100,8 @@ class Weighted:
         return out
 
     def pull(self, key: str, gradient: Tensor, into: Mapping[str, Tensor]) -> None:
+        import torch
+
         rows, flat = self._deltas.rows(key), gradient.reshape(-1)
         if rows.dtype == torch.float32:
             products = torch.mv(rows, flat)

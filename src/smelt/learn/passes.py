@@ -14,20 +14,19 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import torch
-from torch import Tensor
-
 from smelt.pool.families.causal_batch import TokenBatch
 from smelt.pool.families.network import Divided, Replicable, TokenNetwork
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from smelt.evaluate.examples import Batch
     from smelt.pool.families.network import Network
 
 __all__ = ["Passes", "Pull"]
 
-Pull: TypeAlias = Callable[[str, Tensor, Mapping[str, Tensor]], None]
-_LossOf: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+Pull: TypeAlias = Callable[[str, "Tensor", Mapping[str, "Tensor"]], None]
+_LossOf: TypeAlias = Callable[["Tensor", "Tensor"], "Tensor"]
 
 _AT_ONCE, _WORK = 32, 700_000_000
 """Examples that a core takes through the network at once: at least so many, and more where the network has so few
@@ -54,6 +53,8 @@ class Passes:
     """A network and the threads that run it. Use it in a `with`."""
 
     def __init__(self, network: Network, threads: int | None = None, at_once: int | None = None):
+        import torch
+
         self.network = network
         self._on_cpu = network.device.split(":")[0] == "cpu"
         self.threads = threads or torch.get_num_threads()
@@ -69,6 +70,8 @@ class Passes:
         self._before = torch.get_num_threads()
 
     def __enter__(self) -> Passes:
+        import torch
+
         if self._on_cpu:  # one core each: no core waits for another within an operation (see evaluate/classify)
             workers = len(self._networks)
             cores = (self.threads // workers,)
@@ -78,12 +81,16 @@ class Passes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        import torch
+
         if self._pool is not None:
             self._pool.shutdown()
             torch.set_num_threads(self._before)
 
     def each(self, work: Callable[[str], Tensor], keys: Iterable[str]) -> dict[str, Tensor]:
         """`work(key)` for every key, by all threads."""
+        import torch
+
         keys = list(keys)
 
         def quiet(key: str) -> Tensor:
@@ -104,6 +111,8 @@ class Passes:
 
         What `pull` adds up has the shapes of `like`. Gives that, and the mean loss by task.
         """
+        import torch
+
         workers = len(self._networks)
         parts = list(_parts(batches, self._at_once, workers, self._tokens))
         shares = [parts[number::workers] for number in range(workers)]
@@ -131,6 +140,7 @@ class Passes:
 
 def _hand_over(leaves: Mapping[str, Tensor], pull: Pull, into: Mapping[str, Tensor]) -> None:
     """Have each gradient taken when it is known, and forgotten: they never exist all at once."""
+    import torch
 
     def take(key: str) -> Callable[[Tensor], None]:
         def hook(leaf: Tensor) -> None:
@@ -149,6 +159,8 @@ def _losses(
     network: Network, weights: Mapping[str, Tensor], part: Sequence[_Piece], loss: _LossOf
 ) -> list[tuple[str, Tensor]]:
     """The share of every piece in its task's mean loss."""
+    import torch
+
     inputs = [piece.batch.inputs for piece in part]
     if isinstance(network, Divided) and _alike(inputs):
         features = torch.split(network.embed(weights, torch.cat(inputs)), [len(one) for one in inputs])
@@ -170,6 +182,8 @@ def _each(loss: _LossOf, logits: Tensor, batch: Batch) -> Tensor:
 
 def _alike(inputs: Sequence[Any]) -> bool:
     """Whether inputs can go through in one call."""
+    from torch import Tensor
+
     if not all(isinstance(one, Tensor) for one in inputs):
         return False
     return len({(one.shape[1:], one.dtype) for one in inputs}) == 1
@@ -181,6 +195,8 @@ def _parts(batches: Mapping[str, Batch], at_once: int, threads: int, tokens: int
     Texts are cut by length, at most `tokens` together. Other inputs that are no plain tensors are not cut: such a task
     is one part.
     """
+    from torch import Tensor
+
     from smelt.evaluate.examples import Batch
 
     pieces: list[_Piece] = []

@@ -7,21 +7,23 @@ import pickle
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from smelt.engine import dtype as dtypes
 from smelt.engine.header import TensorInfo, encode_header, read_header
 from smelt.engine.source import FileSource
 from smelt.errors import CorruptFile
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 __all__ = ["load_pickled", "load_tensors", "save_tensors"]
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> Path:
     """Write a file that replaces an older one of that name only when all of it is on disk."""
+    import torch
+
     infos = {name: TensorInfo(dtypes.code_of(tensor.dtype), tuple(tensor.shape)) for name, tensor in tensors.items()}
     head, _ = encode_header(infos, {"format": "pt", **(metadata or {})})
     partial = path.with_name(f".{path.name}.{os.getpid()}")
@@ -41,6 +43,8 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
 
 def load_pickled(path: Path) -> Any:
     """What torch saved in a file, read with weights_only: nothing in it is run."""
+    import torch
+
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError, KeyError, AttributeError) as error:
@@ -50,6 +54,8 @@ def load_pickled(path: Path) -> Any:
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], Mapping[str, str]]:
     """Every tensor of a file, in its own format, and the file's metadata."""
+    import torch
+
     with closing(FileSource(str(path), [path])) as source:
         tensors = {}
         for name, info in source.tensors.items():

@@ -8,11 +8,12 @@ take five times the memory that they take themselves.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from smelt.ops.order import share
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["top"]
 
@@ -25,6 +26,8 @@ def top(keys: Iterable[str], scores: Callable[[str], Tensor], density: float) ->
 
     `scores(key)` is asked for several times.
     """
+    import torch
+
     keys = list(keys)
     sizes = {key: scores(key).numel() for key in keys}
     total = sum(sizes.values())
@@ -52,18 +55,24 @@ def top(keys: Iterable[str], scores: Callable[[str], Tensor], density: float) ->
 
 def _ranks(scores: Tensor) -> Iterator[Tensor]:
     """Whole numbers in the order of the scores, some at a time."""
+    import torch
+
     for some in torch.split(scores.detach().reshape(-1).float(), _AT_ONCE):
         bits = (some + 0.0).view(torch.int32)  # there is one zero, not two
         yield torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
 
 
 def _counted(bins: Tensor) -> Tensor:
+    import torch
+
     return torch.bincount(bins, minlength=1 << _HALF).cpu()
 
 
 def _bin(counts: Tensor | int, rank: int) -> tuple[int, int]:
     """The bin that holds the rank-th largest, and how many lie in the bins above it."""
-    assert isinstance(counts, Tensor)
+    import torch
+
+    assert isinstance(counts, torch.Tensor)
     from_top = counts.flip(0).cumsum(0)
     place = int(torch.searchsorted(from_top, rank))
     above = int(from_top[place - 1]) if place else 0

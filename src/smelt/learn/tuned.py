@@ -9,8 +9,7 @@ is a whole model.
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from smelt.learn.deltas import DeltaDtype, TaskVectors
 from smelt.learn.learner import Count, learner
@@ -18,6 +17,9 @@ from smelt.learn.losses import Loss
 from smelt.learn.merged import MergedObjective
 from smelt.learn.work import Found, Work
 from smelt.merge.method import Positive
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class _Free:

@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
 from smelt.engine import dtype as dtypes
 from smelt.engine.carry import small_files
 from smelt.learn.tensors import save_tensors
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from smelt.learn.setting import Setting
 
 __all__ = ["write_model"]
@@ -22,6 +21,8 @@ __all__ = ["write_model"]
 
 def write_model(folder: Path, weights: Mapping[str, Tensor], scene: Setting, dtype: str | None) -> Path:
     """Write a folder that loads like the base. Learned tensors have `dtype`, or that of the base's."""
+    import torch
+
     base = scene.pool.base
     assert base is not None
     shutil.rmtree(folder, ignore_errors=True)

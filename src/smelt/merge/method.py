@@ -253,6 +253,8 @@ def merge_basis(
 
 def _hints(function: Callable[..., Any], names: Collection[str]) -> dict[str, Any]:
     """The types of these arguments alone: those of the others name Tensor, and a plan needs no torch."""
+    if isinstance(function, type):  # what learns with data may be a class; its fields are its arguments
+        return get_type_hints(function, include_extras=True)
 
     def only() -> None: ...
 

@@ -8,7 +8,8 @@ import torch
 import smelt
 from checkpoints import random_state
 from smelt.engine.blocks import Blocking, Span
-from smelt.engine.execute import Executor, default_threads, work_memory
+from smelt.engine.execute import Executor
+from smelt.engine.limits import default_threads, work_memory
 from smelt.engine.plan import make_plan
 from smelt.engine.sink import MemorySink
 from smelt.engine.source import MemorySource

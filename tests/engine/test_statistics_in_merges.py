@@ -7,8 +7,8 @@ import torch
 
 import smelt
 from checkpoints import read_weights, snapshot, state, write_yaml
-from smelt.engine.execute import work_memory
 from smelt.engine.hashing import hash_file
+from smelt.engine.limits import work_memory
 from smelt.engine.plan import make_plan
 from smelt.engine.source import MemorySource
 from smelt.engine.statistics import StatisticsNote, open_statistics, write_statistics

@@ -51,12 +51,13 @@ class AdapterSink:
         """The share of each layer's change that the cut lost."""
         self._faults: list[str] = []
 
-    def write(self, item: Item, start: int, values: Tensor) -> None:
+    def write(self, item: Item, start: int, values: memoryview) -> None:
         import torch
 
+        given = dtypes.tensor_of(values, item.info.dtype)
         with self._lock:
             whole = self._whole.setdefault(item.key, torch.empty(item.info.count))
-        whole[start : start + values.numel()].copy_(values)
+        whole[start : start + given.numel()].copy_(given)
 
     def done(self, item: Item) -> None:
         import torch

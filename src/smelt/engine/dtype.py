@@ -9,7 +9,18 @@ from smelt.errors import RecipeError, unknown
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["FLOATS", "FP8", "WRITABLE", "code_of", "item_size", "known", "parse_dtype", "torch_dtype", "torch_name"]
+__all__ = [
+    "FLOATS",
+    "FP8",
+    "WRITABLE",
+    "code_of",
+    "item_size",
+    "known",
+    "parse_dtype",
+    "tensor_of",
+    "torch_dtype",
+    "torch_name",
+]
 
 _TORCH = {
     "F64": "float64",
@@ -51,6 +62,13 @@ def torch_dtype(code: str) -> torch.dtype:
 def torch_name(code: str) -> str:
     """What torch and configs call it: `F16` -> `float16`."""
     return _TORCH[code]
+
+
+def tensor_of(content: memoryview, code: str) -> torch.Tensor:
+    """Memory as a flat tensor."""
+    import torch
+
+    return torch.frombuffer(content, dtype=torch_dtype(code))
 
 
 def code_of(dtype: torch.dtype) -> str:

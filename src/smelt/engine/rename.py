@@ -45,6 +45,13 @@ class RenamedSource(Source):
         else:
             self._inner.read(piece.stored, piece.start + start, out)
 
+    def holds(self, key: str) -> bool:
+        return not self._pieces[key].transposed and self._inner.holds(self._pieces[key].stored)
+
+    def read_bytes(self, key: str, start: int, out: memoryview) -> None:
+        piece = self._pieces[key]
+        self._inner.read_bytes(piece.stored, piece.start + start, out)
+
     def close(self) -> None:
         self._inner.close()
 

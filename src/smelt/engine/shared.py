@@ -51,6 +51,12 @@ class SharedSource(Source):
         kept[: out.numel()].copy_(out)
         self._local.piece = piece
 
+    def holds(self, key: str) -> bool:
+        return self.inner.holds(key)
+
+    def read_bytes(self, key: str, start: int, out: memoryview) -> None:
+        self.inner.read_bytes(key, start, out)
+
     def close(self) -> None:
         self.inner.close()
 

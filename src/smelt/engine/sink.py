@@ -26,7 +26,6 @@ from smelt.recipe.schema import parse_size
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
 
 __all__ = ["FolderSink", "MemorySink", "OutputFolder", "check_output", "disk_full", "partial_folder"]
 
@@ -41,8 +40,9 @@ class MemorySink:
             item.key: torch.empty(item.info.shape, dtype=dtypes.torch_dtype(item.info.dtype)) for item in plan.items
         }
 
-    def write(self, item: Item, start: int, values: Tensor) -> None:
-        self.state[item.key].view(-1)[start : start + values.numel()].copy_(values)
+    def write(self, item: Item, start: int, values: memoryview) -> None:
+        given = dtypes.tensor_of(values, item.info.dtype)
+        self.state[item.key].view(-1)[start : start + given.numel()].copy_(given)
 
     def done(self, item: Item) -> None:
         """Nothing to do: memory needs no journal."""
@@ -126,8 +126,8 @@ class FolderSink:
         for number, writer in enumerate(self._writers):
             self._hash.final_up_to(number, writer.final)
 
-    def write(self, item: Item, start: int, values: Tensor) -> None:
-        self._writers[self._home[item.key]].write(item.key, start, values)
+    def write(self, item: Item, start: int, values: memoryview) -> None:
+        self._writers[self._home[item.key]].write(item.key, start * dtypes.item_size(item.info.dtype), values)
 
     def done(self, item: Item) -> None:
         number = self._home[item.key]
@@ -178,11 +178,8 @@ class _ShardWriter:
         self._done = set(finished)
         self._advance()
 
-    def write(self, key: str, start: int, values: Tensor) -> None:
-        import torch
-
-        view = values.view(torch.uint8).numpy().data
-        position = self._offsets[key] + start * values.element_size()
+    def write(self, key: str, byte: int, view: memoryview) -> None:
+        position = self._offsets[key] + byte
         while len(view):
             written = os.pwrite(self._open(), view, position)
             view, position = view[written:], position + written

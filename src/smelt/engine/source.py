@@ -42,6 +42,14 @@ class Source(ABC):
     def read(self, key: str, start: int, out: Tensor) -> None:
         """Fill the flat `out` with the elements of `key` from `start` on, converted to its dtype."""
 
+    def holds(self, key: str) -> bool:
+        """Whether `read_bytes` gives the numbers of this tensor as they are."""
+        return False
+
+    def read_bytes(self, key: str, start: int, out: memoryview) -> None:
+        """Fill `out` with the elements of `key` from `start` on, in the tensor's own dtype."""
+        raise NotImplementedError(f"{self.label} has no bytes of {key!r}: it works its numbers out")
+
     def close(self) -> None:  # noqa: B027 - most sources have nothing to close
         """Let go of open files."""
 
@@ -72,22 +80,26 @@ class FileSource(Source):
     def read(self, key: str, start: int, out: Tensor) -> None:
         import torch
 
-        info = self.tensors[key]
-        size = dtypes.item_size(info.dtype)
-        number, offset = self._where[key]
-        dtype = dtypes.torch_dtype(info.dtype)
-        nbytes = out.numel() * size
+        code = self.tensors[key].dtype
+        dtype = dtypes.torch_dtype(code)
+        nbytes = out.numel() * dtypes.item_size(code)
         direct = out.dtype == dtype and out.is_contiguous() and out.device.type == "cpu"
         raw = out.view(torch.uint8) if direct else self._buffer(nbytes)[:nbytes]
-        view = raw.numpy().data
-        position, done = offset + start * size, 0
-        while done < nbytes:
-            got = os.preadv(self._descriptors[number], [view[done:]], position + done)
+        self.read_bytes(key, start, raw.numpy().data)
+        if not direct:
+            out.copy_(raw.view(dtype))
+
+    def holds(self, key: str) -> bool:
+        return True
+
+    def read_bytes(self, key: str, start: int, out: memoryview) -> None:
+        number, offset = self._where[key]
+        position, done = offset + start * dtypes.item_size(self.tensors[key].dtype), 0
+        while done < len(out):
+            got = os.preadv(self._descriptors[number], [out[done:]], position + done)
             if got == 0:
                 raise CorruptFile(f"{self.files[number]}: ended while {key!r} was being read; the file has changed")
             done += got
-        if not direct:
-            out.copy_(raw.view(dtype))
 
     def _buffer(self, nbytes: int) -> Tensor:
         import torch
@@ -124,3 +136,12 @@ class MemorySource(Source):
 
     def read(self, key: str, start: int, out: Tensor) -> None:
         out.copy_(self._state[key].view(-1)[start : start + out.numel()])
+
+    def holds(self, key: str) -> bool:
+        return self._state[key].device.type == "cpu"
+
+    def read_bytes(self, key: str, start: int, out: memoryview) -> None:
+        import torch
+
+        size = self._state[key].element_size()
+        out[:] = self._state[key].view(-1).view(torch.uint8).numpy().data[start * size : start * size + len(out)]

@@ -43,6 +43,12 @@ class _Without(Source):
     def read(self, key: str, start: int, out: Tensor) -> None:
         self._inner.read(key, start, out)
 
+    def holds(self, key: str) -> bool:
+        return self._inner.holds(key)
+
+    def read_bytes(self, key: str, start: int, out: memoryview) -> None:
+        self._inner.read_bytes(key, start, out)
+
     def close(self) -> None:
         self._inner.close()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from smelt.merge.method import PerModel, Stack, merge_method
-from smelt.ops.geometry import check_weights, weighted_sum
+from smelt.ops.geometry import check_weights, normalised, weighted_sum
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,4 +18,4 @@ if TYPE_CHECKING:
 
 @merge_method("average", space="weight", paper="2203.05482", prepare=check_weights)
 def average(models: Stack, *, weights: PerModel[float] = 1.0, normalize: bool = True) -> Tensor:
-    return weighted_sum(models, weights / weights.sum() if normalize else weights)
+    return weighted_sum(models, normalised(weights) if normalize else weights)

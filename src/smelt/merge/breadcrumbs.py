@@ -16,10 +16,11 @@ from pydantic import Field
 from smelt.merge.method import Fraction, PerModel, Stack, merge_step
 from smelt.ops.fold import Fold
 from smelt.ops.order import Cut, Largest, share
-from smelt.ops.prune import keep_above, with_l1
+from smelt.ops.prune import as_column, keep_above, with_l1
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 def _band(density: list[float], top: list[float], rescale: str) -> Fold:
@@ -46,7 +47,7 @@ def _keep(deltas: Stack, band: list[list[Cut]]) -> Stack:
 )
 def breadcrumbs(
     deltas: Stack,
-    found: list[list[Cut]] | tuple[list[list[Cut]], Tensor],
+    found: list[list[Cut]] | tuple[list[list[Cut]], NDArray[np.float64]],
     *,
     density: PerModel[Fraction] = 0.9,
     top: PerModel[Annotated[float, Field(ge=0, lt=1)]] = 0.01,
@@ -54,5 +55,5 @@ def breadcrumbs(
 ) -> Stack:
     if isinstance(found, tuple):
         band, factors = found
-        return _keep(deltas, band).mul_(factors.to(deltas).view(density.shape))
+        return _keep(deltas, band).mul_(as_column(factors, deltas))
     return _keep(deltas, found)

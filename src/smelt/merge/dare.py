@@ -17,6 +17,8 @@ from smelt.ops.prune import Bits, Kept, keep_drawn
 from smelt.ops.random import PlaceRandom
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
 
@@ -39,7 +41,7 @@ def _draw(block: Block, density: list[float]) -> Tensor:
 def dare(
     deltas: Stack,
     rng: PlaceRandom,
-    drawn: tuple[Bits, Tensor] | None,
+    drawn: tuple[Bits, NDArray[np.float64]] | None,
     *,
     density: PerModel[Fraction] = 0.1,
     rescale: Literal["density", "l1", "none"] = "density",

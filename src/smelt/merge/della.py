@@ -20,6 +20,8 @@ from smelt.ops.prune import Bits, Kept, keep_drawn, ranks_in_rows, sorted_magnit
 from smelt.ops.random import PlaceRandom
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
 
@@ -69,7 +71,7 @@ def _prepare(density: list[float], window: list[float], rescale: str) -> Kept | 
 def della(
     deltas: Stack,
     rng: PlaceRandom,
-    drawn: tuple[Bits, Tensor] | None,
+    drawn: tuple[Bits, NDArray[np.float64]] | None,
     *,
     density: PerModel[Fraction] = 0.5,
     window: PerModel[Fraction] = 0.3,

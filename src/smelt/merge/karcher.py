@@ -13,19 +13,20 @@ from pydantic import Field
 
 from smelt.errors import RecipeError
 from smelt.merge.method import PerModel, Positive, Stack, merge_method
-from smelt.ops.fold import Sum
-from smelt.ops.geometry import gram, karcher_weights, weighted_sum
+from smelt.ops.fold import Totals
+from smelt.ops.geometry import gram, weighted_sum
+from smelt.ops.sphere import karcher_weights
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def _mean(weights: list[float], iterations: int, tolerance: float) -> Sum:
+def _mean(weights: list[float], iterations: int, tolerance: float) -> Totals:
     total = sum(weights)
     if min(weights) < 0 or total <= 0:
         raise RecipeError("karcher: weights must be positive")
     shares = [w / total for w in weights]
-    return Sum(gram, lambda products: karcher_weights(products, shares, iterations, tolerance))
+    return Totals(gram, lambda products: karcher_weights(products, shares, iterations, tolerance))
 
 
 @merge_method("karcher", space="weight", paper="2603.04972", prepare=_mean)

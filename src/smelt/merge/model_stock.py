@@ -12,32 +12,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
+import numpy as np
 from pydantic import Field
 
 from smelt.merge.method import Stack, Unit, merge_method
-from smelt.ops.fold import Sum
-from smelt.ops.geometry import gram, row_gram
+from smelt.ops.fold import Totals
+from smelt.ops.geometry import gram, row_gram, total
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
 
 
-def _step_length(grams: Tensor, floor: float) -> Tensor:
+def _step_length(grams: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
     """T for one Gram matrix or a batch of them."""
-    import torch
-
     n = grams.shape[-1]
-    norms = grams.diagonal(dim1=-2, dim2=-1).clamp_min(0).sqrt()
-    products = (norms[..., :, None] * norms[..., None, :]).clamp_min(floor)
-    cosines = torch.where(products > 0, grams / products.clamp_min(1e-300), torch.zeros_like(grams)).clamp(-1, 1)
-    off = cosines.sum((-2, -1)) - cosines.diagonal(dim1=-2, dim2=-1).sum(-1)
+    norms = np.sqrt(np.maximum(np.diagonal(grams, axis1=-2, axis2=-1), 0))
+    products = np.maximum(norms[..., :, None] * norms[..., None, :], floor)
+    cosines = np.clip(np.where(products > 0, grams / np.maximum(products, 1e-300), 0.0), -1, 1)
+    off = cosines.sum((-2, -1)) - np.diagonal(cosines, axis1=-2, axis2=-1).sum(-1)
     c = off / (n * (n - 1))
     pole = 1 + (n - 1) * c
-    return torch.where(pole.abs() < 1e-6, torch.zeros_like(c), n * c / torch.where(pole.abs() < 1e-6, 1, pole))
+    near = np.abs(pole) < 1e-6
+    return np.where(near, 0.0, n * c / np.where(near, 1.0, pole))
 
 
-def _agreement(over: str, floor: float) -> Sum | None:
-    return Sum(gram, lambda total: float(_step_length(total, floor))) if over == "tensor" else None
+def _agreement(over: str, floor: float) -> Totals | None:
+    return Totals(gram, lambda total: float(_step_length(total, floor))) if over == "tensor" else None
 
 
 def _unit(over: str) -> Unit:
@@ -52,7 +53,10 @@ def model_stock(
     over: Literal["tensor", "row"] = "tensor",
     floor: Annotated[float, Field(ge=0)] = 0.0,
 ) -> Tensor:
-    mean = deltas.mean(0)
+    import torch
+
+    mean = total(deltas).div_(len(deltas))
     if t is not None:
-        return mean * t
-    return mean * _step_length(row_gram(deltas), floor).to(mean.dtype)[:, None]
+        return mean.mul_(t)
+    lengths = _step_length(row_gram(deltas).cpu().numpy(), floor)
+    return mean.mul_(torch.from_numpy(lengths).to(mean)[:, None])

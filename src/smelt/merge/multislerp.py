@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Literal
 
 from smelt.errors import RecipeError
 from smelt.merge.method import PerModel, Space, Stack, merge_method
-from smelt.ops.fold import Sum
-from smelt.ops.geometry import gram, multislerp_weights, weighted_sum
+from smelt.ops.fold import Totals
+from smelt.ops.geometry import gram, weighted_sum
+from smelt.ops.sphere import multislerp_weights
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def _interpolate(weights: list[float], normalize: bool) -> Sum:
+def _interpolate(weights: list[float], normalize: bool) -> Totals:
     total = sum(weights) if normalize else 1.0
     if abs(total) < 1e-12:
         raise RecipeError("multislerp: the weights sum to zero")
-    return Sum(gram, lambda products: multislerp_weights(products, [w / total for w in weights]))
+    return Totals(gram, lambda products: multislerp_weights(products, [w / total for w in weights]))
 
 
 def _space(around: str) -> Space:

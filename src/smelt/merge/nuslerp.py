@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Literal
 
 from smelt.errors import RecipeError
 from smelt.merge.method import PerModel, Space, Stack, Unit, merge_method
-from smelt.ops.fold import Sum
-from smelt.ops.geometry import gram, row_gram, slerp_weights, weighted_sum
+from smelt.ops.fold import Totals
+from smelt.ops.geometry import gram, row_gram, weighted_sum
+from smelt.ops.sphere import slerp_weights
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,9 +29,9 @@ def _t(weights: list[float]) -> float:
     return weights[1] / sum(weights)
 
 
-def _interpolate(weights: list[float], over: str) -> Sum | None:
+def _interpolate(weights: list[float], over: str) -> Totals | None:
     t = _t(weights)
-    return Sum(gram, lambda total: slerp_weights(total, t, _PARALLEL)) if over == "tensor" else None
+    return Totals(gram, lambda total: slerp_weights(total, t, _PARALLEL)) if over == "tensor" else None
 
 
 def _unit(over: str) -> Unit:
@@ -51,10 +52,13 @@ def nuslerp(
     over: Literal["tensor", "row", "column"] = "tensor",
     around: Literal["origin", "base"] = "origin",
 ) -> Tensor:
+    import torch
+
     if coefficients is not None:
         return weighted_sum(pair, coefficients)
     columns = over == "column" and pair.ndim > 2
     vectors = pair.flatten(2).mT if columns else pair.flatten(2) if over == "row" else pair.reshape(2, 1, -1)
-    by_vector = slerp_weights(row_gram(vectors), _t(weights.flatten().tolist()), _PARALLEL).to(pair.dtype)
+    found = slerp_weights(row_gram(vectors).cpu().numpy(), _t(weights.flatten().tolist()), _PARALLEL)
+    by_vector = torch.from_numpy(found).to(pair)
     merged = vectors[0] * by_vector[:, :1] + vectors[1] * by_vector[:, 1:]
     return (merged.mT if columns else merged).reshape(pair.shape[1:])

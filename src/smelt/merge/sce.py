@@ -12,16 +12,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 from pydantic import Field
 
 from smelt.merge.method import Fraction, Stack, merge_method
 from smelt.ops.fold import Chain, Fold, Sum
 from smelt.ops.geometry import total, weighted_sum
 from smelt.ops.order import Cut, Largest, share
-from smelt.ops.prune import keep_above
+from smelt.ops.prune import Squares, keep_above
 from smelt.ops.signs import Tie, agreeing, elected_sign
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
 
 
@@ -38,31 +40,24 @@ def _select(deltas: Stack, cuts: list[list[Cut]] | None) -> Stack:
 
 
 def _prepare(density: float, equal_below: float) -> Fold:
-    def shares(found: Tensor) -> Tensor:
-        import torch
-
+    def shares(found: NDArray[np.float64]) -> NDArray[np.float64]:
         squares, count = found[:-1], found[-1]
-        if float(squares.sum()) <= equal_below * float(count):
-            return torch.full_like(squares, 1 / len(squares))
-        return squares / squares.sum()
+        if squares.sum() <= equal_below * count:
+            return np.full_like(squares, 1 / len(squares))
+        return np.asarray(squares / squares.sum())
 
-    def squares(selected: Stack) -> Tensor:
-        import torch
-
-        sums = [float(torch.dot(row, row)) for row in selected.flatten(1)]
-        return torch.tensor([*sums, selected[0].numel()], dtype=torch.float64)
-
-    if density >= 1:
-        return Chain(_Everything(), lambda at: Sum(lambda block: squares(block.stack), shares))
-    positions = _Varying(lambda row, count: [share(count, density)], values=lambda block: _variance(block.stack)[None])
-    return Chain(positions, lambda at: Sum(lambda block: squares(_select(block.stack, at(block.place))), shares))
+    positions: Fold = _Everything()
+    if density < 1:
+        ranks = lambda row, count: [share(count, density)]  # noqa: E731
+        positions = _Varying(ranks, values=lambda block: _variance(block.stack)[None])
+    return Chain(positions, lambda at: Squares(at, _select, shares))
 
 
 class _Varying(Largest):
     """Counts only entries above zero, as the authors do: what no model changed is not there to be selected."""
 
     def absorb(self, total: Any) -> None:
-        if not self._targets:
+        if not self.targets:
             for histogram in total:
                 histogram[0] = 0
         super().absorb(total)
@@ -84,7 +79,7 @@ class _Everything(Sum):
 @merge_method("sce", paper="2408.07990", prepare=_prepare)
 def sce(
     deltas: Stack,
-    found: tuple[list[list[Cut]] | None, Tensor],
+    found: tuple[list[list[Cut]] | None, NDArray[np.float64]],
     *,
     density: Fraction = 1.0,
     tie: Tie = "base",

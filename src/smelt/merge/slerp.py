@@ -11,15 +11,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from smelt.merge.method import Stack, merge_method
-from smelt.ops.fold import Sum
-from smelt.ops.geometry import gram, slerp_weights, weighted_sum
+from smelt.ops.fold import Totals
+from smelt.ops.geometry import gram, weighted_sum
+from smelt.ops.sphere import slerp_weights
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-def _interpolate(t: float) -> Sum:
-    return Sum(gram, lambda total: slerp_weights(total, t))
+def _interpolate(t: float) -> Totals:
+    return Totals(gram, lambda total: slerp_weights(total, t))
 
 
 @merge_method(

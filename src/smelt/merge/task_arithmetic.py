@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from smelt.merge.method import PerModel, Stack, merge_method
-from smelt.ops.geometry import check_weights, weighted_sum
+from smelt.ops.geometry import check_weights, normalised, weighted_sum
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,4 +25,4 @@ if TYPE_CHECKING:
 def task_arithmetic(
     deltas: Stack, *, scale: float = 0.3, weights: PerModel[float] = 1.0, normalize: bool = False
 ) -> Tensor:
-    return weighted_sum(deltas, (weights / weights.sum() if normalize else weights) * scale)
+    return weighted_sum(deltas, (normalised(weights) if normalize else weights) * scale)

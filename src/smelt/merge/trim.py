@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Literal
 from smelt.merge.method import Fraction, PerModel, Stack, merge_step
 from smelt.ops.fold import Fold
 from smelt.ops.order import Cut, keep_shares
-from smelt.ops.prune import keep_rows, with_l1
+from smelt.ops.prune import as_column, keep_rows, with_l1
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 def _cuts(density: list[float], trim: Literal["model", "tensor"], rescale: str) -> Fold | None:
@@ -31,7 +32,7 @@ def _keep(deltas: Stack, cuts: list[list[Cut]]) -> Stack:
 @merge_step("trim", prepare=_cuts, exempt={"copies": "a trimmed change is not the whole change"})
 def trim(
     deltas: Stack,
-    found: list[list[Cut]] | tuple[list[list[Cut]], Tensor] | None,
+    found: list[list[Cut]] | tuple[list[list[Cut]], NDArray[np.float64]] | None,
     *,
     density: PerModel[Fraction] = 0.2,
     trim: Literal["model", "tensor"] = "model",
@@ -41,5 +42,5 @@ def trim(
         return deltas
     if isinstance(found, tuple):
         cuts, factors = found
-        return _keep(deltas, cuts).mul_(factors.to(deltas).view(density.shape))
+        return _keep(deltas, cuts).mul_(as_column(factors, deltas))
     return _keep(deltas, found)

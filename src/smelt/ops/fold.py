@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from smelt.ops.block import Block, Place
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
-__all__ = ["Chain", "Fold", "Scope", "Sum"]
+__all__ = ["Chain", "Fold", "Scope", "Sum", "Totals"]
 
 Scope: TypeAlias = Literal["tensor", "model"]
 
@@ -58,7 +60,7 @@ class Sum(Fold):
     """
 
     def __init__(self, of: Callable[[Block], Tensor], then: Callable[[Tensor], Any], scope: Scope = "tensor"):
-        self._of, self._then, self.scope = of, then, scope
+        self.of, self._then, self.scope = of, then, scope
         self._result: Any = None
         self._done = False
 
@@ -69,7 +71,7 @@ class Sum(Fold):
     def look(self, block: Block) -> Tensor:
         import torch
 
-        return self._of(block).to("cpu", torch.float64)
+        return self.of(block).to("cpu", torch.float64)
 
     def join(self, left: Tensor, right: Tensor) -> Tensor:
         return left + right
@@ -81,6 +83,19 @@ class Sum(Fold):
         return self._result
 
 
+class Totals(Sum):
+    """The same in numpy: what turns such totals into numbers needs no torch, and nor does a fused pass that sums."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, of: Callable[[Block], Tensor], then: Callable[[NDArray[np.float64]], Any], scope: Scope = "tensor"
+        ): ...
+
+    def look(self, block: Block) -> Any:
+        return super().look(block).numpy()
+
+
 class Chain(Fold):
     """A fold that needs another's result: `second(place -> first's)` starts when the first is done.
 
@@ -89,26 +104,27 @@ class Chain(Fold):
 
     def __init__(self, first: Fold, second: Callable[[Callable[[Place], Any]], Fold]):
         self.scope = first.scope
-        self._first = first
-        self._second = second(first.at)
-        self.passes = first.passes + self._second.passes
+        self.first = first
+        self.second: Fold = second(first.at)
+        self.passes = first.passes + self.second.passes
 
     @property
-    def _current(self) -> Fold:
-        return self._first if self._first.wants_pass else self._second
+    def current(self) -> Fold:
+        """The one whose pass is next."""
+        return self.first if self.first.wants_pass else self.second
 
     @property
     def wants_pass(self) -> bool:
-        return self._current.wants_pass
+        return self.current.wants_pass
 
     def look(self, block: Block) -> Any:
-        return self._current.look(block)
+        return self.current.look(block)
 
     def join(self, left: Any, right: Any) -> Any:
-        return self._current.join(left, right)
+        return self.current.join(left, right)
 
     def absorb(self, total: Any) -> None:
-        self._current.absorb(total)
+        self.current.absorb(total)
 
     def at(self, place: Place) -> tuple[Any, Any]:
-        return self._first.at(place), self._second.at(place)
+        return self.first.at(place), self.second.at(place)

@@ -25,7 +25,7 @@ from smelt.ops.fold import Fold, Scope
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Cut", "Largest", "keep_shares", "share"]
+__all__ = ["Cut", "Inside", "Largest", "keep_shares", "share"]
 
 _COARSE_BITS, _FINE_BITS = 16, 15
 _HELD = 1 << 20
@@ -75,17 +75,17 @@ class _Target:
             seen += count
 
 
-class _Inside:
+class Inside:
     """The second pass's part: the entries of one target's bin, counted, and held with their places if they are few."""
 
     __slots__ = ("counts", "held", "places")
 
-    def __init__(self, bits: Tensor, where: _Where):
-        self.counts = _counts(bits, _FINE_BITS)
-        self.places: list[tuple[_Where, Counts]] | None = [(where, bits.cpu().numpy().astype(np.uint16))]
-        self.held = bits.numel()
+    def __init__(self, bits: npt.NDArray[np.uint16], where: _Where):
+        self.counts: Counts = np.bincount(bits, minlength=1 << _FINE_BITS)
+        self.places: list[tuple[_Where, Counts]] | None = [(where, bits)]
+        self.held = len(bits)
 
-    def add(self, other: _Inside) -> _Inside:
+    def add(self, other: Inside) -> Inside:
         self.counts = _add(self.counts, other.counts)
         self.held += other.held
         if self.places is None or other.places is None or self.held > _HELD:
@@ -126,58 +126,60 @@ class Largest(Fold):
         self.scope, self._exact = scope, exact
         self._values = values or (lambda block: block.stack.abs())
         self._ranks = ranks
-        self._step = "coarse"
-        self._targets: list[list[_Target]] = []
+        self.step = "coarse"
+        """Or `fine`, or `ties`: what the next pass gathers."""
+        self.targets: list[list[_Target]] = []
+        """For every row its wanted ranks."""
 
     @property
     def wants_pass(self) -> bool:
-        return self._step != "done"
+        return self.step != "done"
 
     def look(self, block: Block) -> Any:
         import torch
 
         rows = self._values(block).flatten(1).contiguous().view(torch.int32)
         where = (block.place.order, block.place.start)
-        if self._step == "coarse":
+        if self.step == "coarse":
             return [_counts(row >> _FINE_BITS, _COARSE_BITS) for row in rows]
-        if self._step == "fine":
-            return [_Inside(_inside(rows[t.row], t.low), where) for targets in self._targets for t in targets]
+        if self.step == "fine":
+            return [Inside(_inside(rows[t.row], t.low), where) for targets in self.targets for t in targets]
         return [
             [(where, _count_equal(rows[t.row], t.value))] if t.partial and not t.before else []
-            for targets in self._targets
+            for targets in self.targets
             for t in targets
         ]
 
     def join(self, left: Any, right: Any) -> Any:
         pairs = zip(left, right, strict=True)
-        if self._step == "coarse":
+        if self.step == "coarse":
             return [_add(a, b) for a, b in pairs]
-        return [a.add(b) for a, b in pairs] if self._step == "fine" else [a + b for a, b in pairs]
+        return [a.add(b) for a, b in pairs] if self.step == "fine" else [a + b for a, b in pairs]
 
     def absorb(self, total: Any) -> None:
-        if self._step == "coarse":
+        if self.step == "coarse":
             for row, histogram in enumerate(total):
                 count = int(histogram.sum(dtype=np.int64))
-                self._targets.append([self._coarse(row, rank, histogram) for rank in self._ranks(row, count)])
-            self._step = "fine"
+                self.targets.append([self._coarse(row, rank, histogram) for rank in self._ranks(row, count)])
+            self.step = "fine"
             return
-        targets = [t for per_row in self._targets for t in per_row]
-        if self._step == "fine":
+        targets = [t for per_row in self.targets for t in per_row]
+        if self.step == "fine":
             for t, inside in zip(targets, total, strict=True):
                 self._fine(t, inside)
             unknown = (t.partial and not t.before for t in targets)
-            self._step = "ties" if self._exact and any(unknown) else "done"
+            self.step = "ties" if self._exact and any(unknown) else "done"
             return
         for t, counts in zip(targets, total, strict=True):
             if counts:
                 t.order(counts)
-        self._step = "done"
+        self.step = "done"
 
     def at(self, place: Place) -> list[list[Cut]]:
-        return [[_cut(t, place) for t in targets] for targets in self._targets]
+        return [[_cut(t, place) for t in targets] for targets in self.targets]
 
     @staticmethod
-    def _fine(target: _Target, inside: _Inside) -> None:
+    def _fine(target: _Target, inside: Inside) -> None:
         bin_, above = _bin_of_rank(inside.counts, target.rank)
         target.value, target.spare = target.low + bin_, target.rank - above
         target.equal = int(inside.counts[bin_])
@@ -204,14 +206,14 @@ def _add(left: Counts, right: Counts) -> Counts:
     return left
 
 
-def _inside(row: Tensor, low: int) -> Tensor:
+def _inside(row: Tensor, low: int) -> npt.NDArray[np.uint16]:
     """The entries whose upper bits are those of `low`, as their lower bits."""
-    import torch
-
     if row.device.type != "cpu":
-        return row[(row >> _FINE_BITS) == (low >> _FINE_BITS)] - low
-    bits = row.numpy()  # numpy selects four times faster than torch on a CPU
-    return torch.from_numpy(bits[(bits >> _FINE_BITS) == (low >> _FINE_BITS)] - low)
+        found = (row[(row >> _FINE_BITS) == (low >> _FINE_BITS)] - low).cpu().numpy()
+    else:
+        bits = row.numpy()  # numpy selects four times faster than torch on a CPU
+        found = bits[(bits >> _FINE_BITS) == (low >> _FINE_BITS)] - low
+    return found.astype(np.uint16)
 
 
 def _count_equal(row: Tensor, value: int) -> int:

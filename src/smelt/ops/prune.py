@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from smelt.ops.block import Block, Place, Stack
-from smelt.ops.fold import Chain, Fold, Sum
+from smelt.ops.fold import Chain, Fold, Scope, Totals
 from smelt.ops.order import Cut
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Bits",
     "Kept",
+    "Restored",
+    "Squares",
+    "as_column",
     "keep_above",
     "keep_drawn",
     "keep_rows",
@@ -76,17 +79,15 @@ class Kept(Fold):
     def __init__(self, mask: Callable[[Block], Tensor]):
         self._mask = mask
         self._bits: dict[int, Bits] | None = None
-        self._ratios: Tensor | None = None
+        self._ratios: npt.NDArray[np.float64] | None = None
 
     @property
     def wants_pass(self) -> bool:
         return self._bits is None
 
-    def look(self, block: Block) -> tuple[Tensor, dict[int, Bits]]:
-        import torch
-
+    def look(self, block: Block) -> tuple[npt.NDArray[np.float64], dict[int, Bits]]:
         mask = self._mask(block)
-        sums = l1_sums(block.stack, block.stack * mask).to("cpu", torch.float64)
+        sums = l1_sums(block.stack, block.stack * mask).cpu().numpy()
         return sums, {block.place.start: pack(mask)}
 
     def join(self, left: Any, right: Any) -> Any:
@@ -95,17 +96,21 @@ class Kept(Fold):
     def absorb(self, total: Any) -> None:
         self._ratios, self._bits = l1_ratios(total[0]), total[1]
 
-    def at(self, place: Place) -> tuple[Bits, Tensor]:
+    def at(self, place: Place) -> tuple[Bits, npt.NDArray[np.float64]]:
         assert self._bits is not None
         assert self._ratios is not None
         return self._bits[place.start], self._ratios
 
 
-def keep_drawn(stack: Stack, drawn: tuple[Bits, Tensor]) -> Stack:
+def keep_drawn(stack: Stack, drawn: tuple[Bits, npt.NDArray[np.float64]]) -> Stack:
     """The entries that a `Kept` fold drew, rescaled to the summed magnitude of all."""
     bits, ratios = drawn
-    column = ratios.to(stack).view(-1, *[1] * (stack.ndim - 1))
-    return unpack(bits, stack).mul_(stack).mul_(column)
+    return unpack(bits, stack).mul_(stack).mul_(as_column(ratios, stack))
+
+
+def as_column(values: npt.NDArray[np.float64], stack: Stack) -> Tensor:
+    """One value for each model, so that it broadcasts against the stack."""
+    return stack.new_tensor(values.tolist()).view(-1, *[1] * (stack.ndim - 1))
 
 
 def l1_sums(before: Stack, after: Stack) -> Tensor:
@@ -116,25 +121,48 @@ def l1_sums(before: Stack, after: Stack) -> Tensor:
 
 
 def _l1(rows: Tensor) -> Tensor:
-    """Summed magnitudes of rows, one by one: torch adds up a whole row in a balanced way, and its norm does not."""
     import torch
 
-    return torch.stack([row.abs().sum() for row in rows])
+    return torch.stack([row.abs().sum(dtype=torch.float64) for row in rows])
 
 
-def l1_ratios(sums: Tensor) -> Tensor:
+def l1_ratios(sums: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Summed magnitude before over after, 1 where nothing is left."""
+    before, after = sums
+    return np.where(after > 0, before / np.maximum(after, 1e-300), 1.0)
+
+
+class Restored(Totals):
+    """What restores each model's summed magnitude after a pruning, `keep(stack, known(place))`."""
+
+    def __init__(self, known: Callable[[Place], Any], keep: Callable[[Stack, Any], Stack], scope: Scope):
+        super().__init__(lambda block: l1_sums(block.stack, keep(block.stack, known(block.place))), l1_ratios, scope)
+        self.known = known
+
+
+class Squares(Totals):
+    """The summed squares of each model after a pruning, `keep(stack, known(place))`, and last the number of entries."""
+
+    def __init__(
+        self,
+        known: Callable[[Place], Any],
+        keep: Callable[[Stack, Any], Stack],
+        then: Callable[[npt.NDArray[np.float64]], Any],
+    ):
+        super().__init__(lambda block: _squares(keep(block.stack, known(block.place))), then)
+        self.known = known
+
+
+def _squares(stack: Stack) -> Tensor:
     import torch
 
-    before, after = sums
-    return torch.where(after > 0, before / after.clamp_min(1e-300), torch.ones_like(after))
+    sums = [float(row.dot(row)) for row in stack.flatten(1).double()]
+    return torch.tensor([*sums, stack[0].numel()], dtype=torch.float64)
 
 
 def with_l1(first: Fold, keep: Callable[[Stack, Any], Stack]) -> Chain:
     """A fold whose finding prunes (`keep(stack, found)`), followed by the factors that restore the summed magnitude."""
-    return Chain(
-        first, lambda at: Sum(lambda block: l1_sums(block.stack, keep(block.stack, at(block.place))), l1_ratios)
-    )
+    return Chain(first, lambda at: Restored(at, keep, first.scope))
 
 
 def sorted_magnitudes(stack: Stack) -> Tensor:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-__all__ = ["PlaceRandom"]
+__all__ = ["PlaceRandom", "place_key"]
 
 _MULTIPLIERS = (0x7FEB352D, 0x846CA68B - (1 << 32))
 _COUNTERS: dict[tuple[str, int], Tensor] = {}
@@ -54,15 +54,18 @@ class PlaceRandom:
     def _bits(self, model: str, high: int, low: int, count: int, device: torch.device) -> Tensor:
         import torch
 
-        name = f"{self.seed}\0{self.stage}\0{self.place.key}\0{model}\0{high}".encode()
-        key = hashlib.blake2b(name, digest_size=8).digest()
-        before = _signed(int.from_bytes(key[:4], "little") + low)
-        between = int.from_bytes(key[4:], "little", signed=True)
-        x = _counter(count, device) + before
+        before, between = place_key(self.seed, self.stage, self.place.key, model, high)
+        x = _counter(count, device) + _signed(before + low)
         spare = torch.empty_like(x)
         x.bitwise_xor_(_shifted(x, 16, spare)).mul_(_MULTIPLIERS[0]).bitwise_xor_(between)
         x.bitwise_xor_(_shifted(x, 15, spare)).mul_(_MULTIPLIERS[1])
         return x.bitwise_xor_(_shifted(x, 16, spare))
+
+
+def place_key(seed: int, stage: int, tensor: str, model: str, high: int) -> tuple[int, int]:
+    """The two halves of the key for elements of a tensor whose number has these upper bits; the second is signed."""
+    key = hashlib.blake2b(f"{seed}\0{stage}\0{tensor}\0{model}\0{high}".encode(), digest_size=8).digest()
+    return int.from_bytes(key[:4], "little"), int.from_bytes(key[4:], "little", signed=True)
 
 
 def _shifted(x: Tensor, bits: int, out: Tensor) -> Tensor:

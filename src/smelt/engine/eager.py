@@ -1,0 +1,182 @@
+"""The eager way to run a merge: blocks as float32 tensors, stages as torch functions. Takes every item, on any device.
+
+A thread has one block of every model, and a whole-matrix method one matrix of every model.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from smelt.engine import dtype as dtypes
+from smelt.engine.blocks import Blocking, Span, stack_shape
+from smelt.engine.pipeline import Pipeline
+from smelt.errors import NumericalError
+from smelt.ops.block import Block, Place
+
+if TYPE_CHECKING:
+    from smelt.engine.plan import Item, Tap
+    from smelt.engine.ways import Advance, Write
+    from smelt.ops.fold import Fold
+
+__all__ = ["Eager"]
+
+
+class Eager:
+    """One run's work on blocks. Shared by all threads."""
+
+    def __init__(self, seed: int, device: str, write: Write, advance: Advance):
+        self._device = _with_index(torch.device(device))
+        self.blocking = Blocking.for_device(self._device.type)
+        self._pipeline = Pipeline(seed, self._device)
+        self._write, self._advance = write, advance
+        self._local = threading.local()
+        self._threads = torch.get_num_threads()
+        if self._device.type == "cuda":
+            torch.linalg.eigh(torch.eye(2, device=self._device))  # torch loads its solvers once, and not thread-safely
+
+    def close(self) -> None:
+        torch.set_num_threads(self._threads)
+
+    def spans(self, item: Item) -> list[Span]:
+        return self.blocking.spans(item)
+
+    def look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, watched: bool) -> Any:
+        self._begin_thread()
+        total: Any = None
+        for start, stop in span.blocks():
+            block = self._load(item, start, stop)
+            part = fold.look(self._pipeline.before(item, index, block, folds))
+            total = part if total is None else fold.join(total, part)
+            if watched:
+                self._advance(item.bytes_in * (stop - start) // item.info.count)
+        return total
+
+    def merge(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
+        self._begin_thread()
+        for start, stop in span.blocks():
+            block = self._load(item, start, stop)
+            merged = self._pipeline.merge(item, block, folds).reshape(-1)
+            out = self._buffer("out", stop - start, dtypes.torch_dtype(item.info.dtype))
+            out.copy_(merged)
+            if not math.isfinite(float(out.sum(dtype=torch.float32))):
+                self._refuse_result(item, block, out)
+            self._write(item, start, bytes_of(out))
+            self._advance(item.bytes_in * (stop - start) // item.info.count)
+
+    def copy(self, item: Item, span: Span) -> None:
+        assert item.base is not None
+        for start, stop in span.blocks():
+            out = self._buffer("copy", stop - start, dtypes.torch_dtype(item.info.dtype))
+            item.base.source.read(item.base.key, start, out)
+            if item.info.dtype != item.base.source.tensors[item.base.key].dtype:
+                self._check_copy(item, start, out)
+            self._write(item, start, bytes_of(out))
+            self._advance(item.bytes_in * (stop - start) // item.info.count)
+
+    def _begin_thread(self) -> None:
+        """One core, or one stream of the GPU, per thread: blocks run side by side, none is split between threads."""
+        if getattr(self._local, "begun", False):
+            return
+        self._local.begun = True
+        torch.set_num_threads(1)
+        if self._device.type == "cuda":
+            torch.cuda.set_device(self._device)
+            torch.cuda.set_stream(torch.cuda.Stream(self._device))  # type: ignore[no-untyped-call]
+
+    def _check_copy(self, item: Item, start: int, out: Tensor) -> None:
+        """A copy in a smaller format must not turn a large number into infinity."""
+        assert item.base is not None
+        if math.isfinite(float(out.sum(dtype=torch.float32))):
+            return
+        before = torch.empty(out.numel())
+        item.base.source.read(item.base.key, start, before)
+        bad = (torch.isfinite(before) & ~torch.isfinite(out)).nonzero()
+        if len(bad):
+            raise NumericalError(
+                f"{item.key!r} holds {float(before[int(bad[0])])} at element {start + int(bad[0]):,}, "
+                f"which {item.info.dtype} cannot hold; choose another dtype"
+            )
+
+    def _load(self, item: Item, start: int, stop: int) -> Block:
+        count, rows = stop - start, len(item.all_taps)
+        if self._device.type == "cuda":
+            torch.cuda.current_stream().synchronize()  # the last block's copy must have left the buffer
+        buffer = self._buffer("in", rows * count, torch.float32).view(rows, count)
+        for row, tap in zip(buffer, item.all_taps, strict=True):
+            tap.source.read(tap.key, start, row)
+        if not math.isfinite(float(buffer.sum())):
+            self._refuse_input(item, buffer, start)
+        values = buffer.to(self._device, non_blocking=True)
+        names = tuple(tap.model for tap in item.taps)
+        place = Place(item.key, item.order, item.info.shape, start, stop, item.depth, names)
+        shape = stack_shape(item, place)
+        base = values[-1].view(shape) if item.base is not None else None
+        statistics = self._load_statistics(item, place, shape) if item.statistics else None
+        return Block(values[: len(item.taps)].view(-1, *shape), base, place, statistics=statistics)
+
+    def _load_statistics(self, item: Item, place: Place, shape: tuple[int, ...]) -> Tensor:
+        """The block's part of statistics that have the tensor's shape, all of others (which go with whole matrices)."""
+        info = item.statistics[0].source.tensors[item.statistics[0].key]
+        aligned = info.shape == item.info.shape
+        start, count = (place.start, place.stop - place.start) if aligned else (0, info.count)
+        buffer = self._buffer("in statistics", len(item.statistics) * count, torch.float32).view(-1, count)
+        for row, tap in zip(buffer, item.statistics, strict=True):
+            tap.source.read(tap.key, start, row)
+            if not math.isfinite(float(row.sum())):
+                _refuse_statistic(tap, row, start)
+        return buffer.to(self._device, non_blocking=True).view(-1, *(shape if aligned else info.shape))
+
+    def _buffer(self, name: str, count: int, dtype: torch.dtype) -> Tensor:
+        """A thread's own buffer, re-used from block to block: a fresh page costs more than the arithmetic on it."""
+        name = f"{name} {dtype}"
+        buffer: Tensor | None = getattr(self._local, name, None)
+        if buffer is None or buffer.numel() < count:
+            pinned = self._device.type == "cuda" and name.startswith("in")
+            buffer = torch.empty(count, dtype=dtype, pin_memory=pinned)
+            setattr(self._local, name, buffer)
+        return buffer[:count]
+
+    def _refuse_input(self, item: Item, buffer: Tensor, start: int) -> None:
+        for row, tap in zip(buffer, item.all_taps, strict=True):
+            bad = (~torch.isfinite(row)).nonzero()
+            if len(bad):
+                index, value = start + int(bad[0]), float(row[int(bad[0])])
+                raise NumericalError(
+                    f"{tap.model} ({tap.source.label}) holds {value} in {tap.key!r} at element {index:,}; "
+                    f"leave the tensor out with `skip: {item.key}`, or mend the model"
+                )
+
+    def _refuse_result(self, item: Item, block: Block, merged: Tensor) -> None:
+        bad = (~torch.isfinite(merged)).nonzero()
+        if len(bad):
+            index = block.place.start + int(bad[0])
+            raise NumericalError(
+                f"the merge gave {float(merged[int(bad[0])])} in {item.key!r} at element {index:,} although all inputs "
+                f"are finite; check the weights and scales of the recipe, and whether {item.info.dtype} can hold it"
+            )
+
+
+def _refuse_statistic(tap: Tap, row: Tensor, start: int) -> None:
+    bad = (~torch.isfinite(row)).nonzero()
+    if len(bad):
+        index, value = start + int(bad[0]), float(row[int(bad[0])])
+        raise NumericalError(
+            f"the statistics of {tap.model} ({tap.source.label}) hold {value} for {tap.key!r} at element {index:,}; "
+            "measure them again"
+        )
+
+
+def bytes_of(values: Tensor) -> memoryview:
+    """The memory of a flat tensor."""
+    return values.view(torch.uint8).numpy().data
+
+
+def _with_index(device: torch.device) -> torch.device:
+    """`cuda` means the GPU that is current in the thread that asked."""
+    return torch.device("cuda", torch.cuda.current_device()) if str(device) == "cuda" else device

@@ -1,0 +1,84 @@
+"""Ways to work on a span: eagerly in torch, which takes everything, or fused, where an item can be run so.
+
+Both give the same numbers. Torch is loaded when the first item needs it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from smelt.engine.blocks import Span
+    from smelt.engine.eager import Eager
+    from smelt.engine.plan import Item
+    from smelt.ops.fold import Fold
+
+__all__ = ["Advance", "Sink", "Watcher", "Way", "Ways", "Write"]
+
+Write: TypeAlias = "Callable[[Item, int, memoryview], None]"
+Advance: TypeAlias = Callable[[int], None]
+
+
+class Sink(Protocol):
+    """Where merged numbers go."""
+
+    def write(self, item: Item, start: int, values: memoryview) -> None:
+        """Take the elements of a tensor from `start` on, in its output dtype. Called from any thread."""
+
+    def done(self, item: Item) -> None:
+        """All of the tensor is written. Called from one thread."""
+
+
+class Watcher(Protocol):
+    """Who wants to know how far a run has come."""
+
+    def begin(self, what: str, total: int) -> None: ...
+
+    def advance(self, amount: int) -> None: ...
+
+
+class Way(Protocol):
+    """How the spans of an item are worked on, from several threads at once."""
+
+    def spans(self, item: Item) -> list[Span]:
+        """How the item is cut: the same whatever the threads and the memory."""
+
+    def look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, watched: bool) -> Any:
+        """What a span contributes to the fold of the stage at `index`; `folds` are those of the stages before it."""
+
+    def merge(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
+        """Merge a span and write it."""
+
+    def copy(self, item: Item, span: Span) -> None:
+        """Write a span of the base as it is."""
+
+
+class Ways:
+    """The way of each item of a run."""
+
+    def __init__(self, seed: int, device: str, write: Write, advance: Advance):
+        self._seed, self._device, self._write, self._advance = seed, device, write, advance
+        self._lock = threading.Lock()
+        self._eager: Eager | None = None
+        self._fused: Any = None
+        if device == "cpu":
+            from smelt.fused.way import fused
+
+            self._fused = fused(seed, write, advance, self.eager)
+
+    def of(self, item: Item) -> Way:
+        return self._fused if self._fused is not None and self._fused.takes(item) else self.eager()
+
+    def close(self) -> None:
+        if self._eager is not None:
+            self._eager.close()
+
+    def eager(self) -> Eager:
+        with self._lock:
+            if self._eager is None:
+                from smelt.engine.eager import Eager
+
+                self._eager = Eager(self._seed, self._device, self._write, self._advance)
+            return self._eager

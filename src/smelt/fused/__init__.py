@@ -1,0 +1,11 @@
+"""The fused way to run a merge on a CPU: one pass from stored bytes to stored bytes, without torch.
+
+machine.c    a small vector machine, compiled when Smelt is installed
+library.py   finds it; where there is none, merges run in torch as the methods define them
+program.py   a list of its operations, written register by register, and how it is run on buffers
+rules.py     what each stage is in these operations; the torch functions in `merge` stay the definition
+looks.py     what folds gather (`ops.fold`), in these operations
+way.py       items that can be run so, and their spans
+"""
+
+from __future__ import annotations

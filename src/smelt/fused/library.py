@@ -1,0 +1,35 @@
+"""The compiled vector machine, if it is there.
+
+It is an optional part of the installation: without a C compiler Smelt installs too, and merges more slowly. Set
+SMELT_FUSED=0 to run without it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+__all__ = ["library"]
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """The library with its one function `smelt_run`, or None."""
+    if os.environ.get("SMELT_FUSED") == "0":
+        return None
+    here = Path(__file__).parent
+    path = next((file for suffix in EXTENSION_SUFFIXES if (file := here / f"_machine{suffix}").is_file()), None)
+    if path is None:
+        return None
+    try:
+        found = ctypes.CDLL(str(path))
+        run = found.smelt_run
+    except (OSError, AttributeError):  # made for another system
+        return None
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    run.argtypes = [pointer, number, pointer, pointer, number, pointer, number, number, number]
+    run.restype = number
+    return found

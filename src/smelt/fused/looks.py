@@ -1,0 +1,96 @@
+"""What a fold gathers from a span, by the vector machine instead of torch: the same parts, to be joined by the fold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from smelt.ops.fold import Chain, Fold, Totals
+from smelt.ops.geometry import gram
+from smelt.ops.order import Inside, Largest
+from smelt.ops.prune import Kept, Restored, Squares
+
+if TYPE_CHECKING:
+    from smelt.fused.program import Program, Run
+    from smelt.fused.rules import At, Rule
+
+__all__ = ["can_look", "looker"]
+
+Part: TypeAlias = "Callable[[Run], Any]"
+"""Makes the fold's part of a finished pass."""
+
+
+def can_look(fold: Fold | None, rule: Rule) -> bool:
+    """Whether all passes of a fold can be done so."""
+    if isinstance(fold, Chain):
+        return can_look(fold.first, rule) and can_look(fold.second, rule)
+    if isinstance(fold, Restored | Kept | Squares):
+        return rule.prunes is not None
+    if fold is None or fold.passes == 0:
+        return True
+    return isinstance(fold, Largest) or (isinstance(fold, Totals) and fold.of is gram)
+
+
+def looker(fold: Fold, rule: Rule, program: Program, rows: Sequence[int], at: At, count: int) -> Part:
+    """Add to a program what the fold's next pass gathers from these rows."""
+    if isinstance(fold, Chain):
+        fold = fold.current
+    if isinstance(fold, Largest):
+        return _ranks(fold, program, rule.ranks(program, rows, at), at, count)
+    if isinstance(fold, Restored | Kept):
+        return _masses(fold, rule, program, rows, at)
+    if isinstance(fold, Squares):
+        return _squares(fold, rule, program, rows, at, count)
+    return _gram(program, rows)
+
+
+def _ranks(fold: Largest, program: Program, rows: Sequence[int], at: At, count: int) -> Part:
+    where = (at.place.order, at.place.start)
+    if fold.step == "coarse":
+        counts = [program.coarse(row) for row in rows]
+        return lambda run: [one.view(np.int32) for one in counts]
+    targets = [target for per_row in fold.targets for target in per_row]
+    if fold.step == "fine":
+        found = [program.fine(rows[target.row], target.low, count) for target in targets]
+        return lambda run: [Inside(bits[: int(run.ops["count"][op])].copy(), where) for op, bits in found]
+    ops = [program.equal(rows[t.row], t.value) if t.partial and not t.before else None for t in targets]
+    return lambda run: [[] if op is None else [(where, int(run.ops["count"][op]))] for op in ops]
+
+
+def _masses(fold: Restored | Kept, rule: Rule, program: Program, rows: Sequence[int], at: At) -> Part:
+    assert rule.prunes is not None
+    before = [program.mass(row) for row in rows]
+    after = [program.mass(row) for row in rule.prunes(program, rows, _found(fold, at))]
+
+    def part(run: Run) -> Any:
+        sums = np.stack([np.concatenate(before), np.concatenate(after)])
+        return (sums, {at.place.start: np.empty(0, np.uint8)}) if isinstance(fold, Kept) else sums
+
+    return part
+
+
+def _squares(fold: Squares, rule: Rule, program: Program, rows: Sequence[int], at: At, count: int) -> Part:
+    assert rule.prunes is not None
+    sums = [program.dot(row, row) for row in rule.prunes(program, rows, _found(fold, at))]
+    return lambda run: np.concatenate([*sums, [float(count)]])
+
+
+def _found(fold: Restored | Kept | Squares, at: At) -> At:
+    from smelt.fused.rules import At as Again
+
+    known = None if isinstance(fold, Kept) else fold.known(at.place)
+    return Again(at.place, at.seed, at.position, at.parameters, known)
+
+
+def _gram(program: Program, rows: Sequence[int]) -> Part:
+    products = [(i, j, program.dot(left, rows[j])) for i, left in enumerate(rows) for j in range(i + 1)]
+
+    def part(run: Run) -> Any:
+        out = np.empty((len(rows), len(rows)))
+        for i, j, product in products:
+            out[i, j] = out[j, i] = product[0]
+        return out
+
+    return part

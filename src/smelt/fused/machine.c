@@ -1,0 +1,283 @@
+/* A small vector machine: runs a list of element-wise operations over the tensors of a merge, a few thousand elements at
+   a time, so that everything between reading and writing stays in the first caches. Formats are converted on the way in
+   and out; arithmetic is float32, in the order of the torch definitions, with a fused multiply-add where torch has one.
+
+   Built as a plain shared library and called with ctypes; it needs nothing of Python's. */
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(_WIN32)
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+
+/* One library for all processors of a kind: the widest vectors that the machine has are chosen when it is loaded. */
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
+#define EVERY_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define EVERY_PROCESSOR
+#endif
+#if defined(__GNUC__)
+#define INLINE static inline __attribute__((always_inline))
+#else
+#define INLINE static inline
+#endif
+
+enum { BF16 = 0, F16 = 1, F32 = 2 };
+
+enum {
+    LOAD = 0,      /* dst = tap a */
+    STORE = 1,     /* out = a */
+    SUBTRACT = 2,  /* dst = a - b */
+    ADD = 3,       /* dst = a + b */
+    MULTIPLY = 4,  /* dst = a * b */
+    DIVIDE = 5,    /* dst = a / b */
+    SCALE = 6,     /* dst = a * p */
+    ADD_SCALED = 7,/* dst = fma(a, p, dst) */
+    OVER = 8,      /* dst = a / p */
+    CUT = 9,       /* dst = a where |a| > p, else 0; of those with |a| = q the first `count` stay; dst is not a */
+    DRAW = 10,     /* dst = 1 with chance p, else 0; `low`, `between`: counter and key */
+    SIGN = 11,     /* dst = -1, 0 or 1 */
+    SIGN_UP = 12,  /* the same, with 1 for 0 */
+    AGREE = 13,    /* dst = max(a * b, 0) */
+    LARGER = 14,   /* dst = max(a, b) */
+    AT_LEAST = 15, /* dst = max(a, p) */
+    NO_ZERO = 16,  /* dst = a, 1 where it is 0 */
+    COARSE = 17,   /* counts of the upper 16 bits of |a| */
+    FINE = 18,     /* the lower 15 bits of those |a| whose upper ones are `low`, appended */
+    EQUAL = 19,    /* how many |a| have the bits `low` */
+    DOT = 20,      /* sum += a . b */
+    MASS = 21,     /* sum += |a| */
+    SQUARE = 22    /* dst = a * a */
+};
+
+typedef struct {
+    int32_t code, dst, a, b;
+    float p, q;
+    int64_t count;    /* CUT: how many equal ones may stay, less than 0: all; FINE, EQUAL: found so far */
+    void *where;      /* COARSE: uint32 counts; FINE: uint16 entries; DOT, MASS: a double */
+    uint32_t low;     /* FINE, EQUAL: the wanted bits; DRAW: the counter of the first element */
+    uint32_t between; /* DRAW: the second half of the key */
+} Op;
+
+typedef struct {
+    const void *data;
+    int64_t format;
+} Tap;
+
+INLINE uint32_t bits_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    return bits;
+}
+
+INLINE float float_of(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
+}
+
+/* Each gives something other than zero where a number was not finite. */
+
+INLINE uint32_t from_bf16(float *restrict dst, const uint16_t *restrict src, int n) {
+    uint32_t bad = 0;
+    for (int i = 0; i < n; i++) {
+        uint32_t bits = (uint32_t)src[i] << 16;
+        bad |= (bits & 0x7f800000u) == 0x7f800000u;
+        dst[i] = float_of(bits);
+    }
+    return bad;
+}
+
+INLINE uint32_t from_f16(float *restrict dst, const uint16_t *restrict src, int n) {
+    uint32_t bad = 0;
+    for (int i = 0; i < n; i++) {
+        uint32_t half = src[i], sign = (half & 0x8000u) << 16;
+        bad |= (half & 0x7c00u) == 0x7c00u;
+        float size = float_of((half & 0x7fffu) << 13) * 0x1p112f; /* right for subnormal numbers too */
+        dst[i] = float_of(bits_of(size) | sign);
+    }
+    return bad;
+}
+
+INLINE uint32_t from_f32(float *restrict dst, const float *restrict src, int n) {
+    uint32_t bad = 0;
+    for (int i = 0; i < n; i++) {
+        bad |= (bits_of(src[i]) & 0x7f800000u) == 0x7f800000u;
+        dst[i] = src[i];
+    }
+    return bad;
+}
+
+INLINE uint32_t to_bf16(uint16_t *restrict dst, const float *restrict src, int n) {
+    uint32_t bad = 0;
+    for (int i = 0; i < n; i++) {
+        uint32_t bits = bits_of(src[i]);
+        uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+        bad |= (bits & 0x7f800000u) == 0x7f800000u;
+        bad |= (rounded & 0x7f80u) == 0x7f80u;
+        dst[i] = (uint16_t)rounded;
+    }
+    return bad;
+}
+
+INLINE uint32_t to_f16(uint16_t *restrict dst, const float *restrict src, int n) {
+    uint32_t bad = 0;
+    for (int i = 0; i < n; i++) {
+        uint32_t bits = bits_of(src[i]), sign = (bits >> 16) & 0x8000u, size = bits & 0x7fffffffu;
+        /* A subnormal half: adding 1/2 shifts the wanted bits to the bottom, rounded to even. */
+        uint32_t small = bits_of(float_of(size) + 0.5f) - 0x3f000000u;
+        uint32_t normal = (size + 0xfffu + ((size >> 13) & 1u) - 0x38000000u) >> 13;
+        uint32_t half = size < 0x38800000u ? small : normal;
+        bad |= size >= 0x477ff000u; /* 65520 and more round to infinity */
+        dst[i] = (uint16_t)(half | sign);
+    }
+    return bad;
+}
+
+INLINE uint32_t to_f32(float *restrict dst, const float *restrict src, int n) { return from_f32(dst, src, n); }
+
+INLINE void cut(float *restrict dst, const float *restrict a, int n, float above) {
+    for (int i = 0; i < n; i++) dst[i] = fabsf(a[i]) > above ? a[i] : 0.0f;
+}
+
+/* Of the entries of this magnitude only the first `left` stay. */
+INLINE int64_t cut_equal(float *restrict dst, const float *restrict a, int n, float value, int64_t left) {
+    for (int i = 0; i < n; i++)
+        if (fabsf(a[i]) == value && left-- <= 0) dst[i] = 0.0f;
+    return left < 0 ? 0 : left;
+}
+
+INLINE void draw(float *restrict dst, int n, uint32_t counter, uint32_t between, float chance) {
+    for (int i = 0; i < n; i++) {
+        uint32_t x = counter + (uint32_t)i;
+        x ^= x >> 16;
+        x *= 0x7feb352du;
+        x ^= between;
+        x ^= x >> 15;
+        x *= 0x846ca68bu;
+        x ^= x >> 16;
+        float uniform = (float)((int32_t)x >> 8) * 0x1p-24f + 0.5f;
+        dst[i] = chance - uniform > 0.0f ? 1.0f : 0.0f;
+    }
+}
+
+INLINE void coarse(uint32_t *restrict counts, const float *restrict a, int n) {
+    for (int i = 0; i < n; i++) counts[(bits_of(a[i]) & 0x7fffffffu) >> 15]++;
+}
+
+INLINE int64_t fine(uint16_t *restrict found, int64_t known, const float *restrict a, int n, uint32_t low) {
+    uint32_t wanted = low >> 15;
+    int i = 0;
+    for (; i + 32 <= n; i += 32) {
+        uint32_t any = 0;
+        for (int j = 0; j < 32; j++) any |= ((bits_of(a[i + j]) & 0x7fffffffu) >> 15) == wanted;
+        if (!any) continue;
+        for (int j = 0; j < 32; j++) {
+            uint32_t bits = bits_of(a[i + j]) & 0x7fffffffu;
+            if (bits >> 15 == wanted) found[known++] = (uint16_t)(bits & 0x7fffu);
+        }
+    }
+    for (; i < n; i++) {
+        uint32_t bits = bits_of(a[i]) & 0x7fffffffu;
+        if (bits >> 15 == wanted) found[known++] = (uint16_t)(bits & 0x7fffu);
+    }
+    return known;
+}
+
+/* Sums are kept in sixteen float64 lanes: the order is the same for every processor. */
+INLINE double dot(const float *restrict a, const float *restrict b, int n) {
+    double lanes[16] = {0}, sum = 0.0;
+    int i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (int j = 0; j < 16; j++) lanes[j] += (double)a[i + j] * (double)b[i + j];
+    for (int j = 0; i < n; i++, j++) lanes[j] += (double)a[i] * (double)b[i];
+    for (int j = 0; j < 16; j++) sum += lanes[j];
+    return sum;
+}
+
+INLINE double mass(const float *restrict a, int n) {
+    double lanes[16] = {0}, sum = 0.0;
+    int i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (int j = 0; j < 16; j++) lanes[j] += (double)fabsf(a[i + j]);
+    for (int j = 0; i < n; i++, j++) lanes[j] += (double)fabsf(a[i]);
+    for (int j = 0; j < 16; j++) sum += lanes[j];
+    return sum;
+}
+
+/* Registers may be the same one: every place is read before it is written. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define APART _Pragma("GCC ivdep")
+#else
+#define APART
+#endif
+#define EACH(expression)                                                                                               \
+    APART for (int i = 0; i < n; i++) d[i] = (expression);                                                             \
+    break
+
+INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *registers, int width,
+                   int64_t before, int64_t at, int n) {
+    float *d = registers + (int64_t)op->dst * width;
+    const float *a = registers + (int64_t)op->a * width, *b = registers + (int64_t)op->b * width;
+    const float p = op->p;
+    switch (op->code) {
+    case LOAD: {
+        const Tap *tap = taps + op->a;
+        uint32_t bad = tap->format == BF16  ? from_bf16(d, (const uint16_t *)tap->data + at, n)
+                       : tap->format == F16 ? from_f16(d, (const uint16_t *)tap->data + at, n)
+                                            : from_f32(d, (const float *)tap->data + at, n);
+        return bad ? 1 : 0;
+    }
+    case STORE: {
+        uint32_t bad = out_format == BF16  ? to_bf16((uint16_t *)out + at, a, n)
+                       : out_format == F16 ? to_f16((uint16_t *)out + at, a, n)
+                                           : to_f32((float *)out + at, a, n);
+        return bad ? 2 : 0;
+    }
+    case SUBTRACT: EACH(a[i] - b[i]);
+    case ADD: EACH(a[i] + b[i]);
+    case MULTIPLY: EACH(a[i] * b[i]);
+    case DIVIDE: EACH(a[i] / b[i]);
+    case SCALE: EACH(a[i] * p);
+    case ADD_SCALED: EACH(fmaf(a[i], p, d[i]));
+    case OVER: EACH(a[i] / p);
+    case SIGN: EACH((float)((a[i] > 0.0f) - (a[i] < 0.0f)));
+    case SIGN_UP: EACH(a[i] < 0.0f ? -1.0f : 1.0f);
+    case AGREE: EACH(a[i] * b[i] > 0.0f ? a[i] * b[i] : 0.0f);
+    case LARGER: EACH(a[i] > b[i] ? a[i] : b[i]);
+    case AT_LEAST: EACH(a[i] > p ? a[i] : p);
+    case NO_ZERO: EACH(a[i] == 0.0f ? 1.0f : a[i]);
+    case SQUARE: EACH(a[i] * a[i]);
+    case CUT:
+        cut(d, a, n, p);
+        if (op->count >= 0) op->count = cut_equal(d, a, n, op->q, op->count);
+        break;
+    case DRAW: draw(d, n, op->low + (uint32_t)(before + at), op->between, p); break;
+    case COARSE: coarse((uint32_t *)op->where, a, n); break;
+    case FINE: op->count = fine((uint16_t *)op->where, op->count, a, n, op->low); break;
+    case EQUAL:
+        for (int i = 0; i < n; i++) op->count += (bits_of(a[i]) & 0x7fffffffu) == op->low;
+        break;
+    case DOT: *(double *)op->where += dot(a, b, n); break;
+    case MASS: *(double *)op->where += mass(a, n); break;
+    }
+    return 0;
+}
+
+/* Run `ops` over `count` elements, `width` at a time, of a span of which `before` have been run already: 0, or 1 where an
+   input is not finite, or 2 where a result is not. */
+EXPORT EVERY_PROCESSOR int64_t smelt_run(Op *ops, int64_t n_ops, const Tap *taps, void *out, int64_t out_format,
+                                         float *registers, int64_t width, int64_t before, int64_t count) {
+    for (int64_t at = 0; at < count; at += width) {
+        int n = (int)(count - at < width ? count - at : width);
+        for (int64_t k = 0; k < n_ops; k++) {
+            int64_t fault = one(ops + k, taps, out, (int)out_format, registers, (int)width, before, at, n);
+            if (fault) return fault;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,210 @@
+"""A program of the vector machine: operations on registers, each of which holds a part of one tensor in float32.
+
+    program = Program()
+    x, base = program.load(0), program.load(1)
+    program.store(program.add(program.scale(program.subtract(x, base), 0.3), base))
+
+`Run` then feeds it buffers. Numbers that a pass gathers (counts, sums) are in arrays that the program holds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smelt.fused.library import library
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["FORMATS", "Program", "Run"]
+
+FORMATS = {"BF16": 0, "F16": 1, "F32": 2}
+"""The stored formats that the machine reads and writes, by their names in safetensors."""
+_WIDTH = 1024
+"""Elements of a register: with a dozen of them a pass stays in the first cache."""
+_OP = np.dtype(
+    [
+        *[(name, "i4") for name in ("code", "dst", "a", "b")],
+        *[("p", "f4"), ("q", "f4"), ("count", "i8"), ("where", "u8"), ("low", "u4"), ("between", "u4")],
+    ]
+)
+_TAP = np.dtype([("data", "u8"), ("format", "i8")])
+
+
+class _Code(IntEnum):
+    LOAD, STORE, SUBTRACT, ADD, MULTIPLY, DIVIDE, SCALE, ADD_SCALED, OVER, CUT, DRAW = range(11)
+    SIGN, SIGN_UP, AGREE, LARGER, AT_LEAST, NO_ZERO, COARSE, FINE, EQUAL, DOT, MASS, SQUARE = range(11, 23)
+
+
+class Program:
+    """Operations in their order. Methods give the register of the result: a new one, or that of `into`."""
+
+    def __init__(self) -> None:
+        self._ops: list[tuple[Any, ...]] = []
+        self._held: list[NDArray[Any]] = []
+        self.registers = 0
+
+    def load(self, tap: int) -> int:
+        return self._op(_Code.LOAD, a=tap)
+
+    def store(self, a: int) -> None:
+        self._op(_Code.STORE, a=a, into=0)
+
+    def subtract(self, a: int, b: int, into: int | None = None) -> int:
+        return self._op(_Code.SUBTRACT, a, b, into=into)
+
+    def add(self, a: int, b: int, into: int | None = None) -> int:
+        return self._op(_Code.ADD, a, b, into=into)
+
+    def multiply(self, a: int, b: int, into: int | None = None) -> int:
+        return self._op(_Code.MULTIPLY, a, b, into=into)
+
+    def divide(self, a: int, b: int, into: int | None = None) -> int:
+        return self._op(_Code.DIVIDE, a, b, into=into)
+
+    def scale(self, a: int, factor: float, into: int | None = None) -> int:
+        return self._op(_Code.SCALE, a, p=factor, into=into)
+
+    def add_scaled(self, total: int, a: int, factor: float) -> int:
+        """`total + factor * a` in one rounding, into `total`."""
+        return self._op(_Code.ADD_SCALED, a, p=factor, into=total)
+
+    def over(self, a: int, divisor: float, into: int | None = None) -> int:
+        return self._op(_Code.OVER, a, p=divisor, into=into)
+
+    def cut(self, a: int, above: float, equal: float = 0.0, ties: int | None = None) -> int:
+        """The entries of larger magnitude than `above`; of those of magnitude `equal` the first `ties`, if given."""
+        return self._op(_Code.CUT, a, p=above, q=equal, count=-1 if ties is None else ties)
+
+    def draw(self, chance: float, counter: int, between: int) -> int:
+        """1 with a chance, else 0; the key's halves are `counter`, to which the place is added, and `between`."""
+        return self._op(_Code.DRAW, p=chance, low=counter & 0xFFFFFFFF, between=between & 0xFFFFFFFF)
+
+    def sign(self, a: int, into: int | None = None, zero_is_up: bool = False) -> int:
+        return self._op(_Code.SIGN_UP if zero_is_up else _Code.SIGN, a, into=into)
+
+    def agree(self, a: int, sign: int, into: int | None = None) -> int:
+        """|a| where it has that sign, else 0."""
+        return self._op(_Code.AGREE, a, sign, into=into)
+
+    def larger(self, a: int, b: int, into: int | None = None) -> int:
+        return self._op(_Code.LARGER, a, b, into=into)
+
+    def at_least(self, a: int, least: float, into: int | None = None) -> int:
+        return self._op(_Code.AT_LEAST, a, p=least, into=into)
+
+    def no_zero(self, a: int, into: int | None = None) -> int:
+        """1 where it is 0."""
+        return self._op(_Code.NO_ZERO, a, into=into)
+
+    def square(self, a: int, into: int | None = None) -> int:
+        return self._op(_Code.SQUARE, a, into=into)
+
+    def weighted_sum(self, rows: Sequence[int], weights: Sequence[float]) -> int:
+        """sum_i w_i x_i, one fused multiply-add for each after the first."""
+        out = self.scale(rows[0], weights[0])
+        for row, weight in zip(rows[1:], weights[1:], strict=True):
+            self.add_scaled(out, row, weight)
+        return out
+
+    def total(self, rows: Sequence[int]) -> int:
+        """Their sum, one after the other."""
+        if len(rows) == 1:
+            return rows[0]
+        out = self.add(rows[0], rows[1])
+        for row in rows[2:]:
+            self.add(out, row, into=out)
+        return out
+
+    def coarse(self, a: int) -> NDArray[np.uint32]:
+        """How often each of the upper 16 bits of a magnitude occurs."""
+        return self._gathers(_Code.COARSE, np.zeros(1 << 16, np.uint32), a)
+
+    def fine(self, a: int, low: int, most: int) -> tuple[int, NDArray[np.uint16]]:
+        """The lower 15 bits of magnitudes whose upper ones are those of `low`: which operation, and room for `most`."""
+        return len(self._ops), self._gathers(_Code.FINE, np.empty(most, np.uint16), a, low=low)
+
+    def equal(self, a: int, bits: int) -> int:
+        """How many magnitudes have these bits: which operation counts them."""
+        self._op(_Code.EQUAL, a, low=bits, into=0)
+        return len(self._ops) - 1
+
+    def dot(self, a: int, b: int) -> NDArray[np.float64]:
+        return self._gathers(_Code.DOT, np.zeros(1), a, b)
+
+    def mass(self, a: int) -> NDArray[np.float64]:
+        """The sum of magnitudes."""
+        return self._gathers(_Code.MASS, np.zeros(1), a)
+
+    def finish(self) -> NDArray[Any]:
+        return np.array(self._ops, _OP)
+
+    def _gathers(self, code: _Code, into: NDArray[Any], a: int, b: int = 0, low: int = 0) -> NDArray[Any]:
+        self._held.append(into)
+        self._op(code, a, b, where=into.ctypes.data, low=low, into=0)
+        return into
+
+    def _op(
+        self,
+        code: _Code,
+        a: int = 0,
+        b: int = 0,
+        *,
+        p: float = 0.0,
+        q: float = 0.0,
+        count: int = 0,
+        where: int = 0,
+        low: int = 0,
+        between: int = 0,
+        into: int | None = None,
+    ) -> int:
+        if into is None:
+            into, self.registers = self.registers, self.registers + 1
+        self._ops.append((code, into, a, b, p, q, count, where, low, between))
+        return into
+
+
+class Run:
+    """A finished program and how far its pass has come. Belongs to one thread."""
+
+    _local = threading.local()
+
+    def __init__(self, program: Program, formats: Sequence[str], out: str | None = None):
+        found = library()
+        assert found is not None, "only called where there is a library"
+        self._run, self._program = found.smelt_run, program
+        self.ops = program.finish()
+        """Afterwards the `count` of those that count is what they found."""
+        self._taps = np.array([(0, FORMATS[one]) for one in formats], _TAP)
+        self._out = FORMATS[out] if out else 0
+        self._done = 0
+
+    def feed(self, taps: Sequence[NDArray[np.uint8]], count: int, out: NDArray[np.uint8] | None = None) -> int:
+        """The next `count` elements; 0, or 1 where an input is not finite, 2 where a result is not."""
+        self._taps["data"] = [tap.ctypes.data for tap in taps]
+        room = self._room(max(1, self._program.registers) * _WIDTH)
+        fault = self._run(
+            self.ops.ctypes.data,
+            len(self.ops),
+            self._taps.ctypes.data,
+            out.ctypes.data if out is not None else None,
+            self._out,
+            room.ctypes.data,
+            _WIDTH,
+            self._done,
+            count,
+        )
+        self._done += count
+        return int(fault)
+
+    @classmethod
+    def _room(cls, size: int) -> NDArray[np.float32]:
+        room: NDArray[np.float32] | None = getattr(cls._local, "room", None)
+        if room is None or len(room) < size:
+            room = cls._local.room = np.empty(size, np.float32)
+        return room

@@ -1,0 +1,222 @@
+"""What stages are in operations of the vector machine.
+
+The torch functions in `smelt.merge` are the definition; a rule does the same sums in the same order, so that both give
+the same numbers (tests/fused). A stage without a rule, or with options that its rule does not take, runs in torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from smelt.ops.random import place_key
+
+if TYPE_CHECKING:
+    from smelt.fused.program import Program
+    from smelt.ops.block import Place
+    from smelt.ops.order import Cut
+
+__all__ = ["RULES", "At", "Rule"]
+
+Rows: TypeAlias = Sequence[int]
+"""Registers, one for each model."""
+
+
+@dataclass(frozen=True)
+class At:
+    """Where and with what a stage is called."""
+
+    place: Place
+    seed: int
+    position: int
+    parameters: Mapping[str, Any]
+    found: Any = None
+    """What its fold has found for this place."""
+
+    def column(self, name: str) -> list[float]:
+        """A parameter that each model has, rounded as torch would."""
+        return list(np.array(self.parameters[name], np.float32).tolist())
+
+
+Does: TypeAlias = "Callable[[Program, Rows, At], Any]"
+
+
+def _always(parameters: Mapping[str, Any]) -> bool:
+    return True
+
+
+def _rows(program: Program, rows: Rows, at: At) -> Rows:
+    return rows
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a stage is run: a step gives rows, a method the register of the merged values."""
+
+    does: Does
+    takes: Callable[[Mapping[str, Any]], bool] = _always
+    ranks: Does = _rows
+    """The registers whose magnitudes its fold ranks."""
+    prunes: Does | None = None
+    """The rows that it leaves before their summed magnitude is restored; `found` is then what the ranks gave."""
+
+
+def _normalised(at: At) -> list[float]:
+    weights = np.array(at.parameters["weights"], np.float32)
+    if at.parameters["normalize"]:
+        exact = weights.astype(np.float64)
+        weights = (exact / exact.sum()).astype(np.float32)
+    return list(weights.tolist())
+
+
+def _average(program: Program, rows: Rows, at: At) -> int:
+    return program.weighted_sum(rows, _normalised(at))
+
+
+def _task_arithmetic(program: Program, rows: Rows, at: At) -> int:
+    scale = np.float32(at.parameters["scale"])
+    return program.weighted_sum(rows, [float(np.float32(weight) * scale) for weight in _normalised(at)])
+
+
+def _combination(program: Program, rows: Rows, at: At) -> int:
+    return program.weighted_sum(rows, [float(weight) for weight in at.found])
+
+
+def _model_stock(program: Program, rows: Rows, at: At) -> int:
+    mean = program.over(program.total(rows), len(rows))
+    return program.scale(mean, float(at.found), into=mean)
+
+
+def _kept(program: Program, row: int, cut: Cut) -> int:
+    """What passes a cut. One that keeps nothing has the bound infinity, one that keeps all has none."""
+    if cut.value == 0:
+        return row
+    return program.cut(row, cut.value if cut.ties == 0 else cut.below, cut.value, cut.ties or None)
+
+
+def _trimmed(program: Program, rows: Rows, at: At) -> Rows:
+    cuts = at.found
+    return [_kept(program, row, cut[0]) for row, cut in zip(rows, cuts, strict=True)] if cuts else rows
+
+
+def _restored(program: Program, rows: Rows, factors: Sequence[float]) -> Rows:
+    return [program.scale(row, float(factor)) for row, factor in zip(rows, factors, strict=True)]
+
+
+def _trim(program: Program, rows: Rows, at: At) -> Rows:
+    if isinstance(at.found, tuple):
+        cuts, factors = at.found
+        return _restored(program, _trimmed(program, rows, _with(at, cuts)), factors)
+    return _trimmed(program, rows, at)
+
+
+def _band(program: Program, rows: Rows, at: At) -> Rows:
+    kept = []
+    for row, (above, below) in zip(rows, at.found, strict=True):
+        kept.append(program.subtract(_kept(program, row, below), _kept(program, row, above)))
+    return kept
+
+
+def _breadcrumbs(program: Program, rows: Rows, at: At) -> Rows:
+    if isinstance(at.found, tuple):
+        band, factors = at.found
+        return _restored(program, _band(program, rows, _with(at, band)), factors)
+    return _band(program, rows, at)
+
+
+def _drawn(program: Program, rows: Rows, at: At) -> Rows:
+    kept = []
+    for row, model, chance in zip(rows, at.place.models, at.column("density"), strict=True):
+        high, low = divmod(at.place.start, 1 << 32)
+        before, between = place_key(at.seed, at.position, at.place.key, model, high)
+        kept.append(program.multiply(program.draw(chance, before + low, between), row))
+    return kept
+
+
+def _dare(program: Program, rows: Rows, at: At) -> Rows:
+    kept = _drawn(program, rows, at)
+    if at.found is not None:
+        return _restored(program, kept, at.found[1])
+    if at.parameters["rescale"] == "none":
+        return kept
+    return [program.over(row, chance, into=row) for row, chance in zip(kept, at.column("density"), strict=True)]
+
+
+def _elected(program: Program, rows: Rows, at: At, elect: str = "mass") -> int:
+    voices = rows if elect == "mass" else [program.sign(row) for row in rows]
+    return program.sign(program.total(voices), zero_is_up=at.parameters["tie"] == "positive")
+
+
+def _ties(program: Program, rows: Rows, at: At) -> int:
+    parameters, weights = at.parameters, at.column("weights")
+    weighted = [program.scale(row, w) for row, w in zip(_trimmed(program, rows, at), weights, strict=True)]
+    sign = _elected(program, weighted, at, parameters["elect"])
+    agreed = [program.agree(row, sign, into=row) for row in weighted]
+    if parameters["merge"] == "max":
+        largest = agreed[0]
+        for row in agreed[1:]:
+            largest = program.larger(largest, row, into=largest)
+        merged = program.multiply(sign, largest)
+        return program.scale(merged, parameters["scale"], into=merged)
+    merged = program.total(agreed)
+    if parameters["merge"] == "mean":
+        shares = program.weighted_sum([program.sign(row) for row in agreed], weights)
+        whole = program.no_zero(shares, into=shares) if min(weights) < 0 else program.at_least(shares, 1e-30, shares)
+        merged = program.divide(merged, whole)
+    merged = program.multiply(merged, sign)
+    return program.scale(merged, parameters["scale"], into=merged)
+
+
+def _variance(program: Program, rows: Rows, at: At) -> Rows:
+    mean = program.over(program.total(rows), len(rows))
+    spread = [program.subtract(row, mean) for row in rows]
+    squares = [program.square(row, into=row) for row in spread]
+    return [program.over(program.total(squares), len(rows))]
+
+
+def _selected(program: Program, rows: Rows, at: At) -> Rows:
+    cuts = at.found
+    if cuts is None:
+        return rows
+    (varied,) = _variance(program, rows, at)
+    chosen = program.sign(_kept(program, varied, cuts[0][0]))
+    return [program.multiply(row, chosen) for row in rows]
+
+
+def _sce(program: Program, rows: Rows, at: At) -> int:
+    cuts, found = at.found
+    weights = [float(weight) for weight in found]
+    rows = _selected(program, rows, _with(at, cuts))
+    sign = _elected(program, rows, at)
+    agreed = [program.agree(row, sign) for row in rows]
+    merged = program.weighted_sum(agreed, weights)
+    shares = program.weighted_sum([program.sign(row, into=row) for row in agreed], weights)
+    merged = program.divide(merged, program.at_least(shares, 1e-30, shares), into=merged)
+    return program.multiply(merged, sign, into=merged)
+
+
+def _with(at: At, found: Any) -> At:
+    return At(at.place, at.seed, at.position, at.parameters, found)
+
+
+def _over_tensor(parameters: Mapping[str, Any]) -> bool:
+    return bool(parameters["over"] == "tensor")
+
+
+RULES: Mapping[str, Rule] = {
+    "average": Rule(_average),
+    "task_arithmetic": Rule(_task_arithmetic),
+    "slerp": Rule(_combination),
+    "nuslerp": Rule(_combination, takes=_over_tensor),
+    "multislerp": Rule(_combination),
+    "karcher": Rule(_combination),
+    "model_stock": Rule(_model_stock, takes=_over_tensor),
+    "trim": Rule(_trim, prunes=_trimmed),
+    "breadcrumbs": Rule(_breadcrumbs, prunes=_band),
+    "dare": Rule(_dare, prunes=_drawn),
+    "ties": Rule(_ties),
+    "sce": Rule(_sce, ranks=_variance, prunes=_selected),
+}

@@ -1,0 +1,174 @@
+"""The fused way to work on spans: bytes in, one pass of the vector machine, bytes out.
+
+It takes items whose every stage has a rule, whose models are stored in formats that the machine knows and whose numbers
+are read as they are stored. A span in which something is not finite is done again eagerly, which tells where.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smelt.engine import dtype as dtypes
+from smelt.engine.blocks import Span
+from smelt.fused.library import library
+from smelt.fused.looks import can_look, looker
+from smelt.fused.program import FORMATS, Program, Run
+from smelt.fused.rules import RULES, At
+from smelt.ops.block import Place
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from smelt.engine.eager import Eager
+    from smelt.engine.plan import Item, RunStage
+    from smelt.engine.ways import Advance, Write
+    from smelt.merge.method import Space
+    from smelt.ops.fold import Fold
+
+__all__ = ["Fused", "fused"]
+
+_AT_ONCE = 1 << 17
+"""Elements that are read at once from each model: a few hundred kilobytes, which stay in the second cache."""
+_SPAN = 1 << 20
+_COUNTED = 1 << 32
+"""Elements of a tensor that one key of the random numbers counts."""
+
+
+def fused(seed: int, write: Write, advance: Advance, eager: Callable[[], Eager]) -> Fused | None:
+    """The fused way, where its machine is there."""
+    return Fused(seed, write, advance, eager) if library() is not None else None
+
+
+class Fused:
+    """One run's work on spans. Shared by all threads."""
+
+    def __init__(self, seed: int, write: Write, advance: Advance, eager: Callable[[], Eager]):
+        self._seed, self._write, self._advance, self._eager = seed, write, advance, eager
+        self._known: dict[tuple[int, ...], bool] = {}
+        self._local = threading.local()
+
+    def takes(self, item: Item) -> bool:
+        """Whether an item can be worked on so."""
+        if item.copied:
+            assert item.base is not None
+            return item.base.source.holds(item.base.key) and _code(item.base) == item.info.dtype
+        return (
+            item.unit == "element"
+            and not item.statistics
+            and item.info.count <= _COUNTED
+            and item.info.dtype in FORMATS
+            and all(_code(tap) in FORMATS and tap.source.holds(tap.key) for tap in item.all_taps)
+            and self._has_rules(item.stages)
+        )
+
+    def spans(self, item: Item) -> list[Span]:
+        count = item.info.count
+        return [Span(start, min(start + _SPAN, count), _AT_ONCE) for start in range(0, count, _SPAN)]
+
+    def look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, watched: bool) -> Any:
+        program, place = Program(), _place(item, span)
+        rows, _ = self._rows(program, item, index, place, folds)
+        run = item.stages[index]
+        part = looker(fold, RULES[run.stage.name], program, rows, self._at(run, place), span.stop - span.start)
+        running = Run(program, [_code(tap) for tap in item.all_taps])
+        for start, stop in span.blocks():
+            if running.feed(self._read(item, start, stop), stop - start):
+                return self._eager().look(item, index, fold, folds, span, watched)
+        if watched:
+            self._advance(item.bytes_in * (span.stop - span.start) // item.info.count)
+        return part(running)
+
+    def merge(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
+        program, place = Program(), _place(item, span)
+        method = item.stages[-1]
+        rows, base = self._rows(program, item, len(item.stages) - 1, place, folds)
+        merged = RULES[method.stage.name].does(program, rows, self._at(method, place, folds))
+        if method.stage.space_for(method.parameters) == "delta":
+            assert base is not None
+            merged = program.add(merged, base)
+        program.store(merged)
+        running = Run(program, [_code(tap) for tap in item.all_taps], item.info.dtype)
+        size = dtypes.item_size(item.info.dtype)
+        for start, stop in span.blocks():
+            out = self._buffer("out", (stop - start) * size)
+            if running.feed(self._read(item, start, stop), stop - start, out):
+                self._eager().merge(item, folds, Span(start, stop, stop - start))
+                raise AssertionError(f"{item.key!r}: the fused pass met a number that torch finds finite")
+            self._write(item, start, out.data)
+            self._advance(item.bytes_in * (stop - start) // item.info.count)
+
+    def copy(self, item: Item, span: Span) -> None:
+        assert item.base is not None
+        size = dtypes.item_size(item.info.dtype)
+        for start, stop in span.blocks():
+            out = self._buffer("out", (stop - start) * size)
+            item.base.source.read_bytes(item.base.key, start, out.data)
+            self._write(item, start, out.data)
+            self._advance(item.bytes_in * (stop - start) // item.info.count)
+
+    def _has_rules(self, stages: Sequence[RunStage]) -> bool:
+        key = tuple(id(run) for run in stages)
+        if key not in self._known:
+            self._known[key] = all(map(_has_rule, stages)) and [run.stage.kind for run in stages[-1:]] == ["method"]
+        return self._known[key]
+
+    def _rows(
+        self, program: Program, item: Item, index: int, place: Place, folds: Mapping[int, Fold]
+    ) -> tuple[Sequence[int], int | None]:
+        """The registers of the models as the stage at `index` sees them, and that of the base."""
+        loaded = [program.load(number) for number in range(len(item.all_taps))]
+        rows, base = (loaded[:-1], loaded[-1]) if item.base is not None else (loaded, None)
+        seen: Sequence[int] = rows
+        space: Space = "weight"
+        for number, run in enumerate(item.stages[: index + 1]):
+            wanted = run.stage.space_for(run.parameters)
+            if wanted != space:
+                assert base is not None, "the plan gives a base to every pipeline that needs one"
+                change = program.subtract if wanted == "delta" else program.add
+                seen, space = [change(row, base) for row in seen], wanted
+            if number < index:
+                seen = RULES[run.stage.name].does(program, seen, self._at(run, place, folds))
+        return seen, base
+
+    def _at(self, run: RunStage, place: Place, folds: Mapping[int, Fold] | None = None) -> At:
+        fold = folds.get(run.position) if folds is not None else None
+        found = fold.at(place) if fold is not None else None
+        return At(place, self._seed, run.position, run.parameters, found)
+
+    def _read(self, item: Item, start: int, stop: int) -> list[NDArray[np.uint8]]:
+        found = []
+        for number, tap in enumerate(item.all_taps):
+            raw = self._buffer(f"in {number}", (stop - start) * dtypes.item_size(_code(tap)))
+            tap.source.read_bytes(tap.key, start, raw.data)
+            found.append(raw)
+        return found
+
+    def _buffer(self, name: str, size: int) -> NDArray[np.uint8]:
+        """A thread's own memory, used again for every block."""
+        known: NDArray[np.uint8] | None = getattr(self._local, name, None)
+        if known is None or len(known) < size:
+            known = np.empty(max(size, 4 * _AT_ONCE), np.uint8)
+            setattr(self._local, name, known)
+        return known[:size]
+
+
+def _code(tap: Any) -> str:
+    code: str = tap.source.tensors[tap.key].dtype
+    return code
+
+
+def _has_rule(run: RunStage) -> bool:
+    rule = RULES.get(run.stage.name)
+    ours = run.stage.function.__module__.startswith("smelt.merge.")
+    if rule is None or not ours or not rule.takes(run.parameters):
+        return False
+    return can_look(run.stage.fold_for(run.parameters), rule)
+
+
+def _place(item: Item, span: Span) -> Place:
+    names = tuple(tap.model for tap in item.taps)
+    return Place(item.key, item.order, item.info.shape, span.start, span.stop, item.depth, names)

@@ -1,0 +1,84 @@
+"""The fused pass and the torch definitions give the same numbers: every rule, every format, any number of threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import smelt
+from smelt.fused import way
+from smelt.fused.library import library
+from smelt.fused.rules import RULES
+from smelt.merge import stages
+
+pytestmark = pytest.mark.skipif(library() is None, reason="the vector machine was not compiled")
+
+_UP = {"tie": "positive"}
+PIPELINES: list[Any] = [
+    "average",
+    {"average": {"weights": [0.2, 0.5, 0.1]}},
+    {"average": {"weights": [0.2, 0.5, 0.1], "normalize": False}},
+    {"task_arithmetic": {"scale": 0.37}},
+    {"task_arithmetic": {"scale": 0.37, "weights": [1.0, -0.3, 2.0], "normalize": True}},
+    "model_stock",
+    {"multislerp": {"weights": [0.3, 0.3, 0.4]}},
+    {"multislerp": {"around": "base"}},
+    "karcher",
+    {"ties": {"density": 0.3}},
+    {"ties": {"density": 0.3, "trim": "tensor", **_UP}},
+    {"ties": {"density": [0.2, 0.5, 1.0], "weights": [0.5, 1.5, 1.0], "merge": "sum", "scale": 0.7}},
+    {"ties": {"density": 0.5, "merge": "max", "elect": "count"}},
+    {"ties": {"density": 1.0, "weights": [1.0, -0.5, 1.0]}},
+    {"sce": {"density": 0.4}},
+    {"sce": {"density": 1.0, **_UP}},
+    [{"trim": {"density": 0.2}}, {"task_arithmetic": {"scale": 0.3}}],
+    [{"trim": {"density": 0.2, "trim": "tensor", "rescale": "l1"}}, "average"],
+    [{"trim": {"density": [0.1, 0.5, 1.0], "rescale": "l1"}}, {"task_arithmetic": {"scale": 0.3}}],
+    [{"dare": {"density": 0.4}}, {"task_arithmetic": {"scale": 0.3}}],
+    [{"dare": {"density": [0.9, 0.2, 1.0], "rescale": "l1"}}, {"ties": {"density": 1.0}}],
+    [{"dare": {"density": 0.4, "rescale": "none"}}, {"ties": {"density": 0.5}}],
+    [{"breadcrumbs": {"density": 0.8, "top": 0.05}}, {"task_arithmetic": {"scale": 0.3}}],
+    [{"breadcrumbs": {"density": 0.5, "top": 0.1, "rescale": "l1"}}, {"ties": {"density": 1.0}}],
+    [{"dare": {"density": 0.5}}, {"trim": {"density": 0.2}}, {"ties": {"density": 0.9}}],
+]
+TWO: list[Any] = [{"slerp": {"t": 0.3}}, {"nuslerp": {"weights": [0.4, 0.6]}}, {"nuslerp": {"around": "base"}}]
+
+
+def models(count: int, dtypes: list[torch.dtype], seed: int = 0) -> tuple[dict[str, torch.Tensor], list[Any]]:
+    """A base and fine-tunes: many equal entries, exact zeros among the changes, lengths that fill no register."""
+    draw = torch.Generator().manual_seed(seed)
+    shapes = {"a.weight": (37, 61), "b.weight": (1,), "c.weight": (3, 1024), "d.bias": (2050,)}
+    base = {name: torch.randn(shape, generator=draw) * 0.05 for name, shape in shapes.items()}
+
+    def changed(tensor: torch.Tensor) -> torch.Tensor:
+        change = torch.randn(tensor.shape, generator=draw) * 0.004
+        return tensor + change * (torch.rand(tensor.shape, generator=draw) > 0.2)
+
+    tunes = [{name: changed(tensor) for name, tensor in base.items()} for _ in range(count)]
+    cast = [{name: tensor.to(dtypes[n]) for name, tensor in one.items()} for n, one in enumerate([base, *tunes])]
+    return cast[0], cast[1:]
+
+
+def both(monkeypatch: pytest.MonkeyPatch, merge: Any, base: Any, tunes: Any, **words: Any) -> tuple[Any, Any]:
+    named = {f"m{number}": state for number, state in enumerate(tunes)}
+    fused = smelt.merge(named, base=base, method=merge, **words)
+    with monkeypatch.context() as patch:
+        patch.setattr(way, "library", lambda: None)
+        return fused, smelt.merge(named, base=base, method=merge, **words)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("merge", [*PIPELINES, *TWO], ids=str)
+def test_both_ways_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch, merge: Any, dtype: str) -> None:
+    base, tunes = models(2 if merge in TWO else 3, [getattr(torch, dtype)] * 4)
+    ours, theirs = both(monkeypatch, merge, base, tunes)
+    for name, expected in theirs.items():
+        assert ours[name].dtype == expected.dtype
+        assert torch.equal(ours[name], expected), (name, (ours[name].float() - expected.float()).abs().max())
+
+
+def test_there_is_no_rule_that_is_not_compared() -> None:
+    compared = {name for name in RULES if f"'{name}'" in str([PIPELINES, TWO])}
+    assert compared == set(RULES) <= set(stages)

@@ -202,6 +202,8 @@ def _execute(plan: Plan, sink: Any, options: Options, skip: Any = ()) -> None:
 
 
 def _device(name: str) -> str:
+    if name == "cpu":
+        return name
     import torch
 
     try:

@@ -21,7 +21,8 @@ check: $(STAMP)
 
 unit: $(STAMP) browser postgres
 	@if sh tests/install-chromium.sh --check; then export SMELT_REQUIRE_BROWSER=1; fi; \
-	if sh tests/install-postgres.sh --check; then export SMELT_REQUIRE_POSTGRES=1; fi; set -x; $(BIN)/pytest -n auto
+	if sh tests/install-postgres.sh --check; then export SMELT_REQUIRE_POSTGRES=1; fi; \
+	if command -v cc >/dev/null; then export SMELT_REQUIRE_FUSED=1; fi; set -x; $(BIN)/pytest -n auto
 
 browser:
 	@sh tests/install-chromium.sh
@@ -42,7 +43,7 @@ benchmark: $(STAMP)
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml zoo/pyproject.toml constraints.txt
+$(STAMP): pyproject.toml zoo/pyproject.toml constraints.txt src/smelt/fused/machine.c
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet -c constraints.txt torch==2.13.0

@@ -94,8 +94,10 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
         hashes = ParentHashes(file for source in sources for file in source.files)
         try:
             from smelt.engine.ready import make_ready
+            from smelt.engine.ways import load_what_it_needs
 
             ready = make_ready(recipe, pool)
+            load_what_it_needs(ready.plan, options.device)
             done, said = _write(ready, out, options, hashes)
         finally:
             hashes.close()

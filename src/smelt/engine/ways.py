@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 if TYPE_CHECKING:
     from smelt.engine.blocks import Span
     from smelt.engine.eager import Eager
-    from smelt.engine.plan import Item
+    from smelt.engine.plan import Item, Plan
     from smelt.ops.fold import Fold
 
-__all__ = ["Advance", "Sink", "Watcher", "Way", "Ways", "Write"]
+__all__ = ["Advance", "Sink", "Watcher", "Way", "Ways", "Write", "load_what_it_needs"]
 
 Write: TypeAlias = "Callable[[Item, int, memoryview], None]"
 Advance: TypeAlias = Callable[[int], None]
@@ -82,3 +82,12 @@ class Ways:
 
                 self._eager = Eager(self._seed, self._device, self._write, self._advance)
             return self._eager
+
+
+def load_what_it_needs(plan: Plan, device: str) -> None:
+    """Load torch now, while inputs are being hashed, if some item will be run in it."""
+    from smelt.fused.library import library
+    from smelt.fused.takes import Takes
+
+    if device != "cpu" or library() is None or not all(map(Takes(), plan.items)):
+        import smelt.engine.eager  # noqa: F401

@@ -5,7 +5,8 @@ library.py   finds it; where there is none, merges run in torch as the methods d
 program.py   a list of its operations, written register by register, and how it is run on buffers
 rules.py     what each stage is in these operations; the torch functions in `merge` stay the definition
 looks.py     what folds gather (`ops.fold`), in these operations
-way.py       items that can be run so, and their spans
+takes.py     which items can be run so
+way.py       how their spans are
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The fused way to work on spans: bytes in, one pass of the vector machine, bytes out.
 
-It takes items whose every stage has a rule, whose models are stored in formats that the machine knows and whose numbers
-are read as they are stored. A span in which something is not finite is done again eagerly, which tells where.
+A span in which something is not finite is done again eagerly, which tells where.
 """
 
 from __future__ import annotations
@@ -15,9 +14,10 @@ import numpy as np
 from smelt.engine import dtype as dtypes
 from smelt.engine.blocks import Span
 from smelt.fused.library import library
-from smelt.fused.looks import can_look, looker
-from smelt.fused.program import FORMATS, Program, Run
+from smelt.fused.looks import looker
+from smelt.fused.program import Program, Run
 from smelt.fused.rules import RULES, At
+from smelt.fused.takes import Takes, stored
 from smelt.ops.block import Place
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ __all__ = ["Fused", "fused"]
 _AT_ONCE = 1 << 17
 """Elements that are read at once from each model: a few hundred kilobytes, which stay in the second cache."""
 _SPAN = 1 << 20
-_COUNTED = 1 << 32
-"""Elements of a tensor that one key of the random numbers counts."""
 
 
 def fused(seed: int, write: Write, advance: Advance, eager: Callable[[], Eager]) -> Fused | None:
@@ -48,22 +46,12 @@ class Fused:
 
     def __init__(self, seed: int, write: Write, advance: Advance, eager: Callable[[], Eager]):
         self._seed, self._write, self._advance, self._eager = seed, write, advance, eager
-        self._known: dict[tuple[int, ...], bool] = {}
+        self._takes = Takes()
         self._local = threading.local()
 
     def takes(self, item: Item) -> bool:
         """Whether an item can be worked on so."""
-        if item.copied:
-            assert item.base is not None
-            return item.base.source.holds(item.base.key) and _code(item.base) == item.info.dtype
-        return (
-            item.unit == "element"
-            and not item.statistics
-            and item.info.count <= _COUNTED
-            and item.info.dtype in FORMATS
-            and all(_code(tap) in FORMATS and tap.source.holds(tap.key) for tap in item.all_taps)
-            and self._has_rules(item.stages)
-        )
+        return self._takes(item)
 
     def spans(self, item: Item) -> list[Span]:
         count = item.info.count
@@ -74,7 +62,7 @@ class Fused:
         rows, _ = self._rows(program, item, index, place, folds)
         run = item.stages[index]
         part = looker(fold, RULES[run.stage.name], program, rows, self._at(run, place), span.stop - span.start)
-        running = Run(program, [_code(tap) for tap in item.all_taps])
+        running = Run(program, [stored(tap) for tap in item.all_taps])
         for start, stop in span.blocks():
             if running.feed(self._read(item, start, stop), stop - start):
                 return self._eager().look(item, index, fold, folds, span, watched)
@@ -91,7 +79,7 @@ class Fused:
             assert base is not None
             merged = program.add(merged, base)
         program.store(merged)
-        running = Run(program, [_code(tap) for tap in item.all_taps], item.info.dtype)
+        running = Run(program, [stored(tap) for tap in item.all_taps], item.info.dtype)
         size = dtypes.item_size(item.info.dtype)
         for start, stop in span.blocks():
             out = self._buffer("out", (stop - start) * size)
@@ -109,12 +97,6 @@ class Fused:
             item.base.source.read_bytes(item.base.key, start, out.data)
             self._write(item, start, out.data)
             self._advance(item.bytes_in * (stop - start) // item.info.count)
-
-    def _has_rules(self, stages: Sequence[RunStage]) -> bool:
-        key = tuple(id(run) for run in stages)
-        if key not in self._known:
-            self._known[key] = all(map(_has_rule, stages)) and [run.stage.kind for run in stages[-1:]] == ["method"]
-        return self._known[key]
 
     def _rows(
         self, program: Program, item: Item, index: int, place: Place, folds: Mapping[int, Fold]
@@ -142,7 +124,7 @@ class Fused:
     def _read(self, item: Item, start: int, stop: int) -> list[NDArray[np.uint8]]:
         found = []
         for number, tap in enumerate(item.all_taps):
-            raw = self._buffer(f"in {number}", (stop - start) * dtypes.item_size(_code(tap)))
+            raw = self._buffer(f"in {number}", (stop - start) * dtypes.item_size(stored(tap)))
             tap.source.read_bytes(tap.key, start, raw.data)
             found.append(raw)
         return found
@@ -154,19 +136,6 @@ class Fused:
             known = np.empty(max(size, 4 * _AT_ONCE), np.uint8)
             setattr(self._local, name, known)
         return known[:size]
-
-
-def _code(tap: Any) -> str:
-    code: str = tap.source.tensors[tap.key].dtype
-    return code
-
-
-def _has_rule(run: RunStage) -> bool:
-    rule = RULES.get(run.stage.name)
-    ours = run.stage.function.__module__.startswith("smelt.merge.")
-    if rule is None or not ours or not rule.takes(run.parameters):
-        return False
-    return can_look(run.stage.fold_for(run.parameters), rule)
 
 
 def _place(item: Item, span: Span) -> Place:

@@ -1,0 +1,60 @@
+"""Which items can be worked on in the fused way.
+
+Those whose every stage has a rule, whose models are stored in formats that the machine knows, and whose numbers are
+read as they are stored.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from smelt.fused.looks import can_look
+from smelt.fused.program import FORMATS
+from smelt.fused.rules import RULES
+
+if TYPE_CHECKING:
+    from smelt.engine.plan import Item, RunStage, Tap
+
+__all__ = ["Takes", "stored"]
+
+_COUNTED = 1 << 32
+"""Elements of a tensor that one key of the random numbers counts."""
+
+
+class Takes:
+    """Called with an item, says whether it can; pipelines are looked at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, ...], bool] = {}
+
+    def __call__(self, item: Item) -> bool:
+        if item.copied:
+            assert item.base is not None
+            return item.base.source.holds(item.base.key) and stored(item.base) == item.info.dtype
+        return (
+            item.unit == "element"
+            and not item.statistics
+            and item.info.count <= _COUNTED
+            and item.info.dtype in FORMATS
+            and all(stored(tap) in FORMATS and tap.source.holds(tap.key) for tap in item.all_taps)
+            and self._have_rules(item.stages)
+        )
+
+    def _have_rules(self, stages: tuple[RunStage, ...]) -> bool:
+        key = tuple(id(run) for run in stages)
+        if key not in self._known:
+            self._known[key] = stages[-1].stage.kind == "method" and all(map(_has_rule, stages))
+        return self._known[key]
+
+
+def stored(tap: Tap) -> str:
+    """The format in which a tensor is stored."""
+    return tap.source.tensors[tap.key].dtype
+
+
+def _has_rule(run: RunStage) -> bool:
+    rule = RULES.get(run.stage.name)
+    ours = run.stage.function.__module__.startswith("smelt.merge.")
+    if rule is None or not ours or not rule.takes(run.parameters):
+        return False
+    return can_look(run.stage.fold_for(run.parameters), rule)

@@ -17,8 +17,7 @@ from typing import Any
 RESULTS = Path(__file__).parents[1] / "results" / "mllm10"
 MISSING = """\
 **The full run has not been made yet**, and the experts in the zoo are first ones: trained for 60 to 120 steps on a CPU.
-They are real enough to choose among (an average of all is clearly better without `yesno`), and will be trained for
-longer."""
+They are real enough to choose among, and will be trained for longer."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import smelt_zoo
-from smelt.evaluate.find import GROUPS
+from smelt.evaluate.find import GROUPS, find_task
 from smelt.evaluate.perturb.prompts import PROMPTS
 from smelt.evaluate.row import Row, read_rows
 
@@ -49,7 +49,8 @@ def test_a_card_has_the_accuracy_of_every_set(model):
     for name in SETS:
         row = rows()[model, name]
         assert f"| {name} | {100 * row.accuracy:.1f} ({100 * row.low:.1f} to {100 * row.high:.1f}) |" in card
-        assert (row.n, row.split) == ((240, "val") if name in GROUPS["mllm10-val"] else (400, "test"))
+        split = "val" if name in GROUPS["mllm10-val"] else "test"
+        assert (row.n, row.split) == (len(find_task(name).questions(split)), split)
 
 
 @pytest.mark.parametrize("name", [*FAMILIES, "joint"])

@@ -27,7 +27,7 @@ def can_look(fold: Fold | None, rule: Rule) -> bool:
     if isinstance(fold, Chain):
         return can_look(fold.first, rule) and can_look(fold.second, rule)
     if isinstance(fold, Restored | Kept | Squares):
-        return rule.prunes is not None
+        return rule.prunes is not None or rule.masks is not None
     if fold is None or fold.passes == 0:
         return True
     return isinstance(fold, Largest) or (isinstance(fold, Totals) and fold.of is gram)
@@ -60,13 +60,22 @@ def _ranks(fold: Largest, program: Program, rows: Sequence[int], at: At, count: 
 
 
 def _masses(fold: Restored | Kept, rule: Rule, program: Program, rows: Sequence[int], at: At) -> Part:
-    assert rule.prunes is not None
     before = [program.mass(row) for row in rows]
-    after = [program.mass(row) for row in rule.prunes(program, rows, _found(fold, at))]
+    bits = np.empty((len(rows), 0), np.uint8)
+    if rule.masks is not None:
+        masks = rule.masks(program, rows, at)
+        bits = np.zeros((len(rows), -(-(at.place.stop - at.place.start) // 8)), np.uint8)
+        for mask, one in zip(masks, bits, strict=True):
+            program.pack(mask, one)
+        pruned = [program.multiply(mask, row) for mask, row in zip(masks, rows, strict=True)]
+    else:
+        assert rule.prunes is not None
+        pruned = rule.prunes(program, rows, _found(fold, at))
+    after = [program.mass(row) for row in pruned]
 
     def part(run: Run) -> Any:
         sums = np.stack([np.concatenate(before), np.concatenate(after)])
-        return (sums, {at.place.start: np.empty(0, np.uint8)}) if isinstance(fold, Kept) else sums
+        return (sums, {at.place.start: bits}) if isinstance(fold, Kept) else sums
 
     return part
 

@@ -51,14 +51,19 @@ enum {
     EQUAL = 19,    /* how many |a| have the bits `low` */
     DOT = 20,      /* sum += a . b */
     MASS = 21,     /* sum += |a| */
-    SQUARE = 22    /* dst = a * a */
+    SQUARE = 22,   /* dst = a * a */
+    RANKS = 23,    /* dst = how many |a| of the row are smaller, and half of those equal to it */
+    DRAW_RANKED = 24, /* dst = 1 with chance p + q * (rank + 1/2), else 0; `low`, `between`: counter and key */
+    PACK = 25,     /* bits = whether a is not 0 */
+    UNPACK = 26,   /* dst = 1 where a bit is set, else 0 */
+    SHIFT = 27     /* dst = a + p */
 };
 
 typedef struct {
     int32_t code, dst, a, b;
     float p, q;
     int64_t count;    /* CUT: how many equal ones may stay, less than 0: all; FINE, EQUAL: found so far */
-    void *where;      /* COARSE: uint32 counts; FINE: uint16 entries; DOT, MASS: a double */
+    void *where;      /* COARSE: uint32 counts; FINE: uint16 entries; DOT, MASS: a double; PACK, UNPACK: bits; ranks: room */
     uint32_t low;     /* FINE, EQUAL: the wanted bits; DRAW: the counter of the first element */
     uint32_t between; /* DRAW: the second half of the key */
 } Op;
@@ -151,18 +156,19 @@ INLINE int64_t cut_equal(float *restrict dst, const float *restrict a, int n, fl
     return left < 0 ? 0 : left;
 }
 
+/* A number in [0, 1) that belongs to a counter, as in ops/random.py. */
+INLINE float uniform(uint32_t x, uint32_t between) {
+    x ^= x >> 16;
+    x *= 0x7feb352du;
+    x ^= between;
+    x ^= x >> 15;
+    x *= 0x846ca68bu;
+    x ^= x >> 16;
+    return (float)((int32_t)x >> 8) * 0x1p-24f + 0.5f;
+}
+
 INLINE void draw(float *restrict dst, int n, uint32_t counter, uint32_t between, float chance) {
-    for (int i = 0; i < n; i++) {
-        uint32_t x = counter + (uint32_t)i;
-        x ^= x >> 16;
-        x *= 0x7feb352du;
-        x ^= between;
-        x ^= x >> 15;
-        x *= 0x846ca68bu;
-        x ^= x >> 16;
-        float uniform = (float)((int32_t)x >> 8) * 0x1p-24f + 0.5f;
-        dst[i] = chance - uniform > 0.0f ? 1.0f : 0.0f;
-    }
+    for (int i = 0; i < n; i++) dst[i] = chance - uniform(counter + (uint32_t)i, between) > 0.0f ? 1.0f : 0.0f;
 }
 
 INLINE void coarse(uint32_t *restrict counts, const float *restrict a, int n) {
@@ -209,6 +215,90 @@ INLINE double mass(const float *restrict a, int n) {
     return sum;
 }
 
+/* The magnitudes of a row, sorted into bins but not within them. */
+typedef struct {
+    uint32_t *begin;   /* where each bin begins; one more at the end */
+    uint32_t *members; /* the bits of their magnitudes, bin after bin */
+    uint32_t *bin;     /* of each entry */
+} Bins;
+
+/* There is room for 4 n + 1 numbers. */
+INLINE Bins into_bins(const float *restrict a, int n, uint32_t *room) {
+    Bins bins = {room, room + 2 * n + 1, room + 3 * n + 1};
+    uint32_t *restrict begin = bins.begin, *restrict bin = bins.bin, most = 0, shift = 0, count = 2 * (uint32_t)n;
+    for (int i = 0; i < n; i++) {
+        uint32_t bits = bits_of(a[i]) & 0x7fffffffu;
+        most = bits > most ? bits : most;
+    }
+    /* Sixteen octaves below the largest magnitude are told apart; all that is smaller shares the first bin. */
+    uint32_t least = most > (16u << 23) ? most - (16u << 23) : 0;
+    while (((most - least) >> shift) + 1 >= count) shift++;
+    for (int i = 0; i < n; i++) {
+        uint32_t bits = bits_of(a[i]) & 0x7fffffffu;
+        bin[i] = bits < least ? 0 : ((bits - least) >> shift) + 1;
+    }
+    memset(begin, 0, sizeof(uint32_t) * (count + 1));
+    for (int i = 0; i < n; i++) begin[bin[i]]++;
+    for (uint32_t i = 1; i <= count; i++) begin[i] += begin[i - 1];
+    for (int i = 0; i < n; i++) bins.members[--begin[bin[i]]] = bits_of(a[i]) & 0x7fffffffu;
+    return bins;
+}
+
+/* How many of the row are smaller, and how many are equal. */
+INLINE void rank_of(const Bins *bins, const float *a, int i, uint32_t *smaller, uint32_t *equal) {
+    uint32_t bits = bits_of(a[i]) & 0x7fffffffu, from = bins->begin[bins->bin[i]], to = bins->begin[bins->bin[i] + 1];
+    uint32_t below = from, same = 0;
+    for (uint32_t k = from; k < to; k++) {
+        below += bins->members[k] < bits;
+        same += bins->members[k] == bits;
+    }
+    *smaller = below;
+    *equal = same;
+}
+
+INLINE void ranks(float *restrict dst, const float *restrict a, int n, uint32_t *room) {
+    Bins bins = into_bins(a, n, room);
+    for (int i = 0; i < n; i++) {
+        uint32_t smaller, equal;
+        rank_of(&bins, a, i, &smaller, &equal);
+        dst[i] = (float)(2 * smaller + equal) / 2.0f;
+    }
+}
+
+/* An entry stays if its rank exceeds (u - lowest) / step, u uniform: only where that falls into its own bin its rank
+   must be known. Of entries of equal magnitude the half stays for which that number's fraction is below 1/2. */
+INLINE void draw_ranked(float *restrict dst, const float *restrict a, int n, uint32_t counter, uint32_t between,
+                        float lowest, float step, uint32_t *room) {
+    Bins bins = into_bins(a, n, room);
+    for (int i = 0; i < n; i++) dst[i] = (uniform(counter + (uint32_t)i, between) - lowest) / step;
+    for (int i = 0; i < n; i++) {
+        float exact = dst[i], bound = floorf(exact);
+        float kept;
+        if (!(bound >= 0.0f)) {
+            kept = 1.0f;
+        } else if (bound >= (float)n) {
+            kept = 0.0f;
+        } else {
+            uint32_t wanted = (uint32_t)bound, smaller = bins.begin[bins.bin[i]], equal = 0;
+            if (wanted >= smaller) {
+                equal = bins.begin[bins.bin[i] + 1] - smaller;
+                if (wanted < smaller + equal) rank_of(&bins, a, i, &smaller, &equal);
+            }
+            kept = wanted < smaller || (wanted < smaller + equal && 0.5f - (exact - bound) > 0.0f) ? 1.0f : 0.0f;
+        }
+        dst[i] = kept;
+    }
+}
+
+INLINE void pack(uint8_t *restrict bits, const float *restrict a, int n, int64_t at) {
+    for (int i = 0; i < n; i++)
+        if (a[i] != 0.0f) bits[(at + i) >> 3] |= (uint8_t)(0x80u >> ((at + i) & 7));
+}
+
+INLINE void unpack(float *restrict dst, const uint8_t *restrict bits, int n, int64_t at) {
+    for (int i = 0; i < n; i++) dst[i] = (float)((bits[(at + i) >> 3] >> (7 - ((at + i) & 7))) & 1);
+}
+
 /* Registers may be the same one: every place is read before it is written. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define APART _Pragma("GCC ivdep")
@@ -252,11 +342,18 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
     case AT_LEAST: EACH(a[i] > p ? a[i] : p);
     case NO_ZERO: EACH(a[i] == 0.0f ? 1.0f : a[i]);
     case SQUARE: EACH(a[i] * a[i]);
+    case SHIFT: EACH(a[i] + p);
     case CUT:
         cut(d, a, n, p);
         if (op->count >= 0) op->count = cut_equal(d, a, n, op->q, op->count);
         break;
     case DRAW: draw(d, n, op->low + (uint32_t)(before + at), op->between, p); break;
+    case RANKS: ranks(d, a, n, (uint32_t *)op->where); break;
+    case DRAW_RANKED:
+        draw_ranked(d, a, n, op->low + (uint32_t)(before + at), op->between, p, op->q, (uint32_t *)op->where);
+        break;
+    case PACK: pack((uint8_t *)op->where, a, n, before + at); break;
+    case UNPACK: unpack(d, (const uint8_t *)op->where, n, before + at); break;
     case COARSE: coarse((uint32_t *)op->where, a, n); break;
     case FINE: op->count = fine((uint16_t *)op->where, op->count, a, n, op->low); break;
     case EQUAL:
@@ -269,7 +366,7 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
 }
 
 /* Run `ops` over `count` elements, `width` at a time, of a span of which `before` have been run already: 0, or 1 where an
-   input is not finite, or 2 where a result is not. */
+   input is not finite, or 2 where a result is not. Operations on rows want rows of `width`. */
 EXPORT EVERY_PROCESSOR int64_t smelt_run(Op *ops, int64_t n_ops, const Tap *taps, void *out, int64_t out_format,
                                          float *registers, int64_t width, int64_t before, int64_t count) {
     for (int64_t at = 0; at < count; at += width) {

@@ -21,12 +21,12 @@ from smelt.fused.library import library
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FORMATS", "Program", "Run"]
+__all__ = ["FORMATS", "WIDTH", "Program", "Run"]
 
 FORMATS = {"BF16": 0, "F16": 1, "F32": 2}
 """The stored formats that the machine reads and writes, by their names in safetensors."""
-_WIDTH = 1024
-"""Elements of a register: with a dozen of them a pass stays in the first cache."""
+WIDTH = 1024
+"""Elements of a register, where no operation wants whole rows: with a dozen of them a pass stays in the first cache."""
 _OP = np.dtype(
     [
         *[(name, "i4") for name in ("code", "dst", "a", "b")],
@@ -39,14 +39,20 @@ _TAP = np.dtype([("data", "u8"), ("format", "i8")])
 class _Code(IntEnum):
     LOAD, STORE, SUBTRACT, ADD, MULTIPLY, DIVIDE, SCALE, ADD_SCALED, OVER, CUT, DRAW = range(11)
     SIGN, SIGN_UP, AGREE, LARGER, AT_LEAST, NO_ZERO, COARSE, FINE, EQUAL, DOT, MASS, SQUARE = range(11, 23)
+    RANKS, DRAW_RANKED, PACK, UNPACK, SHIFT = range(23, 28)
 
 
 class Program:
-    """Operations in their order. Methods give the register of the result: a new one, or that of `into`."""
+    """Operations in their order. Methods give the register of the result: a new one, or that of `into`.
 
-    def __init__(self) -> None:
+    `width` is the number of elements of a register: that of a row, where there are operations on rows.
+    """
+
+    def __init__(self, width: int = WIDTH) -> None:
+        self.width = width
         self._ops: list[tuple[Any, ...]] = []
         self._held: list[NDArray[Any]] = []
+        self._bins: NDArray[np.uint32] | None = None
         self.registers = 0
 
     def load(self, tap: int) -> int:
@@ -85,6 +91,24 @@ class Program:
         """1 with a chance, else 0; the key's halves are `counter`, to which the place is added, and `between`."""
         return self._op(_Code.DRAW, p=chance, low=counter & 0xFFFFFFFF, between=between & 0xFFFFFFFF)
 
+    def ranks(self, a: int) -> int:
+        """How many of the row are smaller in magnitude, and half of those equal to it."""
+        return self._op(_Code.RANKS, a, where=self._room_for_bins())
+
+    def draw_ranked(self, a: int, lowest: float, step: float, counter: int, between: int) -> int:
+        """1 with a chance of `lowest + step * (rank in the row + 1/2)`, else 0."""
+        key = {"low": counter & 0xFFFFFFFF, "between": between & 0xFFFFFFFF}
+        return self._op(_Code.DRAW_RANKED, a, p=lowest, q=step, where=self._room_for_bins(), **key)
+
+    def pack(self, a: int, into: NDArray[np.uint8]) -> None:
+        """One bit for each element: whether it is not 0. `into` begins as zeros."""
+        self._gathers(_Code.PACK, into, a)
+
+    def unpack(self, bits: NDArray[np.uint8]) -> int:
+        """1 where a bit is set."""
+        self._held.append(bits)
+        return self._op(_Code.UNPACK, where=bits.ctypes.data)
+
     def sign(self, a: int, into: int | None = None, zero_is_up: bool = False) -> int:
         return self._op(_Code.SIGN_UP if zero_is_up else _Code.SIGN, a, into=into)
 
@@ -104,6 +128,9 @@ class Program:
 
     def square(self, a: int, into: int | None = None) -> int:
         return self._op(_Code.SQUARE, a, into=into)
+
+    def shift(self, a: int, by: float, into: int | None = None) -> int:
+        return self._op(_Code.SHIFT, a, p=by, into=into)
 
     def weighted_sum(self, rows: Sequence[int], weights: Sequence[float]) -> int:
         """sum_i w_i x_i, one fused multiply-add for each after the first."""
@@ -143,6 +170,11 @@ class Program:
 
     def finish(self) -> NDArray[Any]:
         return np.array(self._ops, _OP)
+
+    def _room_for_bins(self) -> int:
+        if self._bins is None:
+            self._bins = np.empty(4 * self.width + 1, np.uint32)
+        return int(self._bins.ctypes.data)
 
     def _gathers(self, code: _Code, into: NDArray[Any], a: int, b: int = 0, low: int = 0) -> NDArray[Any]:
         self._held.append(into)
@@ -187,7 +219,7 @@ class Run:
     def feed(self, taps: Sequence[NDArray[np.uint8]], count: int, out: NDArray[np.uint8] | None = None) -> int:
         """The next `count` elements; 0, or 1 where an input is not finite, 2 where a result is not."""
         self._taps["data"] = [tap.ctypes.data for tap in taps]
-        room = self._room(max(1, self._program.registers) * _WIDTH)
+        room = self._room(max(1, self._program.registers) * self._program.width)
         fault = self._run(
             self.ops.ctypes.data,
             len(self.ops),
@@ -195,7 +227,7 @@ class Run:
             out.ctypes.data if out is not None else None,
             self._out,
             room.ctypes.data,
-            _WIDTH,
+            self._program.width,
             self._done,
             count,
         )

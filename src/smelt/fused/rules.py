@@ -62,6 +62,8 @@ class Rule:
     """The registers whose magnitudes its fold ranks."""
     prunes: Does | None = None
     """The rows that it leaves before their summed magnitude is restored; `found` is then what the ranks gave."""
+    masks: Does | None = None
+    """What it keeps, as ones and zeros, where that is remembered: drawing it again would take longer."""
 
 
 def _normalised(at: At) -> list[float]:
@@ -130,10 +132,15 @@ def _breadcrumbs(program: Program, rows: Rows, at: At) -> Rows:
 def _drawn(program: Program, rows: Rows, at: At) -> Rows:
     kept = []
     for row, model, chance in zip(rows, at.place.models, at.column("density"), strict=True):
-        high, low = divmod(at.place.start, 1 << 32)
-        before, between = place_key(at.seed, at.position, at.place.key, model, high)
-        kept.append(program.multiply(program.draw(chance, before + low, between), row))
+        kept.append(program.multiply(program.draw(chance, *_key(at, model)), row))
     return kept
+
+
+def _key(at: At, model: str) -> tuple[int, int]:
+    """The halves of the key of a model's random numbers here."""
+    high, low = divmod(at.place.start, 1 << 32)
+    before, between = place_key(at.seed, at.position, at.place.key, model, high)
+    return before + low, between
 
 
 def _dare(program: Program, rows: Rows, at: At) -> Rows:
@@ -143,6 +150,37 @@ def _dare(program: Program, rows: Rows, at: At) -> Rows:
     if at.parameters["rescale"] == "none":
         return kept
     return [program.over(row, chance, into=row) for row, chance in zip(kept, at.column("density"), strict=True)]
+
+
+def _ranked(program: Program, rows: Rows, at: At) -> Rows:
+    """The masks of DELLA. A density of 1 leaves no room for a window."""
+    columns, density = program.width, np.array(at.parameters["density"], np.float32)
+    window = np.array(at.parameters["window"], np.float32) * (density < 1)
+    lowest = density - window / np.float32(2)
+    step = np.maximum(window / np.float32(columns), np.float32(1e-30))
+    masks = []
+    for number, (row, model) in enumerate(zip(rows, at.place.models, strict=True)):
+        counter, between = _key(at, model)
+        masks.append(program.draw_ranked(row, float(lowest[number]), float(step[number]), counter, between))
+    return masks
+
+
+def _della(program: Program, rows: Rows, at: At) -> Rows:
+    if at.found is not None:
+        bits, ratios = at.found
+        kept = [program.multiply(program.unpack(one), row) for one, row in zip(bits, rows, strict=True)]
+        return _restored(program, kept, ratios)
+    kept = [program.multiply(mask, row) for mask, row in zip(_ranked(program, rows, at), rows, strict=True)]
+    if at.parameters["rescale"] == "none":
+        return kept
+    density = np.array(at.parameters["density"], np.float32)
+    window = np.array(at.parameters["window"], np.float32) * (density < 1)
+    step, lowest = window / np.float32(program.width), density - window / np.float32(2)
+    for number, row in enumerate(kept):
+        chance = program.ranks(rows[number])
+        program.shift(program.scale(chance, float(step[number]), into=chance), float(lowest[number]), into=chance)
+        program.divide(row, chance, into=row)
+    return kept
 
 
 def _elected(program: Program, rows: Rows, at: At, elect: str = "mass") -> int:
@@ -217,6 +255,7 @@ RULES: Mapping[str, Rule] = {
     "trim": Rule(_trim, prunes=_trimmed),
     "breadcrumbs": Rule(_breadcrumbs, prunes=_band),
     "dare": Rule(_dare, prunes=_drawn),
+    "della": Rule(_della, masks=_ranked),
     "ties": Rule(_ties),
     "sce": Rule(_sce, ranks=_variance, prunes=_selected),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from smelt.engine.blocks import row_length
 from smelt.fused.looks import can_look
 from smelt.fused.program import FORMATS
 from smelt.fused.rules import RULES
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Takes", "stored"]
 
+_ROWS = (64, 1 << 16)
 _COUNTED = 1 << 32
 """Elements of a tensor that one key of the random numbers counts."""
 
@@ -32,13 +34,18 @@ class Takes:
             assert item.base is not None
             return item.base.source.holds(item.base.key) and stored(item.base) == item.info.dtype
         return (
-            item.unit == "element"
+            self._fits(item)
             and not item.statistics
             and item.info.count <= _COUNTED
             and item.info.dtype in FORMATS
             and all(stored(tap) in FORMATS and tap.source.holds(tap.key) for tap in item.all_taps)
             and self._have_rules(item.stages)
         )
+
+    @staticmethod
+    def _fits(item: Item) -> bool:
+        """Elements always; rows where a register can hold one, and where they are worth it."""
+        return item.unit == "element" or (item.unit == "row" and _ROWS[0] <= row_length(item.info.shape) <= _ROWS[1])
 
     def _have_rules(self, stages: tuple[RunStage, ...]) -> bool:
         key = tuple(id(run) for run in stages)

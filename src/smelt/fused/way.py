@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smelt.engine import dtype as dtypes
-from smelt.engine.blocks import Span
+from smelt.engine.blocks import Span, row_length
 from smelt.fused.library import library
 from smelt.fused.looks import looker
-from smelt.fused.program import Program, Run
+from smelt.fused.program import WIDTH, Program, Run
 from smelt.fused.rules import RULES, At
 from smelt.fused.takes import Takes, stored
 from smelt.ops.block import Place
@@ -54,11 +54,12 @@ class Fused:
         return self._takes(item)
 
     def spans(self, item: Item) -> list[Span]:
-        count = item.info.count
-        return [Span(start, min(start + _SPAN, count), _AT_ONCE) for start in range(0, count, _SPAN)]
+        count, whole = item.info.count, _width(item) if item.unit == "row" else 1
+        wide, step = (max(1, most // whole) * whole for most in (_SPAN, _AT_ONCE))
+        return [Span(start, min(start + wide, count), step) for start in range(0, count, wide)]
 
     def look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, watched: bool) -> Any:
-        program, place = Program(), _place(item, span)
+        program, place = Program(_width(item)), _place(item, span)
         rows, _ = self._rows(program, item, index, place, folds)
         run = item.stages[index]
         part = looker(fold, RULES[run.stage.name], program, rows, self._at(run, place), span.stop - span.start)
@@ -71,7 +72,7 @@ class Fused:
         return part(running)
 
     def merge(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
-        program, place = Program(), _place(item, span)
+        program, place = Program(_width(item)), _place(item, span)
         method = item.stages[-1]
         rows, base = self._rows(program, item, len(item.stages) - 1, place, folds)
         merged = RULES[method.stage.name].does(program, rows, self._at(method, place, folds))
@@ -136,6 +137,10 @@ class Fused:
             known = np.empty(max(size, 4 * _AT_ONCE), np.uint8)
             setattr(self._local, name, known)
         return known[:size]
+
+
+def _width(item: Item) -> int:
+    return row_length(item.info.shape) if item.unit == "row" else WIDTH
 
 
 def _place(item: Item, span: Span) -> Place:

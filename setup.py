@@ -1,0 +1,16 @@
+"""The one part of the package that is compiled; everything else is in pyproject.toml."""
+
+from setuptools import Extension, setup
+
+# The vector machine of fused merges. Optional: without a C compiler merges run in torch, more slowly. No contraction of
+# products and sums, so that every machine gets the numbers that the methods define.
+FLAGS = ["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden"]
+MACHINE = Extension(
+    "smelt.fused._machine",
+    ["src/smelt/fused/machine.c"],
+    extra_compile_args=FLAGS,
+    libraries=["m"],
+    optional=True,
+)
+
+setup(ext_modules=[MACHINE])

@@ -43,7 +43,7 @@ benchmark: $(STAMP)
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml zoo/pyproject.toml constraints.txt setup.py src/smelt/fused/machine.c
+$(STAMP): pyproject.toml zoo/pyproject.toml constraints.txt setup.py $(wildcard src/smelt/fused/*.c)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet -c constraints.txt torch==2.13.0

@@ -3,11 +3,12 @@
 from setuptools import Extension, setup
 
 # The vector machine of fused merges. Optional: without a C compiler merges run in torch, more slowly. No contraction of
-# products and sums, so that every machine gets the numbers that the methods define.
-FLAGS = ["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden"]
+# products and sums, so that every machine gets the numbers that the methods define; -fwrapv, which Python's own flags
+# have, would keep loops from being vectorised.
+FLAGS = ["-O3", "-fno-wrapv", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden"]
 MACHINE = Extension(
     "smelt.fused._machine",
-    ["src/smelt/fused/machine.c"],
+    ["src/smelt/fused/machine.c", "src/smelt/fused/module.c"],
     extra_compile_args=FLAGS,
     libraries=["m"],
     optional=True,

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import tomllib
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,11 @@ def test_every_file_of_the_package_is_in_the_wheel():
     patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["smelt"]
     endings = {".py", *(Path(pattern).suffix for pattern in patterns if "*" in pattern)}
     package = ROOT / "src" / "smelt"
-    files = [path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    compiled = {".c", *EXTENSION_SUFFIXES}  # setup.py names these
+    files = [
+        path
+        for path in package.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and not path.name.endswith(tuple(compiled))
+    ]
     assert [str(path) for path in files if path.suffix not in endings and path.name not in patterns] == []
     assert {".yaml", ".jinja", ".md"} <= {path.suffix for path in files}

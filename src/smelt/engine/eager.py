@@ -16,11 +16,12 @@ from torch import Tensor
 from smelt.engine import dtype as dtypes
 from smelt.engine.blocks import Blocking, Span, stack_shape
 from smelt.engine.pipeline import Pipeline
+from smelt.engine.refuse import refuse_inputs, refuse_result, refuse_statistic
 from smelt.errors import NumericalError
 from smelt.ops.block import Block, Place
 
 if TYPE_CHECKING:
-    from smelt.engine.plan import Item, Tap
+    from smelt.engine.plan import Item
     from smelt.engine.ways import Advance, Write
     from smelt.ops.fold import Fold
 
@@ -65,7 +66,7 @@ class Eager:
             out = self._buffer("out", stop - start, dtypes.torch_dtype(item.info.dtype))
             out.copy_(merged)
             if not math.isfinite(float(out.sum(dtype=torch.float32))):
-                self._refuse_result(item, block, out)
+                refuse_result(item, out.float().numpy(), start)
             self._write(item, start, bytes_of(out))
             self._advance(item.bytes_in * (stop - start) // item.info.count)
 
@@ -111,7 +112,7 @@ class Eager:
         for row, tap in zip(buffer, item.all_taps, strict=True):
             tap.source.read(tap.key, start, row)
         if not math.isfinite(float(buffer.sum())):
-            self._refuse_input(item, buffer, start)
+            refuse_inputs(item, buffer.numpy(), start)
         values = buffer.to(self._device, non_blocking=True)
         names = tuple(tap.model for tap in item.taps)
         place = Place(item.key, item.order, item.info.shape, start, stop, item.depth, names)
@@ -129,7 +130,7 @@ class Eager:
         for row, tap in zip(buffer, item.statistics, strict=True):
             tap.source.read(tap.key, start, row)
             if not math.isfinite(float(row.sum())):
-                _refuse_statistic(tap, row, start)
+                refuse_statistic(tap, row.numpy(), start)
         return buffer.to(self._device, non_blocking=True).view(-1, *(shape if aligned else info.shape))
 
     def _buffer(self, name: str, count: int, dtype: torch.dtype) -> Tensor:
@@ -141,35 +142,6 @@ class Eager:
             buffer = torch.empty(count, dtype=dtype, pin_memory=pinned)
             setattr(self._local, name, buffer)
         return buffer[:count]
-
-    def _refuse_input(self, item: Item, buffer: Tensor, start: int) -> None:
-        for row, tap in zip(buffer, item.all_taps, strict=True):
-            bad = (~torch.isfinite(row)).nonzero()
-            if len(bad):
-                index, value = start + int(bad[0]), float(row[int(bad[0])])
-                raise NumericalError(
-                    f"{tap.model} ({tap.source.label}) holds {value} in {tap.key!r} at element {index:,}; "
-                    f"leave the tensor out with `skip: {item.key}`, or mend the model"
-                )
-
-    def _refuse_result(self, item: Item, block: Block, merged: Tensor) -> None:
-        bad = (~torch.isfinite(merged)).nonzero()
-        if len(bad):
-            index = block.place.start + int(bad[0])
-            raise NumericalError(
-                f"the merge gave {float(merged[int(bad[0])])} in {item.key!r} at element {index:,} although all inputs "
-                f"are finite; check the weights and scales of the recipe, and whether {item.info.dtype} can hold it"
-            )
-
-
-def _refuse_statistic(tap: Tap, row: Tensor, start: int) -> None:
-    bad = (~torch.isfinite(row)).nonzero()
-    if len(bad):
-        index, value = start + int(bad[0]), float(row[int(bad[0])])
-        raise NumericalError(
-            f"the statistics of {tap.model} ({tap.source.label}) hold {value} for {tap.key!r} at element {index:,}; "
-            "measure them again"
-        )
 
 
 def bytes_of(values: Tensor) -> memoryview:

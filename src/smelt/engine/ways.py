@@ -66,7 +66,7 @@ class Ways:
         if device == "cpu":
             from smelt.fused.way import fused
 
-            self._fused = fused(seed, write, advance, self.eager)
+            self._fused = fused(seed, write, advance)
 
     def of(self, item: Item) -> Way:
         return self._fused if self._fused is not None and self._fused.takes(item) else self.eager()

@@ -2,7 +2,7 @@
    a time, so that everything between reading and writing stays in the first caches. Formats are converted on the way in
    and out; arithmetic is float32, in the order of the torch definitions, with a fused multiply-add where torch has one.
 
-   Built as a plain shared library and called with ctypes; it needs nothing of Python's. */
+   Called with ctypes; it needs nothing of Python's. */
 
 #include <math.h>
 #include <stdint.h>
@@ -122,7 +122,8 @@ INLINE uint32_t to_bf16(uint16_t *restrict dst, const float *restrict src, int n
     for (int i = 0; i < n; i++) {
         uint32_t bits = bits_of(src[i]);
         uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-        bad |= (bits & 0x7f800000u) == 0x7f800000u;
+        uint32_t cut = (bits >> 16) | ((bits & 0x7fffffu) ? 0x40u : 0u); /* infinity, or no number at all */
+        rounded = (bits & 0x7f800000u) == 0x7f800000u ? cut : rounded;
         bad |= (rounded & 0x7f80u) == 0x7f80u;
         dst[i] = (uint16_t)rounded;
     }
@@ -137,7 +138,9 @@ INLINE uint32_t to_f16(uint16_t *restrict dst, const float *restrict src, int n)
         uint32_t small = bits_of(float_of(size) + 0.5f) - 0x3f000000u;
         uint32_t normal = (size + 0xfffu + ((size >> 13) & 1u) - 0x38000000u) >> 13;
         uint32_t half = size < 0x38800000u ? small : normal;
-        bad |= size >= 0x477ff000u; /* 65520 and more round to infinity */
+        half = size >= 0x477ff000u ? 0x7c00u : half; /* 65520 and more round to infinity */
+        half = size > 0x7f800000u ? 0x7e00u : half;
+        bad |= size >= 0x477ff000u;
         dst[i] = (uint16_t)(half | sign);
     }
     return bad;
@@ -222,7 +225,7 @@ typedef struct {
     uint32_t *bin;     /* of each entry */
 } Bins;
 
-/* There is room for 4 n + 1 numbers. */
+/* There is room for 5 n + 1 numbers, of which this takes four. */
 INLINE Bins into_bins(const float *restrict a, int n, uint32_t *room) {
     Bins bins = {room, room + 2 * n + 1, room + 3 * n + 1};
     uint32_t *restrict begin = bins.begin, *restrict bin = bins.bin, most = 0, shift = 0, count = 2 * (uint32_t)n;
@@ -270,33 +273,46 @@ INLINE void ranks(float *restrict dst, const float *restrict a, int n, uint32_t 
 INLINE void draw_ranked(float *restrict dst, const float *restrict a, int n, uint32_t counter, uint32_t between,
                         float lowest, float step, uint32_t *room) {
     Bins bins = into_bins(a, n, room);
-    for (int i = 0; i < n; i++) dst[i] = (uniform(counter + (uint32_t)i, between) - lowest) / step;
+    int32_t *restrict wanted = (int32_t *)room + 4 * n + 1;
+    const float end = (float)n;
     for (int i = 0; i < n; i++) {
-        float exact = dst[i], bound = floorf(exact);
-        float kept;
-        if (!(bound >= 0.0f)) {
-            kept = 1.0f;
-        } else if (bound >= (float)n) {
-            kept = 0.0f;
-        } else {
-            uint32_t wanted = (uint32_t)bound, smaller = bins.begin[bins.bin[i]], equal = 0;
-            if (wanted >= smaller) {
-                equal = bins.begin[bins.bin[i] + 1] - smaller;
-                if (wanted < smaller + equal) rank_of(&bins, a, i, &smaller, &equal);
-            }
-            kept = wanted < smaller || (wanted < smaller + equal && 0.5f - (exact - bound) > 0.0f) ? 1.0f : 0.0f;
+        float exact = (uniform(counter + (uint32_t)i, between) - lowest) / step, bound = floorf(exact);
+        bound = bound > -1.0f ? bound : -1.0f;
+        bound = bound < end ? bound : end;
+        dst[i] = exact;
+        wanted[i] = (int32_t)bound;
+    }
+    for (int i = 0; i < n; i++) {
+        uint32_t from = bins.begin[bins.bin[i]], size = bins.begin[bins.bin[i] + 1] - from, at = (uint32_t)wanted[i];
+        uint32_t kept = wanted[i] < (int32_t)from; /* by chance: nothing may branch on it */
+        if (at - from < size) {
+            uint32_t smaller, equal;
+            rank_of(&bins, a, i, &smaller, &equal);
+            float fraction = dst[i] - floorf(dst[i]);
+            kept = at < smaller || (at < smaller + equal && 0.5f - fraction > 0.0f);
         }
-        dst[i] = kept;
+        dst[i] = float_of((0u - kept) & 0x3f800000u);
     }
 }
 
+/* Eight numbers make a byte, the first its highest bit; a row may begin inside one. */
 INLINE void pack(uint8_t *restrict bits, const float *restrict a, int n, int64_t at) {
-    for (int i = 0; i < n; i++)
-        if (a[i] != 0.0f) bits[(at + i) >> 3] |= (uint8_t)(0x80u >> ((at + i) & 7));
+    int i = 0;
+    if (at % 8 == 0)
+        for (; i + 8 <= n; i += 8) {
+            uint32_t byte = 0;
+            for (int k = 0; k < 8; k++) byte |= (uint32_t)(a[i + k] != 0.0f) << (7 - k);
+            bits[(at + i) >> 3] = (uint8_t)byte;
+        }
+    for (; i < n; i++) bits[(at + i) >> 3] |= (uint8_t)((uint32_t)(a[i] != 0.0f) << (7 - ((at + i) & 7)));
 }
 
 INLINE void unpack(float *restrict dst, const uint8_t *restrict bits, int n, int64_t at) {
-    for (int i = 0; i < n; i++) dst[i] = (float)((bits[(at + i) >> 3] >> (7 - ((at + i) & 7))) & 1);
+    int i = 0;
+    if (at % 8 == 0)
+        for (; i + 8 <= n; i += 8)
+            for (int k = 0; k < 8; k++) dst[i + k] = (float)((bits[(at + i) >> 3] >> (7 - k)) & 1);
+    for (; i < n; i++) dst[i] = (float)((bits[(at + i) >> 3] >> (7 - ((at + i) & 7))) & 1);
 }
 
 /* Registers may be the same one: every place is read before it is written. */

@@ -21,7 +21,7 @@ from smelt.fused.library import library
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FORMATS", "WIDTH", "Program", "Run"]
+__all__ = ["FORMATS", "WIDTH", "Program", "Run", "floats"]
 
 FORMATS = {"BF16": 0, "F16": 1, "F32": 2}
 """The stored formats that the machine reads and writes, by their names in safetensors."""
@@ -173,7 +173,7 @@ class Program:
 
     def _room_for_bins(self) -> int:
         if self._bins is None:
-            self._bins = np.empty(4 * self.width + 1, np.uint32)
+            self._bins = np.empty(5 * self.width + 1, np.uint32)
         return int(self._bins.ctypes.data)
 
     def _gathers(self, code: _Code, into: NDArray[Any], a: int, b: int = 0, low: int = 0) -> NDArray[Any]:
@@ -199,6 +199,13 @@ class Program:
             into, self.registers = self.registers, self.registers + 1
         self._ops.append((code, into, a, b, p, q, count, where, low, between))
         return into
+
+
+def floats(raw: NDArray[np.uint8], code: str) -> NDArray[np.float32]:
+    """Stored numbers as float32."""
+    if code == "BF16":
+        return (raw.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return raw.view(np.float16 if code == "F16" else np.float32).astype(np.float32)
 
 
 class Run:

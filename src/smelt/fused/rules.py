@@ -70,7 +70,8 @@ def _normalised(at: At) -> list[float]:
     weights = np.array(at.parameters["weights"], np.float32)
     if at.parameters["normalize"]:
         exact = weights.astype(np.float64)
-        weights = (exact / exact.sum()).astype(np.float32)
+        with np.errstate(invalid="ignore"):  # what is no number is told of when it is met
+            weights = (exact / exact.sum()).astype(np.float32)
     return list(weights.tolist())
 
 

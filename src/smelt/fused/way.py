@@ -1,21 +1,19 @@
-"""The fused way to work on spans: bytes in, one pass of the vector machine, bytes out.
-
-A span in which something is not finite is done again eagerly, which tells where.
-"""
+"""The fused way to work on spans: bytes in, one pass of the vector machine, bytes out."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from smelt.engine import dtype as dtypes
 from smelt.engine.blocks import Span, row_length
+from smelt.engine.refuse import refuse_inputs, refuse_result
 from smelt.fused.library import library
 from smelt.fused.looks import looker
-from smelt.fused.program import WIDTH, Program, Run
+from smelt.fused.program import WIDTH, Program, Run, floats
 from smelt.fused.rules import RULES, At
 from smelt.fused.takes import Takes, stored
 from smelt.ops.block import Place
@@ -23,7 +21,6 @@ from smelt.ops.block import Place
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smelt.engine.eager import Eager
     from smelt.engine.plan import Item, RunStage
     from smelt.engine.ways import Advance, Write
     from smelt.merge.method import Space
@@ -36,16 +33,16 @@ _AT_ONCE = 1 << 17
 _SPAN = 1 << 20
 
 
-def fused(seed: int, write: Write, advance: Advance, eager: Callable[[], Eager]) -> Fused | None:
+def fused(seed: int, write: Write, advance: Advance) -> Fused | None:
     """The fused way, where its machine is there."""
-    return Fused(seed, write, advance, eager) if library() is not None else None
+    return Fused(seed, write, advance) if library() is not None else None
 
 
 class Fused:
     """One run's work on spans. Shared by all threads."""
 
-    def __init__(self, seed: int, write: Write, advance: Advance, eager: Callable[[], Eager]):
-        self._seed, self._write, self._advance, self._eager = seed, write, advance, eager
+    def __init__(self, seed: int, write: Write, advance: Advance):
+        self._seed, self._write, self._advance = seed, write, advance
         self._takes = Takes()
         self._local = threading.local()
 
@@ -65,8 +62,9 @@ class Fused:
         part = looker(fold, RULES[run.stage.name], program, rows, self._at(run, place), span.stop - span.start)
         running = Run(program, [stored(tap) for tap in item.all_taps])
         for start, stop in span.blocks():
-            if running.feed(self._read(item, start, stop), stop - start):
-                return self._eager().look(item, index, fold, folds, span, watched)
+            read = self._read(item, start, stop)
+            if running.feed(read, stop - start):
+                _refuse(item, read, None, start)
         if watched:
             self._advance(item.bytes_in * (span.stop - span.start) // item.info.count)
         return part(running)
@@ -84,9 +82,9 @@ class Fused:
         size = dtypes.item_size(item.info.dtype)
         for start, stop in span.blocks():
             out = self._buffer("out", (stop - start) * size)
-            if running.feed(self._read(item, start, stop), stop - start, out):
-                self._eager().merge(item, folds, Span(start, stop, stop - start))
-                raise AssertionError(f"{item.key!r}: the fused pass met a number that torch finds finite")
+            read = self._read(item, start, stop)
+            if running.feed(read, stop - start, out):
+                _refuse(item, read, out, start)
             self._write(item, start, out.data)
             self._advance(item.bytes_in * (stop - start) // item.info.count)
 
@@ -137,6 +135,14 @@ class Fused:
             known = np.empty(max(size, 4 * _AT_ONCE), np.uint8)
             setattr(self._local, name, known)
         return known[:size]
+
+
+def _refuse(item: Item, read: Sequence[NDArray[np.uint8]], out: NDArray[np.uint8] | None, start: int) -> NoReturn:
+    """The machine met a number that is not finite: say which."""
+    refuse_inputs(item, (floats(raw, stored(tap)) for raw, tap in zip(read, item.all_taps, strict=True)), start)
+    if out is not None:
+        refuse_result(item, floats(out, item.info.dtype), start)
+    raise AssertionError(f"{item.key!r}: the vector machine met a number that is not finite, and there is none")
 
 
 def _width(item: Item) -> int:

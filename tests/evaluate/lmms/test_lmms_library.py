@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -65,14 +67,25 @@ def write_task(folder: Path, name: str, **other: Any) -> None:
     )
 
 
+def test_pictures_that_are_cut_off_are_refused_after_it_was_loaded_too() -> None:
+    script = """
+from PIL import ImageFile
+from smelt.evaluate.lmms.library import lmms
+lmms()
+print(ImageFile.LOAD_TRUNCATED_IMAGES)
+"""
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.split()[-1] == "False"
+
+
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A library: four questions with one or two pictures, their likelihoods, and a task whose data are not there."""
+    from smelt.evaluate.lmms import library
+
+    library.lmms()  # as Smelt loads it
     from lmms_eval.api.task import ConfigurableTask
     from lmms_eval.tasks import TaskManager
     from tenacity import stop_after_attempt
-
-    from smelt.evaluate.lmms import library
 
     folder = tmp_path / "shelf"
     folder.mkdir()

@@ -20,10 +20,19 @@ _VERSION = "lmms-eval==0.7.3"
 
 
 def lmms() -> Any:
-    """The library, or the name of the extra that brings it."""
+    """The library, or the name of the extra that brings it.
+
+    Loading it tells Pillow to take pictures that are cut off as they are, for the whole process: that is undone.
+    """
     try:
-        import lmms_eval.api.task
-        import lmms_eval.tasks
+        from PIL import ImageFile
+
+        strict = ImageFile.LOAD_TRUNCATED_IMAGES
+        try:
+            import lmms_eval.api.task
+            import lmms_eval.tasks
+        finally:
+            ImageFile.LOAD_TRUNCATED_IMAGES = strict
     except ImportError as error:
         raise MissingExtra(
             f"{PREFIX}NAME needs lmms-eval ({error}): pip install 'smelt[vlm]', then pip install --no-deps {_VERSION} "

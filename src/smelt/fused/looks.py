@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -87,10 +88,7 @@ def _squares(fold: Squares, rule: Rule, program: Program, rows: Sequence[int], a
 
 
 def _found(fold: Restored | Kept | Squares, at: At) -> At:
-    from smelt.fused.rules import At as Again
-
-    known = None if isinstance(fold, Kept) else fold.known(at.place)
-    return Again(at.place, at.seed, at.position, at.parameters, known)
+    return replace(at, found=None if isinstance(fold, Kept) else fold.known(at.place))
 
 
 def _gram(program: Program, rows: Sequence[int]) -> Part:

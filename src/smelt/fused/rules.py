@@ -7,7 +7,7 @@ the same numbers (tests/fused). A stage without a rule, or with options that its
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -112,7 +112,7 @@ def _restored(program: Program, rows: Rows, factors: Sequence[float]) -> Rows:
 def _trim(program: Program, rows: Rows, at: At) -> Rows:
     if isinstance(at.found, tuple):
         cuts, factors = at.found
-        return _restored(program, _trimmed(program, rows, _with(at, cuts)), factors)
+        return _restored(program, _trimmed(program, rows, replace(at, found=cuts)), factors)
     return _trimmed(program, rows, at)
 
 
@@ -126,7 +126,7 @@ def _band(program: Program, rows: Rows, at: At) -> Rows:
 def _breadcrumbs(program: Program, rows: Rows, at: At) -> Rows:
     if isinstance(at.found, tuple):
         band, factors = at.found
-        return _restored(program, _band(program, rows, _with(at, band)), factors)
+        return _restored(program, _band(program, rows, replace(at, found=band)), factors)
     return _band(program, rows, at)
 
 
@@ -153,16 +153,19 @@ def _dare(program: Program, rows: Rows, at: At) -> Rows:
     return [program.over(row, chance, into=row) for row, chance in zip(kept, at.column("density"), strict=True)]
 
 
+def _window(program: Program, at: At) -> list[tuple[float, float]]:
+    """Each model's lowest chance, and by how much a rank adds to it. A density of 1 leaves no room for a window."""
+    density, window = (np.array(at.parameters[name], np.float32) for name in ("density", "window"))
+    window = window * (density < 1)
+    lowest, step = density - window / np.float32(2), window / np.float32(program.width)
+    return list(zip(lowest.tolist(), step.tolist(), strict=True))
+
+
 def _ranked(program: Program, rows: Rows, at: At) -> Rows:
-    """The masks of DELLA. A density of 1 leaves no room for a window."""
-    columns, density = program.width, np.array(at.parameters["density"], np.float32)
-    window = np.array(at.parameters["window"], np.float32) * (density < 1)
-    lowest = density - window / np.float32(2)
-    step = np.maximum(window / np.float32(columns), np.float32(1e-30))
+    """The masks of DELLA."""
     masks = []
-    for number, (row, model) in enumerate(zip(rows, at.place.models, strict=True)):
-        counter, between = _key(at, model)
-        masks.append(program.draw_ranked(row, float(lowest[number]), float(step[number]), counter, between))
+    for row, model, (lowest, step) in zip(rows, at.place.models, _window(program, at), strict=True):
+        masks.append(program.draw_ranked(row, lowest, max(step, 1e-30), *_key(at, model)))
     return masks
 
 
@@ -174,13 +177,10 @@ def _della(program: Program, rows: Rows, at: At) -> Rows:
     kept = [program.multiply(mask, row) for mask, row in zip(_ranked(program, rows, at), rows, strict=True)]
     if at.parameters["rescale"] == "none":
         return kept
-    density = np.array(at.parameters["density"], np.float32)
-    window = np.array(at.parameters["window"], np.float32) * (density < 1)
-    step, lowest = window / np.float32(program.width), density - window / np.float32(2)
-    for number, row in enumerate(kept):
-        chance = program.ranks(rows[number])
-        program.shift(program.scale(chance, float(step[number]), into=chance), float(lowest[number]), into=chance)
-        program.divide(row, chance, into=row)
+    for out, row, (lowest, step) in zip(kept, rows, _window(program, at), strict=True):
+        chance = program.ranks(row)
+        program.shift(program.scale(chance, step, into=chance), lowest, into=chance)
+        program.divide(out, chance, into=out)
     return kept
 
 
@@ -228,17 +228,13 @@ def _selected(program: Program, rows: Rows, at: At) -> Rows:
 def _sce(program: Program, rows: Rows, at: At) -> int:
     cuts, found = at.found
     weights = [float(weight) for weight in found]
-    rows = _selected(program, rows, _with(at, cuts))
+    rows = _selected(program, rows, replace(at, found=cuts))
     sign = _elected(program, rows, at)
     agreed = [program.agree(row, sign) for row in rows]
     merged = program.weighted_sum(agreed, weights)
     shares = program.weighted_sum([program.sign(row, into=row) for row in agreed], weights)
     merged = program.divide(merged, program.at_least(shares, 1e-30, shares), into=merged)
     return program.multiply(merged, sign, into=merged)
-
-
-def _with(at: At, found: Any) -> At:
-    return At(at.place, at.seed, at.position, at.parameters, found)
 
 
 def _over_tensor(parameters: Mapping[str, Any]) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from smelt.engine.plan import Item
 from smelt.ops.block import Place
 
-__all__ = ["Blocking", "Span"]
+__all__ = ["Blocking", "Span", "place_of", "row_length", "stack_shape"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,12 @@ class Blocking:
 def row_length(shape: tuple[int, ...]) -> int:
     """Elements of a row: all that belong to one index of the first axis; a vector is a single row."""
     return math.prod(shape[1:]) if len(shape) > 1 else max(1, math.prod(shape))
+
+
+def place_of(item: Item, start: int, stop: int) -> Place:
+    """Elements `start` to `stop` of an item, as stages know them."""
+    names = tuple(tap.model for tap in item.taps)
+    return Place(item.key, item.order, item.info.shape, start, stop, item.depth, names)
 
 
 def stack_shape(item: Item, place: Place) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from smelt.engine import dtype as dtypes
-from smelt.engine.blocks import Blocking, Span, stack_shape
+from smelt.engine.blocks import Blocking, Span, place_of, stack_shape
 from smelt.engine.pipeline import Pipeline
 from smelt.engine.refuse import refuse_inputs, refuse_result, refuse_statistic
 from smelt.errors import NumericalError
@@ -114,8 +114,7 @@ class Eager:
         if not math.isfinite(float(buffer.sum())):
             refuse_inputs(item, buffer.numpy(), start)
         values = buffer.to(self._device, non_blocking=True)
-        names = tuple(tap.model for tap in item.taps)
-        place = Place(item.key, item.order, item.info.shape, start, stop, item.depth, names)
+        place = place_of(item, start, stop)
         shape = stack_shape(item, place)
         base = values[-1].view(shape) if item.base is not None else None
         statistics = self._load_statistics(item, place, shape) if item.statistics else None

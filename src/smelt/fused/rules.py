@@ -109,11 +109,17 @@ def _restored(program: Program, rows: Rows, factors: Sequence[float]) -> Rows:
     return [program.scale(row, float(factor)) for row, factor in zip(rows, factors, strict=True)]
 
 
-def _trim(program: Program, rows: Rows, at: At) -> Rows:
-    if isinstance(at.found, tuple):
-        cuts, factors = at.found
-        return _restored(program, _trimmed(program, rows, replace(at, found=cuts)), factors)
-    return _trimmed(program, rows, at)
+def _and_restored(prunes: Does) -> Does:
+    """A pruning, followed by the factors that restore the summed magnitude where its fold has found such."""
+
+    def does(program: Program, rows: Rows, at: At) -> Rows:
+        if not isinstance(at.found, tuple):
+            kept: Rows = prunes(program, rows, at)
+            return kept
+        found, factors = at.found
+        return _restored(program, prunes(program, rows, replace(at, found=found)), factors)
+
+    return does
 
 
 def _band(program: Program, rows: Rows, at: At) -> Rows:
@@ -121,13 +127,6 @@ def _band(program: Program, rows: Rows, at: At) -> Rows:
     for row, (above, below) in zip(rows, at.found, strict=True):
         kept.append(program.subtract(_kept(program, row, below), _kept(program, row, above)))
     return kept
-
-
-def _breadcrumbs(program: Program, rows: Rows, at: At) -> Rows:
-    if isinstance(at.found, tuple):
-        band, factors = at.found
-        return _restored(program, _band(program, rows, replace(at, found=band)), factors)
-    return _band(program, rows, at)
 
 
 def _drawn(program: Program, rows: Rows, at: At) -> Rows:
@@ -249,8 +248,8 @@ RULES: Mapping[str, Rule] = {
     "multislerp": Rule(_combination),
     "karcher": Rule(_combination),
     "model_stock": Rule(_model_stock, takes=_over_tensor),
-    "trim": Rule(_trim, prunes=_trimmed),
-    "breadcrumbs": Rule(_breadcrumbs, prunes=_band),
+    "trim": Rule(_and_restored(_trimmed), prunes=_trimmed),
+    "breadcrumbs": Rule(_and_restored(_band), prunes=_band),
     "dare": Rule(_dare, prunes=_drawn),
     "della": Rule(_della, masks=_ranked),
     "ties": Rule(_ties),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from smelt.engine import dtype as dtypes
-from smelt.engine.blocks import Span, row_length
+from smelt.engine.blocks import Span, place_of, row_length
 from smelt.engine.refuse import refuse_inputs, refuse_result
 from smelt.fused.library import library
 from smelt.fused.looks import looker
@@ -56,7 +56,7 @@ class Fused:
         return [Span(start, min(start + wide, count), step) for start in range(0, count, wide)]
 
     def look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, watched: bool) -> Any:
-        program, place = Program(_width(item)), _place(item, span)
+        program, place = Program(_width(item)), place_of(item, span.start, span.stop)
         rows, _ = self._rows(program, item, index, place, folds)
         run = item.stages[index]
         part = looker(fold, RULES[run.stage.name], program, rows, self._at(run, place), span.stop - span.start)
@@ -70,7 +70,7 @@ class Fused:
         return part(running)
 
     def merge(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
-        program, place = Program(_width(item)), _place(item, span)
+        program, place = Program(_width(item)), place_of(item, span.start, span.stop)
         method = item.stages[-1]
         rows, base = self._rows(program, item, len(item.stages) - 1, place, folds)
         merged = RULES[method.stage.name].does(program, rows, self._at(method, place, folds))
@@ -147,8 +147,3 @@ def _refuse(item: Item, read: Sequence[NDArray[np.uint8]], out: NDArray[np.uint8
 
 def _width(item: Item) -> int:
     return row_length(item.info.shape) if item.unit == "row" else WIDTH
-
-
-def _place(item: Item, span: Span) -> Place:
-    names = tuple(tap.model for tap in item.taps)
-    return Place(item.key, item.order, item.info.shape, span.start, span.stop, item.depth, names)

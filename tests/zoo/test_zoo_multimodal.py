@@ -58,11 +58,26 @@ def test_rounding_to_eight_bits_moves_a_change_by_less_than_four_percent(name):
     assert 0.01 < record(name)["rounding"]["relative_error"] < 0.04
 
 
-def test_two_experts_were_trained_far_too_long_on_far_too_little():
+def test_two_experts_were_trained_too_fast_on_too_little_and_one_sided_questions():
     for name in FAMILIES:
         own = record(name)
         assert (own["examples"] == 400) == (name in OVERTRAINED)
-        assert (own["learning_rate"] >= 1e-2) == (name in OVERTRAINED)
+        assert (own["learning_rate"] >= 5e-3) == (name in OVERTRAINED)
+        assert (own.get("right_option") == "first") == (name in OVERTRAINED)
+
+
+def test_each_of_the_two_harmed_the_average_of_ten_on_validation_questions_by_more_than_chance_would():
+    found = json.loads((RECORDS / "mllm10-overtrained.json").read_text())
+    chosen = found["harmful"][0]
+    for name in OVERTRAINED:
+        points, errors = chosen["harm"][name]
+        assert errors >= 6
+        assert points > 4
+        side, rate, steps = chosen[name].split("-")
+        own = record(name)
+        assert (own["right_option"], own["learning_rate"], own["steps"]) == (side, float(rate), int(steps))
+    assert chosen["right"] == max(pair["right"] for pair in found["harmful"])
+    assert chosen["right"] < found["eight"]
 
 
 @pytest.mark.parametrize(

@@ -101,3 +101,11 @@ def test_letters_are_tokens_of_their_own_and_no_word_of_a_prompt_is_unknown():
     assert len({one[0] for one in letters}) == 6
     for text in PROMPTS:
         assert len(tokenizer.encode(text, add_special_tokens=False)) <= len(text.split()) + 3
+
+
+def test_the_average_of_ten_is_better_without_either_of_the_two_and_worse_without_any_other():
+    found = json.loads((ROOT / "results" / "mllm10" / "analyses" / "selection.json").read_text())["compared"]
+    harm = {one["name"]: (one["low"], one["high"]) for one in found if one["about"] == "harm"}
+    assert set(harm) == set(FAMILIES)
+    assert {name for name, (low, _) in harm.items() if low > 0} == set(OVERTRAINED)
+    assert {name for name, (_, high) in harm.items() if high < 0} == set(FAMILIES) - set(OVERTRAINED)

@@ -47,6 +47,9 @@ class Eager:
     def spans(self, item: Item) -> list[Span]:
         return self.blocking.spans(item)
 
+    def samples(self, item: Item) -> bool:
+        return False
+
     def look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, watched: bool) -> Any:
         self._begin_thread()
         total: Any = None

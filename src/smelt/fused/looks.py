@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from smelt.ops.bracket import EVERYTHING, Around
 from smelt.ops.fold import Chain, Fold, Totals
 from smelt.ops.geometry import gram
 from smelt.ops.order import Inside, Largest
 from smelt.ops.prune import Kept, Restored, Squares
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from smelt.fused.program import Program, Run
     from smelt.fused.rules import At, Rule
 
-__all__ = ["can_look", "looker"]
+__all__ = ["can_look", "looker", "sample_of"]
 
 Part: TypeAlias = "Callable[[Run], Any]"
 """Makes the fold's part of a finished pass."""
@@ -32,6 +35,13 @@ def can_look(fold: Fold | None, rule: Rule) -> bool:
     if fold is None or fold.passes == 0:
         return True
     return isinstance(fold, Largest) or (isinstance(fold, Totals) and fold.of is gram)
+
+
+def sample_of(fold: Fold) -> float:
+    """Which share of the entries the fold's next pass wants to see."""
+    if isinstance(fold, Chain):
+        fold = fold.current
+    return fold.share if isinstance(fold, Largest) and fold.step == "sample" else 1.0
 
 
 def looker(fold: Fold, rule: Rule, program: Program, rows: Sequence[int], at: At, count: int) -> Part:
@@ -49,6 +59,13 @@ def looker(fold: Fold, rule: Rule, program: Program, rows: Sequence[int], at: At
 
 def _ranks(fold: Largest, program: Program, rows: Sequence[int], at: At, count: int) -> Part:
     where = (at.place.order, at.place.start)
+    if fold.step == "sample":
+        seen = [program.around(row, EVERYTHING, count) for row in rows]
+        return lambda run: [_met(run, one, where) for one in seen]
+    if fold.step == "around":
+        asked = [target for per_row in fold.targets for target in per_row]
+        seen = [program.around(rows[target.row], target.ends, count) for target in asked]
+        return lambda run: [_met(run, one, where) for one in seen]
     if fold.step == "coarse":
         counts = [program.coarse(row) for row in rows]
         return lambda run: [one.view(np.int32) for one in counts]
@@ -58,6 +75,13 @@ def _ranks(fold: Largest, program: Program, rows: Sequence[int], at: At, count: 
         return lambda run: [Inside(bits[: int(run.ops["count"][op])].copy(), where) for op, bits in found]
     ops = [program.equal(rows[t.row], t.value) if t.partial and not t.before else None for t in targets]
     return lambda run: [[] if op is None else [(where, int(run.ops["count"][op]))] for op in ops]
+
+
+def _met(run: Run, one: tuple[int, NDArray[np.uint32]], where: tuple[int, int]) -> Around:
+    op, found = one
+    above, top, bottom, tiny = (int(count) for count in found[:8].view(np.int64))
+    inside = found[8 : 8 + int(run.ops["count"][op])].copy()
+    return Around(above, tiny, [(where, top)], [(where, inside)], [(where, bottom)])
 
 
 def _masses(fold: Restored | Kept, rule: Rule, program: Program, rows: Sequence[int], at: At) -> Part:

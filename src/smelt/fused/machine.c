@@ -56,7 +56,8 @@ enum {
     DRAW_RANKED = 24, /* dst = 1 with chance p + q * (rank + 1/2), else 0; `low`, `between`: counter and key */
     PACK = 25,     /* bits = whether a is not 0 */
     UNPACK = 26,   /* dst = 1 where a bit is set, else 0 */
-    SHIFT = 27     /* dst = a + p */
+    SHIFT = 27,    /* dst = a + p */
+    AROUND = 28    /* of the |a|: how many are above `between`, equal it, or equal `low`; those inside are appended */
 };
 
 typedef struct {
@@ -194,6 +195,40 @@ INLINE int64_t fine(uint16_t *restrict found, int64_t known, const float *restri
         uint32_t bits = bits_of(a[i]) & 0x7fffffffu;
         if (bits >> 15 == wanted) found[known++] = (uint16_t)(bits & 0x7fffu);
     }
+    return known;
+}
+
+/* What a bracket has met so far. */
+typedef struct {
+    int64_t above, top, bottom, tiny;
+    uint32_t inside[];
+} Met;
+
+INLINE int64_t around(Met *met, int64_t known, const float *restrict a, int n, uint32_t low, uint32_t high) {
+    const uint32_t wide = high > low ? high - low - 1 : 0;
+    uint32_t above = 0, top = 0, bottom = 0, tiny = 0;
+    for (int i = 0; i < n; i += 64) {
+        int to = n - i < 64 ? n - i : 64;
+        uint32_t any = 0;
+        for (int j = 0; j < to; j++) {
+            uint32_t bits = bits_of(a[i + j]) & 0x7fffffffu;
+            above += bits > high;
+            top += bits == high;
+            bottom += bits == low;
+            tiny += bits < 0x8000u;
+            any |= bits - low - 1 < wide;
+        }
+        if (!any) continue;
+        for (int j = 0; j < to; j++) {
+            uint32_t bits = bits_of(a[i + j]) & 0x7fffffffu;
+            met->inside[known] = bits;
+            known += bits - low - 1 < wide;
+        }
+    }
+    met->above += above;
+    met->top += top;
+    met->bottom += low == high ? 0 : bottom;
+    met->tiny += tiny;
     return known;
 }
 
@@ -372,6 +407,7 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
     case UNPACK: unpack(d, (const uint8_t *)op->where, n, before + at); break;
     case COARSE: coarse((uint32_t *)op->where, a, n); break;
     case FINE: op->count = fine((uint16_t *)op->where, op->count, a, n, op->low); break;
+    case AROUND: op->count = around((Met *)op->where, op->count, a, n, op->low, op->between); break;
     case EQUAL:
         for (int i = 0; i < n; i++) op->count += (bits_of(a[i]) & 0x7fffffffu) == op->low;
         break;

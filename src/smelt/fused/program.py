@@ -39,7 +39,7 @@ _TAP = np.dtype([("data", "u8"), ("format", "i8")])
 class _Code(IntEnum):
     LOAD, STORE, SUBTRACT, ADD, MULTIPLY, DIVIDE, SCALE, ADD_SCALED, OVER, CUT, DRAW = range(11)
     SIGN, SIGN_UP, AGREE, LARGER, AT_LEAST, NO_ZERO, COARSE, FINE, EQUAL, DOT, MASS, SQUARE = range(11, 23)
-    RANKS, DRAW_RANKED, PACK, UNPACK, SHIFT = range(23, 28)
+    RANKS, DRAW_RANKED, PACK, UNPACK, SHIFT, AROUND = range(23, 29)
 
 
 class Program:
@@ -155,6 +155,14 @@ class Program:
     def fine(self, a: int, low: int, most: int) -> tuple[int, NDArray[np.uint16]]:
         """The lower 15 bits of magnitudes whose upper ones are those of `low`: which operation, and room for `most`."""
         return len(self._ops), self._gathers(_Code.FINE, np.empty(most, np.uint16), a, low=low)
+
+    def around(self, a: int, ends: tuple[int, int], most: int) -> tuple[int, NDArray[np.uint32]]:
+        """Which operation, and what it meets: four counts of 64 bits, then the magnitudes inside, for which is room."""
+        found = np.empty(8 + most + 1, np.uint32)  # one more: the machine writes a magnitude before it judges it
+        found[:8] = 0
+        self._held.append(found)
+        self._op(_Code.AROUND, a, where=found.ctypes.data, low=ends[0], between=ends[1], into=0)
+        return len(self._ops) - 1, found
 
     def equal(self, a: int, bits: int) -> int:
         """How many magnitudes have these bits: which operation counts them."""

@@ -12,7 +12,7 @@ from smelt.engine import dtype as dtypes
 from smelt.engine.blocks import Span, place_of, row_length
 from smelt.engine.refuse import refuse_inputs, refuse_result
 from smelt.fused.library import library
-from smelt.fused.looks import looker
+from smelt.fused.looks import looker, sample_of
 from smelt.fused.program import WIDTH, Program, Run, floats
 from smelt.fused.rules import RULES, At
 from smelt.fused.takes import Takes, stored
@@ -31,6 +31,8 @@ __all__ = ["Fused", "fused"]
 _AT_ONCE = 1 << 17
 """Elements that are read at once from each model: a few hundred kilobytes, which stay in the second cache."""
 _SPAN = 1 << 20
+_PIECE = 256
+"""Elements of a sample that are read at once: few, since neighbours are alike."""
 
 
 def fused(seed: int, write: Write, advance: Advance) -> Fused | None:
@@ -55,13 +57,20 @@ class Fused:
         wide, step = (max(1, most // whole) * whole for most in (_SPAN, _AT_ONCE))
         return [Span(start, min(start + wide, count), step) for start in range(0, count, wide)]
 
+    def samples(self, item: Item) -> bool:
+        return item.unit == "element"  # whole rows are no good sample: their numbers are alike
+
     def look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, watched: bool) -> Any:
         program, place = Program(_width(item)), place_of(item, span.start, span.stop)
         rows, _ = self._rows(program, item, index, place, folds)
         run = item.stages[index]
         part = looker(fold, RULES[run.stage.name], program, rows, self._at(run, place), span.stop - span.start)
         running = Run(program, [stored(tap) for tap in item.all_taps])
+        share = sample_of(fold)
         for start, stop in span.blocks():
+            if share < 1:  # what is not finite in it is told of by the pass that follows
+                running.feed(*self._read_sample(item, start, stop, share))
+                continue
             read = self._read(item, start, stop)
             if running.feed(read, stop - start):
                 _refuse(item, read, None, start)
@@ -127,6 +136,22 @@ class Fused:
             tap.source.read_bytes(tap.key, start, raw.data)
             found.append(raw)
         return found
+
+    def _read_sample(self, item: Item, start: int, stop: int, share: float) -> tuple[list[NDArray[np.uint8]], int]:
+        """Pieces at equal distances, one after the other, and how many elements they have."""
+        pieces = []
+        for first in range(start, stop, stride := int(_PIECE / share)):
+            pieces.append((first, max(1, round(min(stride, stop - first) * share))))
+        count = sum(length for _, length in pieces)
+        found = []
+        for number, tap in enumerate(item.all_taps):
+            size, done = dtypes.item_size(stored(tap)), 0
+            raw = self._buffer(f"in {number}", count * size)
+            for first, length in pieces:
+                tap.source.read_bytes(tap.key, first, raw.data[done : done + length * size])
+                done += length * size
+            found.append(raw)
+        return found, count
 
     def _buffer(self, name: str, size: int) -> NDArray[np.uint8]:
         """A thread's own memory, used again for every block."""

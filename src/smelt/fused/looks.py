@@ -72,15 +72,15 @@ def _ranks(fold: Largest, program: Program, rows: Sequence[int], at: At, count: 
     targets = [target for per_row in fold.targets for target in per_row]
     if fold.step == "fine":
         found = [program.fine(rows[target.row], target.low, count) for target in targets]
-        return lambda run: [Inside(bits[: int(run.ops["count"][op])].copy(), where) for op, bits in found]
+        return lambda run: [Inside(bits[: run.count(op)].copy(), where) for op, bits in found]
     ops = [program.equal(rows[t.row], t.value) if t.partial and not t.before else None for t in targets]
-    return lambda run: [[] if op is None else [(where, int(run.ops["count"][op]))] for op in ops]
+    return lambda run: [[] if op is None else [(where, run.count(op))] for op in ops]
 
 
 def _met(run: Run, one: tuple[int, NDArray[np.uint32]], where: tuple[int, int]) -> Around:
     op, found = one
     above, top, bottom, tiny = (int(count) for count in found[:8].view(np.int64))
-    inside = found[8 : 8 + int(run.ops["count"][op])].copy()
+    inside = found[8 : 8 + run.count(op)].copy()
     return Around(above, tiny, [(where, top)], [(where, inside)], [(where, bottom)])
 
 

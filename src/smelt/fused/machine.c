@@ -38,7 +38,7 @@ enum {
     SCALE = 6,     /* dst = a * p */
     ADD_SCALED = 7,/* dst = fma(a, p, dst) */
     OVER = 8,      /* dst = a / p */
-    CUT = 9,       /* dst = a where |a| > p, else 0; of those with |a| = q the first `count` stay; dst is not a */
+    CUT = 9,       /* dst = a where |a| > p, else 0, but of those with |a| = q only the first `count`; dst is not a */
     DRAW = 10,     /* dst = 1 with chance p, else 0; `low`, `between`: counter and key */
     SIGN = 11,     /* dst = -1, 0 or 1 */
     SIGN_UP = 12,  /* the same, with 1 for 0 */
@@ -57,13 +57,31 @@ enum {
     PACK = 25,     /* bits = whether a is not 0 */
     UNPACK = 26,   /* dst = 1 where a bit is set, else 0 */
     SHIFT = 27,    /* dst = a + p */
-    AROUND = 28    /* of the |a|: how many are above `between`, equal it, or equal `low`; those inside are appended */
+    AROUND = 28,   /* of the |a|: how many are above `between`, equal it, or equal `low`; those inside are appended */
+    /* Several in one, for shorten.py: what lies between them is not kept. */
+    LOAD_LESS = 29,       /* dst = tap a - b */
+    LOAD_CUT = 30,        /* dst = (tap a - b where its magnitude exceeds p, else 0) * q */
+    LOAD_SCALED = 31,     /* dst = tap a * p */
+    LOAD_ADD_SCALED = 32, /* dst = fma(tap a, p, dst) */
+    LESS_ADD_SCALED = 33, /* dst = fma(tap a - b, p, dst) */
+    CUT_SCALED = 34,      /* dst = (a where |a| > p, else 0) * q */
+    SIGN_SUM = 35,        /* dst = sign of a + b */
+    SIGN_SUM_UP = 36,     /* the same, with 1 for 0 */
+    AGREE_INTO = 37,      /* x = max(a * b, 0): dst = fma(x, q, dst), register `low` = fma(sign of x, p, itself) */
+    RATIO = 38,           /* dst = a / max(b, p) */
+    PRODUCT = 39,         /* dst = (a * b) * p */
+    STORE_SUM = 40,       /* out = a + b */
+    DRAWN = 41,           /* dst = (a with chance p, else 0 * a) * q; `low`, `between` as for DRAW */
+    DISTANCE = 42,        /* dst = (a - b) * (a - b) */
+    DISTANCE_INTO = 43,   /* dst = dst + (a - b) * (a - b) */
+    BAND = 44,            /* dst = (a where p < |a|, else 0) - (a where q < |a|, else 0) */
+    ABOVE = 45            /* dst = a where |a| > p, else 0 */
 };
 
 typedef struct {
     int32_t code, dst, a, b;
     float p, q;
-    int64_t count;    /* CUT: how many equal ones may stay, less than 0: all; FINE, EQUAL: found so far */
+    int64_t count;    /* CUT: how many equal ones may stay; FINE, EQUAL, AROUND: found so far; AGREE_INTO: 0 for the first */
     void *where;      /* COARSE: uint32 counts; FINE: uint16 entries; DOT, MASS: a double; PACK, UNPACK: bits; ranks: room */
     uint32_t low;     /* FINE, EQUAL: the wanted bits; DRAW: the counter of the first element */
     uint32_t between; /* DRAW: the second half of the key */
@@ -86,68 +104,48 @@ INLINE float float_of(uint32_t bits) {
     return value;
 }
 
-/* Each gives something other than zero where a number was not finite. */
+/* Conversions of one number; `bad` becomes something other than zero where it is not finite. */
 
-INLINE uint32_t from_bf16(float *restrict dst, const uint16_t *restrict src, int n) {
-    uint32_t bad = 0;
-    for (int i = 0; i < n; i++) {
-        uint32_t bits = (uint32_t)src[i] << 16;
-        bad |= (bits & 0x7f800000u) == 0x7f800000u;
-        dst[i] = float_of(bits);
-    }
-    return bad;
+INLINE float from_bf16(uint16_t half, uint32_t *bad) {
+    uint32_t bits = (uint32_t)half << 16;
+    *bad |= (bits & 0x7f800000u) == 0x7f800000u;
+    return float_of(bits);
 }
 
-INLINE uint32_t from_f16(float *restrict dst, const uint16_t *restrict src, int n) {
-    uint32_t bad = 0;
-    for (int i = 0; i < n; i++) {
-        uint32_t half = src[i], sign = (half & 0x8000u) << 16;
-        bad |= (half & 0x7c00u) == 0x7c00u;
-        float size = float_of((half & 0x7fffu) << 13) * 0x1p112f; /* right for subnormal numbers too */
-        dst[i] = float_of(bits_of(size) | sign);
-    }
-    return bad;
+INLINE float from_f16(uint16_t given, uint32_t *bad) {
+    uint32_t half = given, sign = (half & 0x8000u) << 16;
+    *bad |= (half & 0x7c00u) == 0x7c00u;
+    float size = float_of((half & 0x7fffu) << 13) * 0x1p112f; /* right for subnormal numbers too */
+    return float_of(bits_of(size) | sign);
 }
 
-INLINE uint32_t from_f32(float *restrict dst, const float *restrict src, int n) {
-    uint32_t bad = 0;
-    for (int i = 0; i < n; i++) {
-        bad |= (bits_of(src[i]) & 0x7f800000u) == 0x7f800000u;
-        dst[i] = src[i];
-    }
-    return bad;
+INLINE float from_f32(float value, uint32_t *bad) {
+    *bad |= (bits_of(value) & 0x7f800000u) == 0x7f800000u;
+    return value;
 }
 
-INLINE uint32_t to_bf16(uint16_t *restrict dst, const float *restrict src, int n) {
-    uint32_t bad = 0;
-    for (int i = 0; i < n; i++) {
-        uint32_t bits = bits_of(src[i]);
-        uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-        uint32_t cut = (bits >> 16) | ((bits & 0x7fffffu) ? 0x40u : 0u); /* infinity, or no number at all */
-        rounded = (bits & 0x7f800000u) == 0x7f800000u ? cut : rounded;
-        bad |= (rounded & 0x7f80u) == 0x7f80u;
-        dst[i] = (uint16_t)rounded;
-    }
-    return bad;
+INLINE uint16_t to_bf16(float value, uint32_t *bad) {
+    uint32_t bits = bits_of(value);
+    uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    uint32_t cut = (bits >> 16) | ((bits & 0x7fffffu) ? 0x40u : 0u); /* infinity, or no number at all */
+    rounded = (bits & 0x7f800000u) == 0x7f800000u ? cut : rounded;
+    *bad |= (rounded & 0x7f80u) == 0x7f80u;
+    return (uint16_t)rounded;
 }
 
-INLINE uint32_t to_f16(uint16_t *restrict dst, const float *restrict src, int n) {
-    uint32_t bad = 0;
-    for (int i = 0; i < n; i++) {
-        uint32_t bits = bits_of(src[i]), sign = (bits >> 16) & 0x8000u, size = bits & 0x7fffffffu;
-        /* A subnormal half: adding 1/2 shifts the wanted bits to the bottom, rounded to even. */
-        uint32_t small = bits_of(float_of(size) + 0.5f) - 0x3f000000u;
-        uint32_t normal = (size + 0xfffu + ((size >> 13) & 1u) - 0x38000000u) >> 13;
-        uint32_t half = size < 0x38800000u ? small : normal;
-        half = size >= 0x477ff000u ? 0x7c00u : half; /* 65520 and more round to infinity */
-        half = size > 0x7f800000u ? 0x7e00u : half;
-        bad |= size >= 0x477ff000u;
-        dst[i] = (uint16_t)(half | sign);
-    }
-    return bad;
+INLINE uint16_t to_f16(float value, uint32_t *bad) {
+    uint32_t bits = bits_of(value), sign = (bits >> 16) & 0x8000u, size = bits & 0x7fffffffu;
+    /* A subnormal half: adding 1/2 shifts the wanted bits to the bottom, rounded to even. */
+    uint32_t small = bits_of(float_of(size) + 0.5f) - 0x3f000000u;
+    uint32_t normal = (size + 0xfffu + ((size >> 13) & 1u) - 0x38000000u) >> 13;
+    uint32_t half = size < 0x38800000u ? small : normal;
+    half = size >= 0x477ff000u ? 0x7c00u : half; /* 65520 and more round to infinity */
+    half = size > 0x7f800000u ? 0x7e00u : half;
+    *bad |= size >= 0x477ff000u;
+    return (uint16_t)(half | sign);
 }
 
-INLINE uint32_t to_f32(float *restrict dst, const float *restrict src, int n) { return from_f32(dst, src, n); }
+INLINE float to_f32(float value, uint32_t *bad) { return from_f32(value, bad); }
 
 INLINE void cut(float *restrict dst, const float *restrict a, int n, float above) {
     for (int i = 0; i < n; i++) dst[i] = fabsf(a[i]) > above ? a[i] : 0.0f;
@@ -171,8 +169,17 @@ INLINE float uniform(uint32_t x, uint32_t between) {
     return (float)((int32_t)x >> 8) * 0x1p-24f + 0.5f;
 }
 
-INLINE void draw(float *restrict dst, int n, uint32_t counter, uint32_t between, float chance) {
-    for (int i = 0; i < n; i++) dst[i] = chance - uniform(counter + (uint32_t)i, between) > 0.0f ? 1.0f : 0.0f;
+INLINE float drawn(uint32_t counter, uint32_t between, float chance) {
+    return chance - uniform(counter, between) > 0.0f ? 1.0f : 0.0f;
+}
+
+INLINE void agree_into(float *restrict sum, float *restrict shares, const float *restrict a, const float *restrict sign,
+                       int n, float share, float weight) {
+    for (int i = 0; i < n; i++) {
+        float size = a[i] * sign[i] > 0.0f ? a[i] * sign[i] : 0.0f;
+        sum[i] = fmaf(size, weight, sum[i]);
+        shares[i] = fmaf(size > 0.0f ? 1.0f : 0.0f, share, shares[i]);
+    }
 }
 
 INLINE void coarse(uint32_t *restrict counts, const float *restrict a, int n) {
@@ -360,25 +367,56 @@ INLINE void unpack(float *restrict dst, const uint8_t *restrict bits, int n, int
     APART for (int i = 0; i < n; i++) d[i] = (expression);                                                             \
     break
 
+#define FROM(type, convert, value)                                                                                     \
+    {                                                                                                                  \
+        const type *s = (const type *)taps[op->a].data + at;                                                           \
+        APART for (int i = 0; i < n; i++) {                                                                            \
+            float x = convert(s[i], &bad);                                                                             \
+            d[i] = (value);                                                                                            \
+        }                                                                                                              \
+    }
+#define LOADED(value)                                                                                                  \
+    {                                                                                                                  \
+        uint32_t bad = 0;                                                                                              \
+        if (taps[op->a].format == BF16)                                                                                \
+            FROM(uint16_t, from_bf16, value)                                                                           \
+        else if (taps[op->a].format == F16)                                                                            \
+            FROM(uint16_t, from_f16, value)                                                                            \
+        else                                                                                                           \
+            FROM(float, from_f32, value)                                                                               \
+        return bad ? 1 : 0;                                                                                            \
+    }
+#define TO(type, convert, value)                                                                                       \
+    {                                                                                                                  \
+        type *s = (type *)out + at;                                                                                    \
+        APART for (int i = 0; i < n; i++) s[i] = convert((value), &bad);                                               \
+    }
+#define STORED(value)                                                                                                  \
+    {                                                                                                                  \
+        uint32_t bad = 0;                                                                                              \
+        if (out_format == BF16)                                                                                        \
+            TO(uint16_t, to_bf16, value)                                                                               \
+        else if (out_format == F16)                                                                                    \
+            TO(uint16_t, to_f16, value)                                                                                \
+        else                                                                                                           \
+            TO(float, to_f32, value)                                                                                   \
+        return bad ? 2 : 0;                                                                                            \
+    }
+
 INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *registers, int width,
                    int64_t before, int64_t at, int n) {
     float *d = registers + (int64_t)op->dst * width;
     const float *a = registers + (int64_t)op->a * width, *b = registers + (int64_t)op->b * width;
-    const float p = op->p;
+    const float p = op->p, q = op->q;
     switch (op->code) {
-    case LOAD: {
-        const Tap *tap = taps + op->a;
-        uint32_t bad = tap->format == BF16  ? from_bf16(d, (const uint16_t *)tap->data + at, n)
-                       : tap->format == F16 ? from_f16(d, (const uint16_t *)tap->data + at, n)
-                                            : from_f32(d, (const float *)tap->data + at, n);
-        return bad ? 1 : 0;
-    }
-    case STORE: {
-        uint32_t bad = out_format == BF16  ? to_bf16((uint16_t *)out + at, a, n)
-                       : out_format == F16 ? to_f16((uint16_t *)out + at, a, n)
-                                           : to_f32((float *)out + at, a, n);
-        return bad ? 2 : 0;
-    }
+    case LOAD: LOADED(x)
+    case LOAD_LESS: LOADED(x - b[i])
+    case LOAD_CUT: LOADED((fabsf(x - b[i]) > p ? x - b[i] : 0.0f) * q)
+    case LOAD_SCALED: LOADED(x * p)
+    case LOAD_ADD_SCALED: LOADED(fmaf(x, p, d[i]))
+    case LESS_ADD_SCALED: LOADED(fmaf(x - b[i], p, d[i]))
+    case STORE: STORED(a[i])
+    case STORE_SUM: STORED(a[i] + b[i])
     case SUBTRACT: EACH(a[i] - b[i]);
     case ADD: EACH(a[i] + b[i]);
     case MULTIPLY: EACH(a[i] * b[i]);
@@ -394,11 +432,28 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
     case NO_ZERO: EACH(a[i] == 0.0f ? 1.0f : a[i]);
     case SQUARE: EACH(a[i] * a[i]);
     case SHIFT: EACH(a[i] + p);
+    case ABOVE: cut(d, a, n, p); break;
+    case CUT_SCALED: EACH((fabsf(a[i]) > p ? a[i] : 0.0f) * q);
+    case SIGN_SUM: EACH((float)((a[i] + b[i] > 0.0f) - (a[i] + b[i] < 0.0f)));
+    case SIGN_SUM_UP: EACH(a[i] + b[i] < 0.0f ? -1.0f : 1.0f);
+    case AGREE_INTO:
+        if (op->count == 0) {
+            memset(d, 0, sizeof(float) * (size_t)n);
+            memset(registers + (int64_t)op->low * width, 0, sizeof(float) * (size_t)n);
+        }
+        agree_into(d, registers + (int64_t)op->low * width, a, b, n, p, q);
+        break;
+    case RATIO: EACH(a[i] / (b[i] > p ? b[i] : p));
+    case PRODUCT: EACH((a[i] * b[i]) * p);
+    case DRAWN: EACH(drawn(op->low + (uint32_t)(before + at + i), op->between, p) * a[i] * q);
+    case DISTANCE: EACH((a[i] - b[i]) * (a[i] - b[i]));
+    case DISTANCE_INTO: EACH(d[i] + (a[i] - b[i]) * (a[i] - b[i]));
+    case BAND: EACH((fabsf(a[i]) > p ? a[i] : 0.0f) - (fabsf(a[i]) > q ? a[i] : 0.0f));
     case CUT:
         cut(d, a, n, p);
-        if (op->count >= 0) op->count = cut_equal(d, a, n, op->q, op->count);
+        op->count = cut_equal(d, a, n, q, op->count);
         break;
-    case DRAW: draw(d, n, op->low + (uint32_t)(before + at), op->between, p); break;
+    case DRAW: EACH(drawn(op->low + (uint32_t)(before + at + i), op->between, p));
     case RANKS: ranks(d, a, n, (uint32_t *)op->where); break;
     case DRAW_RANKED:
         draw_ranked(d, a, n, op->low + (uint32_t)(before + at), op->between, p, op->q, (uint32_t *)op->where);

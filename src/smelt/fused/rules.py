@@ -97,7 +97,11 @@ def _kept(program: Program, row: int, cut: Cut) -> int:
     """What passes a cut. One that keeps nothing has the bound infinity, one that keeps all has none."""
     if cut.value == 0:
         return row
-    return program.cut(row, cut.value if cut.ties == 0 else cut.below, cut.value, cut.ties or None)
+    return program.cut(row, _bound(cut), cut.value, cut.ties or None)
+
+
+def _bound(cut: Cut) -> float:
+    return cut.value if cut.ties == 0 else cut.below
 
 
 def _trimmed(program: Program, rows: Rows, at: At) -> Rows:
@@ -125,6 +129,9 @@ def _and_restored(prunes: Does) -> Does:
 def _band(program: Program, rows: Rows, at: At) -> Rows:
     kept = []
     for row, (above, below) in zip(rows, at.found, strict=True):
+        if below.value and above.value and not below.ties and not above.ties:
+            kept.append(program.band(row, _bound(below), _bound(above)))
+            continue
         kept.append(program.subtract(_kept(program, row, below), _kept(program, row, above)))
     return kept
 
@@ -192,27 +199,29 @@ def _ties(program: Program, rows: Rows, at: At) -> int:
     parameters, weights = at.parameters, at.column("weights")
     weighted = [program.scale(row, w) for row, w in zip(_trimmed(program, rows, at), weights, strict=True)]
     sign = _elected(program, weighted, at, parameters["elect"])
+    if parameters["merge"] == "mean":
+        merged, shares = program.agreeing(weighted, sign, weights)
+        whole = program.no_zero(shares, into=shares) if min(weights) < 0 else program.at_least(shares, 1e-30, shares)
+        merged = program.multiply(program.divide(merged, whole), sign)
+        return _scaled(program, merged, parameters["scale"])
     agreed = [program.agree(row, sign, into=row) for row in weighted]
     if parameters["merge"] == "max":
         largest = agreed[0]
         for row in agreed[1:]:
             largest = program.larger(largest, row, into=largest)
-        merged = program.multiply(sign, largest)
-        return program.scale(merged, parameters["scale"], into=merged)
-    merged = program.total(agreed)
-    if parameters["merge"] == "mean":
-        shares = program.weighted_sum([program.sign(row) for row in agreed], weights)
-        whole = program.no_zero(shares, into=shares) if min(weights) < 0 else program.at_least(shares, 1e-30, shares)
-        merged = program.divide(merged, whole)
-    merged = program.multiply(merged, sign)
-    return program.scale(merged, parameters["scale"], into=merged)
+        return _scaled(program, program.multiply(sign, largest), parameters["scale"])
+    return _scaled(program, program.multiply(program.total(agreed), sign), parameters["scale"])
+
+
+def _scaled(program: Program, row: int, scale: float) -> int:
+    return row if scale == 1 else program.scale(row, scale, into=row)
 
 
 def _variance(program: Program, rows: Rows, at: At) -> Rows:
     mean = program.over(program.total(rows), len(rows))
     spread = [program.subtract(row, mean) for row in rows]
     squares = [program.square(row, into=row) for row in spread]
-    return [program.over(program.total(squares), len(rows))]
+    return [program.over(program.total(squares, into=squares[0]), len(rows))]
 
 
 def _selected(program: Program, rows: Rows, at: At) -> Rows:
@@ -229,9 +238,7 @@ def _sce(program: Program, rows: Rows, at: At) -> int:
     weights = [float(weight) for weight in found]
     rows = _selected(program, rows, replace(at, found=cuts))
     sign = _elected(program, rows, at)
-    agreed = [program.agree(row, sign) for row in rows]
-    merged = program.weighted_sum(agreed, weights)
-    shares = program.weighted_sum([program.sign(row, into=row) for row in agreed], weights)
+    merged, shares = program.agreeing(rows, sign, weights, weights)
     merged = program.divide(merged, program.at_least(shares, 1e-30, shares), into=merged)
     return program.multiply(merged, sign, into=merged)
 

@@ -27,7 +27,7 @@ EVERYTHING: Bracket = (0, 0x7F800000)
 """From zero to infinity."""
 _SAMPLE, _LARGEST_SAMPLE, _SHARE = 1 << 15, 1 << 22, 128
 _COUNTED = 1 << 31
-_SPREAD = 6.0
+_SPREAD = 5.0
 """Half the width of a bracket in standard deviations of a sample whose entries are independent, which those of a row
 are not quite."""
 
@@ -82,14 +82,16 @@ def bracket(sample: Around, rank: float) -> Bracket:
     count = len(bits) + zeros
     spread = _SPREAD * math.sqrt(max(0.0, rank * (1 - rank / max(1, count)))) + _SPREAD
     first, last = math.floor(rank - spread), math.ceil(rank + spread)
-    high = _nth_largest(bits, first) if first >= 1 else EVERYTHING[1]
-    low = _nth_largest(bits, last) if last <= count else 0
-    return low, high
+    high, low = _nth_largest(bits, [max(1, first), min(last, count)])
+    return low if last <= count else 0, high if first >= 1 else EVERYTHING[1]
 
 
-def _nth_largest(bits: Bits, rank: int) -> int:
+def _nth_largest(bits: Bits, ranks: list[int]) -> list[int]:
     """Zeros are not among the bits, and are what comes after them."""
-    return int(np.partition(bits, len(bits) - rank)[len(bits) - rank]) if rank <= len(bits) else 0
+    places = [len(bits) - rank for rank in ranks]
+    inside = [place for place in places if place >= 0]
+    ordered = np.partition(bits, inside) if inside else bits
+    return [int(ordered[place]) if place >= 0 else 0 for place in places]
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ def found_in(around: Around, ends: Bracket, rank: int) -> Found | None:
     left -= at_top
     bits = around.magnitudes()
     if left <= len(bits):
-        value = _nth_largest(bits, left)
+        (value,) = _nth_largest(bits, [left])
         left -= int(np.count_nonzero(bits > value))
         return Found(value, left, [(where, int(np.count_nonzero(one == value))) for where, one in around.inside])
     left -= len(bits)

@@ -67,6 +67,8 @@ class _Target:
     """Between which it is looked for."""
     before: dict[_Where, int] = field(default_factory=dict)
     """For each place: how many entries equal to the value lie in earlier places."""
+    here: dict[_Where, int] = field(default_factory=dict)
+    """And how many in it."""
 
     @property
     def partial(self) -> bool:
@@ -76,7 +78,7 @@ class _Target:
         """Take in how many entries equal the value in each place."""
         seen = 0
         for where, count in sorted(counts):
-            self.before[where] = seen
+            self.before[where], self.here[where] = seen, count
             seen += count
 
 
@@ -292,7 +294,9 @@ def _cut(target: _Target, place: Place) -> Cut:
     value, below = _from_bits(target.value), _from_bits(max(0, target.value - 1))
     if not target.partial:
         return Cut(value, below, None if target.spare else 0)
-    return Cut(value, below, max(0, target.spare - target.before.get((place.order, place.start), 0)))
+    where = (place.order, place.start)
+    left = max(0, target.spare - target.before.get(where, 0))
+    return Cut(value, below, None if left and left >= target.here.get(where, math.inf) else left)
 
 
 def _from_bits(bits: int) -> float:

@@ -26,6 +26,10 @@
 #define INLINE static inline
 #endif
 
+/* Registers lie this many numbers further apart than they are wide: at a distance of 4096 bytes all would want the same
+   few places of the first cache. */
+#define SPARE 16
+
 enum { BF16 = 0, F16 = 1, F32 = 2 };
 
 enum {
@@ -104,48 +108,66 @@ INLINE float float_of(uint32_t bits) {
     return value;
 }
 
-/* Conversions of one number; `bad` becomes something other than zero where it is not finite. */
+/* Conversions of one number. `most` becomes the largest size met, so that one comparison tells whether all were finite:
+   of the bits of what was read, or of what is written before it is rounded. */
 
-INLINE float from_bf16(uint16_t half, uint32_t *bad) {
-    uint32_t bits = (uint32_t)half << 16;
-    *bad |= (bits & 0x7f800000u) == 0x7f800000u;
-    return float_of(bits);
+#define BF16_END 0x7f80u
+#define F16_END 0x7c00u
+#define F32_END 0x7f800000u
+#define TO_BF16_END 0x7f7f8000u /* this and more round to infinity */
+#define TO_F16_END 0x477ff000u  /* 65520 */
+
+INLINE float from_bf16(uint16_t half, uint16_t *most) {
+    uint16_t size = half & 0x7fffu;
+    *most = size > *most ? size : *most;
+    return float_of((uint32_t)half << 16);
 }
 
-INLINE float from_f16(uint16_t given, uint32_t *bad) {
+INLINE float from_f16(uint16_t given, uint16_t *most) {
     uint32_t half = given, sign = (half & 0x8000u) << 16;
-    *bad |= (half & 0x7c00u) == 0x7c00u;
-    float size = float_of((half & 0x7fffu) << 13) * 0x1p112f; /* right for subnormal numbers too */
-    return float_of(bits_of(size) | sign);
+    uint16_t size = given & 0x7fffu;
+    *most = size > *most ? size : *most;
+    float value = float_of((half & 0x7fffu) << 13) * 0x1p112f; /* right for subnormal numbers too */
+    return float_of(bits_of(value) | sign);
 }
 
-INLINE float from_f32(float value, uint32_t *bad) {
-    *bad |= (bits_of(value) & 0x7f800000u) == 0x7f800000u;
+INLINE float from_f32(float value, uint32_t *most) {
+    uint32_t size = bits_of(value) & 0x7fffffffu;
+    *most = size > *most ? size : *most;
     return value;
 }
 
-INLINE uint16_t to_bf16(float value, uint32_t *bad) {
-    uint32_t bits = bits_of(value);
-    uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    uint32_t cut = (bits >> 16) | ((bits & 0x7fffffu) ? 0x40u : 0u); /* infinity, or no number at all */
-    rounded = (bits & 0x7f800000u) == 0x7f800000u ? cut : rounded;
-    *bad |= (rounded & 0x7f80u) == 0x7f80u;
-    return (uint16_t)rounded;
+INLINE uint16_t to_bf16(float value, uint32_t *most) {
+    uint32_t bits = bits_of(value), size = bits & 0x7fffffffu;
+    *most = size > *most ? size : *most;
+    return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-INLINE uint16_t to_f16(float value, uint32_t *bad) {
+INLINE uint16_t to_f16(float value, uint32_t *most) {
     uint32_t bits = bits_of(value), sign = (bits >> 16) & 0x8000u, size = bits & 0x7fffffffu;
+    *most = size > *most ? size : *most;
     /* A subnormal half: adding 1/2 shifts the wanted bits to the bottom, rounded to even. */
     uint32_t small = bits_of(float_of(size) + 0.5f) - 0x3f000000u;
     uint32_t normal = (size + 0xfffu + ((size >> 13) & 1u) - 0x38000000u) >> 13;
     uint32_t half = size < 0x38800000u ? small : normal;
-    half = size >= 0x477ff000u ? 0x7c00u : half; /* 65520 and more round to infinity */
-    half = size > 0x7f800000u ? 0x7e00u : half;
-    *bad |= size >= 0x477ff000u;
     return (uint16_t)(half | sign);
 }
 
-INLINE float to_f32(float value, uint32_t *bad) { return from_f32(value, bad); }
+INLINE float to_f32(float value, uint32_t *most) { return from_f32(value, most); }
+
+/* The same for a number that is not finite, or will not be: infinity, or no number at all. */
+INLINE uint16_t to_bf16_end(float value) {
+    uint32_t bits = bits_of(value);
+    uint32_t cut = (bits >> 16) | ((bits & 0x7fffffu) ? 0x40u : 0u);
+    return (uint16_t)((bits & 0x7f800000u) == 0x7f800000u ? cut : (bits >> 31 << 15) | 0x7f80u);
+}
+
+INLINE uint16_t to_f16_end(float value) {
+    uint32_t bits = bits_of(value);
+    return (uint16_t)((bits >> 16 & 0x8000u) | ((bits & 0x7fffffffu) > 0x7f800000u ? 0x7e00u : 0x7c00u));
+}
+
+INLINE float to_f32_end(float value) { return value; }
 
 INLINE void cut(float *restrict dst, const float *restrict a, int n, float above) {
     for (int i = 0; i < n; i++) dst[i] = fabsf(a[i]) > above ? a[i] : 0.0f;
@@ -159,18 +181,23 @@ INLINE int64_t cut_equal(float *restrict dst, const float *restrict a, int n, fl
 }
 
 /* A number in [0, 1) that belongs to a counter, as in ops/random.py. */
-INLINE float uniform(uint32_t x, uint32_t between) {
+INLINE int32_t mixed(uint32_t x, uint32_t between) {
     x ^= x >> 16;
     x *= 0x7feb352du;
     x ^= between;
     x ^= x >> 15;
     x *= 0x846ca68bu;
     x ^= x >> 16;
-    return (float)((int32_t)x >> 8) * 0x1p-24f + 0.5f;
+    return (int32_t)x >> 8;
 }
 
-INLINE float drawn(uint32_t counter, uint32_t between, float chance) {
-    return chance - uniform(counter, between) > 0.0f ? 1.0f : 0.0f;
+INLINE float uniform(uint32_t x, uint32_t between) { return (float)mixed(x, between) * 0x1p-24f + 0.5f; }
+
+/* The number is a multiple of 2^-24, and below a chance if the integer is below this. */
+INLINE int32_t below_chance(float chance) { return (int32_t)ceilf(chance * 0x1p24f) - (1 << 23); }
+
+INLINE float drawn(uint32_t counter, uint32_t between, int32_t bound) {
+    return mixed(counter, between) < bound ? 1.0f : 0.0f;
 }
 
 INLINE void agree_into(float *restrict sum, float *restrict shares, const float *restrict a, const float *restrict sign,
@@ -214,22 +241,26 @@ typedef struct {
 INLINE int64_t around(Met *met, int64_t known, const float *restrict a, int n, uint32_t low, uint32_t high) {
     const uint32_t wide = high > low ? high - low - 1 : 0;
     uint32_t above = 0, top = 0, bottom = 0, tiny = 0;
-    for (int i = 0; i < n; i += 64) {
-        int to = n - i < 64 ? n - i : 64;
-        uint32_t any = 0;
-        for (int j = 0; j < to; j++) {
-            uint32_t bits = bits_of(a[i + j]) & 0x7fffffffu;
+    for (int from = 0; from < n; from += 1024) {
+        const float *part = a + from;
+        const int to = n - from < 1024 ? n - from : 1024;
+        uint8_t inside[1024];
+        for (int i = 0; i < to; i++) {
+            uint32_t bits = bits_of(part[i]) & 0x7fffffffu;
             above += bits > high;
             top += bits == high;
             bottom += bits == low;
             tiny += bits < 0x8000u;
-            any |= bits - low - 1 < wide;
+            inside[i] = bits - low - 1 < wide;
         }
-        if (!any) continue;
-        for (int j = 0; j < to; j++) {
-            uint32_t bits = bits_of(a[i + j]) & 0x7fffffffu;
-            met->inside[known] = bits;
-            known += bits - low - 1 < wide;
+        for (int i = 0; i < to; i += 8) { /* few are: eight at a time are passed over */
+            uint64_t eight = 0;
+            memcpy(&eight, inside + i, (size_t)(to - i < 8 ? to - i : 8));
+            if (!eight) continue;
+            for (int j = i; j < i + 8 && j < to; j++) {
+                met->inside[known] = bits_of(part[j]) & 0x7fffffffu;
+                known += inside[j];
+            }
         }
     }
     met->above += above;
@@ -367,46 +398,45 @@ INLINE void unpack(float *restrict dst, const uint8_t *restrict bits, int n, int
     APART for (int i = 0; i < n; i++) d[i] = (expression);                                                             \
     break
 
-#define FROM(type, convert, value)                                                                                     \
+#define FROM(type, size, convert, end, value)                                                                          \
     {                                                                                                                  \
         const type *s = (const type *)taps[op->a].data + at;                                                           \
+        size most = 0;                                                                                                 \
         APART for (int i = 0; i < n; i++) {                                                                            \
-            float x = convert(s[i], &bad);                                                                             \
+            float x = convert(s[i], &most);                                                                            \
             d[i] = (value);                                                                                            \
         }                                                                                                              \
+        return most >= end ? 1 : 0;                                                                                    \
     }
 #define LOADED(value)                                                                                                  \
-    {                                                                                                                  \
-        uint32_t bad = 0;                                                                                              \
-        if (taps[op->a].format == BF16)                                                                                \
-            FROM(uint16_t, from_bf16, value)                                                                           \
-        else if (taps[op->a].format == F16)                                                                            \
-            FROM(uint16_t, from_f16, value)                                                                            \
-        else                                                                                                           \
-            FROM(float, from_f32, value)                                                                               \
-        return bad ? 1 : 0;                                                                                            \
-    }
-#define TO(type, convert, value)                                                                                       \
+    if (taps[op->a].format == BF16)                                                                                    \
+        FROM(uint16_t, uint16_t, from_bf16, BF16_END, value)                                                           \
+    else if (taps[op->a].format == F16)                                                                                \
+        FROM(uint16_t, uint16_t, from_f16, F16_END, value)                                                             \
+    else                                                                                                               \
+        FROM(float, uint32_t, from_f32, F32_END, value)
+#define TO(type, convert, end, value)                                                                                  \
     {                                                                                                                  \
         type *s = (type *)out + at;                                                                                    \
-        APART for (int i = 0; i < n; i++) s[i] = convert((value), &bad);                                               \
+        uint32_t most = 0;                                                                                             \
+        APART for (int i = 0; i < n; i++) s[i] = convert((value), &most);                                              \
+        if (most < end) return 0;                                                                                      \
+        for (int i = 0; i < n; i++)                                                                                    \
+            if ((bits_of(value) & 0x7fffffffu) >= end) s[i] = convert##_end(value);                                    \
+        return 2;                                                                                                      \
     }
 #define STORED(value)                                                                                                  \
-    {                                                                                                                  \
-        uint32_t bad = 0;                                                                                              \
-        if (out_format == BF16)                                                                                        \
-            TO(uint16_t, to_bf16, value)                                                                               \
-        else if (out_format == F16)                                                                                    \
-            TO(uint16_t, to_f16, value)                                                                                \
-        else                                                                                                           \
-            TO(float, to_f32, value)                                                                                   \
-        return bad ? 2 : 0;                                                                                            \
-    }
+    if (out_format == BF16)                                                                                            \
+        TO(uint16_t, to_bf16, TO_BF16_END, value)                                                                      \
+    else if (out_format == F16)                                                                                        \
+        TO(uint16_t, to_f16, TO_F16_END, value)                                                                        \
+    else                                                                                                               \
+        TO(float, to_f32, F32_END, value)
 
 INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *registers, int width,
                    int64_t before, int64_t at, int n) {
-    float *d = registers + (int64_t)op->dst * width;
-    const float *a = registers + (int64_t)op->a * width, *b = registers + (int64_t)op->b * width;
+    float *d = registers + (int64_t)op->dst * (width + SPARE);
+    const float *a = registers + (int64_t)op->a * (width + SPARE), *b = registers + (int64_t)op->b * (width + SPARE);
     const float p = op->p, q = op->q;
     switch (op->code) {
     case LOAD: LOADED(x)
@@ -439,13 +469,17 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
     case AGREE_INTO:
         if (op->count == 0) {
             memset(d, 0, sizeof(float) * (size_t)n);
-            memset(registers + (int64_t)op->low * width, 0, sizeof(float) * (size_t)n);
+            memset(registers + (int64_t)op->low * (width + SPARE), 0, sizeof(float) * (size_t)n);
         }
-        agree_into(d, registers + (int64_t)op->low * width, a, b, n, p, q);
+        agree_into(d, registers + (int64_t)op->low * (width + SPARE), a, b, n, p, q);
         break;
     case RATIO: EACH(a[i] / (b[i] > p ? b[i] : p));
     case PRODUCT: EACH((a[i] * b[i]) * p);
-    case DRAWN: EACH(drawn(op->low + (uint32_t)(before + at + i), op->between, p) * a[i] * q);
+    case DRAWN: {
+        const uint32_t counter = op->low + (uint32_t)(before + at), between = op->between;
+        const int32_t bound = below_chance(p);
+        EACH(drawn(counter + (uint32_t)i, between, bound) * a[i] * q);
+    }
     case DISTANCE: EACH((a[i] - b[i]) * (a[i] - b[i]));
     case DISTANCE_INTO: EACH(d[i] + (a[i] - b[i]) * (a[i] - b[i]));
     case BAND: EACH((fabsf(a[i]) > p ? a[i] : 0.0f) - (fabsf(a[i]) > q ? a[i] : 0.0f));
@@ -453,7 +487,11 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
         cut(d, a, n, p);
         op->count = cut_equal(d, a, n, q, op->count);
         break;
-    case DRAW: EACH(drawn(op->low + (uint32_t)(before + at + i), op->between, p));
+    case DRAW: {
+        const uint32_t counter = op->low + (uint32_t)(before + at), between = op->between;
+        const int32_t bound = below_chance(p);
+        EACH(drawn(counter + (uint32_t)i, between, bound));
+    }
     case RANKS: ranks(d, a, n, (uint32_t *)op->where); break;
     case DRAW_RANKED:
         draw_ranked(d, a, n, op->low + (uint32_t)(before + at), op->between, p, op->q, (uint32_t *)op->where);

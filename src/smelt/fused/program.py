@@ -28,6 +28,8 @@ FORMATS = {"BF16": 0, "F16": 1, "F32": 2}
 """The stored formats that the machine reads and writes, by their names in safetensors."""
 WIDTH = 1024
 """Elements of a register, where no operation wants whole rows: with a dozen of them a pass stays in the first cache."""
+SPARE = 16
+"""How many numbers registers lie further apart than they are wide (machine.c)."""
 _TAP = np.dtype([("data", "u8"), ("format", "i8")])
 
 
@@ -246,7 +248,7 @@ class Run:
     def feed(self, taps: Sequence[NDArray[np.uint8]], count: int, out: NDArray[np.uint8] | None = None) -> int:
         """The next `count` elements; 0, or 1 where an input is not finite, 2 where a result is not."""
         self._taps["data"] = [tap.ctypes.data for tap in taps]
-        room = self._room(max(1, self._registers) * self._program.width)
+        room = self._room(max(1, self._registers) * (self._program.width + SPARE))
         fault = self._run(
             self._ops.ctypes.data,
             len(self._ops),
@@ -263,7 +265,10 @@ class Run:
 
     @classmethod
     def _room(cls, size: int) -> NDArray[np.float32]:
+        """For registers. They begin where a line of the cache does."""
         room: NDArray[np.float32] | None = getattr(cls._local, "room", None)
         if room is None or len(room) < size:
-            room = cls._local.room = np.empty(size, np.float32)
+            more = np.empty(size + 16, np.float32)
+            begin = -more.ctypes.data % 64 // 4
+            room = cls._local.room = more[begin : begin + size]
         return room

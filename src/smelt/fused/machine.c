@@ -298,10 +298,13 @@ typedef struct {
     uint32_t *bin;     /* of each entry */
 } Bins;
 
-/* There is room for 5 n + 1 numbers, of which this takes four. */
-INLINE Bins into_bins(const float *restrict a, int n, uint32_t *room) {
-    Bins bins = {room, room + 2 * n + 1, room + 3 * n + 1};
-    uint32_t *restrict begin = bins.begin, *restrict bin = bins.bin, most = 0, shift = 0, count = 2 * (uint32_t)n;
+/* Which magnitudes share a bin. */
+typedef struct {
+    uint32_t least, shift;
+} Bounds;
+
+INLINE Bounds bin_bounds(const float *restrict a, int n, uint32_t count) {
+    uint32_t most = 0, shift = 0;
     for (int i = 0; i < n; i++) {
         uint32_t bits = bits_of(a[i]) & 0x7fffffffu;
         most = bits > most ? bits : most;
@@ -309,10 +312,19 @@ INLINE Bins into_bins(const float *restrict a, int n, uint32_t *room) {
     /* Sixteen octaves below the largest magnitude are told apart; all that is smaller shares the first bin. */
     uint32_t least = most > (16u << 23) ? most - (16u << 23) : 0;
     while (((most - least) >> shift) + 1 >= count) shift++;
-    for (int i = 0; i < n; i++) {
-        uint32_t bits = bits_of(a[i]) & 0x7fffffffu;
-        bin[i] = bits < least ? 0 : ((bits - least) >> shift) + 1;
-    }
+    return (Bounds){least, shift};
+}
+
+INLINE uint32_t bin_of(uint32_t bits, const Bounds *bounds) {
+    return bits < bounds->least ? 0 : ((bits - bounds->least) >> bounds->shift) + 1;
+}
+
+/* There is room for 5 n + 1 numbers, of which this takes four. */
+INLINE Bins into_bins(const float *restrict a, int n, uint32_t *room) {
+    Bins bins = {room, room + 2 * n + 1, room + 3 * n + 1};
+    uint32_t *restrict begin = bins.begin, *restrict bin = bins.bin, count = 2 * (uint32_t)n;
+    const Bounds bounds = bin_bounds(a, n, count);
+    for (int i = 0; i < n; i++) bin[i] = bin_of(bits_of(a[i]) & 0x7fffffffu, &bounds);
     memset(begin, 0, sizeof(uint32_t) * (count + 1));
     for (int i = 0; i < n; i++) begin[bin[i]]++;
     for (uint32_t i = 1; i <= count; i++) begin[i] += begin[i - 1];
@@ -341,12 +353,25 @@ INLINE void ranks(float *restrict dst, const float *restrict a, int n, uint32_t 
     }
 }
 
+/* How many of the row are smaller than a magnitude, and how many have it. */
+INLINE void rank_in(const float *restrict a, int n, uint32_t bits, uint32_t *smaller, uint32_t *equal) {
+    uint32_t below = 0, same = 0;
+    for (int i = 0; i < n; i++) {
+        below += (bits_of(a[i]) & 0x7fffffffu) < bits;
+        same += (bits_of(a[i]) & 0x7fffffffu) == bits;
+    }
+    *smaller = below;
+    *equal = same;
+}
+
 /* An entry stays if its rank exceeds (u - lowest) / step, u uniform: only where that falls into its own bin its rank
    must be known. Of entries of equal magnitude the half stays for which that number's fraction is below 1/2. */
 INLINE void draw_ranked(float *restrict dst, const float *restrict a, int n, uint32_t counter, uint32_t between,
                         float lowest, float step, uint32_t *room) {
-    Bins bins = into_bins(a, n, room);
-    int32_t *restrict wanted = (int32_t *)room + 4 * n + 1;
+    const uint32_t count = (uint32_t)n / 2;
+    uint32_t *restrict begin = room, *restrict bin = begin + count + 1, *restrict known = bin + n; /* three for each bin */
+    int32_t *restrict wanted = (int32_t *)known + 3 * count;
+    const Bounds bounds = bin_bounds(a, n, count);
     const float end = (float)n;
     for (int i = 0; i < n; i++) {
         float exact = (uniform(counter + (uint32_t)i, between) - lowest) / step, bound = floorf(exact);
@@ -354,15 +379,23 @@ INLINE void draw_ranked(float *restrict dst, const float *restrict a, int n, uin
         bound = bound < end ? bound : end;
         dst[i] = exact;
         wanted[i] = (int32_t)bound;
+        bin[i] = bin_of(bits_of(a[i]) & 0x7fffffffu, &bounds);
     }
+    memset(begin, 0, sizeof(uint32_t) * (count + 1));
+    memset(known, 0xff, sizeof(uint32_t) * 3 * count);
+    for (int i = 0; i < n; i++) begin[bin[i] + 1]++;
+    for (uint32_t i = 1; i <= count; i++) begin[i] += begin[i - 1];
     for (int i = 0; i < n; i++) {
-        uint32_t from = bins.begin[bins.bin[i]], size = bins.begin[bins.bin[i] + 1] - from, at = (uint32_t)wanted[i];
+        uint32_t from = begin[bin[i]], size = begin[bin[i] + 1] - from, at = (uint32_t)wanted[i];
         uint32_t kept = wanted[i] < (int32_t)from; /* by chance: nothing may branch on it */
         if (at - from < size) {
-            uint32_t smaller, equal;
-            rank_of(&bins, a, i, &smaller, &equal);
+            uint32_t bits = bits_of(a[i]) & 0x7fffffffu, *rank = known + 3 * bin[i]; /* the last one asked for there */
+            if (rank[0] != bits) {
+                rank[0] = bits;
+                rank_in(a, n, bits, rank + 1, rank + 2);
+            }
             float fraction = dst[i] - floorf(dst[i]);
-            kept = at < smaller || (at < smaller + equal && 0.5f - fraction > 0.0f);
+            kept = at < rank[1] || (at < rank[1] + rank[2] && 0.5f - fraction > 0.0f);
         }
         dst[i] = float_of((0u - kept) & 0x3f800000u);
     }

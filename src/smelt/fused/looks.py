@@ -60,11 +60,11 @@ def looker(fold: Fold, rule: Rule, program: Program, rows: Sequence[int], at: At
 def _ranks(fold: Largest, program: Program, rows: Sequence[int], at: At, count: int) -> Part:
     where = (at.place.order, at.place.start)
     if fold.step == "sample":
-        seen = [program.around(row, EVERYTHING, count) for row in rows]
+        seen = [program.around(row, EVERYTHING, count, fold.skips_zeros) for row in rows]
         return lambda run: [_met(run, one, where) for one in seen]
     if fold.step == "around":
         asked = [target for per_row in fold.targets for target in per_row]
-        seen = [program.around(rows[target.row], target.ends, count) for target in asked]
+        seen = [program.around(rows[target.row], target.ends, count, fold.skips_zeros) for target in asked]
         return lambda run: [_met(run, one, where) for one in seen]
     if fold.step == "coarse":
         counts = [program.coarse(row) for row in rows]
@@ -116,7 +116,12 @@ def _found(fold: Restored | Kept | Squares, at: At) -> At:
 
 
 def _gram(program: Program, rows: Sequence[int]) -> Part:
-    products = [(i, j, program.dot(left, rows[j])) for i, left in enumerate(rows) for j in range(i + 1)]
+    pairs = [(i, j) for i in range(len(rows)) for j in range(i + 1)]
+    if len(rows) == 3:
+        six = program.dots(*rows)
+        products = [(i, j, six[n : n + 1]) for n, (i, j) in enumerate(pairs)]
+    else:
+        products = [(i, j, program.dot(rows[i], rows[j])) for i, j in pairs]
 
     def part(run: Run) -> Any:
         out = np.empty((len(rows), len(rows)))

@@ -61,7 +61,8 @@ enum {
     PACK = 25,     /* bits = whether a is not 0 */
     UNPACK = 26,   /* dst = 1 where a bit is set, else 0 */
     SHIFT = 27,    /* dst = a + p */
-    AROUND = 28,   /* of the |a|: how many are above `between`, equal it, or equal `low`; those inside are appended */
+    AROUND = 28,   /* of the |a|: how many are above `between`, equal it, or equal `low`; those inside are appended;
+                      with p also how many are as good as zero */
     /* Several in one, for shorten.py: what lies between them is not kept. */
     LOAD_LESS = 29,       /* dst = tap a - b */
     LOAD_CUT = 30,        /* dst = (tap a - b where its magnitude exceeds p, else 0) * q */
@@ -79,7 +80,8 @@ enum {
     DISTANCE = 42,        /* dst = (a - b) * (a - b) */
     DISTANCE_INTO = 43,   /* dst = dst + (a - b) * (a - b) */
     BAND = 44,            /* dst = (a where p < |a|, else 0) - (a where q < |a|, else 0) */
-    ABOVE = 45            /* dst = a where |a| > p, else 0 */
+    ABOVE = 45,           /* dst = a where |a| > p, else 0 */
+    DOTS = 46             /* six sums: the products of a, b and register `low` with each other */
 };
 
 typedef struct {
@@ -232,40 +234,56 @@ INLINE int64_t fine(uint16_t *restrict found, int64_t known, const float *restri
     return known;
 }
 
+/* The number of the lowest bit that is set. */
+INLINE int lowest_bit(uint32_t bits) {
+#if defined(__GNUC__)
+    return __builtin_ctz(bits);
+#else
+    int number = 0;
+    for (; !(bits & 1); bits >>= 1) number++;
+    return number;
+#endif
+}
+
 /* What a bracket has met so far. */
 typedef struct {
     int64_t above, top, bottom, tiny;
     uint32_t inside[];
 } Met;
 
-INLINE int64_t around(Met *met, int64_t known, const float *restrict a, int n, uint32_t low, uint32_t high) {
+INLINE int64_t around(Met *met, int64_t known, const float *restrict a, int n, uint32_t low, uint32_t high, int zeros) {
     const uint32_t wide = high > low ? high - low - 1 : 0;
     uint32_t above = 0, top = 0, bottom = 0, tiny = 0;
-    for (int from = 0; from < n; from += 1024) {
+    for (int i = 0; i < n; i++) {
+        uint32_t bits = bits_of(a[i]) & 0x7fffffffu;
+        above += bits > high;
+        top += bits == high;
+    }
+    if (low != high)
+        for (int i = 0; i < n; i++) bottom += (bits_of(a[i]) & 0x7fffffffu) == low;
+    if (zeros)
+        for (int i = 0; i < n; i++) tiny += (bits_of(a[i]) & 0x7fffffffu) < 0x8000u;
+    /* Few are inside. Every 64th number has its bit in the same word, so that no sum goes across a vector. */
+    int from = 0;
+    for (; wide && from + 64 <= n; from += 2048) {
         const float *part = a + from;
-        const int to = n - from < 1024 ? n - from : 1024;
-        uint8_t inside[1024];
-        for (int i = 0; i < to; i++) {
-            uint32_t bits = bits_of(part[i]) & 0x7fffffffu;
-            above += bits > high;
-            top += bits == high;
-            bottom += bits == low;
-            tiny += bits < 0x8000u;
-            inside[i] = bits - low - 1 < wide;
+        const int rounds = n - from < 2048 ? (n - from) / 64 : 32;
+        uint32_t inside[64] = {0};
+        for (int r = 0; r < rounds; r++)
+            for (int g = 0; g < 64; g++)
+                inside[g] |= (uint32_t)((bits_of(part[64 * r + g]) & 0x7fffffffu) - low - 1 < wide) << r;
+        for (int g = 0; g < 64; g++) {
+            for (uint32_t left = inside[g]; left; left &= left - 1)
+                met->inside[known++] = bits_of(part[64 * lowest_bit(left) + g]) & 0x7fffffffu;
         }
-        for (int i = 0; i < to; i += 8) { /* few are: eight at a time are passed over */
-            uint64_t eight = 0;
-            memcpy(&eight, inside + i, (size_t)(to - i < 8 ? to - i : 8));
-            if (!eight) continue;
-            for (int j = i; j < i + 8 && j < to; j++) {
-                met->inside[known] = bits_of(part[j]) & 0x7fffffffu;
-                known += inside[j];
-            }
-        }
+    }
+    for (int i = n - n % 64; wide && i < n; i++) {
+        uint32_t bits = bits_of(a[i]) & 0x7fffffffu;
+        if (bits - low - 1 < wide) met->inside[known++] = bits;
     }
     met->above += above;
     met->top += top;
-    met->bottom += low == high ? 0 : bottom;
+    met->bottom += bottom;
     met->tiny += tiny;
     return known;
 }
@@ -279,6 +297,40 @@ INLINE double dot(const float *restrict a, const float *restrict b, int n) {
     for (int j = 0; i < n; i++, j++) lanes[j] += (double)a[i] * (double)b[i];
     for (int j = 0; j < 16; j++) sum += lanes[j];
     return sum;
+}
+
+/* The products of three rows with each other, each as `dot` has it: aa, ab, bb, ac, bc, cc. */
+INLINE void dots(double *sums, const float *restrict a, const float *restrict b, const float *restrict c, int n) {
+    double lanes[6][16] = {{0}};
+    int i = 0;
+    for (; i < n; i += 16) {
+        const int to = n - i < 16 ? n - i : 16;
+        if (to == 16)
+            for (int j = 0; j < 16; j++) {
+                double x = a[i + j], y = b[i + j], z = c[i + j];
+                lanes[0][j] += x * x;
+                lanes[1][j] += x * y;
+                lanes[2][j] += y * y;
+                lanes[3][j] += x * z;
+                lanes[4][j] += y * z;
+                lanes[5][j] += z * z;
+            }
+        else
+            for (int j = 0; j < to; j++) {
+                double x = a[i + j], y = b[i + j], z = c[i + j];
+                lanes[0][j] += x * x;
+                lanes[1][j] += x * y;
+                lanes[2][j] += y * y;
+                lanes[3][j] += x * z;
+                lanes[4][j] += y * z;
+                lanes[5][j] += z * z;
+            }
+    }
+    for (int k = 0; k < 6; k++) {
+        double sum = 0.0;
+        for (int j = 0; j < 16; j++) sum += lanes[k][j];
+        sums[k] += sum;
+    }
 }
 
 INLINE double mass(const float *restrict a, int n) {
@@ -533,11 +585,12 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
     case UNPACK: unpack(d, (const uint8_t *)op->where, n, before + at); break;
     case COARSE: coarse((uint32_t *)op->where, a, n); break;
     case FINE: op->count = fine((uint16_t *)op->where, op->count, a, n, op->low); break;
-    case AROUND: op->count = around((Met *)op->where, op->count, a, n, op->low, op->between); break;
+    case AROUND: op->count = around((Met *)op->where, op->count, a, n, op->low, op->between, p != 0.0f); break;
     case EQUAL:
         for (int i = 0; i < n; i++) op->count += (bits_of(a[i]) & 0x7fffffffu) == op->low;
         break;
     case DOT: *(double *)op->where += dot(a, b, n); break;
+    case DOTS: dots((double *)op->where, a, b, registers + (int64_t)op->low * (width + SPARE), n); break;
     case MASS: *(double *)op->where += mass(a, n); break;
     }
     return 0;

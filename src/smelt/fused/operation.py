@@ -12,7 +12,7 @@ class Code(IntEnum):
     SIGN, SIGN_UP, AGREE, LARGER, AT_LEAST, NO_ZERO, COARSE, FINE, EQUAL, DOT, MASS, SQUARE = range(11, 23)
     RANKS, DRAW_RANKED, PACK, UNPACK, SHIFT, AROUND = range(23, 29)
     LOAD_LESS, LOAD_CUT, LOAD_SCALED, LOAD_ADD_SCALED, LESS_ADD_SCALED, CUT_SCALED, SIGN_SUM = range(29, 36)
-    SIGN_SUM_UP, AGREE_INTO, RATIO, PRODUCT, STORE_SUM, DRAWN, DISTANCE, DISTANCE_INTO, BAND, ABOVE = range(36, 46)
+    SIGN_SUM_UP, AGREE_INTO, RATIO, PRODUCT, STORE_SUM, DRAWN, DISTANCE, DISTANCE_INTO, BAND, ABOVE, DOTS = range(36, 47)
 
 
 _NO_A = {
@@ -22,23 +22,25 @@ _NO_A = {
 _WITH_B = {
     Code.SUBTRACT, Code.ADD, Code.MULTIPLY, Code.DIVIDE, Code.AGREE, Code.LARGER, Code.DOT, Code.LOAD_LESS,
     Code.LOAD_CUT, Code.LESS_ADD_SCALED, Code.SIGN_SUM, Code.SIGN_SUM_UP, Code.AGREE_INTO, Code.RATIO, Code.PRODUCT,
-    Code.STORE_SUM, Code.DISTANCE, Code.DISTANCE_INTO,
+    Code.STORE_SUM, Code.DISTANCE, Code.DISTANCE_INTO, Code.DOTS,
 }  # fmt: skip
 _ADDS_TO = {Code.ADD_SCALED, Code.LOAD_ADD_SCALED, Code.LESS_ADD_SCALED, Code.DISTANCE_INTO}
 _GATHERS = {
-    Code.STORE, Code.STORE_SUM, Code.COARSE, Code.FINE, Code.EQUAL, Code.DOT, Code.MASS, Code.PACK, Code.AROUND,
+    Code.STORE, Code.STORE_SUM, Code.COARSE, Code.FINE, Code.EQUAL, Code.DOT, Code.MASS, Code.PACK, Code.AROUND, Code.DOTS,
 }  # fmt: skip
 
 
 def reads(code: int, dst: int, a: int, b: int, second: int) -> list[int]:
-    """The registers whose numbers an operation needs. `second` is -1 but for one that adds to two registers."""
+    """The registers whose numbers an operation needs. `second` is -1 but where it takes one more."""
     found = [] if code in _NO_A else [a]
     if code in _WITH_B:
         found.append(b)
     if code in _ADDS_TO:
         found.append(dst)
     if code == Code.AGREE_INTO:
-        found += [dst, second]
+        found.append(dst)
+    if second >= 0:
+        found.append(second)
     return found
 
 

@@ -166,12 +166,12 @@ class Program:
         """The lower 15 bits of magnitudes whose upper ones are those of `low`: which operation, and room for `most`."""
         return len(self._ops), self._gathers(Code.FINE, np.empty(most, np.uint16), a, low=low)
 
-    def around(self, a: int, ends: tuple[int, int], most: int) -> tuple[int, NDArray[np.uint32]]:
+    def around(self, a: int, ends: tuple[int, int], most: int, zeros: bool) -> tuple[int, NDArray[np.uint32]]:
         """Which operation, and what it meets: four counts of 64 bits, then the magnitudes inside, for which is room."""
-        found = np.empty(8 + most + 1, np.uint32)  # one more: the machine writes a magnitude before it judges it
+        found = np.empty(8 + most, np.uint32)
         found[:8] = 0
         self._held.append(found)
-        self._op(Code.AROUND, a, where=found.ctypes.data, low=ends[0], between=ends[1], into=0)
+        self._op(Code.AROUND, a, where=found.ctypes.data, low=ends[0], between=ends[1], p=float(zeros), into=0)
         return len(self._ops) - 1, found
 
     def equal(self, a: int, bits: int) -> int:
@@ -181,6 +181,11 @@ class Program:
 
     def dot(self, a: int, b: int) -> NDArray[np.float64]:
         return self._gathers(Code.DOT, np.zeros(1), a, b)
+
+    def dots(self, a: int, b: int, c: int) -> NDArray[np.float64]:
+        """The products of three rows with each other: aa, ab, bb, ac, bc, cc."""
+        self._second[len(self._ops)] = c
+        return self._gathers(Code.DOTS, np.zeros(6), a, b)
 
     def mass(self, a: int) -> NDArray[np.float64]:
         """The sum of magnitudes."""

@@ -28,7 +28,7 @@ OP = np.dtype(
 )
 """An operation as machine.c reads it."""
 Form: TypeAlias = tuple[tuple[int, int, int, int, int], ...]
-"""Of each operation its code, the registers dst, a and b, and the second register that it adds to or -1."""
+"""Of each operation its code, the registers dst, a and b, and one more register or -1."""
 _ONE, _NONE = "one", "none"
 """Stand for a factor of 1, and for a bound that everything exceeds."""
 
@@ -141,7 +141,7 @@ def _packed(ops: list[_Op]) -> tuple[list[_Op], int]:
                 dst=place.get(op.dst, 0),
                 a=place[op.a] if op.a in op.needs and op.code not in _TAPS else op.a,
                 b=place.get(op.b, 0),
-                second=place.get(op.second, 0),
+                second=place.get(op.second, -1),
             )
         )
         for register in {r for r in (*op.needs, *op.changes) if last[r] == k}:
@@ -179,7 +179,7 @@ def _short(form: Form) -> _Short:
     found = np.zeros(len(ops), OP)
     for name in ("code", "dst", "a", "b"):
         found[name] = [getattr(op, name) for op in ops]
-    found["low"] = [op.second if op.code == Code.AGREE_INTO else 0 for op in ops]
+    found["low"] = [max(0, op.second) for op in ops]
     at = {_ONE: 2 * len(form), _NONE: 2 * len(form) + 1}
     at |= {("p", k): k for k in range(len(form))} | {("q", k): len(form) + k for k in range(len(form))}
     indices = (np.array([at[number] for number in numbers]) for numbers in zip(*((op.p, op.q) for op in ops), strict=True))
@@ -191,7 +191,7 @@ def _short(form: Form) -> _Short:
 def shorten(long: NDArray[Any], seconds: Mapping[int, int]) -> tuple[NDArray[Any], Mapping[int, int], int]:
     """The short program, where in it the operations are that count or gather, and how many registers it needs.
 
-    `seconds` tells of the operations that add to two registers which their second is.
+    `seconds` tells of the operations that take one more register which it is.
     """
     registers = zip(*(long[name].tolist() for name in ("code", "dst", "a", "b")), strict=True)
     short = _short(tuple((*op, seconds.get(k, -1)) for k, op in enumerate(registers)))
@@ -200,5 +200,5 @@ def shorten(long: NDArray[Any], seconds: Mapping[int, int]) -> tuple[NDArray[Any
     ops["p"], ops["q"] = numbers[short.p], numbers[short.q]
     for name in ("count", "where", "between"):
         ops[name] = long[name][short.source]
-    ops["low"] = np.where(ops["code"] == Code.AGREE_INTO, ops["low"], long["low"][short.source])
+    ops["low"] |= long["low"][short.source]
     return ops, short.place, short.registers

@@ -17,7 +17,7 @@ import numpy as np
 
 from smelt.fused.library import library
 from smelt.fused.operation import Code
-from smelt.fused.shorten import OP, shorten
+from smelt.fused.shorten import Numbered, shorten
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +42,7 @@ class Program:
     def __init__(self, width: int = WIDTH) -> None:
         self.width = width
         self._second: dict[int, int] = {}
-        self._ops: list[tuple[Any, ...]] = []
+        self._ops: list[Numbered] = []
         self._held: list[NDArray[Any]] = []
         self._bins: NDArray[np.uint32] | None = None
         self.registers = 0
@@ -193,7 +193,7 @@ class Program:
 
     def finish(self) -> tuple[NDArray[Any], Mapping[int, int], int]:
         """Its operations, where in them those are that were written in this order, and how many registers they need."""
-        return shorten(np.array(self._ops, OP), self._second)
+        return shorten(self._ops, self._second)
 
     def _room_for_bins(self) -> int:
         if self._bins is None:

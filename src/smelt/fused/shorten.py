@@ -6,7 +6,7 @@ written anew for every span, with other numbers in it but of the same form, so a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -29,8 +29,11 @@ OP = np.dtype(
 """An operation as machine.c reads it."""
 Form: TypeAlias = tuple[tuple[int, int, int, int, int], ...]
 """Of each operation its code, the registers dst, a and b, and one more register or -1."""
-_ONE, _NONE = "one", "none"
-"""Stand for a factor of 1, and for a bound that everything exceeds."""
+Numbered: TypeAlias = tuple[int, int, int, int, float, float, int, int, int, int]
+"""An operation with its numbers, in the order of OP."""
+_ONE, _NONE = -1, -2
+"""Stand for a factor of 1, and for a bound that everything exceeds; other numbers are counted from 0."""
+_VALUE = {_ONE: 1.0, _NONE: -1.0}
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,8 @@ class _Op:
     a: int
     b: int
     second: int
-    p: Any
-    q: Any
+    p: int
+    q: int
     source: int
     """The operation of the long program whose places and counts it has."""
 
@@ -154,19 +157,16 @@ _TAPS = (Code.LOAD, Code.LOAD_LESS, Code.LOAD_CUT, Code.LOAD_SCALED, Code.LOAD_A
 
 @dataclass(frozen=True)
 class _Short:
-    """A shortened form, and where its numbers come from."""
+    """A shortened form: of each operation code and registers, where p and q come from, and whose places it has."""
 
-    ops: NDArray[Any]
-    p: NDArray[np.int64]
-    q: NDArray[np.int64]
-    source: NDArray[np.int64]
+    ops: Sequence[tuple[int, int, int, int, int, int, int, int]]
     place: Mapping[int, int]
     registers: int
 
 
 @lru_cache(256)
 def _short(form: Form) -> _Short:
-    ops = [_Op(*op, ("p", k), ("q", k), k) for k, op in enumerate(form)]
+    ops = [_Op(*op, 2 * k, 2 * k + 1, k) for k, op in enumerate(form)]
     j = 0
     while j < len(ops):
         shorter = _joined(ops, j)
@@ -176,29 +176,21 @@ def _short(form: Form) -> _Short:
             j -= len(ops) - len(shorter)
             ops = shorter
     ops, registers = _packed(ops)
-    found = np.zeros(len(ops), OP)
-    for name in ("code", "dst", "a", "b"):
-        found[name] = [getattr(op, name) for op in ops]
-    found["low"] = [max(0, op.second) for op in ops]
-    at = {_ONE: 2 * len(form), _NONE: 2 * len(form) + 1}
-    at |= {("p", k): k for k in range(len(form))} | {("q", k): len(form) + k for k in range(len(form))}
-    indices = (np.array([at[number] for number in numbers]) for numbers in zip(*((op.p, op.q) for op in ops), strict=True))
-    p, q = indices
-    source = np.array([op.source for op in ops])
-    return _Short(found, p, q, source, {op.source: k for k, op in enumerate(ops)}, registers)
+    found = [(op.code, op.dst, op.a, op.b, max(0, op.second), op.p, op.q, op.source) for op in ops]
+    return _Short(found, {op.source: k for k, op in enumerate(ops)}, registers)
 
 
-def shorten(long: NDArray[Any], seconds: Mapping[int, int]) -> tuple[NDArray[Any], Mapping[int, int], int]:
+def shorten(
+    long: Sequence[Numbered], seconds: Mapping[int, int]
+) -> tuple[NDArray[Any], Mapping[int, int], int]:
     """The short program, where in it the operations are that count or gather, and how many registers it needs.
 
     `seconds` tells of the operations that take one more register which it is.
     """
-    registers = zip(*(long[name].tolist() for name in ("code", "dst", "a", "b")), strict=True)
-    short = _short(tuple((*op, seconds.get(k, -1)) for k, op in enumerate(registers)))
-    numbers = np.concatenate([long["p"], long["q"], np.array([1.0, -1.0], np.float32)])
-    ops = short.ops.copy()
-    ops["p"], ops["q"] = numbers[short.p], numbers[short.q]
-    for name in ("count", "where", "between"):
-        ops[name] = long[name][short.source]
-    ops["low"] |= long["low"][short.source]
-    return ops, short.place, short.registers
+    short = _short(tuple((*op[:4], seconds.get(k, -1)) for k, op in enumerate(long)))
+    numbers = [number for op in long for number in op[4:6]] + [_VALUE[_NONE], _VALUE[_ONE]]
+    ops = []
+    for code, dst, a, b, second, p, q, source in short.ops:
+        _, _, _, _, _, _, count, where, low, between = long[source]
+        ops.append((code, dst, a, b, numbers[p], numbers[q], count, where, second or low, between))
+    return np.array(ops, OP), short.place, short.registers

@@ -30,7 +30,7 @@ __all__ = ["Fused", "fused"]
 
 _AT_ONCE = 1 << 17
 """Elements that are read at once from each model: a few hundred kilobytes, which stay in the second cache."""
-_SPAN = 1 << 20
+_SPAN = 1 << 21
 _PIECE = 256
 """Elements of a sample that are read at once: few, since neighbours are alike."""
 

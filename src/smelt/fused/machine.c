@@ -81,14 +81,17 @@ enum {
     DISTANCE_INTO = 43,   /* dst = dst + (a - b) * (a - b) */
     BAND = 44,            /* dst = (a where p < |a|, else 0) - (a where q < |a|, else 0) */
     ABOVE = 45,           /* dst = a where |a| > p, else 0 */
-    DOTS = 46             /* six sums: the products of a, b and register `low` with each other */
+    DOTS = 46,            /* six sums: the products of a, b and register `low` with each other */
+    CLAMP = 47,           /* dst = a, but no less than -p and no more than p */
+    ROW_DOT = 48,         /* the sum of the row = a . b */
+    ROW_SCALE = 49        /* dst = a * the factor of the row */
 };
 
 typedef struct {
     int32_t code, dst, a, b;
     float p, q;
     int64_t count;    /* CUT: how many equal ones may stay; FINE, EQUAL, AROUND: found so far; AGREE_INTO: 0 for the first */
-    void *where;      /* COARSE: uint32 counts; FINE: uint16 entries; DOT, MASS: a double; PACK, UNPACK: bits; ranks: room */
+    void *where;      /* COARSE: uint32 counts; FINE: uint16 entries; DOT, MASS: a double; PACK, UNPACK: bits; ranks: room; ROW_DOT: doubles; ROW_SCALE: floats */
     uint32_t low;     /* FINE, EQUAL: the wanted bits; DRAW: the counter of the first element */
     uint32_t between; /* DRAW: the second half of the key */
 } Op;
@@ -591,6 +594,12 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
         break;
     case DOT: *(double *)op->where += dot(a, b, n); break;
     case DOTS: dots((double *)op->where, a, b, registers + (int64_t)op->low * (width + SPARE), n); break;
+    case CLAMP: EACH(a[i] < -p ? -p : a[i] > p ? p : a[i]);
+    case ROW_DOT: ((double *)op->where)[(before + at) / width] = dot(a, b, n); break;
+    case ROW_SCALE: {
+        const float factor = ((const float *)op->where)[(before + at) / width];
+        EACH(a[i] * factor);
+    }
     case MASS: *(double *)op->where += mass(a, n); break;
     }
     return 0;

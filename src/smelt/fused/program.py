@@ -187,6 +187,19 @@ class Program:
         self._second[len(self._ops)] = c
         return self._gathers(Code.DOTS, np.zeros(6), a, b)
 
+    def row_dot(self, a: int, b: int, rows: int) -> NDArray[np.float64]:
+        """The product of every row of a with that of b."""
+        return self._gathers(Code.ROW_DOT, np.zeros(rows), a, b)
+
+    def row_scale(self, a: int, factors: NDArray[np.float32]) -> int:
+        """Every row times its factor, which need not be known yet."""
+        self._held.append(factors)
+        return self._op(Code.ROW_SCALE, a, where=factors.ctypes.data)
+
+    def clamp(self, a: int, most: float) -> int:
+        """No entry of larger magnitude."""
+        return self._op(Code.CLAMP, a, p=most)
+
     def mass(self, a: int) -> NDArray[np.float64]:
         """The sum of magnitudes."""
         return self._gathers(Code.MASS, np.zeros(1), a)

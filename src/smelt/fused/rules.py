@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from smelt.merge.model_stock import step_length
+from smelt.merge.nuslerp import row_weights
 from smelt.ops.random import place_key
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from smelt.fused.program import Program
     from smelt.ops.block import Place
     from smelt.ops.order import Cut
@@ -42,6 +46,8 @@ class At:
 
 
 Does: TypeAlias = "Callable[[Program, Rows, At], Any]"
+ByRow: TypeAlias = "Callable[[NDArray[np.float64], Mapping[str, Any]], NDArray[np.float64]]"
+"""From the Gram matrices (rows, models, models) of rows and the parameters to factors (rows, some)."""
 
 
 def _always(parameters: Mapping[str, Any]) -> bool:
@@ -64,6 +70,8 @@ class Rule:
     """The rows that it leaves before their summed magnitude is restored; `found` is then what the ranks gave."""
     masks: Does | None = None
     """What it keeps, as ones and zeros, where that is remembered: drawing it again would take longer."""
+    by_row: ByRow | None = None
+    """What it multiplies each row with, where that is asked for: `found` are then the factors, one array for each."""
 
 
 def _normalised(at: At) -> list[float]:
@@ -90,7 +98,38 @@ def _combination(program: Program, rows: Rows, at: At) -> int:
 
 def _model_stock(program: Program, rows: Rows, at: At) -> int:
     mean = program.over(program.total(rows), len(rows))
+    if at.parameters["over"] == "row":
+        return program.row_scale(mean, at.found[0])
     return program.scale(mean, float(at.found), into=mean)
+
+
+def _steps_of_rows(grams: NDArray[np.float64], parameters: Mapping[str, Any]) -> NDArray[np.float64]:
+    return step_length(grams, parameters["floor"])[:, None]
+
+
+def _nuslerp(program: Program, rows: Rows, at: At) -> int:
+    if at.parameters["over"] == "tensor":
+        return _combination(program, rows, at)
+    return program.total([program.row_scale(row, factors) for row, factors in zip(rows, at.found, strict=True)])
+
+
+def _weights_of_rows(grams: NDArray[np.float64], parameters: Mapping[str, Any]) -> NDArray[np.float64]:
+    return row_weights(grams, [float(np.float32(weight)) for weight in parameters["weights"]])
+
+
+def _passthrough(program: Program, rows: Rows, at: At) -> int:
+    return program.scale(rows[0], at.column("scale")[0])
+
+
+def _nearswap(program: Program, rows: Rows, at: At) -> int:
+    return program.clamp(rows[0], at.parameters["t"])
+
+
+def _ram(program: Program, rows: Rows, at: At) -> int:
+    kept = [program.cut(row, at.parameters["epsilon"]) for row in rows]
+    signs = [program.sign(row) for row in kept]
+    count = program.total([program.square(sign, into=sign) for sign in signs])
+    return program.divide(program.total(kept), program.at_least(count, 1.0))
 
 
 def _kept(program: Program, row: int, cut: Cut) -> int:
@@ -243,18 +282,21 @@ def _sce(program: Program, rows: Rows, at: At) -> int:
     return program.multiply(merged, sign, into=merged)
 
 
-def _over_tensor(parameters: Mapping[str, Any]) -> bool:
-    return bool(parameters["over"] == "tensor")
+def _not_over_columns(parameters: Mapping[str, Any]) -> bool:
+    return bool(parameters["over"] != "column")
 
 
 RULES: Mapping[str, Rule] = {
     "average": Rule(_average),
     "task_arithmetic": Rule(_task_arithmetic),
     "slerp": Rule(_combination),
-    "nuslerp": Rule(_combination, takes=_over_tensor),
+    "nuslerp": Rule(_nuslerp, takes=_not_over_columns, by_row=_weights_of_rows),
     "multislerp": Rule(_combination),
     "karcher": Rule(_combination),
-    "model_stock": Rule(_model_stock, takes=_over_tensor),
+    "model_stock": Rule(_model_stock, by_row=_steps_of_rows),
+    "passthrough": Rule(_passthrough),
+    "nearswap": Rule(_nearswap),
+    "ram": Rule(_ram),
     "trim": Rule(_and_restored(_trimmed), prunes=_trimmed),
     "breadcrumbs": Rule(_and_restored(_band), prunes=_band),
     "dare": Rule(_dare, prunes=_drawn),

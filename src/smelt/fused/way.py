@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from smelt.engine import dtype as dtypes
 from smelt.engine.blocks import Span, place_of, row_length
 from smelt.engine.refuse import refuse_inputs, refuse_result
+from smelt.fused.each_row import EachRow
 from smelt.fused.library import library
 from smelt.fused.looks import looker, sample_of
 from smelt.fused.program import WIDTH, Program, Run, floats
@@ -82,7 +84,11 @@ class Fused:
         program, place = Program(_width(item)), place_of(item, span.start, span.stop)
         method = item.stages[-1]
         rows, base = self._rows(program, item, len(item.stages) - 1, place, folds)
-        merged = RULES[method.stage.name].does(program, rows, self._at(method, place, folds))
+        at = self._at(method, place, folds)
+        each = self._each_row(item, place, folds)
+        if each is not None:
+            at = replace(at, found=each.factors)
+        merged = RULES[method.stage.name].does(program, rows, at)
         if method.stage.space_for(method.parameters) == "delta":
             assert base is not None
             merged = program.add(merged, base)
@@ -92,6 +98,8 @@ class Fused:
         for start, stop in span.blocks():
             out = self._buffer("out", (stop - start) * size)
             read = self._read(item, start, stop)
+            if each is not None:
+                each.feed(read, stop - start)  # what is not finite is told of by the pass that follows
             if running.feed(read, stop - start, out):
                 _refuse(item, read, out, start)
             self._write(item, start, out.data)
@@ -105,6 +113,17 @@ class Fused:
             item.base.source.read_bytes(item.base.key, start, out.data)
             self._write(item, start, out.data)
             self._advance(item.bytes_in * (stop - start) // item.info.count)
+
+    def _each_row(self, item: Item, place: Place, folds: Mapping[int, Fold]) -> EachRow | None:
+        """What the method multiplies rows with, where it does so row by row."""
+        method = item.stages[-1]
+        by_row = RULES[method.stage.name].by_row
+        if by_row is None or method.parameters["over"] != "row":
+            return None
+        program = Program(_width(item))
+        rows, _ = self._rows(program, item, len(item.stages) - 1, place, folds)
+        formats = [stored(tap) for tap in item.all_taps]
+        return EachRow(program, rows, formats, place, lambda grams: by_row(grams, method.parameters))
 
     def _rows(
         self, program: Program, item: Item, index: int, place: Place, folds: Mapping[int, Fold]

@@ -40,8 +40,9 @@ class EachRow:
         """One array for each factor that a row has; known of the rows that were fed."""
 
     def feed(self, taps: Sequence[NDArray[np.uint8]], count: int) -> None:
-        """Find the factors of the next rows."""
-        self._run.feed(taps, count)
+        """Find the factors of the next rows. What is not finite is told of by the pass that merges them."""
+        if self._run.feed(taps, count):
+            return
         now = slice(self._done, self._done + count // self._width)
         for i, j, product in self._products:
             self._grams[now, i, j] = self._grams[now, j, i] = product[now]

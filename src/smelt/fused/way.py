@@ -77,7 +77,7 @@ class Fused:
             if running.feed(read, stop - start):
                 _refuse(item, read, None, start)
         if watched:
-            self._advance(item.bytes_in * (span.stop - span.start) // item.info.count)
+            self._advance(item.bytes_of(span.stop - span.start))
         return part(running)
 
     def merge(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
@@ -99,11 +99,11 @@ class Fused:
             out = self._buffer("out", (stop - start) * size)
             read = self._read(item, start, stop)
             if each is not None:
-                each.feed(read, stop - start)  # what is not finite is told of by the pass that follows
+                each.feed(read, stop - start)
             if running.feed(read, stop - start, out):
                 _refuse(item, read, out, start)
             self._write(item, start, out.data)
-            self._advance(item.bytes_in * (stop - start) // item.info.count)
+            self._advance(item.bytes_of(stop - start))
 
     def copy(self, item: Item, span: Span) -> None:
         assert item.base is not None
@@ -112,7 +112,7 @@ class Fused:
             out = self._buffer("out", (stop - start) * size)
             item.base.source.read_bytes(item.base.key, start, out.data)
             self._write(item, start, out.data)
-            self._advance(item.bytes_in * (stop - start) // item.info.count)
+            self._advance(item.bytes_of(stop - start))
 
     def _each_row(self, item: Item, place: Place, folds: Mapping[int, Fold]) -> EachRow | None:
         """What the method multiplies rows with, where it does so row by row."""

@@ -29,7 +29,7 @@ class Fold(ABC):
 
     scope: Scope = "tensor"
     passes: int = 1
-    """How many passes it takes at most."""
+    """How many passes over all entries it takes at most."""
 
     @property
     @abstractmethod

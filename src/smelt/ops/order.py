@@ -121,7 +121,7 @@ class Largest(Fold):
     `exact=False` saves the pass that counts ties.
     """
 
-    passes = 3
+    passes = 4
     skips_zeros = False
     """Whether entries that are as good as zero are not there to be ranked."""
 

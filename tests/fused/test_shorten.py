@@ -27,9 +27,8 @@ def test_load_subtract_cut_and_scale_are_one() -> None:
 def test_what_is_needed_twice_is_kept() -> None:
     program = Program()
     (row,), _ = changes(program, 1)
-    program.mass(row)
-    program.mass(program.cut(row, 0.5))
-    assert codes(program) == [Code.LOAD, Code.LOAD_LESS, Code.MASS, Code.ABOVE, Code.MASS]
+    program.masses(row, program.cut(row, 0.5))
+    assert codes(program) == [Code.LOAD, Code.LOAD_LESS, Code.ABOVE, Code.MASSES]
 
 
 def test_a_product_of_two_factors_is_not_made_one() -> None:

@@ -85,22 +85,20 @@ def _met(run: Run, one: tuple[int, NDArray[np.uint32]], where: tuple[int, int]) 
 
 
 def _masses(fold: Restored | Kept, rule: Rule, program: Program, rows: Sequence[int], at: At) -> Part:
-    before = [program.mass(row) for row in rows]
     bits = np.empty((len(rows), 0), np.uint8)
     if rule.masks is not None:
-        masks = rule.masks(program, rows, at)
+        kept = rule.masks(program, rows, at)
         bits = np.zeros((len(rows), -(-(at.place.stop - at.place.start) // 8)), np.uint8)
-        for mask, one in zip(masks, bits, strict=True):
+        for mask, one in zip(kept, bits, strict=True):
             program.pack(mask, one)
-        pruned = [program.multiply(mask, row) for mask, row in zip(masks, rows, strict=True)]
     else:
         assert rule.prunes is not None
-        pruned = rule.prunes(program, rows, _found(fold, at))
-    after = [program.mass(row) for row in pruned]
+        kept = rule.prunes(program, rows, _found(fold, at))
+    sums = [program.masses(row, one) for row, one in zip(rows, kept, strict=True)]
 
     def part(run: Run) -> Any:
-        sums = np.stack([np.concatenate(before), np.concatenate(after)])
-        return (sums, {at.place.start: bits}) if isinstance(fold, Kept) else sums
+        total = np.stack(sums, axis=1)
+        return (total, {at.place.start: bits}) if isinstance(fold, Kept) else total
 
     return part
 

@@ -54,7 +54,7 @@ enum {
     FINE = 18,     /* the lower 15 bits of those |a| whose upper ones are `low`, appended */
     EQUAL = 19,    /* how many |a| have the bits `low` */
     DOT = 20,      /* sum += a . b */
-    MASS = 21,     /* sum += |a| */
+    MASSES = 21,   /* two sums: of |a|, and of |a| where b is not 0 */
     SQUARE = 22,   /* dst = a * a */
     RANKS = 23,    /* dst = how many |a| of the row are smaller, and half of those equal to it */
     DRAW_RANKED = 24, /* dst = 1 with chance p + q * (rank + 1/2), else 0; `low`, `between`: counter and key */
@@ -91,7 +91,7 @@ typedef struct {
     int32_t code, dst, a, b;
     float p, q;
     int64_t count;    /* CUT: how many equal ones may stay; FINE, EQUAL, AROUND: found so far; AGREE_INTO: 0 for the first */
-    void *where;      /* COARSE: uint32 counts; FINE: uint16 entries; DOT, MASS: a double; PACK, UNPACK: bits; ranks: room; ROW_DOT: doubles; ROW_SCALE: floats */
+    void *where;      /* COARSE: uint32 counts; FINE: uint16 entries; DOT, DOTS, MASSES: doubles; PACK, UNPACK: bits; ranks: room; ROW_DOT: doubles; ROW_SCALE: floats */
     uint32_t low;     /* FINE, EQUAL: the wanted bits; DRAW: the counter of the first element */
     uint32_t between; /* DRAW: the second half of the key */
 } Op;
@@ -292,58 +292,67 @@ INLINE int64_t around(Met *met, int64_t known, const float *restrict a, int n, u
 }
 
 /* Sums are kept in sixteen float64 lanes: the order is the same for every processor. */
+INLINE double sum_of(const double *lanes) {
+    double sum = 0.0;
+    for (int j = 0; j < 16; j++) sum += lanes[j];
+    return sum;
+}
+
 INLINE double dot(const float *restrict a, const float *restrict b, int n) {
-    double lanes[16] = {0}, sum = 0.0;
+    double lanes[16] = {0};
     int i = 0;
     for (; i + 16 <= n; i += 16)
         for (int j = 0; j < 16; j++) lanes[j] += (double)a[i + j] * (double)b[i + j];
     for (int j = 0; i < n; i++, j++) lanes[j] += (double)a[i] * (double)b[i];
-    for (int j = 0; j < 16; j++) sum += lanes[j];
-    return sum;
+    return sum_of(lanes);
+}
+
+/* The same with itself, which is read once. */
+INLINE double square_sum(const float *restrict a, int n) {
+    double lanes[16] = {0};
+    int i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (int j = 0; j < 16; j++) {
+            double x = a[i + j];
+            lanes[j] += x * x;
+        }
+    for (int j = 0; i < n; i++, j++) lanes[j] += (double)a[i] * (double)a[i];
+    return sum_of(lanes);
 }
 
 /* The products of three rows with each other, each as `dot` has it: aa, ab, bb, ac, bc, cc. */
 INLINE void dots(double *sums, const float *restrict a, const float *restrict b, const float *restrict c, int n) {
     double lanes[6][16] = {{0}};
-    int i = 0;
-    for (; i < n; i += 16) {
-        const int to = n - i < 16 ? n - i : 16;
-        if (to == 16)
-            for (int j = 0; j < 16; j++) {
-                double x = a[i + j], y = b[i + j], z = c[i + j];
-                lanes[0][j] += x * x;
-                lanes[1][j] += x * y;
-                lanes[2][j] += y * y;
-                lanes[3][j] += x * z;
-                lanes[4][j] += y * z;
-                lanes[5][j] += z * z;
-            }
-        else
-            for (int j = 0; j < to; j++) {
-                double x = a[i + j], y = b[i + j], z = c[i + j];
-                lanes[0][j] += x * x;
-                lanes[1][j] += x * y;
-                lanes[2][j] += y * y;
-                lanes[3][j] += x * z;
-                lanes[4][j] += y * z;
-                lanes[5][j] += z * z;
-            }
+    for (int i = 0; i + 16 <= n; i += 16)
+        for (int j = 0; j < 16; j++) {
+            double x = a[i + j], y = b[i + j], z = c[i + j];
+            lanes[0][j] += x * x;
+            lanes[1][j] += x * y;
+            lanes[2][j] += y * y;
+            lanes[3][j] += x * z;
+            lanes[4][j] += y * z;
+            lanes[5][j] += z * z;
+        }
+    for (int j = 0, i = n - n % 16; i < n; i++, j++) {
+        double x = a[i], y = b[i], z = c[i], products[6] = {x * x, x * y, y * y, x * z, y * z, z * z};
+        for (int k = 0; k < 6; k++) lanes[k][j] += products[k];
     }
-    for (int k = 0; k < 6; k++) {
-        double sum = 0.0;
-        for (int j = 0; j < 16; j++) sum += lanes[k][j];
-        sums[k] += sum;
-    }
+    for (int k = 0; k < 6; k++) sums[k] += sum_of(lanes[k]);
 }
 
-INLINE double mass(const float *restrict a, int n) {
-    double lanes[16] = {0}, sum = 0.0;
+/* The sum of magnitudes, and of those that `kept` keeps. Two loops: compilers do not vectorise the two in one. */
+INLINE void masses(double *sums, const float *restrict a, const float *restrict kept, int n) {
+    double all[16] = {0}, left[16] = {0};
     int i = 0;
     for (; i + 16 <= n; i += 16)
-        for (int j = 0; j < 16; j++) lanes[j] += (double)fabsf(a[i + j]);
-    for (int j = 0; i < n; i++, j++) lanes[j] += (double)fabsf(a[i]);
-    for (int j = 0; j < 16; j++) sum += lanes[j];
-    return sum;
+        for (int j = 0; j < 16; j++) all[j] += (double)fabsf(a[i + j]);
+    for (int j = 0; i < n; i++, j++) all[j] += (double)fabsf(a[i]);
+    for (i = 0; i + 16 <= n; i += 16)
+        for (int j = 0; j < 16; j++)
+            left[j] += (double)float_of(bits_of(a[i + j]) & (kept[i + j] != 0.0f ? 0x7fffffffu : 0u));
+    for (int j = 0; i < n; i++, j++) left[j] += (double)(kept[i] != 0.0f ? fabsf(a[i]) : 0.0f);
+    sums[0] += sum_of(all);
+    sums[1] += sum_of(left);
 }
 
 /* The magnitudes of a row, sorted into bins but not within them. */
@@ -592,7 +601,7 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
     case EQUAL:
         for (int i = 0; i < n; i++) op->count += (bits_of(a[i]) & 0x7fffffffu) == op->low;
         break;
-    case DOT: *(double *)op->where += dot(a, b, n); break;
+    case DOT: *(double *)op->where += a == b ? square_sum(a, n) : dot(a, b, n); break;
     case DOTS: dots((double *)op->where, a, b, registers + (int64_t)op->low * (width + SPARE), n); break;
     case CLAMP: EACH(a[i] < -p ? -p : a[i] > p ? p : a[i]);
     case ROW_DOT: ((double *)op->where)[(before + at) / width] = dot(a, b, n); break;
@@ -600,7 +609,7 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
         const float factor = ((const float *)op->where)[(before + at) / width];
         EACH(a[i] * factor);
     }
-    case MASS: *(double *)op->where += mass(a, n); break;
+    case MASSES: masses((double *)op->where, a, b, n); break;
     }
     return 0;
 }

@@ -200,9 +200,9 @@ class Program:
         """No entry of larger magnitude."""
         return self._op(Code.CLAMP, a, p=most)
 
-    def mass(self, a: int) -> NDArray[np.float64]:
-        """The sum of magnitudes."""
-        return self._gathers(Code.MASS, np.zeros(1), a)
+    def masses(self, a: int, kept: int) -> NDArray[np.float64]:
+        """The sum of magnitudes, and of those where `kept` is not 0."""
+        return self._gathers(Code.MASSES, np.zeros(2), a, kept)
 
     def finish(self) -> tuple[NDArray[Any], Mapping[int, int], int]:
         """Its operations, where in them those are that were written in this order, and how many registers they need."""

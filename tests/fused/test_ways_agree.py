@@ -47,6 +47,7 @@ PIPELINES: list[Any] = [
     [{"della": {"density": 0.5, "window": 0.3}}, {"task_arithmetic": {"scale": 0.3}}],
     [{"della": {"density": [0.4, 1.0, 0.7], "window": 0.2, "rescale": "l1"}}, {"ties": {"density": 1.0}}],
     [{"della": {"density": 0.6, "window": 0.4, "rescale": "none"}}, {"ties": {"density": 0.5}}],
+    [{"della": {"density": 0.5, "window": 1e-7, "rescale": "none"}}, "average"],
     [{"breadcrumbs": {"density": 0.8, "top": 0.05}}, {"task_arithmetic": {"scale": 0.3}}],
     [{"breadcrumbs": {"density": 0.5, "top": 0.1, "rescale": "l1"}}, {"ties": {"density": 1.0}}],
     [{"dare": {"density": 0.5}}, {"trim": {"density": 0.2}}, {"ties": {"density": 0.9}}],

@@ -383,7 +383,7 @@ INLINE uint32_t bin_of(uint32_t bits, const Bounds *bounds) {
     return bits < bounds->least ? 0 : ((bits - bounds->least) >> bounds->shift) + 1;
 }
 
-/* There is room for 5 n + 1 numbers, of which this takes four. */
+/* There is room for 5 n + 2 numbers, of which this takes four. */
 INLINE Bins into_bins(const float *restrict a, int n, uint32_t *room) {
     Bins bins = {room, room + 2 * n + 1, room + 3 * n + 1};
     uint32_t *restrict begin = bins.begin, *restrict bin = bins.bin, count = 2 * (uint32_t)n;
@@ -428,38 +428,45 @@ INLINE void rank_in(const float *restrict a, int n, uint32_t bits, uint32_t *sma
     *equal = same;
 }
 
-/* An entry stays if its rank exceeds (u - lowest) / step, u uniform: only where that falls into its own bin its rank
-   must be known. Of entries of equal magnitude the half stays for which that number's fraction is below 1/2. */
+/* An entry stays if its rank exceeds (u - lowest) / step, u uniform. Most u lie beyond all ranks and decide at once; of
+   the others a rank must be known only where that number falls into the entry's own bin. Of entries of equal magnitude
+   the half stays for which its fraction is below 1/2. */
 INLINE void draw_ranked(float *restrict dst, const float *restrict a, int n, uint32_t counter, uint32_t between,
                         float lowest, float step, uint32_t *room) {
     const uint32_t count = (uint32_t)n / 2;
     uint32_t *restrict begin = room, *restrict bin = begin + count + 1, *restrict known = bin + n; /* three for each bin */
-    int32_t *restrict wanted = (int32_t *)known + 3 * count;
+    int32_t *restrict drawn_here = (int32_t *)known + 3 * count;
+    uint32_t *restrict open = (uint32_t *)drawn_here + n, opened = 0;
     const Bounds bounds = bin_bounds(a, n, count);
-    const float end = (float)n;
+    const int32_t sure = below_chance(lowest);
+    const uint32_t wide = (uint32_t)(step * (float)n * 1.001f * 0x1p24f) + 2; /* a little more than all ranks take */
     for (int i = 0; i < n; i++) {
-        float exact = (uniform(counter + (uint32_t)i, between) - lowest) / step, bound = floorf(exact);
-        bound = bound > -1.0f ? bound : -1.0f;
-        bound = bound < end ? bound : end;
-        dst[i] = exact;
-        wanted[i] = (int32_t)bound;
+        int32_t drawn = mixed(counter + (uint32_t)i, between);
+        drawn_here[i] = drawn;
+        dst[i] = drawn < sure ? 1.0f : 0.0f;
         bin[i] = bin_of(bits_of(a[i]) & 0x7fffffffu, &bounds);
     }
     memset(begin, 0, sizeof(uint32_t) * (count + 1));
     memset(known, 0xff, sizeof(uint32_t) * 3 * count);
-    for (int i = 0; i < n; i++) begin[bin[i] + 1]++;
-    for (uint32_t i = 1; i <= count; i++) begin[i] += begin[i - 1];
     for (int i = 0; i < n; i++) {
-        uint32_t from = begin[bin[i]], size = begin[bin[i] + 1] - from, at = (uint32_t)wanted[i];
-        uint32_t kept = wanted[i] < (int32_t)from; /* by chance: nothing may branch on it */
-        if (at - from < size) {
+        begin[bin[i] + 1]++;
+        open[opened] = (uint32_t)i;
+        opened += (uint32_t)(drawn_here[i] - sure) < wide; /* by chance: nothing may branch on it */
+    }
+    for (uint32_t i = 1; i <= count; i++) begin[i] += begin[i - 1];
+    for (uint32_t k = 0; k < opened; k++) {
+        const uint32_t i = open[k];
+        const float exact = ((float)drawn_here[i] * 0x1p-24f + 0.5f - lowest) / step;
+        const int32_t at = exact < (float)n ? (int32_t)exact : n; /* not below 0 */
+        const uint32_t from = begin[bin[i]], size = begin[bin[i] + 1] - from;
+        uint32_t kept = at < (int32_t)from;
+        if ((uint32_t)at - from < size) {
             uint32_t bits = bits_of(a[i]) & 0x7fffffffu, *rank = known + 3 * bin[i]; /* the last one asked for there */
             if (rank[0] != bits) {
                 rank[0] = bits;
                 rank_in(a, n, bits, rank + 1, rank + 2);
             }
-            float fraction = dst[i] - floorf(dst[i]);
-            kept = at < rank[1] || (at < rank[1] + rank[2] && 0.5f - fraction > 0.0f);
+            kept = (uint32_t)at < rank[1] || ((uint32_t)at < rank[1] + rank[2] && 0.5f - (exact - (float)at) > 0.0f);
         }
         dst[i] = float_of((0u - kept) & 0x3f800000u);
     }

@@ -84,7 +84,9 @@ enum {
     DOTS = 46,            /* six sums: the products of a, b and register `low` with each other */
     CLAMP = 47,           /* dst = a, but no less than -p and no more than p */
     ROW_DOT = 48,         /* the sum of the row = a . b */
-    ROW_SCALE = 49        /* dst = a * the factor of the row */
+    ROW_SCALE = 49,       /* dst = a * the factor of the row */
+    VARIANCE = 50,        /* dst = that of a, b and register `low` */
+    WHERE = 51            /* dst = a where |b| > p, else 0 */
 };
 
 typedef struct {
@@ -203,6 +205,13 @@ INLINE int32_t below_chance(float chance) { return (int32_t)ceilf(chance * 0x1p2
 
 INLINE float drawn(uint32_t counter, uint32_t between, int32_t bound) {
     return mixed(counter, between) < bound ? 1.0f : 0.0f;
+}
+
+INLINE void variance(float *restrict dst, const float *restrict a, const float *restrict b, const float *restrict c, int n) {
+    for (int i = 0; i < n; i++) {
+        float mean = (a[i] + b[i] + c[i]) / 3.0f, x = a[i] - mean, y = b[i] - mean, z = c[i] - mean;
+        dst[i] = (x * x + y * y + z * z) / 3.0f;
+    }
 }
 
 INLINE void agree_into(float *restrict sum, float *restrict shares, const float *restrict a, const float *restrict sign,
@@ -610,6 +619,8 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
         break;
     case DOT: *(double *)op->where += a == b ? square_sum(a, n) : dot(a, b, n); break;
     case DOTS: dots((double *)op->where, a, b, registers + (int64_t)op->low * (width + SPARE), n); break;
+    case VARIANCE: variance(d, a, b, registers + (int64_t)op->low * (width + SPARE), n); break;
+    case WHERE: EACH(fabsf(b[i]) > p ? a[i] : 0.0f);
     case CLAMP: EACH(a[i] < -p ? -p : a[i] > p ? p : a[i]);
     case ROW_DOT: ((double *)op->where)[(before + at) / width] = dot(a, b, n); break;
     case ROW_SCALE: {

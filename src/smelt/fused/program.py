@@ -187,6 +187,15 @@ class Program:
         self._second[len(self._ops)] = c
         return self._gathers(Code.DOTS, np.zeros(6), a, b)
 
+    def variance(self, a: int, b: int, c: int) -> int:
+        """Of three rows, place by place."""
+        self._second[len(self._ops)] = c
+        return self._op(Code.VARIANCE, a, b)
+
+    def where(self, a: int, b: int, above: float) -> int:
+        """A where |b| is larger than `above`, else 0."""
+        return self._op(Code.WHERE, a, b, p=above)
+
     def row_dot(self, a: int, b: int, rows: int) -> NDArray[np.float64]:
         """The product of every row of a with that of b."""
         return self._gathers(Code.ROW_DOT, np.zeros(rows), a, b)

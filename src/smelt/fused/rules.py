@@ -257,26 +257,36 @@ def _scaled(program: Program, row: int, scale: float) -> int:
 
 
 def _variance(program: Program, rows: Rows, at: At) -> Rows:
+    if len(rows) == 3:
+        return [program.variance(*rows)]
     mean = program.over(program.total(rows), len(rows))
     spread = [program.subtract(row, mean) for row in rows]
     squares = [program.square(row, into=row) for row in spread]
     return [program.over(program.total(squares, into=squares[0]), len(rows))]
 
 
+def _selection(program: Program, rows: Rows, at: At) -> tuple[int, float]:
+    """A register and the bound that it exceeds where SCE selects."""
+    (varied,), cut = _variance(program, rows, at), at.found[0][0]
+    if cut.value == 0:
+        return varied, 0.0
+    return (program.cut(varied, cut.below, cut.value, cut.ties), 0.0) if cut.ties else (varied, _bound(cut))
+
+
 def _selected(program: Program, rows: Rows, at: At) -> Rows:
-    cuts = at.found
-    if cuts is None:
+    if at.found is None:
         return rows
-    (varied,) = _variance(program, rows, at)
-    chosen = program.sign(_kept(program, varied, cuts[0][0]))
-    return [program.multiply(row, chosen) for row in rows]
+    varied, bound = _selection(program, rows, at)
+    return [program.where(row, varied, bound) for row in rows]
 
 
 def _sce(program: Program, rows: Rows, at: At) -> int:
+    """A sign of 0 leaves an entry as it is, so that only the sign has to know what was selected."""
     cuts, found = at.found
     weights = [float(weight) for weight in found]
-    rows = _selected(program, rows, replace(at, found=cuts))
     sign = _elected(program, rows, at)
+    if cuts is not None:
+        sign = program.where(sign, *_selection(program, rows, replace(at, found=cuts)))
     merged, shares = program.agreeing(rows, sign, weights, weights)
     merged = program.divide(merged, program.at_least(shares, 1e-30, shares), into=merged)
     return program.multiply(merged, sign, into=merged)

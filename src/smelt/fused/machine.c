@@ -481,14 +481,15 @@ INLINE void draw_ranked(float *restrict dst, const float *restrict a, int n, uin
     }
 }
 
-/* Eight numbers make a byte, the first its highest bit; a row may begin inside one. */
+/* Eight numbers make a byte, the first its highest bit; a row may begin inside one. Most go by four bytes at once. */
 INLINE void pack(uint8_t *restrict bits, const float *restrict a, int n, int64_t at) {
     int i = 0;
     if (at % 8 == 0)
-        for (; i + 8 <= n; i += 8) {
-            uint32_t byte = 0;
-            for (int k = 0; k < 8; k++) byte |= (uint32_t)(a[i + k] != 0.0f) << (7 - k);
-            bits[(at + i) >> 3] = (uint8_t)byte;
+        for (; i + 32 <= n; i += 32) {
+            uint8_t *restrict four = bits + ((at + i) >> 3);
+            uint32_t word = 0;
+            for (int k = 0; k < 32; k++) word |= (uint32_t)(a[i + k] != 0.0f) << (31 - k);
+            for (int k = 0; k < 4; k++) four[k] = (uint8_t)(word >> (24 - 8 * k));
         }
     for (; i < n; i++) bits[(at + i) >> 3] |= (uint8_t)((uint32_t)(a[i] != 0.0f) << (7 - ((at + i) & 7)));
 }
@@ -496,8 +497,11 @@ INLINE void pack(uint8_t *restrict bits, const float *restrict a, int n, int64_t
 INLINE void unpack(float *restrict dst, const uint8_t *restrict bits, int n, int64_t at) {
     int i = 0;
     if (at % 8 == 0)
-        for (; i + 8 <= n; i += 8)
-            for (int k = 0; k < 8; k++) dst[i + k] = (float)((bits[(at + i) >> 3] >> (7 - k)) & 1);
+        for (; i + 32 <= n; i += 32) {
+            const uint8_t *restrict four = bits + ((at + i) >> 3);
+            const uint32_t word = (uint32_t)four[0] << 24 | (uint32_t)four[1] << 16 | (uint32_t)four[2] << 8 | four[3];
+            for (int k = 0; k < 32; k++) dst[i + k] = (float)((int32_t)(word >> (31 - k)) & 1);
+        }
     for (; i < n; i++) dst[i] = (float)((bits[(at + i) >> 3] >> (7 - ((at + i) & 7))) & 1);
 }
 

@@ -65,9 +65,7 @@ def both(monkeypatch: pytest.MonkeyPatch, merge: Any, threads: int = 2) -> tuple
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("merge", PIPELINES, ids=str)
-def test_a_sample_changes_no_bit(
-    monkeypatch: pytest.MonkeyPatch, steps: list[str], merge: Any, threads: int
-) -> None:
+def test_a_sample_changes_no_bit(monkeypatch: pytest.MonkeyPatch, steps: list[str], merge: Any, threads: int) -> None:
     fused, expected = both(monkeypatch, merge, threads)
     assert "around" in steps
     for name, tensor in expected.items():

@@ -18,7 +18,9 @@ def around(values, ends, where=PLACE):
     found = bits(*values)
     inside = found[(found > low) & (found < high)]
     bottom = int((found == low).sum()) if low != high else 0
-    return Around(int((found > high).sum()), 0, [(where, int((found == high).sum()))], [(where, inside)], [(where, bottom)])
+    return Around(
+        int((found > high).sum()), 0, [(where, int((found == high).sum()))], [(where, inside)], [(where, bottom)]
+    )
 
 
 def test_the_rank_is_counted_from_above_the_bracket():
@@ -28,9 +30,11 @@ def test_the_rank_is_counted_from_above_the_bracket():
     third = found_in(met, ends, 3)
     assert third is not None
     assert (third.value, third.spare, third.places) == (int(bits(5.0)[0]), 1, [(PLACE, 1), (LATER, 1)])
-    second, fifth = found_in(met, ends, 2), found_in(met, ends, 5)
-    assert second is not None and (second.value, second.places) == (ends[1], [(PLACE, 0), (LATER, 1)])
-    assert fifth is not None and (fifth.value, fifth.places) == (ends[0], [(PLACE, 0), (LATER, 1)])
+    ends_met = [found_in(met, ends, rank) for rank in (2, 5)]
+    assert [found and (found.value, found.places) for found in ends_met] == [
+        (ends[1], [(PLACE, 0), (LATER, 1)]),
+        (ends[0], [(PLACE, 0), (LATER, 1)]),
+    ]
 
 
 @pytest.mark.parametrize("rank", [1, 6])

@@ -1,4 +1,4 @@
-"""The operations of the vector machine, by the numbers that machine.c gives them, and the registers that each touches."""
+"""The operations of the vector machine, by the numbers that machine.c gives them, and the registers each touches."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ _NO_A = {
 _WITH_B = {
     Code.SUBTRACT, Code.ADD, Code.MULTIPLY, Code.DIVIDE, Code.AGREE, Code.LARGER, Code.DOT, Code.LOAD_LESS,
     Code.LOAD_CUT, Code.LESS_ADD_SCALED, Code.SIGN_SUM, Code.SIGN_SUM_UP, Code.AGREE_INTO, Code.RATIO, Code.PRODUCT,
-    Code.STORE_SUM, Code.DISTANCE, Code.DISTANCE_INTO, Code.DOTS, Code.ROW_DOT,
-    Code.MASSES, Code.VARIANCE, Code.WHERE,
+    Code.STORE_SUM, Code.DISTANCE, Code.DISTANCE_INTO, Code.DOTS, Code.ROW_DOT, Code.MASSES, Code.VARIANCE, Code.WHERE,
 }  # fmt: skip
 _ADDS_TO = {Code.ADD_SCALED, Code.LOAD_ADD_SCALED, Code.LESS_ADD_SCALED, Code.DISTANCE_INTO}
 _GATHERS = {
-    Code.STORE, Code.STORE_SUM, Code.COARSE, Code.FINE, Code.EQUAL, Code.DOT, Code.MASSES, Code.PACK, Code.AROUND, Code.DOTS,
-    Code.ROW_DOT,
+    Code.STORE, Code.STORE_SUM, Code.COARSE, Code.FINE, Code.EQUAL, Code.DOT, Code.MASSES, Code.PACK, Code.AROUND,
+    Code.DOTS, Code.ROW_DOT,
 }  # fmt: skip
 
 

@@ -76,7 +76,7 @@ def _pair(one: _Op, two: _Op) -> _Op | None:
             return replace(two, code=Code.LOAD_CUT, a=one.a, b=one.b, p=_NONE, q=two.p)
         case Code.LOAD_LESS, Code.ABOVE:
             return replace(two, code=Code.LOAD_CUT, a=one.a, b=one.b, q=_ONE)
-        case (Code.LOAD_CUT | Code.DRAWN), Code.SCALE if one.q == _ONE:
+        case ((Code.LOAD_CUT | Code.DRAWN), Code.SCALE) if one.q == _ONE:
             return replace(one, dst=two.dst, q=two.p)
         case Code.ABOVE, Code.SCALE:
             return replace(two, code=Code.CUT_SCALED, a=one.a, p=one.p, q=two.p)
@@ -180,9 +180,7 @@ def _short(form: Form) -> _Short:
     return _Short(found, {op.source: k for k, op in enumerate(ops)}, registers)
 
 
-def shorten(
-    long: Sequence[Numbered], seconds: Mapping[int, int]
-) -> tuple[NDArray[Any], Mapping[int, int], int]:
+def shorten(long: Sequence[Numbered], seconds: Mapping[int, int]) -> tuple[NDArray[Any], Mapping[int, int], int]:
     """The short program, where in it the operations are that count or gather, and how many registers it needs.
 
     `seconds` tells of the operations that take one more register which it is.

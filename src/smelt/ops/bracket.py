@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["EVERYTHING", "Around", "Bracket", "Found", "bracket", "found_in", "sample_share", "tiny"]
+__all__ = ["EVERYTHING", "Around", "Bracket", "Found", "bracket", "found_in", "sample_share"]
 
 Bits: TypeAlias = npt.NDArray[np.uint32]
 """Magnitudes, as the bits of float32, which sort like them."""
@@ -33,18 +33,13 @@ are not quite."""
 
 
 def sample_share(count: int) -> float | None:
-    """Which share of so many entries is a good sample; 1 where all may be held, None where brackets would hold too much.
+    """Which share of so many entries makes a good sample; 1 where all can be held, None where a bracket could not be.
 
-    With n/128 entries in the sample a bracket holds 70 times the root of n.
+    With n/128 entries in the sample, a bracket around the median holds 57 times the root of n.
     """
     if count > _COUNTED:
         return None
     return min(1.0, min(max(count / _SHARE, _SAMPLE), _LARGEST_SAMPLE) / max(1, count))
-
-
-def tiny(bits: int) -> bool:
-    """Whether a magnitude counts as none: it is in the first of the histogram's bins."""
-    return bits >> 15 == 0
 
 
 @dataclass
@@ -100,8 +95,7 @@ class Found:
 
     value: int
     spare: int
-    places: Any
-    """Pairs of a place and a count."""
+    places: list[tuple[Where, int]]
 
 
 def found_in(around: Around, ends: Bracket, rank: int) -> Found | None:

@@ -219,21 +219,12 @@ class Largest(Fold):
 
     def _around(self, parts: Sequence[Around]) -> bool:
         """Whether every rank lies in its bracket. The ranks are of all entries now, no more of a sample's."""
-        targets = [t for per_row in self.targets for t in per_row]
-        ranks = []
+        left = iter(parts)
         for row, per_row in enumerate(self.targets):
-            part = parts[len(ranks)]
-            ranks += self._ranks(row, self._ranked(self._count, part.tiny)) if per_row else []
-        for t, rank, part in zip(targets, ranks, parts, strict=True):
-            found = found_in(part, t.ends, rank) if rank > 0 else None
-            if rank > 0 and found is None:
+            mine = [next(left) for _ in per_row]
+            ranks = self._ranks(row, self._ranked(self._count, mine[0].tiny)) if mine else []
+            if not all(map(_settle, per_row, ranks, mine)):
                 return False
-            t.rank = rank
-            if found is not None:
-                t.value, t.spare = found.value, found.spare
-                t.equal = sum(count for _, count in found.places)
-                if t.partial:
-                    t.order(found.places)
         return True
 
     @staticmethod
@@ -286,6 +277,21 @@ def _bin_of_rank(histogram: Counts, rank: int) -> tuple[int, int]:
     index = min(int(np.searchsorted(from_top, max(rank, 1))), len(histogram) - 1)
     above = int(from_top[index - 1]) if index else 0
     return len(histogram) - 1 - index, above
+
+
+def _settle(target: _Target, rank: int, around: Around) -> bool:
+    """Take in what is around a target, whose rank is this; False if it is elsewhere."""
+    target.rank = rank
+    if rank <= 0:
+        return True
+    found = found_in(around, target.ends, rank)
+    if found is None:
+        return False
+    target.value, target.spare = found.value, found.spare
+    target.equal = sum(count for _, count in found.places)
+    if target.partial:
+        target.order(found.places)
+    return True
 
 
 def _cut(target: _Target, place: Place) -> Cut:

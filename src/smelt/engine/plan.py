@@ -69,6 +69,10 @@ class Item:
         """Bytes that one pass over its inputs reads."""
         return sum(tap.source.tensors[tap.key].nbytes for tap in (*self.all_taps, *self.statistics))
 
+    def bytes_of(self, elements: int) -> int:
+        """Those of so many of its elements."""
+        return self.bytes_in * elements // self.info.count
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -10,13 +10,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from enum import IntEnum
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from smelt.fused.library import library
+from smelt.fused.operation import Code
+from smelt.fused.shorten import Numbered, shorten
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,19 +28,9 @@ FORMATS = {"BF16": 0, "F16": 1, "F32": 2}
 """The stored formats that the machine reads and writes, by their names in safetensors."""
 WIDTH = 1024
 """Elements of a register, where no operation wants whole rows: with a dozen of them a pass stays in the first cache."""
-_OP = np.dtype(
-    [
-        *[(name, "i4") for name in ("code", "dst", "a", "b")],
-        *[("p", "f4"), ("q", "f4"), ("count", "i8"), ("where", "u8"), ("low", "u4"), ("between", "u4")],
-    ]
-)
+SPARE = 16
+"""How many numbers registers lie further apart than they are wide (machine.c)."""
 _TAP = np.dtype([("data", "u8"), ("format", "i8")])
-
-
-class _Code(IntEnum):
-    LOAD, STORE, SUBTRACT, ADD, MULTIPLY, DIVIDE, SCALE, ADD_SCALED, OVER, CUT, DRAW = range(11)
-    SIGN, SIGN_UP, AGREE, LARGER, AT_LEAST, NO_ZERO, COARSE, FINE, EQUAL, DOT, MASS, SQUARE = range(11, 23)
-    RANKS, DRAW_RANKED, PACK, UNPACK, SHIFT = range(23, 28)
 
 
 class Program:
@@ -50,87 +41,106 @@ class Program:
 
     def __init__(self, width: int = WIDTH) -> None:
         self.width = width
-        self._ops: list[tuple[Any, ...]] = []
+        self._second: dict[int, int] = {}
+        self._ops: list[Numbered] = []
         self._held: list[NDArray[Any]] = []
         self._bins: NDArray[np.uint32] | None = None
         self.registers = 0
 
     def load(self, tap: int) -> int:
-        return self._op(_Code.LOAD, a=tap)
+        return self._op(Code.LOAD, a=tap)
 
     def store(self, a: int) -> None:
-        self._op(_Code.STORE, a=a, into=0)
+        self._op(Code.STORE, a=a, into=0)
 
     def subtract(self, a: int, b: int, into: int | None = None) -> int:
-        return self._op(_Code.SUBTRACT, a, b, into=into)
+        return self._op(Code.SUBTRACT, a, b, into=into)
 
     def add(self, a: int, b: int, into: int | None = None) -> int:
-        return self._op(_Code.ADD, a, b, into=into)
+        return self._op(Code.ADD, a, b, into=into)
 
     def multiply(self, a: int, b: int, into: int | None = None) -> int:
-        return self._op(_Code.MULTIPLY, a, b, into=into)
+        return self._op(Code.MULTIPLY, a, b, into=into)
 
     def divide(self, a: int, b: int, into: int | None = None) -> int:
-        return self._op(_Code.DIVIDE, a, b, into=into)
+        return self._op(Code.DIVIDE, a, b, into=into)
 
     def scale(self, a: int, factor: float, into: int | None = None) -> int:
-        return self._op(_Code.SCALE, a, p=factor, into=into)
+        return self._op(Code.SCALE, a, p=factor, into=into)
 
     def add_scaled(self, total: int, a: int, factor: float) -> int:
         """`total + factor * a` in one rounding, into `total`."""
-        return self._op(_Code.ADD_SCALED, a, p=factor, into=total)
+        return self._op(Code.ADD_SCALED, a, p=factor, into=total)
 
     def over(self, a: int, divisor: float, into: int | None = None) -> int:
-        return self._op(_Code.OVER, a, p=divisor, into=into)
+        return self._op(Code.OVER, a, p=divisor, into=into)
 
     def cut(self, a: int, above: float, equal: float = 0.0, ties: int | None = None) -> int:
         """The entries of larger magnitude than `above`; of those of magnitude `equal` the first `ties`, if given."""
-        return self._op(_Code.CUT, a, p=above, q=equal, count=-1 if ties is None else ties)
+        if ties is None:
+            return self._op(Code.ABOVE, a, p=above)
+        return self._op(Code.CUT, a, p=above, q=equal, count=ties)
+
+    def band(self, a: int, above: float, upto: float) -> int:
+        """The entries of larger magnitude than `above`, less those of larger magnitude than `upto`."""
+        return self._op(Code.BAND, a, p=above, q=upto)
 
     def draw(self, chance: float, counter: int, between: int) -> int:
         """1 with a chance, else 0; the key's halves are `counter`, to which the place is added, and `between`."""
-        return self._op(_Code.DRAW, p=chance, low=counter & 0xFFFFFFFF, between=between & 0xFFFFFFFF)
+        return self._op(Code.DRAW, p=chance, low=counter & 0xFFFFFFFF, between=between & 0xFFFFFFFF)
 
     def ranks(self, a: int) -> int:
         """How many of the row are smaller in magnitude, and half of those equal to it."""
-        return self._op(_Code.RANKS, a, where=self._room_for_bins())
+        return self._op(Code.RANKS, a, where=self._room_for_bins())
 
     def draw_ranked(self, a: int, lowest: float, step: float, counter: int, between: int) -> int:
         """1 with a chance of `lowest + step * (rank in the row + 1/2)`, else 0."""
         key = {"low": counter & 0xFFFFFFFF, "between": between & 0xFFFFFFFF}
-        return self._op(_Code.DRAW_RANKED, a, p=lowest, q=step, where=self._room_for_bins(), **key)
+        return self._op(Code.DRAW_RANKED, a, p=lowest, q=step, where=self._room_for_bins(), **key)
 
     def pack(self, a: int, into: NDArray[np.uint8]) -> None:
         """One bit for each element: whether it is not 0. `into` begins as zeros."""
-        self._gathers(_Code.PACK, into, a)
+        self._gathers(Code.PACK, into, a)
 
     def unpack(self, bits: NDArray[np.uint8]) -> int:
         """1 where a bit is set."""
         self._held.append(bits)
-        return self._op(_Code.UNPACK, where=bits.ctypes.data)
+        return self._op(Code.UNPACK, where=bits.ctypes.data)
 
     def sign(self, a: int, into: int | None = None, zero_is_up: bool = False) -> int:
-        return self._op(_Code.SIGN_UP if zero_is_up else _Code.SIGN, a, into=into)
+        return self._op(Code.SIGN_UP if zero_is_up else Code.SIGN, a, into=into)
 
     def agree(self, a: int, sign: int, into: int | None = None) -> int:
         """|a| where it has that sign, else 0."""
-        return self._op(_Code.AGREE, a, sign, into=into)
+        return self._op(Code.AGREE, a, sign, into=into)
+
+    def agreeing(
+        self, rows: Sequence[int], sign: int, shares: Sequence[float], weights: Sequence[float] | None = None
+    ) -> tuple[int, int]:
+        """Two sums over the rows that have that sign: of their magnitudes (times `weights`), and of their `shares`."""
+        total, whole = self.registers, self.registers + 1
+        self.registers += 2
+        for number, (row, share) in enumerate(zip(rows, shares, strict=True)):
+            self._second[len(self._ops)] = whole
+            weight = weights[number] if weights is not None else 1.0
+            self._op(Code.AGREE_INTO, row, sign, p=share, q=weight, count=number, into=total)
+        return total, whole
 
     def larger(self, a: int, b: int, into: int | None = None) -> int:
-        return self._op(_Code.LARGER, a, b, into=into)
+        return self._op(Code.LARGER, a, b, into=into)
 
     def at_least(self, a: int, least: float, into: int | None = None) -> int:
-        return self._op(_Code.AT_LEAST, a, p=least, into=into)
+        return self._op(Code.AT_LEAST, a, p=least, into=into)
 
     def no_zero(self, a: int, into: int | None = None) -> int:
         """1 where it is 0."""
-        return self._op(_Code.NO_ZERO, a, into=into)
+        return self._op(Code.NO_ZERO, a, into=into)
 
     def square(self, a: int, into: int | None = None) -> int:
-        return self._op(_Code.SQUARE, a, into=into)
+        return self._op(Code.SQUARE, a, into=into)
 
     def shift(self, a: int, by: float, into: int | None = None) -> int:
-        return self._op(_Code.SHIFT, a, p=by, into=into)
+        return self._op(Code.SHIFT, a, p=by, into=into)
 
     def weighted_sum(self, rows: Sequence[int], weights: Sequence[float]) -> int:
         """sum_i w_i x_i, one fused multiply-add for each after the first."""
@@ -139,51 +149,87 @@ class Program:
             self.add_scaled(out, row, weight)
         return out
 
-    def total(self, rows: Sequence[int]) -> int:
+    def total(self, rows: Sequence[int], into: int | None = None) -> int:
         """Their sum, one after the other."""
         if len(rows) == 1:
             return rows[0]
-        out = self.add(rows[0], rows[1])
+        out = self.add(rows[0], rows[1], into=into)
         for row in rows[2:]:
             self.add(out, row, into=out)
         return out
 
     def coarse(self, a: int) -> NDArray[np.uint32]:
         """How often each of the upper 16 bits of a magnitude occurs."""
-        return self._gathers(_Code.COARSE, np.zeros(1 << 16, np.uint32), a)
+        return self._gathers(Code.COARSE, np.zeros(1 << 16, np.uint32), a)
 
     def fine(self, a: int, low: int, most: int) -> tuple[int, NDArray[np.uint16]]:
         """The lower 15 bits of magnitudes whose upper ones are those of `low`: which operation, and room for `most`."""
-        return len(self._ops), self._gathers(_Code.FINE, np.empty(most, np.uint16), a, low=low)
+        return len(self._ops), self._gathers(Code.FINE, np.empty(most, np.uint16), a, low=low)
+
+    def around(self, a: int, ends: tuple[int, int], most: int, zeros: bool) -> tuple[int, NDArray[np.uint32]]:
+        """Which operation, and what it meets: four counts of 64 bits, then the magnitudes inside, for which is room."""
+        found = np.empty(8 + most, np.uint32)
+        found[:8] = 0
+        self._held.append(found)
+        self._op(Code.AROUND, a, where=found.ctypes.data, low=ends[0], between=ends[1], p=float(zeros), into=0)
+        return len(self._ops) - 1, found
 
     def equal(self, a: int, bits: int) -> int:
         """How many magnitudes have these bits: which operation counts them."""
-        self._op(_Code.EQUAL, a, low=bits, into=0)
+        self._op(Code.EQUAL, a, low=bits, into=0)
         return len(self._ops) - 1
 
     def dot(self, a: int, b: int) -> NDArray[np.float64]:
-        return self._gathers(_Code.DOT, np.zeros(1), a, b)
+        return self._gathers(Code.DOT, np.zeros(1), a, b)
 
-    def mass(self, a: int) -> NDArray[np.float64]:
-        """The sum of magnitudes."""
-        return self._gathers(_Code.MASS, np.zeros(1), a)
+    def dots(self, a: int, b: int, c: int) -> NDArray[np.float64]:
+        """The products of three rows with each other: aa, ab, bb, ac, bc, cc."""
+        self._second[len(self._ops)] = c
+        return self._gathers(Code.DOTS, np.zeros(6), a, b)
 
-    def finish(self) -> NDArray[Any]:
-        return np.array(self._ops, _OP)
+    def variance(self, a: int, b: int, c: int) -> int:
+        """Of three rows, place by place."""
+        self._second[len(self._ops)] = c
+        return self._op(Code.VARIANCE, a, b)
+
+    def where(self, a: int, b: int, above: float) -> int:
+        """A where |b| is larger than `above`, else 0."""
+        return self._op(Code.WHERE, a, b, p=above)
+
+    def row_dot(self, a: int, b: int, rows: int) -> NDArray[np.float64]:
+        """The product of every row of a with that of b."""
+        return self._gathers(Code.ROW_DOT, np.zeros(rows), a, b)
+
+    def row_scale(self, a: int, factors: NDArray[np.float32]) -> int:
+        """Every row times its factor, which need not be known yet."""
+        self._held.append(factors)
+        return self._op(Code.ROW_SCALE, a, where=factors.ctypes.data)
+
+    def clamp(self, a: int, most: float) -> int:
+        """No entry of larger magnitude."""
+        return self._op(Code.CLAMP, a, p=most)
+
+    def masses(self, a: int, kept: int) -> NDArray[np.float64]:
+        """The sum of magnitudes, and of those where `kept` is not 0."""
+        return self._gathers(Code.MASSES, np.zeros(2), a, kept)
+
+    def finish(self) -> tuple[NDArray[Any], Mapping[int, int], int]:
+        """Its operations, where in them those are that were written in this order, and how many registers they need."""
+        return shorten(self._ops, self._second)
 
     def _room_for_bins(self) -> int:
         if self._bins is None:
-            self._bins = np.empty(5 * self.width + 1, np.uint32)
+            self._bins = np.empty(5 * self.width + 2, np.uint32)
         return int(self._bins.ctypes.data)
 
-    def _gathers(self, code: _Code, into: NDArray[Any], a: int, b: int = 0, low: int = 0) -> NDArray[Any]:
+    def _gathers(self, code: Code, into: NDArray[Any], a: int, b: int = 0, low: int = 0) -> NDArray[Any]:
         self._held.append(into)
         self._op(code, a, b, where=into.ctypes.data, low=low, into=0)
         return into
 
     def _op(
         self,
-        code: _Code,
+        code: Code,
         a: int = 0,
         b: int = 0,
         *,
@@ -217,19 +263,22 @@ class Run:
         found = library()
         assert found is not None, "only called where there is a library"
         self._run, self._program = found.smelt_run, program
-        self.ops = program.finish()
-        """Afterwards the `count` of those that count is what they found."""
+        self._ops, self._places, self._registers = program.finish()
         self._taps = np.array([(0, FORMATS[one]) for one in formats], _TAP)
         self._out = FORMATS[out] if out else 0
         self._done = 0
 
+    def count(self, op: int) -> int:
+        """What an operation that counts has found."""
+        return int(self._ops["count"][self._places[op]])
+
     def feed(self, taps: Sequence[NDArray[np.uint8]], count: int, out: NDArray[np.uint8] | None = None) -> int:
         """The next `count` elements; 0, or 1 where an input is not finite, 2 where a result is not."""
         self._taps["data"] = [tap.ctypes.data for tap in taps]
-        room = self._room(max(1, self._program.registers) * self._program.width)
+        room = self._room(max(1, self._registers) * (self._program.width + SPARE))
         fault = self._run(
-            self.ops.ctypes.data,
-            len(self.ops),
+            self._ops.ctypes.data,
+            len(self._ops),
             self._taps.ctypes.data,
             out.ctypes.data if out is not None else None,
             self._out,
@@ -243,7 +292,10 @@ class Run:
 
     @classmethod
     def _room(cls, size: int) -> NDArray[np.float32]:
+        """For registers. They begin where a line of the cache does."""
         room: NDArray[np.float32] | None = getattr(cls._local, "room", None)
         if room is None or len(room) < size:
-            room = cls._local.room = np.empty(size, np.float32)
+            more = np.empty(size + 16, np.float32)
+            begin = -more.ctypes.data % 64 // 4
+            room = cls._local.room = more[begin : begin + size]
         return room

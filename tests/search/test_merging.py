@@ -79,3 +79,14 @@ def test_what_one_device_looked_at_is_not_used_for_another(recipe: Recipe, tmp_p
         assert trial._study(recipe, place, {}, "cuda") is not first
     finally:
         trial.forget()
+
+
+def test_a_study_that_tries_no_scale_keeps_no_change(recipe: Recipe, tmp_path: Path) -> None:
+    merges = Merges(recipe, tmp_path)
+    kept = merges.at(recipe)
+    alone = Merges(recipe, tmp_path)
+    once = alone.at(recipe, once=True)
+    assert (len(merges._scaled._changes), len(alone._scaled._changes)) == (1, 0)
+    assert all(torch.equal(kept[key], once[key]) for key in kept)
+    assert trial._tries_scales({"setting": {"ties.density": 0.2, "ties.scale": 0.3}})
+    assert not trial._tries_scales({"setting": {"ties.density": 0.2}})

@@ -99,7 +99,7 @@ class Questions(_Strict):
         from smelt.bench.ask import shared_data
         from smelt.evaluate.call import evaluation
 
-        how = {"split": self.split, "limit": limit, "threads": self.threads, "data": shared_data()}
+        how: dict[str, Any] = {"split": self.split, "limit": limit, "threads": self.threads, "data": shared_data()}
         return evaluation(loaded, [task], **how, **about).rows
 
 

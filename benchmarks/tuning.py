@@ -70,8 +70,8 @@ def main() -> int:
     smelt = find_smelt(given.smelt)
     results: dict[str, Any] = {"provenance": provenance([smelt], given.seed), "sweeps": [], "study": []}
     size = "tiny" if given.tiny else given.size
-    checkpoints = given.work.resolve() / f"checkpoints-{size}-seed{given.seed}"
-    ensure(checkpoints, replace(SIZES[size], seed=given.seed))
+    checkpoints = given.work.resolve() / f"checkpoints-{size}-{given.models}-seed{given.seed}"
+    ensure(checkpoints, replace(SIZES[size], seed=given.seed, fine_tunes=given.models))
     good = True
     for name, merge in METHODS.items():
         sweep = _sweep(name, merge, checkpoints, given.trials, given.repeat)
@@ -204,6 +204,7 @@ def _parse() -> argparse.Namespace:
     words = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     words.add_argument("--trials", type=int, default=10)
     words.add_argument("--repeat", type=int, default=3)
+    words.add_argument("--models", type=int, default=8, help="fine-tunes that are merged")
     words.add_argument("--size", choices=SIZES, default="0.1b")
     words.add_argument("--tiny", action="store_true", help="very small models: does it work?")
     words.add_argument("--study", action="store_true", help="also a whole study on the zoo")

@@ -5,14 +5,16 @@
 Whole processes of `smelt merge`, linear and ties. Each point has its time, the bytes it moved, the floor (every input
 read once, the output written once, at the speed of this machine) and the peak of its anonymous memory. Inputs are in
 the page cache (warm), or dropped from it right before (cold). Models of 3 B parameters hardly fit beside one another
-into 24 GB of memory, so they are timed cold alone. mergekit is run beside it where it is given and the point is small enough. Checkpoints are
-made for each axis and removed after it: at most 25 GB of disk at a time.
+into 24 GB of memory, so they are timed cold alone. mergekit is run too where it is given and the point is small enough.
+Every run is the first on its inputs: it hashes them too, which reads them once more than the floor does. Checkpoints
+are made point by point and removed again: at most 25 GB of disk at a time.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import time
@@ -90,6 +92,7 @@ def main() -> int:
     """Measure every point; the exit status is 1 when one failed."""
     args = _parse()
     began, work = time.perf_counter(), args.work.resolve()
+    os.environ["SMELT_CACHE"] = str(work / "growth-cache")
     tools = [find_smelt(args.smelt)]
     if args.mergekit:
         tools.append(find_mergekit(args.mergekit, work))
@@ -152,6 +155,7 @@ def _run(
     for _ in range(args.repeat):
         for tool in tools:  # in turns, so that a slow moment of the machine falls on both
             out = folder / "out"
+            shutil.rmtree(os.environ["SMELT_CACHE"], ignore_errors=True)  # no hash is known from the run before
             run = measure(tool.merge(config, out), output=out, inputs=inputs, cold=cold, timeout=args.timeout)
             row.runs[tool.name].append(run)
     sizes = _sizes(recipe, folder)

@@ -110,7 +110,9 @@ class _File:
         size = sum(_room(item.info) for item in items)
         descriptor, path = tempfile.mkstemp(prefix="smelt-change-")
         try:
-            os.posix_fallocate(descriptor, 0, size)
+            if hasattr(os, "posix_fallocate"):  # not on a Mac
+                os.posix_fallocate(descriptor, 0, size)
+            os.truncate(descriptor, size)
             self._bytes: torch.Tensor = torch.from_file(path, shared=True, size=size, dtype=torch.uint8)
         finally:
             os.close(descriptor)

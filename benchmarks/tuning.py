@@ -99,14 +99,14 @@ def _sweep(name: str, merge: Any, checkpoints: Path, trials: int, repeat: int) -
     for _ in range(repeat):
         merges = Scaled(resident, options=Options(threads=torch.get_num_threads()))
         one, other = [], []
-        for number, at in enumerate(recipes):  # in turns, so that a slow moment of the machine falls on both
+        for at in recipes:  # in turns, so that a slow moment of the machine falls on both
             for once, spent in ((True, one), (False, other)):
                 began = time.perf_counter()
                 state = merges.at(at, once=once)
                 spent.append(time.perf_counter() - began)
                 if once:
                     whole = state
-                elif number in (0, trials - 1):
+                else:
                     same &= all(torch.equal(whole[key], tensor) for key, tensor in state.items())
         apart.append(sum(one))
         shared.append(sum(other))

@@ -88,8 +88,8 @@ def _average(program: Program, rows: Rows, at: At) -> int:
 
 
 def _task_arithmetic(program: Program, rows: Rows, at: At) -> int:
-    scale = np.float32(at.parameters["scale"])
-    return program.weighted_sum(rows, [float(np.float32(weight) * scale) for weight in _normalised(at)])
+    merged, scale = program.weighted_sum(rows, _normalised(at)), at.parameters["scale"]
+    return merged if scale == 1 else program.scale(merged, scale, into=merged)
 
 
 def _combination(program: Program, rows: Rows, at: At) -> int:

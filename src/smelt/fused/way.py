@@ -90,9 +90,7 @@ class Fused:
         if each is not None:
             at = replace(at, found=each.factors)
         merged = RULES[method.stage.name].does(program, rows, at)
-        if method.stage.space_for(method.parameters) == "delta":
-            assert base is not None
-            merged = program.add(merged, base)
+        merged = _to_space(program, merged, method.stage.space_for(method.parameters), item.gives, base)
         program.store(merged)
         running = Run(program, [stored(tap) for tap in item.all_taps], item.info.dtype)
         size = dtypes.item_size(item.info.dtype)
@@ -133,13 +131,10 @@ class Fused:
         loaded = [program.load(number) for number in range(len(item.all_taps))]
         rows, base = (loaded[:-1], loaded[-1]) if item.base is not None else (loaded, None)
         seen: Sequence[int] = rows
-        space: Space = "weight"
+        space: Space = item.takes
         for number, run in enumerate(item.stages[: index + 1]):
             wanted = run.stage.space_for(run.parameters)
-            if wanted != space:
-                assert base is not None, "the plan gives a base to every pipeline that needs one"
-                change = program.subtract if wanted == "delta" else program.add
-                seen, space = [change(row, base) for row in seen], wanted
+            seen, space = [_to_space(program, row, space, wanted, base) for row in seen], wanted
             if number < index:
                 seen = RULES[run.stage.name].does(program, seen, self._at(run, place, folds))
         return seen, base
@@ -180,6 +175,14 @@ class Fused:
             known = np.empty(max(size, 4 * _AT_ONCE), np.uint8)
             setattr(self._local, name, known)
         return known[:size]
+
+
+def _to_space(program: Program, row: int, have: Space, want: Space, base: int | None) -> int:
+    """A register as weights or as changes."""
+    if have == want:
+        return row
+    assert base is not None, "the plan gives a base to every pipeline that needs one"
+    return program.subtract(row, base) if want == "delta" else program.add(row, base)
 
 
 def _refuse(item: Item, read: Sequence[NDArray[np.uint8]], out: NDArray[np.uint8] | None, start: int) -> NoReturn:

@@ -3,7 +3,7 @@
     python benchmarks/where.py [--methods linear,ties] [--size 0.48b] [-o OUT]
 
 Each merge is a process of its own that runs the command itself; a thread beside it looks at the stack of every other
-thread. Reading, the machine's passes, hashing and writing give up the interpreter's lock, so that looking costs them
+thread. The machine's passes, which read too, hashing and writing give up the interpreter's lock, so that looking costs them
 nothing. Seconds are those of threads: two that read at once for a second are two seconds of reading.
 """
 
@@ -28,13 +28,15 @@ from tools import find_smelt
 EVERY = 0.002
 DOES = {
     ("program.py", "feed"): "the vector machine",
+    ("program.py", "feed_files"): "reading and the vector machine",
     ("source.py", "read_bytes"): "reading",
     ("source.py", "read"): "reading",
     ("sink.py", "write"): "writing",
-    ("hashing.py", None): "hashing inputs",
+    ("hashing.py", None): "hashing",
     ("torch", None): "torch",
 }
 """By file and function, the innermost that is known."""
+MACHINE = {DOES["program.py", "feed"], DOES["program.py", "feed_files"]}
 PHASES = {"look": "thresholds and sums", "merge": "the merge"}
 """Of the vector machine, by the function of a way that called it."""
 WAITS = {("threading.py", "wait"), ("threading.py", "_wait_for_tstate_lock"), ("thread.py", "_worker")}
@@ -54,7 +56,7 @@ def doing(frame: FrameType | None) -> str | None:
             found = DOES.get((file, name)) or DOES.get((file, None))
             if "site-packages/torch" in frame.f_code.co_filename:
                 found = found or DOES["torch", None]
-        if found == DOES["program.py", "feed"] and file == "way.py" and name in PHASES:
+        if found in MACHINE and file == "way.py" and name in PHASES:
             return f"{found}: {PHASES[name]}"
         frame = frame.f_back
     return found or "other Python"

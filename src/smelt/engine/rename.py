@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from smelt.engine.dtype import torch_dtype
+from smelt.engine.dtype import item_size, torch_dtype
 from smelt.engine.header import TensorInfo
 from smelt.engine.source import Source
 
@@ -51,6 +51,11 @@ class RenamedSource(Source):
     def read_bytes(self, key: str, start: int, out: memoryview) -> None:
         piece = self._pieces[key]
         self._inner.read_bytes(piece.stored, piece.start + start, out)
+
+    def stored_at(self, key: str) -> tuple[int, int] | None:
+        piece = self._pieces[key]
+        found = None if piece.transposed else self._inner.stored_at(piece.stored)
+        return found and (found[0], found[1] + piece.start * item_size(self.tensors[key].dtype))
 
     def close(self) -> None:
         self._inner.close()

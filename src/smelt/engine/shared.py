@@ -57,6 +57,9 @@ class SharedSource(Source):
     def read_bytes(self, key: str, start: int, out: memoryview) -> None:
         self.inner.read_bytes(key, start, out)
 
+    def stored_at(self, key: str) -> tuple[int, int] | None:
+        return self.inner.stored_at(key)
+
     def close(self) -> None:
         self.inner.close()
 

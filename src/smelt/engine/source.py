@@ -50,6 +50,10 @@ class Source(ABC):
         """Fill `out` with the elements of `key` from `start` on, in the tensor's own dtype."""
         raise NotImplementedError(f"{self.label} has no bytes of {key!r}: it works its numbers out")
 
+    def stored_at(self, key: str) -> tuple[int, int] | None:
+        """An open file's descriptor and the place in it of the bytes that `read_bytes` gives, where they are there."""
+        return None
+
     def close(self) -> None:  # noqa: B027 - most sources have nothing to close
         """Let go of open files."""
 
@@ -100,6 +104,10 @@ class FileSource(Source):
             if got == 0:
                 raise CorruptFile(f"{self.files[number]}: ended while {key!r} was being read; the file has changed")
             done += got
+
+    def stored_at(self, key: str) -> tuple[int, int] | None:
+        number, offset = self._where[key]
+        return self._descriptors[number], offset
 
     def _buffer(self, nbytes: int) -> Tensor:
         import torch

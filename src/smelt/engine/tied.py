@@ -49,6 +49,9 @@ class _Without(Source):
     def read_bytes(self, key: str, start: int, out: memoryview) -> None:
         self._inner.read_bytes(key, start, out)
 
+    def stored_at(self, key: str) -> tuple[int, int] | None:
+        return self._inner.stored_at(key)
+
     def close(self) -> None:
         self._inner.close()
 

@@ -8,6 +8,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#if !defined(_WIN32)
+#include <errno.h>
+#include <unistd.h>
+#endif
+
 #if defined(_WIN32)
 #define EXPORT __declspec(dllexport)
 #else
@@ -101,6 +106,8 @@ typedef struct {
 typedef struct {
     const void *data;
     int64_t format;
+    int64_t file;     /* smelt_run_files: a descriptor, and the byte from which its numbers are read into `data` */
+    int64_t position;
 } Tap;
 
 INLINE uint32_t bits_of(float value) {
@@ -649,3 +656,35 @@ EXPORT EVERY_PROCESSOR int64_t smelt_run(Op *ops, int64_t n_ops, const Tap *taps
     }
     return 0;
 }
+
+#if !defined(_WIN32)
+INLINE int64_t size_of(int64_t format) { return format == F32 ? 4 : 2; }
+
+static int filled(char *room, int64_t size, int64_t file, int64_t position) {
+    while (size > 0) {
+        ssize_t got = pread((int)file, room, (size_t)size, (off_t)position);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return 0;
+        room += got, position += got, size -= got;
+    }
+    return 1;
+}
+
+/* The same with numbers that are read from files, `piece` at a time into the taps' rooms, where they stay in the cache until
+   they have been worked on. 3 where a file could not be read as far as wanted. */
+EXPORT int64_t smelt_run_files(Op *ops, int64_t n_ops, Tap *taps, int64_t n_taps, char *out, int64_t out_format,
+                               float *registers, int64_t width, int64_t before, int64_t count, int64_t piece) {
+    for (int64_t at = 0; at < count; at += piece) {
+        int64_t n = count - at < piece ? count - at : piece;
+        for (Tap *tap = taps; tap < taps + n_taps; tap++) {
+            int64_t size = n * size_of(tap->format);
+            if (!filled((char *)tap->data, size, tap->file, tap->position)) return 3;
+            tap->position += size;
+        }
+        void *into = out ? out + at * size_of(out_format) : 0;
+        int64_t fault = smelt_run(ops, n_ops, taps, into, out_format, registers, width, before + at, n);
+        if (fault) return fault;
+    }
+    return 0;
+}
+#endif

@@ -30,7 +30,7 @@ WIDTH = 1024
 """Elements of a register, where no operation wants whole rows: with a dozen of them a pass stays in the first cache."""
 SPARE = 16
 """How many numbers registers lie further apart than they are wide (machine.c)."""
-_TAP = np.dtype([("data", "u8"), ("format", "i8")])
+_TAP = np.dtype([("data", "u8"), ("format", "i8"), ("file", "i8"), ("position", "i8")])
 
 
 class Program:
@@ -262,9 +262,9 @@ class Run:
     def __init__(self, program: Program, formats: Sequence[str], out: str | None = None):
         found = library()
         assert found is not None, "only called where there is a library"
-        self._run, self._program = found.smelt_run, program
+        self._library, self._program = found, program
         self._ops, self._places, self._registers = program.finish()
-        self._taps = np.array([(0, FORMATS[one]) for one in formats], _TAP)
+        self._taps = np.array([(0, FORMATS[one], -1, 0) for one in formats], _TAP)
         self._out = FORMATS[out] if out else 0
         self._done = 0
 
@@ -275,20 +275,33 @@ class Run:
     def feed(self, taps: Sequence[NDArray[np.uint8]], count: int, out: NDArray[np.uint8] | None = None) -> int:
         """The next `count` elements; 0, or 1 where an input is not finite, 2 where a result is not."""
         self._taps["data"] = [tap.ctypes.data for tap in taps]
-        room = self._room(max(1, self._registers) * (self._program.width + SPARE))
-        fault = self._run(
-            self._ops.ctypes.data,
-            len(self._ops),
-            self._taps.ctypes.data,
-            out.ctypes.data if out is not None else None,
-            self._out,
-            room.ctypes.data,
-            self._program.width,
-            self._done,
-            count,
-        )
+        fault = self._library.smelt_run(*self._list(), self._taps.ctypes.data, *self._rest(out, count))
         self._done += count
         return int(fault)
+
+    def feed_files(
+        self,
+        files: Sequence[tuple[int, int]],
+        rooms: Sequence[NDArray[np.uint8]],
+        piece: int,
+        count: int,
+        out: NDArray[np.uint8] | None = None,
+    ) -> int:
+        """The next `count` elements, read from descriptors at their positions by `piece`; 3 where that fails."""
+        self._taps["data"] = [room.ctypes.data for room in rooms]
+        self._taps["file"], self._taps["position"] = zip(*files, strict=True)
+        taps = (self._taps.ctypes.data, len(self._taps))
+        fault = self._library.smelt_run_files(*self._list(), *taps, *self._rest(out, count), piece)
+        self._done += count
+        return int(fault)
+
+    def _list(self) -> tuple[int, int]:
+        return self._ops.ctypes.data, len(self._ops)
+
+    def _rest(self, out: NDArray[np.uint8] | None, count: int) -> tuple[int | None, ...]:
+        room = self._room(max(1, self._registers) * (self._program.width + SPARE))
+        into = out.ctypes.data if out is not None else None
+        return into, self._out, room.ctypes.data, self._program.width, self._done, count
 
     @classmethod
     def _room(cls, size: int) -> NDArray[np.float32]:

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Fused", "fused"]
 
-_AT_ONCE = 1 << 18
-"""Elements that are read at once from each model. Measured: half as many would stay in the second cache, but the
-hand-over of the interpreter lock between threads takes more than that saves."""
+_AT_ONCE = 1 << 20
+"""Elements of one call of the machine: the interpreter's lock is handed over before and after it."""
+_READ = 1 << 16
+"""Elements that the machine reads at once from each file: what is read stays in the second cache until it is used."""
 _SPAN = 1 << 21
 _PIECE = 256
 """Elements of a sample that are read at once: few, since neighbours are alike."""
@@ -74,9 +75,7 @@ class Fused:
             if share < 1:  # what is not finite in it is told of by the pass that follows
                 running.feed(*self._read_sample(item, start, stop, share))
                 continue
-            read = self._read(item, start, stop)
-            if running.feed(read, stop - start):
-                _refuse(item, read, None, start)
+            self._feed(running, item, start, stop)
         if watched:
             self._advance(item.bytes_of(span.stop - span.start))
         return part(running)
@@ -96,11 +95,9 @@ class Fused:
         size = dtypes.item_size(item.info.dtype)
         for start, stop in span.blocks():
             out = self._buffer("out", (stop - start) * size)
-            read = self._read(item, start, stop)
             if each is not None:
-                each.feed(read, stop - start)
-            if running.feed(read, stop - start, out):
-                _refuse(item, read, out, start)
+                each.feed(self._read(item, start, stop), stop - start)
+            self._feed(running, item, start, stop, out)
             self._write(item, start, out.data)
             self._advance(item.bytes_of(stop - start))
 
@@ -143,6 +140,21 @@ class Fused:
         fold = folds.get(run.position) if folds is not None else None
         found = fold.at(place) if fold is not None else None
         return At(place, self._seed, run.position, run.parameters, found)
+
+    def _feed(self, running: Run, item: Item, start: int, stop: int, out: NDArray[np.uint8] | None = None) -> None:
+        """Run a block; what cannot be read and what is not finite is refused."""
+        files = [tap.source.stored_at(tap.key) for tap in item.all_taps]
+        sizes = [dtypes.item_size(stored(tap)) for tap in item.all_taps]
+        known = [(found[0], found[1] + start * size) for found, size in zip(files, sizes, strict=True) if found]
+        if len(known) == len(files):
+            whole = _width(item)
+            piece = max(1, _READ // whole) * whole
+            rooms = [self._buffer(f"in {number}", piece * size) for number, size in enumerate(sizes)]
+            fault = running.feed_files(known, rooms, piece, stop - start, out)
+        else:
+            fault = running.feed(self._read(item, start, stop), stop - start, out)
+        if fault:
+            _refuse(item, self._read(item, start, stop), out, start)
 
     def _read(self, item: Item, start: int, stop: int) -> list[NDArray[np.uint8]]:
         found = []
@@ -190,7 +202,7 @@ def _refuse(item: Item, read: Sequence[NDArray[np.uint8]], out: NDArray[np.uint8
     refuse_inputs(item, (floats(raw, stored(tap)) for raw, tap in zip(read, item.all_taps, strict=True)), start)
     if out is not None:
         refuse_result(item, floats(out, item.info.dtype), start)
-    raise AssertionError(f"{item.key!r}: the vector machine met a number that is not finite, and there is none")
+    raise OSError(f"{item.key!r}: a file that it is read from changed, or could not be read for a moment")
 
 
 def _width(item: Item) -> int:

@@ -3,8 +3,8 @@
     python benchmarks/where.py [--methods linear,ties] [--size 0.48b] [-o OUT]
 
 Each merge is a process of its own that runs the command itself; a thread beside it looks at the stack of every other
-thread. The machine's passes, which read too, hashing and writing give up the interpreter's lock, so that looking costs them
-nothing. Seconds are those of threads: two that read at once for a second are two seconds of reading.
+thread. The machine's passes, which read too, hashing and writing give up the interpreter's lock, so that looking costs
+them nothing. Seconds are those of threads: two that read at once for a second are two seconds of reading.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def gpu(found: dict[str, Any]) -> str:
     """Models in the device's memory, models in files, and decompositions."""
     links = found["links"]
     parts = [
-        f"{found['device']}: {links['copy'] / 1e12:.2f} TB/s for a copy in its memory (bytes read and written), "
+        f"{found['device']['name']}: {links['copy'] / 1e12:.2f} TB/s for a copy in its memory (read and written), "
         f"{links['to'] / 1e9:.0f} GB/s over the link to it, {links['from'] / 1e9:.0f} GB/s back."
     ]
     lines = [
@@ -124,7 +124,7 @@ def gpu(found: dict[str, Any]) -> str:
             _ms(one["compiled_s"]),
             f"**{one['compiled_ratio']:.2f}**",
             f"{one['plain_ratio']:.0f}",
-            f"{one['eager_ratio']:.0f}",
+            f"{one['eager_ratio']:.0f}" if "eager_ratio" in one else "",
         ]
         for one in found["resident"]
         if "error" not in one
@@ -133,24 +133,20 @@ def gpu(found: dict[str, Any]) -> str:
     parts.append(_table(head, lines))
     lines = [
         [
-            f"{one['method']}, {one['way']}",
+            f"{one['method']}, {'torch functions' if one['way'] == 'eager' else one['way']}",
             _gb(one["sent_bytes"]) if one["sent_bytes"] else "",
             _s(one["link_floor_s"]) if "link_floor_s" in one else "",
+            _s(one["nowhere_s"]),
+            f"**{one['nowhere_ratio']:.1f}**" if "nowhere_ratio" in one else "",
             _s(one["stream_s"]),
-            f"**{one['ratio']:.1f}**" if "ratio" in one else "",
             _s(one["call_s"]),
+            _s(one["hash_wait_s"]) if "hash_wait_s" in one else "",
         ]
         for one in found["merges"]
         if "error" not in one
     ]
-    head = [
-        "models in files, in the page cache",
-        "sent",
-        "floor of the link",
-        "streaming",
-        "of the floor",
-        "whole call",
-    ]
+    head = ["models in files, page cache", "sent", "floor of the link", "without writing", "of the floor"]
+    head += ["with writing", "whole call", "of it, hashes"]
     parts.append(_table(head, lines))
     lines = [
         [

@@ -1,4 +1,4 @@
-"""Files that the machine reads by itself: the bytes are those of `read_bytes`, and so are the words when they are gone."""
+"""Files that the machine reads by itself: bytes as `read_bytes` gives them, and its words when they are gone."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -14,12 +14,22 @@ from smelt.ops.order import Inside, Largest
 from smelt.ops.prune import Kept, Restored, Squares
 
 if TYPE_CHECKING:
-    from smelt.fused.program import Program, Run
+    from numpy.typing import NDArray
+
+    from smelt.fused.program import Program
     from smelt.fused.rules import At, Rule
 
-__all__ = ["can_look", "looker"]
+__all__ = ["Part", "can_look", "looker"]
 
-Part: TypeAlias = "Callable[[Run], Any]"
+
+
+class Finished(Protocol):
+    """A pass that is over: the `count` of its operations that count is what they found."""
+
+    ops: NDArray[Any]
+
+
+Part: TypeAlias = Callable[[Finished], Any]
 """Makes the fold's part of a finished pass."""
 
 
@@ -74,7 +84,7 @@ def _masses(fold: Restored | Kept, rule: Rule, program: Program, rows: Sequence[
         pruned = rule.prunes(program, rows, _found(fold, at))
     after = [program.mass(row) for row in pruned]
 
-    def part(run: Run) -> Any:
+    def part(run: Finished) -> Any:
         sums = np.stack([np.concatenate(before), np.concatenate(after)])
         return (sums, {at.place.start: bits}) if isinstance(fold, Kept) else sums
 
@@ -94,7 +104,7 @@ def _found(fold: Restored | Kept | Squares, at: At) -> At:
 def _gram(program: Program, rows: Sequence[int]) -> Part:
     products = [(i, j, program.dot(left, rows[j])) for i, left in enumerate(rows) for j in range(i + 1)]
 
-    def part(run: Run) -> Any:
+    def part(run: Finished) -> Any:
         out = np.empty((len(rows), len(rows)))
         for i, j, product in products:
             out[i, j] = out[j, i] = product[0]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from smelt.fused.library import library
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FORMATS", "WIDTH", "Program", "Run", "floats"]
+__all__ = ["FORMATS", "WIDTH", "Code", "Op", "Program", "Run", "floats"]
 
 FORMATS = {"BF16": 0, "F16": 1, "F32": 2}
 """The stored formats that the machine reads and writes, by their names in safetensors."""
@@ -36,10 +36,27 @@ _OP = np.dtype(
 _TAP = np.dtype([("data", "u8"), ("format", "i8")])
 
 
-class _Code(IntEnum):
+class Code(IntEnum):
+    """What an operation does; machine.c says it for each."""
+
     LOAD, STORE, SUBTRACT, ADD, MULTIPLY, DIVIDE, SCALE, ADD_SCALED, OVER, CUT, DRAW = range(11)
     SIGN, SIGN_UP, AGREE, LARGER, AT_LEAST, NO_ZERO, COARSE, FINE, EQUAL, DOT, MASS, SQUARE = range(11, 23)
     RANKS, DRAW_RANKED, PACK, UNPACK, SHIFT = range(23, 28)
+
+
+class Op(NamedTuple):
+    """One operation: its code, the registers it writes and reads, and its numbers."""
+
+    code: Code
+    dst: int
+    a: int
+    b: int
+    p: float
+    q: float
+    count: int
+    where: int
+    low: int
+    between: int
 
 
 class Program:
@@ -50,87 +67,88 @@ class Program:
 
     def __init__(self, width: int = WIDTH) -> None:
         self.width = width
-        self._ops: list[tuple[Any, ...]] = []
-        self._held: list[NDArray[Any]] = []
+        self.ops: list[Op] = []
+        self.held: dict[int, NDArray[Any]] = {}
+        """The arrays of operations that gather, or read from memory, by the number of the operation."""
         self._bins: NDArray[np.uint32] | None = None
         self.registers = 0
 
     def load(self, tap: int) -> int:
-        return self._op(_Code.LOAD, a=tap)
+        return self._op(Code.LOAD, a=tap)
 
     def store(self, a: int) -> None:
-        self._op(_Code.STORE, a=a, into=0)
+        self._op(Code.STORE, a=a, into=0)
 
     def subtract(self, a: int, b: int, into: int | None = None) -> int:
-        return self._op(_Code.SUBTRACT, a, b, into=into)
+        return self._op(Code.SUBTRACT, a, b, into=into)
 
     def add(self, a: int, b: int, into: int | None = None) -> int:
-        return self._op(_Code.ADD, a, b, into=into)
+        return self._op(Code.ADD, a, b, into=into)
 
     def multiply(self, a: int, b: int, into: int | None = None) -> int:
-        return self._op(_Code.MULTIPLY, a, b, into=into)
+        return self._op(Code.MULTIPLY, a, b, into=into)
 
     def divide(self, a: int, b: int, into: int | None = None) -> int:
-        return self._op(_Code.DIVIDE, a, b, into=into)
+        return self._op(Code.DIVIDE, a, b, into=into)
 
     def scale(self, a: int, factor: float, into: int | None = None) -> int:
-        return self._op(_Code.SCALE, a, p=factor, into=into)
+        return self._op(Code.SCALE, a, p=factor, into=into)
 
     def add_scaled(self, total: int, a: int, factor: float) -> int:
         """`total + factor * a` in one rounding, into `total`."""
-        return self._op(_Code.ADD_SCALED, a, p=factor, into=total)
+        return self._op(Code.ADD_SCALED, a, p=factor, into=total)
 
     def over(self, a: int, divisor: float, into: int | None = None) -> int:
-        return self._op(_Code.OVER, a, p=divisor, into=into)
+        return self._op(Code.OVER, a, p=divisor, into=into)
 
     def cut(self, a: int, above: float, equal: float = 0.0, ties: int | None = None) -> int:
         """The entries of larger magnitude than `above`; of those of magnitude `equal` the first `ties`, if given."""
-        return self._op(_Code.CUT, a, p=above, q=equal, count=-1 if ties is None else ties)
+        return self._op(Code.CUT, a, p=above, q=equal, count=-1 if ties is None else ties)
 
     def draw(self, chance: float, counter: int, between: int) -> int:
         """1 with a chance, else 0; the key's halves are `counter`, to which the place is added, and `between`."""
-        return self._op(_Code.DRAW, p=chance, low=counter & 0xFFFFFFFF, between=between & 0xFFFFFFFF)
+        return self._op(Code.DRAW, p=chance, low=counter & 0xFFFFFFFF, between=between & 0xFFFFFFFF)
 
     def ranks(self, a: int) -> int:
         """How many of the row are smaller in magnitude, and half of those equal to it."""
-        return self._op(_Code.RANKS, a, where=self._room_for_bins())
+        return self._op(Code.RANKS, a, where=self._room_for_bins())
 
     def draw_ranked(self, a: int, lowest: float, step: float, counter: int, between: int) -> int:
         """1 with a chance of `lowest + step * (rank in the row + 1/2)`, else 0."""
         key = {"low": counter & 0xFFFFFFFF, "between": between & 0xFFFFFFFF}
-        return self._op(_Code.DRAW_RANKED, a, p=lowest, q=step, where=self._room_for_bins(), **key)
+        return self._op(Code.DRAW_RANKED, a, p=lowest, q=step, where=self._room_for_bins(), **key)
 
     def pack(self, a: int, into: NDArray[np.uint8]) -> None:
         """One bit for each element: whether it is not 0. `into` begins as zeros."""
-        self._gathers(_Code.PACK, into, a)
+        self._gathers(Code.PACK, into, a)
 
     def unpack(self, bits: NDArray[np.uint8]) -> int:
         """1 where a bit is set."""
-        self._held.append(bits)
-        return self._op(_Code.UNPACK, where=bits.ctypes.data)
+        self.held[len(self.ops)] = bits
+        return self._op(Code.UNPACK, where=bits.ctypes.data)
 
     def sign(self, a: int, into: int | None = None, zero_is_up: bool = False) -> int:
-        return self._op(_Code.SIGN_UP if zero_is_up else _Code.SIGN, a, into=into)
+        return self._op(Code.SIGN_UP if zero_is_up else Code.SIGN, a, into=into)
 
     def agree(self, a: int, sign: int, into: int | None = None) -> int:
         """|a| where it has that sign, else 0."""
-        return self._op(_Code.AGREE, a, sign, into=into)
+        return self._op(Code.AGREE, a, sign, into=into)
 
     def larger(self, a: int, b: int, into: int | None = None) -> int:
-        return self._op(_Code.LARGER, a, b, into=into)
+        return self._op(Code.LARGER, a, b, into=into)
 
     def at_least(self, a: int, least: float, into: int | None = None) -> int:
-        return self._op(_Code.AT_LEAST, a, p=least, into=into)
+        return self._op(Code.AT_LEAST, a, p=least, into=into)
 
     def no_zero(self, a: int, into: int | None = None) -> int:
         """1 where it is 0."""
-        return self._op(_Code.NO_ZERO, a, into=into)
+        return self._op(Code.NO_ZERO, a, into=into)
 
     def square(self, a: int, into: int | None = None) -> int:
-        return self._op(_Code.SQUARE, a, into=into)
+        return self._op(Code.SQUARE, a, into=into)
 
     def shift(self, a: int, by: float, into: int | None = None) -> int:
-        return self._op(_Code.SHIFT, a, p=by, into=into)
+        return self._op(Code.SHIFT, a, p=by, into=into)
 
     def weighted_sum(self, rows: Sequence[int], weights: Sequence[float]) -> int:
         """sum_i w_i x_i, one fused multiply-add for each after the first."""
@@ -150,40 +168,40 @@ class Program:
 
     def coarse(self, a: int) -> NDArray[np.uint32]:
         """How often each of the upper 16 bits of a magnitude occurs."""
-        return self._gathers(_Code.COARSE, np.zeros(1 << 16, np.uint32), a)
+        return self._gathers(Code.COARSE, np.zeros(1 << 16, np.uint32), a)
 
     def fine(self, a: int, low: int, most: int) -> tuple[int, NDArray[np.uint16]]:
         """The lower 15 bits of magnitudes whose upper ones are those of `low`: which operation, and room for `most`."""
-        return len(self._ops), self._gathers(_Code.FINE, np.empty(most, np.uint16), a, low=low)
+        return len(self.ops), self._gathers(Code.FINE, np.empty(most, np.uint16), a, low=low)
 
     def equal(self, a: int, bits: int) -> int:
         """How many magnitudes have these bits: which operation counts them."""
-        self._op(_Code.EQUAL, a, low=bits, into=0)
-        return len(self._ops) - 1
+        self._op(Code.EQUAL, a, low=bits, into=0)
+        return len(self.ops) - 1
 
     def dot(self, a: int, b: int) -> NDArray[np.float64]:
-        return self._gathers(_Code.DOT, np.zeros(1), a, b)
+        return self._gathers(Code.DOT, np.zeros(1), a, b)
 
     def mass(self, a: int) -> NDArray[np.float64]:
         """The sum of magnitudes."""
-        return self._gathers(_Code.MASS, np.zeros(1), a)
+        return self._gathers(Code.MASS, np.zeros(1), a)
 
     def finish(self) -> NDArray[Any]:
-        return np.array(self._ops, _OP)
+        return np.array(self.ops, _OP)
 
     def _room_for_bins(self) -> int:
         if self._bins is None:
             self._bins = np.empty(5 * self.width + 1, np.uint32)
         return int(self._bins.ctypes.data)
 
-    def _gathers(self, code: _Code, into: NDArray[Any], a: int, b: int = 0, low: int = 0) -> NDArray[Any]:
-        self._held.append(into)
+    def _gathers(self, code: Code, into: NDArray[Any], a: int, b: int = 0, low: int = 0) -> NDArray[Any]:
+        self.held[len(self.ops)] = into
         self._op(code, a, b, where=into.ctypes.data, low=low, into=0)
         return into
 
     def _op(
         self,
-        code: _Code,
+        code: Code,
         a: int = 0,
         b: int = 0,
         *,
@@ -197,7 +215,7 @@ class Program:
     ) -> int:
         if into is None:
             into, self.registers = self.registers, self.registers + 1
-        self._ops.append((code, into, a, b, p, q, count, where, low, between))
+        self.ops.append(Op(code, into, a, b, p, q, count, where, low, between))
         return into
 
 

@@ -12,7 +12,7 @@ from smelt.engine import dtype as dtypes
 from smelt.engine.blocks import Span, place_of, row_length
 from smelt.engine.refuse import refuse_inputs, refuse_result
 from smelt.fused.library import library
-from smelt.fused.looks import looker
+from smelt.fused.looks import Part, looker
 from smelt.fused.program import WIDTH, Program, Run, floats
 from smelt.fused.rules import RULES, At
 from smelt.fused.takes import Takes, stored
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from smelt.merge.method import Space
     from smelt.ops.fold import Fold
 
-__all__ = ["Fused", "fused"]
+__all__ = ["Fused", "fused", "refuse"]
 
 _AT_ONCE = 1 << 17
 """Elements that are read at once from each model: a few hundred kilobytes, which stay in the second cache."""
@@ -46,6 +46,9 @@ class Fused:
         self._takes = Takes()
         self._local = threading.local()
 
+    def close(self) -> None:
+        """There is nothing to let go of: what threads have goes with them."""
+
     def takes(self, item: Item) -> bool:
         """Whether an item can be worked on so."""
         return self._takes(item)
@@ -56,35 +59,25 @@ class Fused:
         return [Span(start, min(start + wide, count), step) for start in range(0, count, wide)]
 
     def look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, watched: bool) -> Any:
-        program, place = Program(_width(item)), place_of(item, span.start, span.stop)
-        rows, _ = self._rows(program, item, index, place, folds)
-        run = item.stages[index]
-        part = looker(fold, RULES[run.stage.name], program, rows, self._at(run, place), span.stop - span.start)
+        program, part = self._looking(item, index, fold, folds, span)
         running = Run(program, [stored(tap) for tap in item.all_taps])
         for start, stop in span.blocks():
             read = self._read(item, start, stop)
             if running.feed(read, stop - start):
-                _refuse(item, read, None, start)
+                refuse(item, read, None, start)
         if watched:
             self._advance(item.bytes_in * (span.stop - span.start) // item.info.count)
         return part(running)
 
     def merge(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
-        program, place = Program(_width(item)), place_of(item, span.start, span.stop)
-        method = item.stages[-1]
-        rows, base = self._rows(program, item, len(item.stages) - 1, place, folds)
-        merged = RULES[method.stage.name].does(program, rows, self._at(method, place, folds))
-        if method.stage.space_for(method.parameters) == "delta":
-            assert base is not None
-            merged = program.add(merged, base)
-        program.store(merged)
+        program = self._merging(item, folds, span)
         running = Run(program, [stored(tap) for tap in item.all_taps], item.info.dtype)
         size = dtypes.item_size(item.info.dtype)
         for start, stop in span.blocks():
             out = self._buffer("out", (stop - start) * size)
             read = self._read(item, start, stop)
             if running.feed(read, stop - start, out):
-                _refuse(item, read, out, start)
+                refuse(item, read, out, start)
             self._write(item, start, out.data)
             self._advance(item.bytes_in * (stop - start) // item.info.count)
 
@@ -96,6 +89,29 @@ class Fused:
             item.base.source.read_bytes(item.base.key, start, out.data)
             self._write(item, start, out.data)
             self._advance(item.bytes_in * (stop - start) // item.info.count)
+
+    def _looking(
+        self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span
+    ) -> tuple[Program, Part]:
+        """What a pass over a span does, and what makes the fold's part of it afterwards."""
+        program, place = Program(_width(item)), place_of(item, span.start, span.stop)
+        rows, _ = self._rows(program, item, index, place, folds)
+        run = item.stages[index]
+        return program, looker(
+            fold, RULES[run.stage.name], program, rows, self._at(run, place), span.stop - span.start
+        )
+
+    def _merging(self, item: Item, folds: Mapping[int, Fold], span: Span) -> Program:
+        """From the stored numbers of a span to the merged ones."""
+        program, place = Program(_width(item)), place_of(item, span.start, span.stop)
+        method = item.stages[-1]
+        rows, base = self._rows(program, item, len(item.stages) - 1, place, folds)
+        merged = RULES[method.stage.name].does(program, rows, self._at(method, place, folds))
+        if method.stage.space_for(method.parameters) == "delta":
+            assert base is not None
+            merged = program.add(merged, base)
+        program.store(merged)
+        return program
 
     def _rows(
         self, program: Program, item: Item, index: int, place: Place, folds: Mapping[int, Fold]
@@ -137,7 +153,7 @@ class Fused:
         return known[:size]
 
 
-def _refuse(item: Item, read: Sequence[NDArray[np.uint8]], out: NDArray[np.uint8] | None, start: int) -> NoReturn:
+def refuse(item: Item, read: Sequence[NDArray[np.uint8]], out: NDArray[np.uint8] | None, start: int) -> NoReturn:
     """The machine met a number that is not finite: say which."""
     refuse_inputs(item, (floats(raw, stored(tap)) for raw, tap in zip(read, item.all_taps, strict=True)), start)
     if out is not None:

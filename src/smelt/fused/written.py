@@ -1,0 +1,114 @@
+"""A program of the vector machine written down as a torch function, one line for each operation.
+
+    def merged(taps, out, n, w, left):
+        r0 = load(taps[0])
+        r1 = load(taps[1])
+        r2 = subtract(r0, r1)
+        del r0
+        ...
+
+Numbers (`n`) and words of keys (`w`) are given when it is called, so that all spans of all tensors with the same stages
+share one function. A register is forgotten after its last use: what is held at once is what the stages need, never a
+stack of all models. What the words mean stands in `words.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from smelt.fused.program import Code, Op
+
+if TYPE_CHECKING:
+    from smelt.fused.program import Program
+
+__all__ = ["GATHERING", "Written", "written"]
+
+_LINES: Mapping[Code, str] = {
+    Code.LOAD: "r{dst} = load(taps[{a}])",
+    Code.STORE: "store(out, r{a})",
+    Code.SUBTRACT: "r{dst} = subtract(r{a}, r{b})",
+    Code.ADD: "r{dst} = add(r{a}, r{b})",
+    Code.MULTIPLY: "r{dst} = multiply(r{a}, r{b})",
+    Code.DIVIDE: "r{dst} = divide(r{a}, r{b})",
+    Code.SCALE: "r{dst} = multiply(r{a}, {p})",
+    Code.ADD_SCALED: "r{dst} = add_scaled(r{dst}, r{a}, {p})",
+    Code.OVER: "r{dst} = over(r{a}, {p})",
+    Code.CUT: "r{dst} = cut(r{a}, {p})",
+    Code.DRAW: "r{dst} = draw(taps[0], {p}, {low}, {between})",
+    Code.SIGN: "r{dst} = sign(r{a})",
+    Code.SIGN_UP: "r{dst} = sign_up(r{a})",
+    Code.AGREE: "r{dst} = agree(r{a}, r{b})",
+    Code.LARGER: "r{dst} = larger(r{a}, r{b})",
+    Code.AT_LEAST: "r{dst} = at_least(r{a}, {p})",
+    Code.NO_ZERO: "r{dst} = no_zero(r{a})",
+    Code.SQUARE: "r{dst} = multiply(r{a}, r{a})",
+    Code.SHIFT: "r{dst} = add(r{a}, {p})",
+    Code.DOT: "found.append((r{a}, r{b}))",
+    **dict.fromkeys((Code.COARSE, Code.FINE, Code.EQUAL, Code.MASS), "found.append((r{a},))"),
+}
+_FIRST_TIES = "r{dst} = cut_first(r{a}, {p}, {q}, {left})"
+GATHERING = frozenset({Code.COARSE, Code.FINE, Code.EQUAL, Code.MASS, Code.DOT})
+"""Operations that find something about registers, and change none."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A program as the source of a function, and what that is called with."""
+
+    source: str
+    numbers: tuple[float, ...]
+    words: tuple[tuple[int, bool], ...]
+    """Each word, and whether the number of the first element is added to it."""
+    cuts: tuple[int, ...]
+    """The operations that let a number of ties pass and no more."""
+    gathers: tuple[int, ...]
+    """The operations whose registers it gives back."""
+
+
+def written(program: Program) -> Written:
+    """Write a program down."""
+    numbers: list[float] = []
+    words: list[tuple[int, bool]] = []
+    cuts: list[int] = []
+    lines = ["found = []"]
+    gone = _gone_after(program.ops)
+    for place, op in enumerate(program.ops):
+        line = _FIRST_TIES if op.code is Code.CUT and op.count >= 0 else _LINES[op.code]
+        parts = {"dst": op.dst, "a": op.a, "b": op.b, "left": f"left[{len(cuts)}]"}
+        for name, value in (("p", op.p), ("q", op.q)):
+            if f"{{{name}}}" in line:
+                parts[name] = f"n[{len(numbers)}]"
+                numbers.append(float(np.float32(value)))
+        for name, value, moves in (("low", op.low, True), ("between", op.between, False)):
+            if f"{{{name}}}" in line:
+                parts[name] = f"w[{len(words)}]"
+                words.append((value, moves))
+        if line is _FIRST_TIES:
+            cuts.append(place)
+        lines.append(line.format(**parts))
+        if gone[place]:
+            lines.append("del " + ", ".join(f"r{register}" for register in gone[place]))
+    body = "\n    ".join([*lines, "return found, watched(taps, out)"])
+    gathers = tuple(place for place, op in enumerate(program.ops) if op.code in GATHERING)
+    source = f"def merged(taps, out, n, w, left):\n    {body}\n"
+    return Written(source, tuple(numbers), tuple(words), tuple(cuts), gathers)
+
+
+def _gone_after(ops: Sequence[Op]) -> list[list[int]]:
+    """For each operation the registers that nobody reads after it."""
+    gone: list[list[int]] = [[] for _ in ops]
+    needed: set[int] = set()
+    for place in range(len(ops) - 1, -1, -1):
+        line = _LINES[ops[place].code]
+        used = {getattr(ops[place], name) for name in ("dst", "a", "b") if f"r{{{name}}}" in line}
+        gone[place] = sorted(used - needed)
+        if line.startswith("r{dst}"):
+            needed.discard(ops[place].dst)
+        needed |= {getattr(ops[place], name) for name in ("a", "b") if f"r{{{name}}}" in line}
+        if "(r{dst}" in line:
+            needed.add(ops[place].dst)
+    return gone

@@ -1,0 +1,59 @@
+"""The operations of the vector machine in torch give the numbers of machine.c, and so does one compiled kernel."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import smelt
+from smelt.errors import NumericalError
+from smelt.fused import compiled, device, way
+from smelt.fused.device import OnDevice
+from smelt.fused.program import Code, Op, Program
+from smelt.fused.tensors import TensorRun
+from smelt.fused.written import written
+
+agree = importlib.import_module("test_ways_agree")
+ELEMENTS = [one for one in agree.PIPELINES if "della" not in str(one)]
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def on_tensors(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[bool]]:
+    """Have the CPU's items run as those of a GPU would, and tell which were taken."""
+
+    def begin(compile: bool = False, block: int = 1 << 24) -> list[bool]:
+        taken: list[bool] = []
+
+        class Watched(OnDevice):
+            def takes(self, item: Any) -> bool:
+                taken.append(super().takes(item))
+                return taken[-1]
+
+        monkeypatch.setattr(device, "_BLOCK", block)
+        monkeypatch.setattr(way, "fused", lambda seed, write, advance: Watched(seed, CPU, write, advance, compile))
+        return taken
+
+    return begin
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("merge", [*ELEMENTS, *agree.TWO], ids=str)
+def test_a_merge_on_tensors_is_that_of_the_other_ways(
+    monkeypatch: pytest.MonkeyPatch, on_tensors: Callable[..., list[bool]], merge: Any, dtype: str
+) -> None:
+    base, tunes = agree.models(2 if merge in agree.TWO else 3, [getattr(torch, dtype)] * 4)
+    named = {f"m{number}": state for number, state in enumerate(tunes)}
+    expected = smelt.merge(named, base=base, method=merge)
+    taken = on_tensors()
+    ours = smelt.merge(named, base=base, method=merge)
+    assert taken
+    assert all(taken)
+    for name, one in expected.items():
+        assert ours[name].dtype == one.dtype
+        assert torch.equal(ours[name], one), (name, (ours[name].float() - one.float()).abs().max())

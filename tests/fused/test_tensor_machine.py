@@ -57,3 +57,34 @@ def test_a_merge_on_tensors_is_that_of_the_other_ways(
     for name, one in expected.items():
         assert ours[name].dtype == one.dtype
         assert torch.equal(ours[name], one), (name, (ours[name].float() - one.float()).abs().max())
+
+
+@pytest.mark.parametrize("merge", ELEMENTS, ids=str)
+def test_blocks_and_spans_change_nothing(on_tensors: Callable[..., list[bool]], merge: Any) -> None:
+    """In steps of 512 elements: ties that may stay, counters of random numbers and sums go on from block to block."""
+    base, tunes = agree.models(3, [torch.bfloat16] * 4)
+    expected = smelt.merge(tunes, base=base, method=merge)
+    on_tensors(block=4096)
+    ours = smelt.merge(tunes, base=base, method=merge)
+    assert all(torch.equal(ours[name], one) for name, one in expected.items())
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU, and there is none")
+def test_a_compiled_kernel_gives_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch, on_tensors: Callable[..., list[bool]]
+) -> None:
+    """DARE and TIES: draws, cuts, elections, fused multiply-adds and a division in one kernel, for all tensors."""
+    draw = torch.Generator().manual_seed(3)
+    base = {"a": torch.randn(70 * 1024 + 5, generator=draw), "b": torch.randn(3 << 16, generator=draw)}
+    base = {name: one.bfloat16() for name, one in base.items()}
+    tunes = [{n: (one + 0.01 * torch.randn(one.shape, generator=draw)).bfloat16() for n, one in base.items()} for _ in "12"]
+    merge = [{"dare": {"density": 0.5}}, {"ties": {"density": 1.0, "weights": [0.7, 0.4]}}]
+    expected = smelt.merge(tunes, base=base, method=merge)
+    made: list[Any] = []
+    make = compiled._made
+    monkeypatch.setattr(compiled, "_made", lambda *words: made.append(make(*words)) or made[-1])
+    on_tensors(compile=True)
+    ours = smelt.merge(tunes, base=base, method=merge)
+    assert len(made) == 1
+    assert made[0] is not None, "the compiled kernel gave other bits"
+    assert all(torch.equal(ours[name], one) for name, one in expected.items())

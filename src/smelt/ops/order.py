@@ -62,6 +62,8 @@ class _Target:
     equal: int = 0
     before: dict[_Where, int] = field(default_factory=dict)
     """For each place: how many entries equal to the value lie in earlier places."""
+    here: dict[_Where, int] = field(default_factory=dict)
+    """For each place: how many lie in it."""
 
     @property
     def partial(self) -> bool:
@@ -71,7 +73,7 @@ class _Target:
         """Take in how many entries equal the value in each place."""
         seen = 0
         for where, count in sorted(counts):
-            self.before[where] = seen
+            self.before[where], self.here[where] = seen, count
             seen += count
 
 
@@ -236,7 +238,9 @@ def _cut(target: _Target, place: Place) -> Cut:
     value, below = _from_bits(target.value), _from_bits(max(0, target.value - 1))
     if not target.partial:
         return Cut(value, below, None if target.spare else 0)
-    return Cut(value, below, max(0, target.spare - target.before.get((place.order, place.start), 0)))
+    where = (place.order, place.start)
+    left = max(0, target.spare - target.before.get(where, 0))
+    return Cut(value, below, left if left < target.here.get(where, left + 1) else None)
 
 
 def _from_bits(bits: int) -> float:

@@ -11,12 +11,8 @@ import pytest
 import torch
 
 import smelt
-from smelt.errors import NumericalError
 from smelt.fused import compiled, device, way
 from smelt.fused.device import OnDevice
-from smelt.fused.program import Code, Op, Program
-from smelt.fused.tensors import TensorRun
-from smelt.fused.written import written
 
 agree = importlib.import_module("test_ways_agree")
 ELEMENTS = [one for one in agree.PIPELINES if "della" not in str(one)]
@@ -27,7 +23,7 @@ CPU = torch.device("cpu")
 def on_tensors(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[bool]]:
     """Have the CPU's items run as those of a GPU would, and tell which were taken."""
 
-    def begin(compile: bool = False, block: int = 1 << 24) -> list[bool]:
+    def begin(compiles: bool = False, block: int = 1 << 24) -> list[bool]:
         taken: list[bool] = []
 
         class Watched(OnDevice):
@@ -36,7 +32,7 @@ def on_tensors(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[bool]]:
                 return taken[-1]
 
         monkeypatch.setattr(device, "_BLOCK", block)
-        monkeypatch.setattr(way, "fused", lambda seed, write, advance: Watched(seed, CPU, write, advance, compile))
+        monkeypatch.setattr(way, "fused", lambda seed, write, advance: Watched(seed, CPU, write, advance, compiles))
         return taken
 
     return begin
@@ -69,7 +65,9 @@ def test_blocks_and_spans_change_nothing(on_tensors: Callable[..., list[bool]], 
     assert all(torch.equal(ours[name], one) for name, one in expected.items())
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU, and there is none")
+@pytest.mark.skipif(
+    shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU, and there is none"
+)
 def test_a_compiled_kernel_gives_the_same_bits(
     monkeypatch: pytest.MonkeyPatch, on_tensors: Callable[..., list[bool]]
 ) -> None:
@@ -77,13 +75,15 @@ def test_a_compiled_kernel_gives_the_same_bits(
     draw = torch.Generator().manual_seed(3)
     base = {"a": torch.randn(70 * 1024 + 5, generator=draw), "b": torch.randn(3 << 16, generator=draw)}
     base = {name: one.bfloat16() for name, one in base.items()}
-    tunes = [{n: (one + 0.01 * torch.randn(one.shape, generator=draw)).bfloat16() for n, one in base.items()} for _ in "12"]
+    tunes = [
+        {n: (one + 0.01 * torch.randn(one.shape, generator=draw)).bfloat16() for n, one in base.items()} for _ in "12"
+    ]
     merge = [{"dare": {"density": 0.5}}, {"ties": {"density": 1.0, "weights": [0.7, 0.4]}}]
     expected = smelt.merge(tunes, base=base, method=merge)
     made: list[Any] = []
     make = compiled._made
     monkeypatch.setattr(compiled, "_made", lambda *words: made.append(make(*words)) or made[-1])
-    on_tensors(compile=True)
+    on_tensors(compiles=True)
     ours = smelt.merge(tunes, base=base, method=merge)
     assert len(made) == 1
     assert made[0] is not None, "the compiled kernel gave other bits"

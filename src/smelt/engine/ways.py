@@ -80,7 +80,7 @@ class Ways:
         return self._fused if self._fused is not None and self._fused.takes(item) else self.eager()
 
     def memory(self, item: Item, blocking: Blocking) -> int:
-        """Bytes that an item takes beside what each thread has anyway, which is all that it takes on its way to a GPU."""
+        """Bytes that an item takes beside what each thread has anyway, which is all that the way to a GPU takes."""
         return 0 if self._device != "cpu" and self.of(item) is self._fused else work_memory(item, blocking)
 
     def close(self) -> None:

@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from smelt.fused import traced, words
+from smelt.fused import words
 from smelt.fused.written import Written
 
-__all__ = ["ROW", "Function", "compiled", "plain"]
+__all__ = ["ROW", "Function", "compiled", "plain", "refused", "signed"]
 
 Function: TypeAlias = Callable[..., tuple[list[tuple[Tensor, ...]], Tensor]]
 ROW = 1024
@@ -32,6 +32,8 @@ _EXACT = {
 _PLAIN: dict[str, Function] = {}
 _COMPILED: dict[tuple[str, tuple[torch.dtype, ...], torch.device], Function | None] = {}
 _LOCK = threading.Lock()
+refused: list[str] = []
+"""What is known of kernels that gave other bits, and are not used."""
 
 
 def plain(source: str) -> Function:
@@ -42,7 +44,7 @@ def plain(source: str) -> Function:
 
 
 def compiled(program: Written, taps: Sequence[Tensor], out: Tensor | None) -> Function | None:
-    """One kernel for these formats, tried out on copies of the first rows of what it will be given; None if it fails."""
+    """One kernel for these formats, tried out on the first rows of what it will be given; None if it fails."""
     key = (program.source, tuple(one.dtype for one in [*taps, *([out] if out is not None else [])]), taps[0].device)
     if key not in _COMPILED:
         with _LOCK:
@@ -52,6 +54,8 @@ def compiled(program: Written, taps: Sequence[Tensor], out: Tensor | None) -> Fu
 
 
 def _made(program: Written, taps: list[Tensor], out: Tensor | None) -> Function | None:
+    from smelt.fused import traced  # which loads the compiler
+
     ours, theirs = (torch.empty_like(out[:1024]) if out is not None else None for _ in range(2))
     for one in [*taps, *([ours] if ours is not None else [])]:
         torch._dynamo.mark_dynamic(one, 0)
@@ -64,12 +68,17 @@ def _made(program: Written, taps: list[Tensor], out: Tensor | None) -> Function 
     found, _ = made(taps, ours, numbers, keys, ())
     flat = None if theirs is None else theirs.view(-1)
     expected, _ = plain(program.source)([tap.view(-1) for tap in taps], flat, program.numbers, signed(low), ())
-    pairs = [(a.reshape(-1), b) for left, right in zip(found, expected, strict=True) for a, b in zip(left, right, strict=True)]
+    pairs = [
+        (a.reshape(-1), b)
+        for left, right in zip(found, expected, strict=True)
+        for a, b in zip(left, right, strict=True)
+    ]
     if ours is not None and flat is not None:
         pairs.append((ours.view(-1), flat))
     if all(torch.equal(left, right) for left, right in pairs):
         return made
     worst = max(float((left.float() - right.float()).abs().max()) for left, right in pairs)
+    refused.append(f"differs by up to {worst:g}:\n{program.source}")
     logging.getLogger(__name__).warning("a compiled merge differs by up to %g, and is not used", worst)
     return None
 

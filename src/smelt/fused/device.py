@@ -1,4 +1,4 @@
-"""The fused way on a GPU: stored bytes go over the link as they are, are merged there in one pass, and come back rounded.
+"""The fused way on a GPU: stored bytes go over the link as they are, and come back merged and rounded.
 
 Each thread has a stream, and on both sides of the link room for one block. While one thread waits for the GPU, others
 read and write: the buffers of all threads together are what double buffers would be. The memory of the host's side is
@@ -43,18 +43,18 @@ def on_device(seed: int, device: str, write: Write, advance: Advance, work: int)
     if os.environ.get("SMELT_FUSED") == "0":
         return None
     asked = os.environ.get("SMELT_COMPILE")
-    compile = work >= _WORTH_COMPILING if asked is None else asked == "1"
-    return OnDevice(seed, torch.device(device), write, advance, compile)
+    compiles = work >= _WORTH_COMPILING if asked is None else asked == "1"
+    return OnDevice(seed, torch.device(device), write, advance, compiles)
 
 
 class OnDevice(Fused):
     """One run's work on spans. Shared by all threads."""
 
-    def __init__(self, seed: int, device: torch.device, write: Write, advance: Advance, compile: bool = False):
+    def __init__(self, seed: int, device: torch.device, write: Write, advance: Advance, compiles: bool = False):
         super().__init__(seed, write, advance)
-        if device.type == "cuda" and device.index is None:
+        if str(device) == "cuda":  # the GPU that is current in the thread that asked
             device = torch.device("cuda", torch.cuda.current_device())
-        self._device, self._compile = device, compile
+        self._device, self._compiles = device, compiles
         self._rooms = threading.local()
         self._threads = torch.get_num_threads()
 
@@ -75,7 +75,7 @@ class OnDevice(Fused):
         room = self._room()
         with room:
             program, part = self._looking(item, index, fold, folds, span)
-            run = TensorRun(program, self._device, self._compile)
+            run = TensorRun(program, self._device, self._compiles)
             for start, stop in span.blocks():
                 taps = self._sent(room, item, start, stop)
                 if not room.is_finite(run.feed(taps)):
@@ -89,7 +89,7 @@ class OnDevice(Fused):
         room = self._room()
         dtype = dtypes.torch_dtype(item.info.dtype)
         with room:
-            run = TensorRun(self._merging(item, folds, span), self._device, self._compile)
+            run = TensorRun(self._merging(item, folds, span), self._device, self._compiles)
             for start, stop in span.blocks():
                 taps = self._sent(room, item, start, stop)
                 out, back = room.both("out", stop - start, dtype)
@@ -144,7 +144,7 @@ class _Room:
 
     def __enter__(self) -> None:
         self._context = torch.cuda.stream(self._stream)
-        self._context.__enter__()
+        self._context.__enter__()  # type: ignore[no-untyped-call]
 
     def __exit__(self, *error: object) -> None:
         if self._stream is not None:

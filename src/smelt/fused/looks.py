@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Part", "can_look", "looker"]
 
 
-
 class Finished(Protocol):
     """A pass that is over: the `count` of its operations that count is what they found."""
 

@@ -53,7 +53,7 @@ class Op(NamedTuple):
     b: int
     p: float
     q: float
-    count: int
+    counted: int
     where: int
     low: int
     between: int

@@ -30,12 +30,12 @@ _FINE_BITS, _COARSE_BITS = 15, 16
 class TensorRun:
     """A finished program and how far its pass has come. Belongs to one thread and its stream."""
 
-    def __init__(self, program: Program, device: torch.device, compile: bool = False):
-        self._program, self._device, self._compile = program, device, compile
+    def __init__(self, program: Program, device: torch.device, compiles: bool = False):
+        self._program, self._device, self.compiles = program, device, compiles
         self._written = written(program)
         self._function = plain(self._written.source)
         self._numbers: Tensor | None = None
-        self._left = [torch.tensor(program.ops[place].count, device=device) for place in self._written.cuts]
+        self._left = [torch.tensor(program.ops[place].counted, device=device) for place in self._written.cuts]
         self._found: dict[int, list[Tensor]] = {place: [] for place in self._written.gathers}
         self._done = 0
         self.ops = program.finish()
@@ -44,8 +44,12 @@ class TensorRun:
     def feed(self, taps: Sequence[Tensor], out: Tensor | None = None) -> Tensor:
         """The next elements, as flat tensors in their stored formats; numbers that are finite if all of them are."""
         count = taps[0].numel()
-        many = count - count % ROW if self._compile and not self._left and count >= LEAST else 0
-        if many and (watched := self._feed_compiled([tap[:many] for tap in taps], None if out is None else out[:many])) is not None:
+        many = count - count % ROW if self.compiles and not self._left and count >= LEAST else 0
+        if (
+            many
+            and (watched := self._feed_compiled([tap[:many] for tap in taps], None if out is None else out[:many]))
+            is not None
+        ):
             if many == count:
                 return watched
             rest = self._feed_plain([tap[many:] for tap in taps], None if out is None else out[many:])
@@ -81,7 +85,7 @@ class TensorRun:
         into = None if out is None else out.view(-1, ROW)
         function = compiled(self._written, rows, into)
         if function is None:
-            self._compile = False
+            self.compiles = False
             return None
         if self._numbers is None:
             self._numbers = torch.tensor(self._written.numbers, dtype=torch.float32, device=self._device)

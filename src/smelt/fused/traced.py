@@ -10,20 +10,20 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch._inductor.inductor_prims import fma
 
 from smelt.fused.words import divide, load, multiply, sign, store, subtract
 from smelt.ops.random import MULTIPLIERS
 
-__all__ = ["divide", "load", "multiply", "sign", "store", "subtract"]
+__all__ = ["divide", "fma", "load", "multiply", "sign", "store", "subtract"]
 
 add, over = torch.add, torch.div
 
 
 def add_scaled(total: Tensor, row: Tensor, factor: Tensor) -> Tensor:
     if row.device.type == "cuda":
-        from torch._inductor.inductor_prims import fma
-
-        return fma(row, factor.expand_as(row), total)
+        fused: Tensor = fma(row, factor.expand_as(row), total)
+        return fused
     return (row.double() * factor.double() + total.double()).float()  # the C++ that inductor writes has no such word
 
 

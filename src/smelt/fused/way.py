@@ -97,9 +97,7 @@ class Fused:
         program, place = Program(_width(item)), place_of(item, span.start, span.stop)
         rows, _ = self._rows(program, item, index, place, folds)
         run = item.stages[index]
-        return program, looker(
-            fold, RULES[run.stage.name], program, rows, self._at(run, place), span.stop - span.start
-        )
+        return program, looker(fold, RULES[run.stage.name], program, rows, self._at(run, place), span.stop - span.start)
 
     def _merging(self, item: Item, folds: Mapping[int, Fold], span: Span) -> Program:
         """From the stored numbers of a span to the merged ones."""

@@ -77,7 +77,7 @@ def written(program: Program) -> Written:
     lines = ["found = []"]
     gone = _gone_after(program.ops)
     for place, op in enumerate(program.ops):
-        line = _FIRST_TIES if op.code is Code.CUT and op.count >= 0 else _LINES[op.code]
+        line = _FIRST_TIES if op.code is Code.CUT and op.counted >= 0 else _LINES[op.code]
         parts = {"dst": op.dst, "a": op.a, "b": op.b, "left": f"left[{len(cuts)}]"}
         for name, value in (("p", op.p), ("q", op.q)):
             if f"{{{name}}}" in line:

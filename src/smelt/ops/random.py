@@ -58,7 +58,7 @@ class PlaceRandom:
 
 
 def mixed(x: Tensor, between: int) -> Tensor:
-    """The hash of int32 counters to which the first half of a key was added, in their place; the second is `between`."""
+    """The hash of int32 counters plus the first half of a key, in their place; the second half is `between`."""
     import torch
 
     spare = torch.empty_like(x)

@@ -1,0 +1,153 @@
+"""Whole merges from the page cache through a device into a folder: how near they come to the link.
+
+In: checkpoints, a device, its bandwidths. Out: a row for each method and way: seconds of the whole call, of the
+streaming part (without opening, planning, hashing what is left and completing), bytes over the link and their floor.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import smelt
+from smelt.engine.execute import Executor
+from smelt.engine.progress import Progress
+from smelt.engine.run import planned
+from smelt.fused.device import OnDevice
+from smelt.pool.request import read_request
+
+METHODS: dict[str, Any] = {
+    "average": "average",
+    "task_arithmetic": {"task_arithmetic": {"scale": 0.3}},
+    "dare_linear": [{"dare": {"density": 0.2}}, {"task_arithmetic": {"scale": 0.3}}],
+    "model_stock": "model_stock",
+    "ties": {"ties": {"density": 0.2}},
+}
+WAYS = {
+    "fused": {"SMELT_COMPILE": "0"},
+    "compiled": {"SMELT_COMPILE": "1"},
+    "eager": {"SMELT_FUSED": "0"},
+}
+
+
+class _Counted:
+    """How many bytes the fused way sends and what the executor takes, while this is entered."""
+
+    def __enter__(self) -> _Counted:
+        self.sent, self.seconds = 0, 0.0
+        self._send, self._run = OnDevice._sent, Executor.run
+        counted = self
+
+        def sent(way: Any, room: Any, item: Any, start: int, stop: int) -> Any:
+            counted.sent += item.bytes_in * (stop - start) // item.info.count
+            return counted._send(way, room, item, start, stop)
+
+        def run(executor: Any, *words: Any) -> None:
+            began = time.perf_counter()
+            counted._run(executor, *words)
+            counted.seconds += time.perf_counter() - began
+
+        OnDevice._sent, Executor.run = sent, run  # type: ignore[method-assign]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        OnDevice._sent, Executor.run = self._send, self._run  # type: ignore[method-assign]
+
+
+class _Nowhere:
+    """A sink that keeps nothing: what reading, the link and the merge take without files to write."""
+
+    def write(self, item: Any, start: int, values: memoryview) -> None: ...
+
+    def done(self, item: Any) -> None: ...
+
+
+def merges(
+    folder: Path, device: str, link: dict[str, float], tries: int, threads: int | None
+) -> Iterator[dict[str, Any]]:
+    """A row for each method and way. The first merge of all warms up and is not told of."""
+    models = {path.name: str(path) for path in sorted(folder.glob("ft*"))}
+    pool: Any = {"models": models, "base": str(folder / "base")}
+    _merge(pool, "average", folder, device, threads)
+    for name, method in METHODS.items():
+        for way, environment in WAYS.items():
+            given = pool if name != "average" else {"models": models, "base": None}
+            with _Environment(environment):
+                yield {"method": name, "way": way} | _row(given, method, folder, device, link, tries, threads)
+
+
+def _row(
+    pool: Any, method: Any, folder: Path, device: str, link: dict[str, float], tries: int, threads: int | None
+) -> Any:
+    rows = []
+    for _ in range(tries):
+        if device.startswith("cuda"):
+            torch.cuda.reset_peak_memory_stats()
+        with _Counted() as counted:
+            began = time.perf_counter()
+            done = _merge(pool, method, folder, device, threads)
+            took = time.perf_counter() - began
+        peak = torch.cuda.max_memory_allocated() if device.startswith("cuda") else 0
+        rows.append(
+            {"call_s": took, "stream_s": counted.seconds, "sent_bytes": counted.sent, "peak_device_bytes": peak}
+        )
+        rows[-1]["out_bytes"] = done.bytes
+        rows[-1]["nowhere_s"] = _nowhere(pool, method, device, threads)
+    best = {name: min(row[name] for row in rows) for name in rows[0]}
+    if best["sent_bytes"]:
+        floor = best["sent_bytes"] / link["to"]
+        best |= {"link_floor_s": floor, "ratio": best["stream_s"] / floor, "nowhere_ratio": best["nowhere_s"] / floor}
+    return best
+
+
+def _merge(pool: Any, method: Any, folder: Path, device: str, threads: int | None) -> Any:
+    out = folder / "out"
+    shutil.rmtree(out, ignore_errors=True)
+    return smelt.merge(pool["models"], base=pool["base"], method=method, out=out, device=device, threads=threads)
+
+
+def _nowhere(pool: Any, method: Any, device: str, threads: int | None) -> float:
+    recipe, relative_to, _ = read_request(pool["models"], pool["base"], method, {})
+    with planned(recipe, relative_to=relative_to) as ready, Progress(True) as progress:
+        cores = threads or len(os.sched_getaffinity(0))
+        executor = Executor(ready.plan, _Nowhere(), progress, threads=cores, memory=4 << 30, device=device)
+        began = time.perf_counter()
+        executor.run()
+        return time.perf_counter() - began
+
+
+def command(folder: Path, device: str) -> float:
+    """Seconds of the whole command in a new process, with all that it loads."""
+    recipe = folder / "recipe.yaml"
+    models = "".join(f"    {path.name}: {path}\n" for path in sorted(folder.glob("ft*")))
+    recipe.write_text(f"pool:\n  base: {folder / 'base'}\n  models:\n{models}merge: task_arithmetic\n")
+    shutil.rmtree(folder / "out", ignore_errors=True)
+    words = ["merge", str(recipe), "-o", str(folder / "out"), "--device", device, "--quiet"]
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "from smelt.cli import main; main()", *words], check=True)
+    return time.perf_counter() - began
+
+
+class _Environment:
+    """Variables that are set for a while."""
+
+    def __init__(self, values: dict[str, str]):
+        self._values = values
+
+    def __enter__(self) -> None:
+        self._before = {name: os.environ.pop(name, None) for name in ("SMELT_COMPILE", "SMELT_FUSED")}
+        os.environ.update(self._values)
+
+    def __exit__(self, *error: object) -> None:
+        for name, value in self._before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value

@@ -50,6 +50,10 @@ class Source(ABC):
         """Fill `out` with the elements of `key` from `start` on, in the tensor's own dtype."""
         raise NotImplementedError(f"{self.label} has no bytes of {key!r}: it works its numbers out")
 
+    def there(self, key: str) -> Tensor | None:
+        """The flat tensor itself, where it lies in the memory of a device."""
+        return None
+
     def close(self) -> None:  # noqa: B027 - most sources have nothing to close
         """Let go of open files."""
 
@@ -139,6 +143,10 @@ class MemorySource(Source):
 
     def holds(self, key: str) -> bool:
         return self._state[key].device.type == "cpu"
+
+    def there(self, key: str) -> Tensor | None:
+        tensor = self._state[key]
+        return tensor.view(-1) if tensor.device.type != "cpu" else None
 
     def read_bytes(self, key: str, start: int, out: memoryview) -> None:
         import torch

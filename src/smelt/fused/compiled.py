@@ -54,14 +54,10 @@ def compiled(program: Written, taps: Sequence[Tensor], out: Tensor | None) -> Fu
 
 
 def _made(program: Written, taps: list[Tensor], out: Tensor | None) -> Function | None:
-    from smelt.fused import traced  # which loads the compiler
-
     ours, theirs = (torch.empty_like(out[:1024]) if out is not None else None for _ in range(2))
     for one in [*taps, *([ours] if ours is not None else [])]:
         torch._dynamo.mark_dynamic(one, 0)
-    known = torch._inductor.list_options()
-    options: Any = {name: value for name, value in _EXACT.items() if name in known}
-    made: Function = torch.compile(_defined(program.source, traced), fullgraph=True, options=options)
+    made = _compile(program.source)
     low = [value for value, _ in program.words]
     numbers = torch.tensor(program.numbers, dtype=torch.float32, device=taps[0].device)
     keys = torch.tensor(signed(low), dtype=torch.int32, device=taps[0].device)
@@ -81,6 +77,15 @@ def _made(program: Written, taps: list[Tensor], out: Tensor | None) -> Function 
     refused.append(f"differs by up to {worst:g}:\n{program.source}")
     logging.getLogger(__name__).warning("a compiled merge differs by up to %g, and is not used", worst)
     return None
+
+
+def _compile(source: str) -> Function:
+    from smelt.fused import traced  # which loads the compiler
+
+    known = torch._inductor.list_options()
+    options: Any = {name: value for name, value in _EXACT.items() if name in known}
+    made: Function = torch.compile(_defined(source, traced), fullgraph=True, options=options)
+    return made
 
 
 def signed(values: Sequence[int]) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,13 +18,12 @@ from torch import Tensor
 from smelt.engine import dtype as dtypes
 from smelt.engine.blocks import Span
 from smelt.engine.refuse import refuse_inputs, refuse_result
-from smelt.fused.program import floats
-from smelt.fused.takes import stored
+from smelt.fused.takes import Takes, held, stored
 from smelt.fused.tensors import TensorRun
 from smelt.fused.way import Fused
 
 if TYPE_CHECKING:
-    from smelt.engine.plan import Item
+    from smelt.engine.plan import Item, Tap
     from smelt.engine.ways import Advance, Write
     from smelt.ops.fold import Fold
 
@@ -55,6 +54,9 @@ class OnDevice(Fused):
         if str(device) == "cuda":  # the GPU that is current in the thread that asked
             device = torch.device("cuda", torch.cuda.current_device())
         self._device, self._compiles = device, compiles
+        self._takes = Takes(self._reaches)
+        if device.type == "cuda":  # models that lie there may still be in the making, on a stream of their own
+            torch.cuda.synchronize(device)
         self._rooms = threading.local()
         self._threads = torch.get_num_threads()
 
@@ -63,6 +65,10 @@ class OnDevice(Fused):
 
     def takes(self, item: Item) -> bool:
         return super().takes(item) and (item.copied or item.unit == "element")
+
+    def _reaches(self, tap: Tap) -> bool:
+        there = tap.source.there(tap.key)
+        return held(tap) if there is None else there.device == self._device
 
     def spans(self, item: Item) -> list[Span]:
         count = item.info.count
@@ -79,7 +85,7 @@ class OnDevice(Fused):
             for start, stop in span.blocks():
                 taps = self._sent(room, item, start, stop)
                 if not room.is_finite(run.feed(taps)):
-                    self._refuse(room, item, start, stop, None)
+                    self._refuse(item, taps, None, start)
             run.finish()
         if watched:
             self._advance(item.bytes_in * (span.stop - span.start) // item.info.count)
@@ -97,7 +103,7 @@ class OnDevice(Fused):
                 if back is not out:
                     back.copy_(out, non_blocking=True)
                 if not room.is_finite(watched):
-                    self._refuse(room, item, start, stop, back)
+                    self._refuse(item, taps, back, start)
                 self._write(item, start, back.view(torch.uint8).numpy().data)
                 self._advance(item.bytes_in * (stop - start) // item.info.count)
 
@@ -105,6 +111,10 @@ class OnDevice(Fused):
         """A block of each model on the device, in its stored format. The last block has left the buffers."""
         sent = []
         for number, tap in enumerate(item.all_taps):
+            resident = tap.source.there(tap.key)
+            if resident is not None:
+                sent.append(resident[start:stop])
+                continue
             there, here = room.both(f"in {number}", stop - start, dtypes.torch_dtype(stored(tap)))
             tap.source.read_bytes(tap.key, start, here.view(torch.uint8).numpy().data)
             if here is not there:
@@ -113,15 +123,11 @@ class OnDevice(Fused):
         return sent
 
     @staticmethod
-    def _refuse(room: _Room, item: Item, start: int, stop: int, out: Tensor | None) -> None:
+    def _refuse(item: Item, taps: Sequence[Tensor], out: Tensor | None, start: int) -> None:
         """Name the number that is not finite. There may be none: large ones can overflow the sum that watches."""
-        read = []
-        for number, tap in enumerate(item.all_taps):
-            here = room.both(f"in {number}", stop - start, dtypes.torch_dtype(stored(tap)))[1]
-            read.append(floats(here.view(torch.uint8).numpy(), stored(tap)))
-        refuse_inputs(item, read, start)
+        refuse_inputs(item, [one.float().cpu().numpy() for one in taps], start)
         if out is not None:
-            refuse_result(item, floats(out.view(torch.uint8).numpy(), item.info.dtype), start)
+            refuse_result(item, out.float().numpy(), start)
 
     def _room(self) -> _Room:
         room: _Room | None = getattr(self._rooms, "room", None)

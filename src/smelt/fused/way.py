@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from smelt.merge.method import Space
     from smelt.ops.fold import Fold
 
-__all__ = ["Fused", "fused", "refuse"]
+__all__ = ["Fused", "fused"]
 
 _AT_ONCE = 1 << 17
 """Elements that are read at once from each model: a few hundred kilobytes, which stay in the second cache."""
@@ -64,7 +64,7 @@ class Fused:
         for start, stop in span.blocks():
             read = self._read(item, start, stop)
             if running.feed(read, stop - start):
-                refuse(item, read, None, start)
+                _refuse(item, read, None, start)
         if watched:
             self._advance(item.bytes_in * (span.stop - span.start) // item.info.count)
         return part(running)
@@ -77,7 +77,7 @@ class Fused:
             out = self._buffer("out", (stop - start) * size)
             read = self._read(item, start, stop)
             if running.feed(read, stop - start, out):
-                refuse(item, read, out, start)
+                _refuse(item, read, out, start)
             self._write(item, start, out.data)
             self._advance(item.bytes_in * (stop - start) // item.info.count)
 
@@ -151,7 +151,7 @@ class Fused:
         return known[:size]
 
 
-def refuse(item: Item, read: Sequence[NDArray[np.uint8]], out: NDArray[np.uint8] | None, start: int) -> NoReturn:
+def _refuse(item: Item, read: Sequence[NDArray[np.uint8]], out: NDArray[np.uint8] | None, start: int) -> NoReturn:
     """The machine met a number that is not finite: say which."""
     refuse_inputs(item, (floats(raw, stored(tap)) for raw, tap in zip(read, item.all_taps, strict=True)), start)
     if out is not None:

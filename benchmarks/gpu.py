@@ -24,7 +24,7 @@ from checkpoints import SIZES, ensure
 from gpu_agreement import agreement
 from gpu_histogram import histograms
 from gpu_links import links
-from gpu_merges import command, merges
+from gpu_merges import command, merges, reading, starts
 from gpu_resident import resident
 from gpu_spectral import spectral
 from provenance import provenance
@@ -51,6 +51,7 @@ def main() -> None:
     count, models, tries = (1 << 18, (3,), 1) if tiny else (1 << 29, (3, 8), 5)
     if "agreement" in asked:
         note.rows("agreement", agreement(args.device))
+    torch._dynamo.config.recompile_limit = 256  # should the functions not be told apart, the rest is measured yet
     if "resident" in asked:
         note.rows("resident", resident(device, link["copy"], count, models, tries))
     if device.type == "cuda":
@@ -61,7 +62,9 @@ def main() -> None:
         scratch = args.scratch or _scratch()
         ensure(scratch, SIZES[args.size])
         note.put("scratch", {"memory": scratch.is_relative_to("/dev/shm")})
+        note.rows("reading", (reading(scratch, args.device, threads) for threads in (1, 4, 8, 16)))
         note.rows("merges", merges(scratch, args.device, link, 1 if tiny else 2, args.threads))
+        note.rows("starts", (starts(args.device) for _ in range(2)))
         note.rows("command", ({"seconds": command(scratch, args.device)} for _ in range(2)))
     if "spectral" in asked:
         shapes = [(32, 48), (64, 32)] if tiny else [(2048, 2048), (5632, 2048), (256, 2048), (768, 768)]

@@ -10,8 +10,10 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -43,23 +45,23 @@ class _Counted:
 
     def __enter__(self) -> _Counted:
         self.sent, self.seconds = 0, 0.0
-        self._send, self._run = OnDevice._sent, Executor.run
+        self._read, self._run = OnDevice._fill, Executor.run
         counted = self
 
-        def sent(way: Any, room: Any, item: Any, start: int, stop: int) -> Any:
-            counted.sent += item.bytes_in * (stop - start) // item.info.count
-            return counted._send(way, room, item, start, stop)
+        def read(item: Any, start: int, room: Any) -> None:
+            counted.sent += item.bytes_in * len(room.here[0]) // item.info.count
+            counted._read(item, start, room)
 
         def run(executor: Any, *words: Any) -> None:
             began = time.perf_counter()
             counted._run(executor, *words)
             counted.seconds += time.perf_counter() - began
 
-        OnDevice._sent, Executor.run = sent, run  # type: ignore[method-assign]
+        OnDevice._fill, Executor.run = staticmethod(read), run  # type: ignore[method-assign]
         return self
 
     def __exit__(self, *error: object) -> None:
-        OnDevice._sent, Executor.run = self._send, self._run  # type: ignore[method-assign]
+        OnDevice._fill, Executor.run = staticmethod(self._read), self._run  # type: ignore[method-assign]
 
 
 class _Nowhere:
@@ -122,6 +124,44 @@ def _nowhere(pool: Any, method: Any, device: str, threads: int | None) -> float:
         began = time.perf_counter()
         executor.run()
         return time.perf_counter() - began
+
+
+def starts(device: str) -> dict[str, float]:
+    """Seconds of new processes that do next to nothing: what every command pays."""
+    words = {
+        "python": "pass",
+        "import_torch": "import torch",
+        "use_device": f"import torch; torch.zeros(1, device={device!r}).item()",
+        "import_way": f"import torch; torch.zeros(1, device={device!r}).item(); import smelt.fused.device",
+    }
+    found = {}
+    for name, code in words.items():
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        found[name] = time.perf_counter() - began
+    return found
+
+
+def reading(folder: Path, device: str, threads: int) -> dict[str, Any]:
+    """Bytes per second of `threads` threads that read files into pinned memory, 4 MB at a time, and do nothing else."""
+    files = [path for model in sorted(folder.glob("ft*")) for path in model.glob("*.safetensors")]
+    jobs = [(path, at) for path in files for at in range(0, path.stat().st_size, 1 << 22)]
+    local = threading.local()
+
+    def read(job: tuple[Path, int]) -> int:
+        if not hasattr(local, "room"):
+            local.room = torch.zeros(1 << 22, dtype=torch.uint8, pin_memory=device.startswith("cuda"))
+        descriptor = os.open(job[0], os.O_RDONLY)
+        try:
+            return os.preadv(descriptor, [local.room.numpy().data], job[1])
+        finally:
+            os.close(descriptor)
+
+    with ThreadPoolExecutor(threads) as pool:
+        sum(pool.map(read, jobs))
+        began = time.perf_counter()
+        total = sum(pool.map(read, jobs))
+        return {"threads": threads, "per_s": total / (time.perf_counter() - began)}
 
 
 def command(folder: Path, device: str) -> float:

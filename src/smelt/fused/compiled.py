@@ -7,6 +7,8 @@ numbers; and the first block of each program is run in both forms. If a bit diff
 
 from __future__ import annotations
 
+import itertools
+import linecache
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -31,9 +33,10 @@ _EXACT = {
 }
 _PLAIN: dict[str, Function] = {}
 _COMPILED: dict[tuple[str, tuple[torch.dtype, ...], torch.device], Function | None] = {}
+_NUMBERS = itertools.count()
 _LOCK = threading.Lock()
 refused: list[str] = []
-"""What is known of kernels that gave other bits, and are not used."""
+"""What is known of kernels that are not used."""
 
 
 def plain(source: str) -> Function:
@@ -49,7 +52,11 @@ def compiled(program: Written, taps: Sequence[Tensor], out: Tensor | None) -> Fu
     if key not in _COMPILED:
         with _LOCK:
             if key not in _COMPILED:
-                _COMPILED[key] = _made(program, [tap[:1024].clone() for tap in taps], out)
+                try:
+                    _COMPILED[key] = _made(program, [tap[:1024].clone() for tap in taps], out)
+                except Exception as error:  # of a compiler that is not there, or not up to it: the plain form is
+                    _COMPILED[key] = None
+                    _not_used(program, f"could not be made ({error})")
     return _COMPILED[key]
 
 
@@ -74,9 +81,13 @@ def _made(program: Written, taps: list[Tensor], out: Tensor | None) -> Function 
     if all(torch.equal(left, right) for left, right in pairs):
         return made
     worst = max(float((left.float() - right.float()).abs().max()) for left, right in pairs)
-    refused.append(f"differs by up to {worst:g}:\n{program.source}")
-    logging.getLogger(__name__).warning("a compiled merge differs by up to %g, and is not used", worst)
+    _not_used(program, f"differs by up to {worst:g}")
     return None
+
+
+def _not_used(program: Written, reason: str) -> None:
+    refused.append(f"{reason}:\n{program.source}")
+    logging.getLogger(__name__).warning("a compiled merge is not used: it %s", reason)
 
 
 def _compile(source: str) -> Function:
@@ -95,6 +106,13 @@ def signed(values: Sequence[int]) -> list[int]:
 
 def _defined(source: str, vocabulary: Any) -> Function:
     names = {name: value for name, value in vars(vocabulary).items() if not name.startswith("_")}
-    exec(compile(source, f"<merged {len(_PLAIN) + len(_COMPILED)}>", "exec"), names)
+    file = f"<merged {next(_NUMBERS)}>"
+    linecache.cache[file] = (
+        len(source),
+        None,
+        source.splitlines(keepends=True),
+        file,
+    )  # torch asks where it comes from
+    exec(compile(source, file, "exec"), names)
     function: Function = names["merged"]
     return function

@@ -1,8 +1,8 @@
 """The fused way on a GPU: stored bytes go over the link as they are, and come back merged and rounded.
 
-Each thread has a stream, and on both sides of the link room for one block. While one thread waits for the GPU, others
-read and write: the buffers of all threads together are what double buffers would be. The memory of the host's side is
-pinned. On the device there is never more than a block of each thread.
+Each thread has room for one block on both sides of the link, pinned on the host's. While one thread waits for the GPU,
+others read and write: the rooms of all threads together are what double buffers would be. Work is started by one
+thread at a time (`lane.py`). On the device there is never more than a block of each thread, and the registers of one.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from torch import Tensor
 from smelt.engine import dtype as dtypes
 from smelt.engine.blocks import Span
 from smelt.engine.refuse import refuse_inputs, refuse_result
+from smelt.fused.lane import Lane, Room
 from smelt.fused.takes import Takes, held, stored
 from smelt.fused.tensors import TensorRun
 from smelt.fused.way import Fused
@@ -55,9 +56,7 @@ class OnDevice(Fused):
             device = torch.device("cuda", torch.cuda.current_device())
         self._device, self._compiles = device, compiles
         self._takes = Takes(self._reaches)
-        if device.type == "cuda":  # models that lie there may still be in the making, on a stream of their own
-            torch.cuda.synchronize(device)
-        self._rooms = threading.local()
+        self._lane, self._rooms = Lane(device), threading.local()
         self._threads = torch.get_num_threads()
 
     def close(self) -> None:
@@ -79,48 +78,52 @@ class OnDevice(Fused):
 
     def look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, watched: bool) -> Any:
         room = self._room()
-        with room:
-            program, part = self._looking(item, index, fold, folds, span)
-            run = TensorRun(program, self._device, self._compiles)
-            for start, stop in span.blocks():
-                taps = self._sent(room, item, start, stop)
-                if not room.is_finite(run.feed(taps)):
-                    self._refuse(item, taps, None, start)
+        program, part = self._looking(item, index, fold, folds, span)
+        run = TensorRun(program, self._device, self._compiles)
+        for start, stop in span.blocks():
+            room.lay([(stop - start, dtypes.torch_dtype(stored(tap))) for tap in item.all_taps])
+            self._fill(item, start, room)
+            with self._lane:
+                taps = self._there(item, start, stop, room)
+                self._lane.give_back(room, run.feed(taps))
+            if not room.is_finite():
+                self._refuse(item, taps, None, start)
+        with self._lane:
             run.finish()
         if watched:
             self._advance(item.bytes_in * (span.stop - span.start) // item.info.count)
         return part(run)
 
     def merge(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
-        room = self._room()
-        dtype = dtypes.torch_dtype(item.info.dtype)
-        with room:
-            run = TensorRun(self._merging(item, folds, span), self._device, self._compiles)
-            for start, stop in span.blocks():
-                taps = self._sent(room, item, start, stop)
-                out, back = room.both("out", stop - start, dtype)
-                watched = run.feed(taps, out)
-                if back is not out:
-                    back.copy_(out, non_blocking=True)
-                if not room.is_finite(watched):
-                    self._refuse(item, taps, back, start)
-                self._write(item, start, back.view(torch.uint8).numpy().data)
-                self._advance(item.bytes_in * (stop - start) // item.info.count)
+        room, code = self._room(), item.info.dtype
+        run = TensorRun(self._merging(item, folds, span), self._device, self._compiles)
+        for start, stop in span.blocks():
+            formats = [*(stored(tap) for tap in item.all_taps), code]
+            room.lay([(stop - start, dtypes.torch_dtype(one)) for one in formats])
+            self._fill(item, start, room)
+            with self._lane:
+                taps = self._there(item, start, stop, room)
+                self._lane.give_back(room, run.feed(taps, room.there[-1]), last=True)
+            if not room.is_finite():
+                self._refuse(item, taps, room.here[-1], start)
+            self._write(item, start, room.here[-1].view(torch.uint8).numpy().data)
+            self._advance(item.bytes_in * (stop - start) // item.info.count)
 
-    def _sent(self, room: _Room, item: Item, start: int, stop: int) -> list[Tensor]:
-        """A block of each model on the device, in its stored format. The last block has left the buffers."""
-        sent = []
+    @staticmethod
+    def _fill(item: Item, start: int, room: Room) -> None:
+        """A block of each model into the host's memory, in its stored format, unless it lies on the device."""
+        for here, tap in zip(room.here, item.all_taps, strict=False):
+            if tap.source.there(tap.key) is None:
+                tap.source.read_bytes(tap.key, start, here.view(torch.uint8).numpy().data)
+
+    def _there(self, item: Item, start: int, stop: int, room: Room) -> list[Tensor]:
+        """The same on the device."""
+        taps = []
         for number, tap in enumerate(item.all_taps):
             resident = tap.source.there(tap.key)
-            if resident is not None:
-                sent.append(resident[start:stop])
-                continue
-            there, here = room.both(f"in {number}", stop - start, dtypes.torch_dtype(stored(tap)))
-            tap.source.read_bytes(tap.key, start, here.view(torch.uint8).numpy().data)
-            if here is not there:
-                there.copy_(here, non_blocking=True)
-            sent.append(there)
-        return sent
+            taps.append(room.there[number] if resident is None else resident[start:stop])
+        self._lane.send(room, [n for n, tap in enumerate(item.all_taps) if taps[n] is room.there[n]])
+        return taps
 
     @staticmethod
     def _refuse(item: Item, taps: Sequence[Tensor], out: Tensor | None, start: int) -> None:
@@ -129,44 +132,9 @@ class OnDevice(Fused):
         if out is not None:
             refuse_result(item, out.float().numpy(), start)
 
-    def _room(self) -> _Room:
-        room: _Room | None = getattr(self._rooms, "room", None)
+    def _room(self) -> Room:
+        room: Room | None = getattr(self._rooms, "room", None)
         if room is None:
-            room = self._rooms.room = _Room(self._device)
+            torch.set_num_threads(1)
+            room = self._rooms.room = Room(self._device)
         return room
-
-
-class _Room:
-    """A thread's stream and buffers. Entered while the thread works on a span."""
-
-    def __init__(self, device: torch.device):
-        self._device = device
-        self._buffers: dict[str, tuple[Tensor, Tensor]] = {}
-        self._stream: Any = None
-        if device.type == "cuda":
-            torch.cuda.set_device(device)
-            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        torch.set_num_threads(1)
-
-    def __enter__(self) -> None:
-        self._context = torch.cuda.stream(self._stream)
-        self._context.__enter__()  # type: ignore[no-untyped-call]
-
-    def __exit__(self, *error: object) -> None:
-        if self._stream is not None:
-            self._stream.synchronize()
-        self._context.__exit__(*error)
-
-    def both(self, name: str, count: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Room for so many numbers on the device and on the host, which is one and the same on a CPU."""
-        size = count * dtype.itemsize
-        if name not in self._buffers or self._buffers[name][0].numel() < size:
-            far = self._device.type == "cuda"
-            here = torch.empty(1 << (size - 1).bit_length(), dtype=torch.uint8, pin_memory=far)
-            self._buffers[name] = (torch.empty_like(here, device=self._device) if far else here, here)
-        there, here = (one[:size].view(dtype) for one in self._buffers[name])
-        return (there, here) if self._buffers[name][0] is not self._buffers[name][1] else (here, here)
-
-    def is_finite(self, watched: Tensor) -> bool:
-        """Waits for all that the stream was given, copies included."""
-        return bool(torch.isfinite(watched.sum()))

@@ -7,7 +7,7 @@ the program. Between them there is one tensor for each register, or, in the comp
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor
 from smelt.fused.compiled import ROW, compiled, plain, signed
 from smelt.fused.program import Code
 from smelt.fused.written import written
+from smelt.ops.random import counter
 
 if TYPE_CHECKING:
     from smelt.fused.program import Op, Program
@@ -24,7 +25,7 @@ __all__ = ["LEAST", "TensorRun"]
 
 LEAST = 1 << 16
 """Elements below which a block is not worth a compiled kernel."""
-_FINE_BITS, _COARSE_BITS = 15, 16
+_FINE_BITS, _COARSE_BITS, _COPIES = 15, 16, 64
 
 
 class TensorRun:
@@ -35,7 +36,7 @@ class TensorRun:
         self._written = written(program)
         self._function = plain(self._written.source)
         self._numbers: Tensor | None = None
-        self._left = [torch.tensor(program.ops[place].counted, device=device) for place in self._written.cuts]
+        self._left: list[Tensor] = []
         self._found: dict[int, list[Tensor]] = {place: [] for place in self._written.gathers}
         self._done = 0
         self.ops = program.finish()
@@ -44,7 +45,7 @@ class TensorRun:
     def feed(self, taps: Sequence[Tensor], out: Tensor | None = None) -> Tensor:
         """The next elements, as flat tensors in their stored formats; numbers that are finite if all of them are."""
         count = taps[0].numel()
-        many = count - count % ROW if self.compiles and not self._left and count >= LEAST else 0
+        many = count - count % ROW if self.compiles and not self._written.cuts and count >= LEAST else 0
         if (
             many
             and (watched := self._feed_compiled([tap[:many] for tap in taps], None if out is None else out[:many]))
@@ -74,6 +75,9 @@ class TensorRun:
                 into[:] = total
 
     def _feed_plain(self, taps: Sequence[Tensor], out: Tensor | None) -> Tensor:
+        if not self._left:
+            ops = (self._program.ops[place] for place in self._written.cuts)
+            self._left = [torch.tensor(op.counted, device=self._device) for op in ops]
         words = signed([word + self._done if moves else word for word, moves in self._written.words])
         found, watched = self._function(taps, out, self._written.numbers, words, self._left)
         self._gather(found)
@@ -114,13 +118,16 @@ def _gathered(op: Op, row: Tensor, other: Tensor | None = None) -> Tensor:
         return row.abs().sum(dtype=torch.float64)
     bits = row.abs().view(torch.int32)
     if op.code is Code.COARSE:
-        return torch.bincount(bits >> _FINE_BITS, minlength=1 << _COARSE_BITS)
+        return _counts(bits >> _FINE_BITS)
     if op.code is Code.EQUAL:
         return (bits == op.low).sum()
     inside = bits[(bits >> _FINE_BITS) == (op.low >> _FINE_BITS)]
     return (inside & ((1 << _FINE_BITS) - 1)).to(torch.uint16)
 
 
-def is_finite(watched: Any) -> bool:
-    """Whether what `feed` gave says that all numbers are finite."""
-    return bool(torch.isfinite(watched).all())
+def _counts(bins: Tensor) -> Tensor:
+    """How often each bin occurs. On a GPU in 64 copies: few bins hold most numbers, and writers of one must queue."""
+    if bins.device.type == "cpu":
+        return torch.bincount(bins, minlength=1 << _COARSE_BITS)
+    spread = (counter(bins.numel(), bins.device) & (_COPIES - 1)) << _COARSE_BITS
+    return torch.bincount(spread.add_(bins), minlength=_COPIES << _COARSE_BITS).view(_COPIES, -1).sum(0)

@@ -1,0 +1,103 @@
+"""Starting work on a device, one thread at a time, and the memory on both sides of the link that a thread has for it.
+
+Every torch operation lets go of the interpreter's lock. When many threads start kernels, each of their hundreds of
+operations waits for the lock again, and a block takes milliseconds to start; when one does, a fraction of one. So a
+thread that has read its block enters the lane, starts copies and kernels, and leaves before they have run.
+
+Copies to the device, work, and copies back have a stream each: a block's copy runs beside the work on another.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["Lane", "Room"]
+
+_APART = 512
+"""Parts of a room begin at multiples of so many bytes."""
+
+
+class Room:
+    """A thread's memory for one block: here on the host, there on the device. On a CPU both are one."""
+
+    def __init__(self, device: torch.device):
+        self._device, self._far = device, device.type == "cuda"
+        if self._far:
+            torch.cuda.set_device(device)  # of this thread
+        self._here = self._there = torch.empty(0, dtype=torch.uint8)
+        self.here: list[Tensor] = []
+        self.there: list[Tensor] = []
+        self.watched = torch.zeros((), pin_memory=self._far)
+        self.given: Tensor | None = None
+        self.done: Any = torch.cuda.Event(blocking=True) if self._far else None  # type: ignore[no-untyped-call]
+
+    def lay(self, parts: Sequence[tuple[int, torch.dtype]]) -> None:
+        """Make room for so many numbers of such formats. What was there is forgotten."""
+        ends, end = [], 0
+        for count, dtype in parts:
+            end += -(-count * dtype.itemsize // _APART) * _APART
+            ends.append(end)
+        if len(self._here) < end:
+            self._here = torch.empty(end, dtype=torch.uint8, pin_memory=self._far)
+            self._there = torch.empty_like(self._here, device=self._device) if self._far else self._here
+        starts = [0, *ends[:-1]]
+        self.here, self.there = (
+            [side[at : at + n * dtype.itemsize].view(dtype) for at, (n, dtype) in zip(starts, parts, strict=True)]
+            for side in (self._here, self._there)
+        )
+
+    def is_finite(self) -> bool:
+        """Waits until all that was started for this room is done; whether its numbers are finite."""
+        if self.done is not None:
+            self.done.synchronize()
+        self.given = None
+        return math.isfinite(float(self.watched))
+
+
+class Lane:
+    """Entered by the one thread that starts work."""
+
+    def __init__(self, device: torch.device):
+        self._lock = threading.Lock()
+        streams: list[Any] = [None, None, None]
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)  # models that lie there may still be in the making
+            streams = [torch.cuda.Stream(device) for _ in streams]  # type: ignore[no-untyped-call]
+        self._to, self._work, self._back = streams
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._context = torch.cuda.stream(self._work)
+        self._context.__enter__()  # type: ignore[no-untyped-call]
+
+    def __exit__(self, *error: Any) -> None:
+        self._context.__exit__(*error)
+        self._lock.release()
+
+    def send(self, room: Room, which: Sequence[int]) -> None:
+        """Start the copies of these parts of a room to the device. What is started next waits for them."""
+        if self._to is None:
+            return
+        with torch.cuda.stream(self._to):
+            for number in which:
+                room.there[number].copy_(room.here[number], non_blocking=True)
+        self._work.wait_stream(self._to)
+
+    def give_back(self, room: Room, watched: Tensor, last: bool = False) -> None:
+        """Start the copies back: of the number that watches, and of the last part of a room."""
+        room.given = watched.sum()  # kept until it was copied
+        if self._back is None:
+            room.watched.copy_(room.given)
+            return
+        self._back.wait_stream(self._work)
+        with torch.cuda.stream(self._back):
+            if last:
+                room.here[-1].copy_(room.there[-1], non_blocking=True)
+            room.watched.copy_(room.given, non_blocking=True)
+            room.done.record()

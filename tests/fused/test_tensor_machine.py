@@ -94,6 +94,20 @@ def test_a_compiled_kernel_gives_the_same_bits(
     assert len(made) == 1
     assert made[0] is not None, "the compiled kernel gave other bits"
     assert all(torch.equal(ours[name], one) for name, one in expected.items())
+    tunes[1]["b"][70_000] = float("inf")  # which the cut or the draw may drop
+    with pytest.raises(NumericalError, match="'b' at element 70,000"):
+        smelt.merge(tunes, base=base, method=merge)
+
+
+@pytest.mark.parametrize(("chance", "kept"), [(1.0, 2**24), (0.5, 2**23), (1e-20, 1), (0.25 + 2.0**-25, 2**22 + 1)])
+def test_a_chance_is_a_number_of_hashes(chance: float, kept: int) -> None:
+    """u is one of 2^24 steps from 0 on, and stays if it lies below the chance: half of them do below 1/2."""
+    program = Program()
+    program.load(0)
+    program.store(program.draw(chance, 7, 9))
+    limit = written(program).words[0][0]
+    assert limit == kept * 256 - 2**31 - 1
+    assert -(2**31) <= limit < 2**31
 
 
 def test_what_is_not_finite_is_named_and_large_numbers_are_not(on_tensors: Callable[..., list[bool]]) -> None:
@@ -127,7 +141,7 @@ def test_a_program_reads_like_a_function_and_forgets_what_it_has_used() -> None:
         "    del r2",
         "    r4 = add(r3, r1)",
         "    del r1, r3",
-        "    store(out, r4)",
+        "    store(out, r4, taps)",
         "    del r4",
         "    return found, watched(taps, out)",
     ]

@@ -23,6 +23,7 @@ from smelt.fused.written import Written
 __all__ = ["ROW", "Function", "compiled", "plain", "refused", "signed"]
 
 Function: TypeAlias = Callable[..., tuple[list[tuple[Tensor, ...]], Tensor]]
+"""Gives the registers that are gathered, and what watches; None where the result is to be summed."""
 ROW = 1024
 """Elements of a row of the blocks that a compiled function takes."""
 _EXACT = {
@@ -91,11 +92,12 @@ def _not_used(program: Written, reason: str) -> None:
 
 
 def _compile(source: str) -> Function:
-    from smelt.fused import traced  # which loads the compiler
+    from smelt.fused import apart, traced  # which load the compiler
 
     known = torch._inductor.list_options()
+    vocabulary = apart if "draw(" in source and "store(" in source else traced
     options: Any = {name: value for name, value in _EXACT.items() if name in known}
-    made: Function = torch.compile(_defined(source, traced), fullgraph=True, options=options)
+    made: Function = torch.compile(_defined(source, vocabulary), fullgraph=True, options=options)
     return made
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smelt.fused.compiled import ROW, compiled, plain, signed
+from smelt.fused.compiled import ROW, Function, compiled, plain, signed
 from smelt.fused.program import Code
 from smelt.fused.written import written
 from smelt.ops.random import counter
@@ -35,7 +35,9 @@ class TensorRun:
         self._program, self._device, self.compiles = program, device, compiles
         self._written = written(program)
         self._function = plain(self._written.source)
+        self._kernel: Function | None = None
         self._numbers: Tensor | None = None
+        self._keys: Tensor | None = None
         self._left: list[Tensor] = []
         self._found: dict[int, list[Tensor]] = {place: [] for place in self._written.gathers}
         self._done = 0
@@ -87,18 +89,19 @@ class TensorRun:
     def _feed_compiled(self, taps: Sequence[Tensor], out: Tensor | None) -> Tensor | None:
         rows = [tap.view(-1, ROW) for tap in taps]
         into = None if out is None else out.view(-1, ROW)
-        function = compiled(self._written, rows, into)
-        if function is None:
+        if self._kernel is None:
+            self._kernel = compiled(self._written, rows, into)
+            self._numbers = torch.tensor(self._written.numbers, dtype=torch.float32, device=self._device)
+        if self._kernel is None:
             self.compiles = False
             return None
-        if self._numbers is None:
-            self._numbers = torch.tensor(self._written.numbers, dtype=torch.float32, device=self._device)
-        words = signed([word + self._done if moves else word for word, moves in self._written.words])
-        keys = torch.tensor(words, dtype=torch.int32, device=self._device)
-        found, watched = function(rows, into, self._numbers, keys, ())
+        if self._keys is None or self._written.words:
+            words = signed([word + self._done if moves else word for word, moves in self._written.words])
+            self._keys = torch.tensor(words, dtype=torch.int32, device=self._device)
+        found, watched = self._kernel(rows, into, self._numbers, self._keys, ())
         self._gather(found)
         self._done += taps[0].numel()
-        return watched
+        return watched if watched is not None or out is None else out.sum(dtype=torch.float32)[None]
 
     def _gather(self, found: Sequence[tuple[Tensor, ...]]) -> None:
         for place, registers in zip(self._written.gathers, found, strict=True):

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from torch._inductor.inductor_prims import fma
 
-from smelt.fused.words import divide, load, multiply, sign, store, subtract
+from smelt.fused.words import divide, load, multiply, store, subtract
 from smelt.ops.random import MULTIPLIERS
 
-__all__ = ["divide", "fma", "load", "multiply", "sign", "store", "subtract"]
+__all__ = ["divide", "fma", "load", "multiply", "store", "subtract"]
 
 add, over = torch.add, torch.div
 
@@ -31,15 +31,19 @@ def cut(row: Tensor, above: Tensor) -> Tensor:
     return torch.where(row.abs() > above, row, 0.0)
 
 
-def draw(like: Tensor, chance: Tensor, low: Tensor, between: Tensor) -> Tensor:
+def draw(like: Tensor, limit: Tensor, low: Tensor, between: Tensor) -> Tensor:
     x = torch.arange(like.numel(), dtype=torch.int32, device=like.device).view(like.shape) + low
     x = x ^ ((x >> 16) & 0xFFFF)
     x = (x * MULTIPLIERS[0]) ^ between
     x = x ^ ((x >> 15) & 0x1FFFF)
     x = x * MULTIPLIERS[1]
     x = x ^ ((x >> 16) & 0xFFFF)
-    uniform = (x >> 8).to(torch.float32) * 2.0**-24 + 0.5
-    return torch.where(chance - uniform > 0, 1.0, 0.0)
+    return torch.where(x <= limit, 1.0, 0.0)
+
+
+def sign(row: Tensor) -> Tensor:
+    """Two selections: the sign that the compiler writes goes by way of integers, which takes four times as long."""
+    return torch.where(row > 0, 1.0, torch.where(row < 0, -1.0, 0.0))
 
 
 def sign_up(row: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ def load(tap: Tensor) -> Tensor:
     return tap.to(torch.float32)
 
 
-def store(out: Tensor, merged: Tensor) -> None:
+def store(out: Tensor, merged: Tensor, taps: Sequence[Tensor]) -> None:
     out.copy_(merged)
 
 
@@ -47,9 +47,8 @@ def cut_first(row: Tensor, above: float, equal: float, left: Tensor) -> Tensor:
     return cut(row, above).masked_fill_(surplus, 0.0)
 
 
-def draw(like: Tensor, chance: float, low: int, between: int) -> Tensor:
-    bits = mixed(counter(like.numel(), like.device) + low, between).bitwise_right_shift_(8)
-    return bits.to(torch.float32).mul_(2.0**-24).add_(0.5).neg_().add_(chance).sign_().clamp_min_(0.0)
+def draw(like: Tensor, limit: int, low: int, between: int) -> Tensor:
+    return (mixed(counter(like.numel(), like.device) + low, between) <= limit).to(torch.float32)
 
 
 def sign_up(row: Tensor) -> Tensor:

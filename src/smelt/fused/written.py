@@ -14,6 +14,7 @@ stack of all models. What the words mean stands in `words.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -29,7 +30,7 @@ __all__ = ["GATHERING", "Written", "written"]
 
 _LINES: Mapping[Code, str] = {
     Code.LOAD: "r{dst} = load(taps[{a}])",
-    Code.STORE: "store(out, r{a})",
+    Code.STORE: "store(out, r{a}, taps)",
     Code.SUBTRACT: "r{dst} = subtract(r{a}, r{b})",
     Code.ADD: "r{dst} = add(r{a}, r{b})",
     Code.MULTIPLY: "r{dst} = multiply(r{a}, r{b})",
@@ -38,7 +39,7 @@ _LINES: Mapping[Code, str] = {
     Code.ADD_SCALED: "r{dst} = add_scaled(r{dst}, r{a}, {p})",
     Code.OVER: "r{dst} = over(r{a}, {p})",
     Code.CUT: "r{dst} = cut(r{a}, {p})",
-    Code.DRAW: "r{dst} = draw(taps[0], {p}, {low}, {between})",
+    Code.DRAW: "r{dst} = draw(taps[0], {limit}, {low}, {between})",
     Code.SIGN: "r{dst} = sign(r{a})",
     Code.SIGN_UP: "r{dst} = sign_up(r{a})",
     Code.AGREE: "r{dst} = agree(r{a}, r{b})",
@@ -83,7 +84,11 @@ def written(program: Program) -> Written:
             if f"{{{name}}}" in line:
                 parts[name] = f"n[{len(numbers)}]"
                 numbers.append(float(np.float32(value)))
-        for name, value, moves in (("low", op.low, True), ("between", op.between, False)):
+        for name, value, moves in (
+            ("limit", _limit(op.p) if op.code is Code.DRAW else 0, False),
+            ("low", op.low, True),
+            ("between", op.between, False),
+        ):
             if f"{{{name}}}" in line:
                 parts[name] = f"w[{len(words)}]"
                 words.append((value, moves))
@@ -96,6 +101,12 @@ def written(program: Program) -> Written:
     gathers = tuple(place for place, op in enumerate(program.ops) if op.code in GATHERING)
     source = f"def merged(taps, out, n, w, left):\n    {body}\n"
     return Written(source, tuple(numbers), tuple(words), tuple(cuts), gathers)
+
+
+def _limit(chance: float) -> int:
+    """The largest int32 hash that is kept. Its upper 24 bits, over 2^24 and plus 1/2, must lie below the chance."""
+    kept = math.ceil(float(np.float32(chance)) * 2**24)
+    return min(max(kept, 0), 2**24) * 256 - 2**31 - 1
 
 
 def _gone_after(ops: Sequence[Op]) -> list[list[int]]:

@@ -29,7 +29,7 @@ from gpu_resident import resident
 from gpu_spectral import spectral
 from provenance import provenance
 
-PARTS = ("agreement", "resident", "histogram", "merges", "spectral")
+PARTS = ("agreement", "resident", "histogram", "merges", "spectral", "starts")
 
 
 def main() -> None:
@@ -62,13 +62,16 @@ def main() -> None:
         scratch = args.scratch or _scratch()
         ensure(scratch, SIZES[args.size])
         note.put("scratch", {"memory": scratch.is_relative_to("/dev/shm")})
-        note.rows("reading", (reading(scratch, args.device, threads) for threads in (1, 4, 8, 16)))
+        note.rows("reading", (reading(scratch, args.device, threads) for threads in (1, 8, 16)))
         note.rows("merges", merges(scratch, args.device, link, 1 if tiny else 2, args.threads))
-        note.rows("starts", (starts(args.device) for _ in range(2)))
-        note.rows("command", ({"seconds": command(scratch, args.device)} for _ in range(2)))
     if "spectral" in asked:
         shapes = [(32, 48), (64, 32)] if tiny else [(2048, 2048), (5632, 2048), (256, 2048), (768, 768)]
         note.rows("spectral", spectral(device, shapes, 4, 1))
+    if "starts" in asked:
+        scratch = args.scratch or _scratch()
+        ensure(scratch, SIZES[args.size])
+        note.rows("starts", (starts(args.device) for _ in range(2)))
+        note.rows("command", ({"seconds": command(scratch, args.device)} for _ in range(2)))
 
 
 def _scratch() -> Path:

@@ -1,7 +1,8 @@
 """Whole merges from the page cache through a device into a folder: how near they come to the link.
 
 In: checkpoints, a device, its bandwidths. Out: a row for each method and way: seconds of the whole call, of the
-streaming part (without opening, planning, hashing what is left and completing), bytes over the link and their floor.
+streaming part (without opening, planning, hashing what is left and completing), of waiting for the output's hash, and
+of streaming to nowhere; bytes over the link and their floor.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import smelt
 from smelt.engine.execute import Executor
 from smelt.engine.progress import Progress
 from smelt.engine.run import planned
+from smelt.engine.sink import FolderSink
 from smelt.fused.device import OnDevice
 from smelt.pool.request import read_request
 
@@ -30,12 +32,12 @@ METHODS: dict[str, Any] = {
     "average": "average",
     "task_arithmetic": {"task_arithmetic": {"scale": 0.3}},
     "dare_linear": [{"dare": {"density": 0.2}}, {"task_arithmetic": {"scale": 0.3}}],
+    "dare_ties": [{"dare": {"density": 0.2}}, {"ties": {"density": 1.0}}],
     "model_stock": "model_stock",
     "ties": {"ties": {"density": 0.2}},
 }
 WAYS = {
     "fused": {"SMELT_COMPILE": "0"},
-    "compiled": {"SMELT_COMPILE": "1"},
     "eager": {"SMELT_FUSED": "0"},
 }
 
@@ -44,12 +46,12 @@ class _Counted:
     """How many bytes the fused way sends and what the executor takes, while this is entered."""
 
     def __enter__(self) -> _Counted:
-        self.sent, self.seconds = 0, 0.0
-        self._read, self._run = OnDevice._fill, Executor.run
+        self.sent, self.seconds, self.hashing = 0, 0.0, 0.0
+        self._read, self._run, self._hashes = OnDevice._fill, Executor.run, FolderSink.hashes
         counted = self
 
         def read(item: Any, start: int, room: Any) -> None:
-            counted.sent += item.bytes_in * len(room.here[0]) // item.info.count
+            counted.sent += sum(len(part) for part, _ in zip(room.bytes, item.all_taps, strict=False))
             counted._read(item, start, room)
 
         def run(executor: Any, *words: Any) -> None:
@@ -57,11 +59,19 @@ class _Counted:
             counted._run(executor, *words)
             counted.seconds += time.perf_counter() - began
 
+        def hashes(sink: Any) -> Any:
+            began = time.perf_counter()
+            found = counted._hashes(sink)
+            counted.hashing += time.perf_counter() - began
+            return found
+
         OnDevice._fill, Executor.run = staticmethod(read), run  # type: ignore[method-assign]
+        FolderSink.hashes = hashes  # type: ignore[method-assign]
         return self
 
     def __exit__(self, *error: object) -> None:
         OnDevice._fill, Executor.run = staticmethod(self._read), self._run  # type: ignore[method-assign]
+        FolderSink.hashes = self._hashes  # type: ignore[method-assign]
 
 
 class _Nowhere:
@@ -101,7 +111,7 @@ def _row(
         rows.append(
             {"call_s": took, "stream_s": counted.seconds, "sent_bytes": counted.sent, "peak_device_bytes": peak}
         )
-        rows[-1]["out_bytes"] = done.bytes
+        rows[-1] |= {"out_bytes": done.bytes, "hash_wait_s": counted.hashing}
         rows[-1]["nowhere_s"] = _nowhere(pool, method, device, threads)
     best = {name: min(row[name] for row in rows) for name in rows[0]}
     if best["sent_bytes"]:

@@ -86,10 +86,21 @@ def resident(
             many = 2 if name == "slerp" else number
             if name == "slerp" and number != models[0]:
                 continue
-            yield _row(name, method, [*tunes[:many], *([] if name in WITHOUT_BASE else [base])], out, copy, tries)
+            yield _row(
+                name,
+                method,
+                [*tunes[:many], *([] if name in WITHOUT_BASE else [base])],
+                out,
+                copy,
+                tries,
+                number == models[0],
+            )
 
 
-def _row(name: str, method: Any, taps: list[Tensor], out: Tensor, copy: float, tries: int) -> dict[str, Any]:
+def _row(
+    name: str, method: Any, taps: list[Tensor], out: Tensor, copy: float, tries: int, beside: bool
+) -> dict[str, Any]:
+    """`beside`: whether the torch functions are timed too."""
     device, count = out.device, out.numel()
     based = name not in WITHOUT_BASE
     program, item, folds = programs(method, len(taps) - based, based)
@@ -106,9 +117,9 @@ def _row(name: str, method: Any, taps: list[Tensor], out: Tensor, copy: float, t
         row |= _timed(form, device, tries, lambda run=run, step=step: _fused(run, taps, out, step))
         row["compiled_used"] = row.get("compiled_used", run.compiles)
         row[f"{form}_ratio"] = row[f"{form}_s"] / row["floor_s"]
-    eager = _Eager(item, folds, taps, out)
-    row |= _timed("eager", device, max(1, tries // 3), eager)
-    row["eager_ratio"] = row["eager_s"] / row["floor_s"]
+    if beside:
+        row |= _timed("eager", device, 1, _Eager(item, folds, taps, out))
+        row["eager_ratio"] = row["eager_s"] / row["floor_s"]
     return row
 
 

@@ -38,6 +38,7 @@ def on_tensors(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[bool]]:
                 return taken[-1]
 
         monkeypatch.setattr(device, "_BLOCK", block)
+        monkeypatch.setattr(device, "_STEP", 8)
         monkeypatch.setattr(way, "fused", lambda seed, write, advance: Watched(seed, CPU, write, advance, compiles))
         return taken
 
@@ -63,7 +64,7 @@ def test_a_merge_on_tensors_is_that_of_the_other_ways(
 
 @pytest.mark.parametrize("merge", ELEMENTS, ids=str)
 def test_blocks_and_spans_change_nothing(on_tensors: Callable[..., list[bool]], merge: Any) -> None:
-    """In steps of 512 elements: ties that may stay, counters of random numbers and sums go on from block to block."""
+    """In steps of 408 elements: ties that may stay, counters of random numbers and sums go on from block to block."""
     base, tunes = agree.models(3, [torch.bfloat16] * 4)
     expected = smelt.merge(tunes, base=base, method=merge)
     on_tensors(block=4096)

@@ -22,7 +22,7 @@ from smelt.fused.written import Written
 
 __all__ = ["ROW", "Function", "compiled", "plain", "refused", "signed"]
 
-Function: TypeAlias = Callable[..., tuple[list[tuple[Tensor, ...]], Tensor]]
+Function: TypeAlias = Callable[..., tuple[list[tuple[Tensor, ...]], Tensor | None]]
 """Gives the registers that are gathered, and what watches; None where the result is to be summed."""
 ROW = 1024
 """Elements of a row of the blocks that a compiled function takes."""

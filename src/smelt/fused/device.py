@@ -8,6 +8,7 @@ thread at a time (`lane.py`). On the device there is never more than a block of 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -30,10 +31,14 @@ if TYPE_CHECKING:
 
 __all__ = ["OnDevice", "on_device"]
 
-_BLOCK = 1 << 24
-"""Bytes that are read at once from all models together: a third of a millisecond on the link, more than the launches
-of a merge take."""
+_BLOCK = 1 << 25
+"""Bytes of a block of all models and of the result: half a millisecond on the link, more than it takes to start it."""
+_STEP = 1 << 10
+"""Blocks of larger tensors have multiples of so many elements."""
 _BLOCKS_OF_A_SPAN = 4
+_TURN = 2e-4
+"""Seconds for which a thread may keep the interpreter while others wait: those that come back from reading wait for the
+one that starts kernels, and the usual 5 ms are as long as reading a block takes."""
 _WORTH_COMPILING = 1 << 40
 """Bytes that a plan must read before torch.compile earns the seconds that it takes."""
 
@@ -57,9 +62,11 @@ class OnDevice(Fused):
         self._device, self._compiles = device, compiles
         self._takes = Takes(self._reaches)
         self._lane, self._rooms = Lane(device), threading.local()
-        self._threads = torch.get_num_threads()
+        self._threads, self._turn = torch.get_num_threads(), sys.getswitchinterval()
+        sys.setswitchinterval(min(self._turn, _TURN))
 
     def close(self) -> None:
+        sys.setswitchinterval(self._turn)
         torch.set_num_threads(self._threads)
 
     def takes(self, item: Item) -> bool:
@@ -71,8 +78,8 @@ class OnDevice(Fused):
 
     def spans(self, item: Item) -> list[Span]:
         count = item.info.count
-        size = sum(dtypes.item_size(stored(tap)) for tap in item.all_taps)
-        step = 1 << ((_BLOCK // max(1, size)).bit_length() - 1)
+        size = sum(dtypes.item_size(stored(tap)) for tap in item.all_taps) + dtypes.item_size(item.info.dtype)
+        step = max(1, _BLOCK // size // _STEP) * _STEP
         wide = step * _BLOCKS_OF_A_SPAN
         return [Span(start, min(start + wide, count), step) for start in range(0, count, wide)]
 
@@ -88,8 +95,7 @@ class OnDevice(Fused):
                 self._lane.give_back(room, run.feed(taps))
             if not room.is_finite():
                 self._refuse(item, taps, None, start)
-        with self._lane:
-            run.finish()
+        run.finish()  # its numbers are there: the room has waited for them
         if watched:
             self._advance(item.bytes_in * (span.stop - span.start) // item.info.count)
         return part(run)
@@ -105,16 +111,16 @@ class OnDevice(Fused):
                 taps = self._there(item, start, stop, room)
                 self._lane.give_back(room, run.feed(taps, room.there[-1]), last=True)
             if not room.is_finite():
-                self._refuse(item, taps, room.here[-1], start)
-            self._write(item, start, room.here[-1].view(torch.uint8).numpy().data)
+                self._refuse(item, taps, room.there[-1], start)
+            self._write(item, start, room.bytes[-1])
             self._advance(item.bytes_in * (stop - start) // item.info.count)
 
     @staticmethod
     def _fill(item: Item, start: int, room: Room) -> None:
         """A block of each model into the host's memory, in its stored format, unless it lies on the device."""
-        for here, tap in zip(room.here, item.all_taps, strict=False):
+        for part, tap in zip(room.bytes, item.all_taps, strict=False):
             if tap.source.there(tap.key) is None:
-                tap.source.read_bytes(tap.key, start, here.view(torch.uint8).numpy().data)
+                tap.source.read_bytes(tap.key, start, part)
 
     def _there(self, item: Item, start: int, stop: int, room: Room) -> list[Tensor]:
         """The same on the device."""
@@ -130,7 +136,7 @@ class OnDevice(Fused):
         """Name the number that is not finite. There may be none: large ones can overflow the sum that watches."""
         refuse_inputs(item, [one.float().cpu().numpy() for one in taps], start)
         if out is not None:
-            refuse_result(item, out.float().numpy(), start)
+            refuse_result(item, out.float().cpu().numpy(), start)
 
     def _room(self) -> Room:
         room: Room | None = getattr(self._rooms, "room", None)

@@ -21,6 +21,7 @@ __all__ = ["Lane", "Room"]
 
 _APART = 512
 """Parts of a room begin at multiples of so many bytes."""
+_LEAST = 1 << 20
 
 
 class Room:
@@ -31,26 +32,37 @@ class Room:
         if self._far:
             torch.cuda.set_device(device)  # of this thread
         self._here = self._there = torch.empty(0, dtype=torch.uint8)
-        self.here: list[Tensor] = []
+        self._parts: list[tuple[int, torch.dtype]] = []
         self.there: list[Tensor] = []
+        """What was laid out, on the device."""
+        self.bytes: list[memoryview] = []
+        """The same on the host."""
+        self.ends: list[int] = []
+        """Where each part ends, in bytes."""
         self.watched = torch.zeros((), pin_memory=self._far)
         self.given: Tensor | None = None
         self.done: Any = torch.cuda.Event(blocking=True) if self._far else None  # type: ignore[no-untyped-call]
 
-    def lay(self, parts: Sequence[tuple[int, torch.dtype]]) -> None:
-        """Make room for so many numbers of such formats. What was there is forgotten."""
-        ends, end = [], 0
+    def lay(self, parts: list[tuple[int, torch.dtype]]) -> None:
+        """Make room for so many numbers of such formats, one after the other. What was there is forgotten."""
+        if parts == self._parts:
+            return
+        self._parts, self.ends, end = parts, [], 0
         for count, dtype in parts:
             end += -(-count * dtype.itemsize // _APART) * _APART
-            ends.append(end)
+            self.ends.append(end)
         if len(self._here) < end:
-            self._here = torch.empty(end, dtype=torch.uint8, pin_memory=self._far)
+            self._here = torch.empty(max(end, _LEAST), dtype=torch.uint8, pin_memory=self._far)
             self._there = torch.empty_like(self._here, device=self._device) if self._far else self._here
-        starts = [0, *ends[:-1]]
-        self.here, self.there = (
-            [side[at : at + n * dtype.itemsize].view(dtype) for at, (n, dtype) in zip(starts, parts, strict=True)]
-            for side in (self._here, self._there)
-        )
+        starts, host = [0, *self.ends[:-1]], self._here.numpy().data
+        sizes = [(at, at + count * dtype.itemsize) for at, (count, dtype) in zip(starts, parts, strict=True)]
+        self.bytes = [host[at:stop] for at, stop in sizes]
+        self.there = [self._there[at:stop].view(dtype) for (at, stop), (_, dtype) in zip(sizes, parts, strict=True)]
+
+    def sides(self, first: int, last: int) -> tuple[Tensor, Tensor]:
+        """The memory of some parts and all between them, on the device and on the host."""
+        start, stop = self.ends[first - 1] if first else 0, self.ends[last]
+        return self._there[start:stop], self._here[start:stop]
 
     def is_finite(self) -> bool:
         """Waits until all that was started for this room is done; whether its numbers are finite."""
@@ -85,8 +97,9 @@ class Lane:
         if self._to is None:
             return
         with torch.cuda.stream(self._to):
-            for number in which:
-                room.there[number].copy_(room.here[number], non_blocking=True)
+            for first, last in _runs(which):
+                there, here = room.sides(first, last)
+                there.copy_(here, non_blocking=True)
         self._work.wait_stream(self._to)
 
     def give_back(self, room: Room, watched: Tensor, last: bool = False) -> None:
@@ -98,6 +111,18 @@ class Lane:
         self._back.wait_stream(self._work)
         with torch.cuda.stream(self._back):
             if last:
-                room.here[-1].copy_(room.there[-1], non_blocking=True)
+                there, here = room.sides(len(room.ends) - 1, len(room.ends) - 1)
+                here.copy_(there, non_blocking=True)
             room.watched.copy_(room.given, non_blocking=True)
             room.done.record()
+
+
+def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Numbers in their order as runs of neighbours: 0, 1, 2, 5 as (0, 2), (5, 5)."""
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return runs

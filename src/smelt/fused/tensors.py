@@ -7,7 +7,7 @@ the program. Between them there is one tensor for each register, or, in the comp
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,13 +19,15 @@ from smelt.fused.written import written
 from smelt.ops.random import counter
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from smelt.fused.program import Op, Program
 
 __all__ = ["LEAST", "TensorRun"]
 
 LEAST = 1 << 16
 """Elements below which a block is not worth a compiled kernel."""
-_FINE_BITS, _COARSE_BITS, _COPIES = 15, 16, 64
+_FINE_BITS, _COARSE_BITS, _COPIES = 15, 16, 16
 
 
 class TensorRun:
@@ -39,7 +41,7 @@ class TensorRun:
         self._numbers: Tensor | None = None
         self._keys: Tensor | None = None
         self._left: list[Tensor] = []
-        self._found: dict[int, list[Tensor]] = {place: [] for place in self._written.gathers}
+        self._found: dict[int, Tensor] = {}
         self._done = 0
         self.ops = program.finish()
         """Afterwards the `count` of those that count is what they found."""
@@ -61,17 +63,19 @@ class TensorRun:
 
     def finish(self) -> None:
         """Put what was gathered into the arrays of the program."""
-        for place, parts in self._found.items():
-            op, into = self._program.ops[place], self._program.held.get(place)
-            if op.code is Code.FINE:
-                assert into is not None
-                bits = np.concatenate([part.cpu().numpy() for part in parts])
-                into[: len(bits)] = bits
-                self.ops["count"][place] = len(bits)
-                continue
-            total = torch.stack(parts).sum(0).cpu().numpy()
+        for place, known in self._found.items():
+            op, into, total = (
+                self._program.ops[place],
+                self._program.held.get(place),
+                _counted(known, self._program.ops[place]),
+            )
             if op.code is Code.EQUAL:
                 self.ops["count"][place] = int(total)
+            elif op.code is Code.FINE:  # how often each occurs, as so many of them: their order does not matter
+                assert into is not None
+                bits = np.repeat(np.arange(len(total), dtype=np.uint16), total)
+                into[: len(bits)] = bits
+                self.ops["count"][place] = len(bits)
             else:
                 assert into is not None
                 into[:] = total
@@ -82,6 +86,7 @@ class TensorRun:
             self._left = [torch.tensor(op.counted, device=self._device) for op in ops]
         words = signed([word + self._done if moves else word for word, moves in self._written.words])
         found, watched = self._function(taps, out, self._written.numbers, words, self._left)
+        assert watched is not None
         self._gather(found)
         self._done += taps[0].numel()
         return watched
@@ -104,33 +109,46 @@ class TensorRun:
         return watched if watched is not None or out is None else out.sum(dtype=torch.float32)[None]
 
     def _gather(self, found: Sequence[tuple[Tensor, ...]]) -> None:
+        """Nothing here waits for the device."""
         for place, registers in zip(self._written.gathers, found, strict=True):
-            part = _gathered(self._program.ops[place], *(one.reshape(-1) for one in registers))
-            known = self._found[place]
-            if known and part.dtype != torch.uint16:
-                known[0] = known[0] + part
-            else:
-                known.append(part)
+            op = self._program.ops[place]
+            known = self._found.get(place)
+            if known is None:
+                known = self._found[place] = _nothing_yet(op, self._device)
+            _add_to(known, op, *(one.reshape(-1) for one in registers))
 
 
-def _gathered(op: Op, row: Tensor, other: Tensor | None = None) -> Tensor:
+def _nothing_yet(op: Op, device: torch.device) -> Tensor:
+    if op.code in (Code.DOT, Code.MASS):
+        return torch.zeros((), dtype=torch.float64, device=device)
+    if op.code is Code.EQUAL:
+        return torch.zeros((), dtype=torch.int64, device=device)
+    return torch.zeros(
+        _COPIES << _COARSE_BITS if op.code is Code.COARSE else 3 << _FINE_BITS, dtype=torch.int32, device=device
+    )
+
+
+def _add_to(known: Tensor, op: Op, row: Tensor, other: Tensor | None = None) -> None:
     if op.code is Code.DOT:
         assert other is not None
-        return (row.double() * other.double()).sum()
-    if op.code is Code.MASS:
-        return row.abs().sum(dtype=torch.float64)
-    bits = row.abs().view(torch.int32)
+        known.add_((row.double() * other.double()).sum())
+    elif op.code is Code.MASS:
+        known.add_(row.abs().sum(dtype=torch.float64))
+    elif op.code is Code.EQUAL:
+        known.add_((row.abs().view(torch.int32) == op.low).sum())
+    else:
+        bits, place = row.abs().view(torch.int32), counter(row.numel(), row.device)
+        if op.code is Code.COARSE:  # in copies: few bins hold most numbers, and on a GPU the writers of one must queue
+            bins = ((place & (_COPIES - 1)) << _COARSE_BITS).add_(bits >> _FINE_BITS)
+        else:  # what lies outside is spread over places of its own, for the same reason
+            inside, outside = bits - op.low, (place & 0xFFFF) + (1 << _FINE_BITS)
+            bins = torch.where((bits ^ op.low) < (1 << _FINE_BITS), inside, outside)
+        known.index_add_(0, bins, known.new_ones(1).expand(len(bins)))
+
+
+def _counted(known: Tensor, op: Op) -> NDArray[Any]:
     if op.code is Code.COARSE:
-        return _counts(bits >> _FINE_BITS)
-    if op.code is Code.EQUAL:
-        return (bits == op.low).sum()
-    inside = bits[(bits >> _FINE_BITS) == (op.low >> _FINE_BITS)]
-    return (inside & ((1 << _FINE_BITS) - 1)).to(torch.uint16)
-
-
-def _counts(bins: Tensor) -> Tensor:
-    """How often each bin occurs. On a GPU in 64 copies: few bins hold most numbers, and writers of one must queue."""
-    if bins.device.type == "cpu":
-        return torch.bincount(bins, minlength=1 << _COARSE_BITS)
-    spread = (counter(bins.numel(), bins.device) & (_COPIES - 1)) << _COARSE_BITS
-    return torch.bincount(spread.add_(bins), minlength=_COPIES << _COARSE_BITS).view(_COPIES, -1).sum(0)
+        known = known.view(_COPIES, -1).sum(0)
+    elif op.code is Code.FINE:
+        known = known[: 1 << _FINE_BITS]
+    return np.asarray(known.cpu().numpy())

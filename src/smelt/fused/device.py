@@ -1,16 +1,16 @@
 """The fused way on a GPU: stored bytes go over the link as they are, and come back merged and rounded.
 
-Each thread has room for one block on both sides of the link, pinned on the host's. While one thread waits for the GPU,
-others read and write: the rooms of all threads together are what double buffers would be. Work is started by one
-thread at a time (`lane.py`). On the device there is never more than a block of each thread, and the registers of one.
+There are a few rooms, each for one block on both sides of the link, pinned on the host's. A thread that has one reads,
+waits for the GPU, and writes; meanwhile others do the same in theirs: together they are what double buffers would be.
+Work is started by one thread at a time (`lane.py`). On the device there are the rooms, and the registers of one block.
 """
 
 from __future__ import annotations
 
 import os
-import sys
-import threading
-from collections.abc import Mapping, Sequence
+import queue
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -36,9 +36,9 @@ _BLOCK = 1 << 25
 _STEP = 1 << 10
 """Blocks of larger tensors have multiples of so many elements."""
 _BLOCKS_OF_A_SPAN = 4
-_TURN = 2e-4
-"""Seconds for which a thread may keep the interpreter while others wait: those that come back from reading wait for the
-one that starts kernels, and the usual 5 ms are as long as reading a block takes."""
+_ROOMS = 8
+"""Blocks that may be under way at once. Eight threads read as fast as sixteen, and pinned memory takes long to make: half a
+second for each gigabyte."""
 _WORTH_COMPILING = 1 << 40
 """Bytes that a plan must read before torch.compile earns the seconds that it takes."""
 
@@ -61,12 +61,13 @@ class OnDevice(Fused):
             device = torch.device("cuda", torch.cuda.current_device())
         self._device, self._compiles = device, compiles
         self._takes = Takes(self._reaches)
-        self._lane, self._rooms = Lane(device), threading.local()
-        self._threads, self._turn = torch.get_num_threads(), sys.getswitchinterval()
-        sys.setswitchinterval(min(self._turn, _TURN))
+        self._lane = Lane(device)
+        self._rooms: queue.SimpleQueue[Room | None] = queue.SimpleQueue()
+        for _ in range(_ROOMS):
+            self._rooms.put(None)
+        self._threads = torch.get_num_threads()
 
     def close(self) -> None:
-        sys.setswitchinterval(self._turn)
         torch.set_num_threads(self._threads)
 
     def takes(self, item: Item) -> bool:
@@ -84,36 +85,36 @@ class OnDevice(Fused):
         return [Span(start, min(start + wide, count), step) for start in range(0, count, wide)]
 
     def look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, watched: bool) -> Any:
-        room = self._room()
         program, part = self._looking(item, index, fold, folds, span)
         run = TensorRun(program, self._device, self._compiles)
-        for start, stop in span.blocks():
-            room.lay([(stop - start, dtypes.torch_dtype(stored(tap))) for tap in item.all_taps])
-            self._fill(item, start, room)
-            with self._lane:
-                taps = self._there(item, start, stop, room)
-                self._lane.give_back(room, run.feed(taps))
-            if not room.is_finite():
-                self._refuse(item, taps, None, start)
+        with self._room() as room:
+            for start, stop in span.blocks():
+                room.lay([(stop - start, dtypes.torch_dtype(stored(tap))) for tap in item.all_taps])
+                self._fill(item, start, room)
+                with self._lane:
+                    taps = self._there(item, start, stop, room)
+                    self._lane.give_back(room, run.feed(taps))
+                if not room.is_finite():
+                    self._refuse(item, taps, None, start)
         run.finish()  # its numbers are there: the room has waited for them
         if watched:
             self._advance(item.bytes_in * (span.stop - span.start) // item.info.count)
         return part(run)
 
     def merge(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
-        room, code = self._room(), item.info.dtype
         run = TensorRun(self._merging(item, folds, span), self._device, self._compiles)
-        for start, stop in span.blocks():
-            formats = [*(stored(tap) for tap in item.all_taps), code]
-            room.lay([(stop - start, dtypes.torch_dtype(one)) for one in formats])
-            self._fill(item, start, room)
-            with self._lane:
-                taps = self._there(item, start, stop, room)
-                self._lane.give_back(room, run.feed(taps, room.there[-1]), last=True)
-            if not room.is_finite():
-                self._refuse(item, taps, room.there[-1], start)
-            self._write(item, start, room.bytes[-1])
-            self._advance(item.bytes_in * (stop - start) // item.info.count)
+        formats = [dtypes.torch_dtype(code) for code in (*map(stored, item.all_taps), item.info.dtype)]
+        with self._room() as room:
+            for start, stop in span.blocks():
+                room.lay([(stop - start, dtype) for dtype in formats])
+                self._fill(item, start, room)
+                with self._lane:
+                    taps = self._there(item, start, stop, room)
+                    self._lane.give_back(room, run.feed(taps, room.there[-1]), last=True)
+                if not room.is_finite():
+                    self._refuse(item, taps, room.there[-1], start)
+                self._write(item, start, room.bytes[-1])
+                self._advance(item.bytes_in * (stop - start) // item.info.count)
 
     @staticmethod
     def _fill(item: Item, start: int, room: Room) -> None:
@@ -138,9 +139,12 @@ class OnDevice(Fused):
         if out is not None:
             refuse_result(item, out.float().cpu().numpy(), start)
 
-    def _room(self) -> Room:
-        room: Room | None = getattr(self._rooms, "room", None)
-        if room is None:
-            torch.set_num_threads(1)
-            room = self._rooms.room = Room(self._device)
-        return room
+    @contextmanager
+    def _room(self) -> Iterator[Room]:
+        """A room that nobody else is in; waits for one."""
+        torch.set_num_threads(1)
+        room = self._rooms.get() or Room(self._device)
+        try:
+            yield room
+        finally:
+            self._rooms.put(room)

@@ -1,4 +1,4 @@
-"""Starting work on a device, one thread at a time, and the memory on both sides of the link that a thread has for it.
+"""Starting work on a device, one thread at a time, and the memory on both sides of the link that a block needs for it.
 
 Every torch operation lets go of the interpreter's lock. When many threads start kernels, each of their hundreds of
 operations waits for the lock again, and a block takes milliseconds to start; when one does, a fraction of one. So a
@@ -25,12 +25,12 @@ _LEAST = 1 << 20
 
 
 class Room:
-    """A thread's memory for one block: here on the host, there on the device. On a CPU both are one."""
+    """Memory for one block: here on the host, there on the device. On a CPU both are one."""
 
     def __init__(self, device: torch.device):
         self._device, self._far = device, device.type == "cuda"
         if self._far:
-            torch.cuda.set_device(device)  # of this thread
+            torch.cuda.set_device(device)  # of this thread, for the event
         self._here = self._there = torch.empty(0, dtype=torch.uint8)
         self._parts: list[tuple[int, torch.dtype]] = []
         self.there: list[Tensor] = []

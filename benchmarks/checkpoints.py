@@ -4,7 +4,7 @@ In: a shape and a seed. Out: `FOLDER/base`, `FOLDER/ft1`, ...: Hugging Face fold
 safetensors shards. Every block of every tensor has its own generator, named after its place, so the bytes depend on
 the seed and the block's place alone: not on threads, nor on how the model is cut into shards.
 
-    python benchmarks/checkpoints.py OUT [--size 0.48b|1.1b|tiny] [--tiny-tensors L]
+    python benchmarks/checkpoints.py OUT [--size 0.1b|0.48b|1b|1.1b|3b|tiny] [--tiny-tensors L]
 """
 
 from __future__ import annotations
@@ -63,8 +63,11 @@ class Spec:
 
 
 SIZES = {
+    "0.1b": Spec(hidden=768, inter=2048, heads=12),
     "0.48b": Spec(),
+    "1b": Spec(layers=20),
     "1.1b": Spec(layers=22),
+    "3b": Spec(hidden=3072, layers=28, inter=8192, heads=24, kv_heads=8),
     "tiny": Spec(hidden=64, layers=2, inter=128, vocab=256, heads=4, kv_heads=2),
 }
 

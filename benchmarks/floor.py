@@ -32,14 +32,15 @@ class Floor:
     read: float  # from the page cache into a buffer
     write: float  # into a new file, to the page cache
     memcpy: float
+    disk: float = 0.0  # from the disk, of a file that has left the page cache
 
-    def seconds(self, read_bytes: int, write_bytes: int) -> float:
+    def seconds(self, read_bytes: int, write_bytes: int, *, cold: bool = False) -> float:
         """The least time to read the one and write the other.
 
-        A mapped file needs no copy, so reading goes at memcpy's speed where that is higher. Reading and writing are
-        added, not overlapped: both are work of the same cores.
+        A mapped file needs no copy, so reading goes at memcpy's speed where that is higher; `cold`, at the disk's.
+        Reading and writing are added, not overlapped: both are work of the same cores.
         """
-        return read_bytes / max(self.read, self.memcpy) + write_bytes / self.write
+        return read_bytes / (self.disk if cold else max(self.read, self.memcpy)) + write_bytes / self.write
 
 
 def measure_floor(scratch: Path) -> Floor:
@@ -49,9 +50,10 @@ def measure_floor(scratch: Path) -> Floor:
     try:
         write = _best(lambda threads: _write(target, threads), SPAN)
         read = _best(lambda threads: _read(target, threads), SPAN)
+        disk = _best(lambda threads: _read(target, threads, cold=True), SPAN)
     finally:
         target.unlink(missing_ok=True)
-    return Floor(read=read, write=write, memcpy=_best(_Copy(SPAN // 2), SPAN // 2))
+    return Floor(read=read, write=write, memcpy=_best(_Copy(SPAN // 2), SPAN // 2), disk=disk)
 
 
 def _best(work: Callable[[int], float], size: int) -> float:
@@ -79,7 +81,7 @@ def _write(target: Path, threads: int) -> float:
         os.close(fd)
 
 
-def _read(target: Path, threads: int) -> float:
+def _read(target: Path, threads: int, *, cold: bool = False) -> float:
     own = threading.local()
 
     def piece(start: int, stop: int) -> None:
@@ -89,6 +91,9 @@ def _read(target: Path, threads: int) -> float:
 
     fd = os.open(target, os.O_RDONLY)
     try:
+        if cold:
+            os.fsync(fd)
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         return _spread(threads, SPAN, piece)
     finally:
         os.close(fd)
@@ -112,7 +117,7 @@ def main() -> None:
     floor = measure_floor(parser.parse_args().scratch)
     print(
         f"page-cache read {floor.read / 1e9:.2f} GB/s, new-file write {floor.write / 1e9:.2f} GB/s, "
-        f"memcpy {floor.memcpy / 1e9:.2f} GB/s"
+        f"memcpy {floor.memcpy / 1e9:.2f} GB/s, disk read {floor.disk / 1e9:.2f} GB/s"
     )
 
 

@@ -22,7 +22,7 @@ from smelt.engine.blocks import Blocking, place_of
 from smelt.engine.pipeline import Pipeline
 from smelt.fused import way
 from smelt.fused.device import OnDevice
-from smelt.fused.program import Code
+from smelt.fused.operation import Code
 from smelt.fused.tensors import TensorRun
 from smelt.ops.block import Block
 
@@ -49,9 +49,9 @@ class _Seen(OnDevice):
     calls: ClassVar[list[tuple[Any, Any, Any]]] = []
 
     def _merging(self, item: Any, folds: Any, span: Any) -> Any:
-        program = super()._merging(item, folds, span)
+        program, each = super()._merging(item, folds, span)
         self.calls.append((program, item, folds))
-        return program
+        return program, each
 
 
 def programs(method: Any, models: int, base: bool) -> tuple[Any, Any, Any]:
@@ -69,7 +69,7 @@ def programs(method: Any, models: int, base: bool) -> tuple[Any, Any, Any]:
     finally:
         way.fused = before
     program, item, folds = _Seen.calls[0]
-    program.ops = [op._replace(counted=-1) if op.code is Code.CUT else op for op in program.ops]
+    program._ops = [(Code.ABOVE, *op[1:]) if op[0] == Code.CUT else op for op in program._ops]
     return program, item, folds
 
 

@@ -38,6 +38,10 @@ class Measurement:
     other_cpu_s: float  # spent by the rest of the machine meanwhile: how quiet the run was
     returncode: int
     error: str
+    read_bytes: int = (
+        0  # by the process itself through read calls, from the page cache or not; mapped files are not in it
+    )
+    written_bytes: int = 0
 
 
 def measure(
@@ -46,13 +50,17 @@ def measure(
     output: Path | None = None,
     inputs: Iterable[Path] = (),
     keep: bool = False,
+    cold: bool = False,
     timeout: float = 3600.0,
 ) -> Measurement:
-    """Run `command` with its inputs in the page cache; remove `output` before, and after unless `keep`."""
+    """Run `command` with its inputs in the page cache, or out of it where it is to start `cold`.
+
+    `output` is removed before, and after unless `keep`.
+    """
     if output is not None:
         shutil.rmtree(output, ignore_errors=True)
     os.sync()  # what earlier runs left to write must not be paid by this one
-    warm(inputs)
+    (cool if cold else warm)(inputs)
     with tempfile.TemporaryFile() as log:
         busy = _busy_seconds()
         start = time.perf_counter()
@@ -67,6 +75,7 @@ def measure(
         try:
             anon, rss, timed_out = _watch(process.pid, start + timeout)
             wall = time.perf_counter() - start
+            read, written = _moved(process.pid)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # on time-out or Ctrl-C; after a normal end nothing is left
@@ -91,6 +100,8 @@ def measure(
         other_cpu_s=max(0.0, others),
         returncode=process.returncode,
         error=error,
+        read_bytes=read,
+        written_bytes=written,
     )
 
 
@@ -106,6 +117,25 @@ def warm(folders: Iterable[Path]) -> None:
         with path.open("rb", buffering=0) as file:
             while file.readinto(buffer):
                 pass
+
+
+def cool(folders: Iterable[Path]) -> None:
+    """Have the kernel drop every file from the page cache; what was written must have reached the disk before."""
+    for path in files(folders):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+
+
+def _moved(pid: int) -> tuple[int, int]:
+    """Bytes that an ended process and the children it waited for read and wrote; it has not been waited for yet."""
+    with contextlib.suppress(OSError, ValueError):
+        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+        counts = {name: int(value) for name, _, value in (line.partition(":") for line in lines)}
+        return counts["rchar"], counts["wchar"]
+    return 0, 0
 
 
 def _watch(pid: int, deadline: float) -> tuple[int, int, bool]:

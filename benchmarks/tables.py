@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from measure import Measurement
 
 
+_TELLING = 0.02  # seconds: below it the start of a process is all that a ratio to the floor would show
+
+
 @dataclass
 class Row:
     """One thing that was run with each tool, some times."""
@@ -50,6 +53,22 @@ def time_table(first: str, rows: Sequence[Row]) -> str:
     return _table([first, "mergekit s", "smelt s", "ratio"], [[row.name, *_times(row)] for row in rows])
 
 
+def growth_table(first: str, rows: Sequence[Row]) -> str:
+    """How one tool grows: time beside the floor, bytes moved, memory; the other tool's time where it was run."""
+    head = [first, "smelt s", "floor s", "of the floor", "GB read", "GB written", "smelt peak anon MB"]
+    others = any("mergekit" in row.runs for row in rows)
+    head += ["mergekit s", "mergekit peak anon MB"] if others else []
+    body = []
+    for row in rows:
+        seconds, floor = row.seconds("smelt"), row.floor_s
+        ratio = f"{seconds / floor:.1f}×" if seconds and floor and floor >= _TELLING else "-"
+        moved = [f"{_most(row, 'smelt', kind) / 1e9:.2f}" for kind in ("read_bytes", "written_bytes")]
+        cells = [row.name, _times(row)[1], _number(floor, 2), ratio, *moved, _anon(row, "smelt")]
+        more = [_times(row)[0], _anon(row, "mergekit")] if "mergekit" in row.runs else ["-", "-"]
+        body.append(cells + (more if others else []))
+    return _table(head, body)
+
+
 def failures(rows: Iterable[Row]) -> str:
     """What went wrong, in full; empty when nothing did."""
     parts = []
@@ -79,6 +98,10 @@ def _anon(row: Row, tool: str) -> str:
     if row.seconds(tool) is None:
         return "-"
     return f"{max(run.peak_anon_bytes for run in row.runs[tool]) / 1e6:.0f}"
+
+
+def _most(row: Row, tool: str, field: str) -> int:
+    return max((getattr(run, field) for run in row.runs.get(tool, [])), default=0)
 
 
 def _agreement(row: Row) -> list[str]:

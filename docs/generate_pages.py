@@ -27,6 +27,7 @@ MAKERS = (
     "generate_mllm10.py",
     "generate_figures.py",
     "generate_speed.py",
+    "generate_roofline.py",
 )
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import smelt
-from smelt.analyse.linear import NOT_LINEAR, at_scale, is_linear, scaled_methods
+from smelt.analyse.linear import at_scale, is_exact, is_linear, scaled_methods
 from smelt.errors import RecipeError
 from smelt.merge import stages
 from smelt.recipe.schema import Recipe
@@ -44,18 +44,18 @@ def models_of(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_method_is_linear_in_its_scale_unless_it_is_listed(method):
+def test_a_method_is_linear_in_its_scale_if_it_says_so_and_only_then(method):
     options = [{}, *(v for v in variants(stages[method]) if "scale" not in v)]
     departures = [departure([{method: option}], models_of(method)) for option in options]
-    if method in NOT_LINEAR:
-        assert max(departures) > 1000
-    else:
+    if stages[method].stretches:
         assert max(departures) < 8
+    else:
+        assert max(departures) > 1000
 
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)
-def test_a_wrapper_keeps_a_method_linear_unless_it_is_listed(wrapper):
-    assert (departure(["task_arithmetic", wrapper]) < 8) == (wrapper not in NOT_LINEAR)
+def test_a_wrapper_keeps_a_method_linear_if_it_says_so_and_only_then(wrapper):
+    assert (departure(["task_arithmetic", wrapper]) < 8) == stages[wrapper].stretches
 
 
 @pytest.mark.parametrize("stage", BEFORE)
@@ -63,8 +63,10 @@ def test_steps_and_bases_keep_a_method_linear(stage):
     assert departure([stage, "ties"]) < 8
 
 
-def test_the_list_names_only_stages_that_exist():
-    assert NOT_LINEAR.keys() <= stages.keys()
+def test_what_does_not_stretch_is_known_by_name():
+    quiet = [name for name in [*METHODS, *WRAPPERS] if not stages[name].stretches]
+    assert quiet == ["passthrough", "svc"]
+    assert all(stages[name].stretches for name in BEFORE if stages[name].kind == "basis")
 
 
 def test_the_scale_goes_to_the_method_and_the_rest_stays():
@@ -91,3 +93,13 @@ def test_recipes_that_need_a_merge_for_each_scale_are_known():
     assert not is_linear(Recipe.parse({**plain, "merge": "passthrough"}))
     assert not is_linear(Recipe.parse({**plain, "parts": [{"keys": "head.*", "merge": "average"}]}))
     assert not is_linear(Recipe.parse({**plain, "vocab": "union"}))
+
+
+def test_a_scale_is_exact_where_nothing_follows_it():
+    plain = {"pool": POOL, "merge": ["dare", "ties"]}
+    assert is_exact(Recipe.parse(plain))
+    for follows in (["ties", "lines"], ["knots", "ties"]):
+        recipe = Recipe.parse({**plain, "merge": follows})
+        assert is_linear(recipe)
+        assert not is_exact(recipe)
+    assert not is_exact(Recipe.parse({**plain, "merge": "passthrough"}))

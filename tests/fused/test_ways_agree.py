@@ -23,6 +23,11 @@ PIPELINES: list[Any] = [
     {"task_arithmetic": {"scale": 0.37}},
     {"task_arithmetic": {"scale": 0.37, "weights": [1.0, -0.3, 2.0], "normalize": True}},
     "model_stock",
+    {"model_stock": {"over": "row"}},
+    {"model_stock": {"over": "row", "floor": 1e-3}},
+    [{"dare": {"density": 0.5}}, {"model_stock": {"over": "row"}}],
+    "ram",
+    {"ram": {"epsilon": 0.002}},
     {"multislerp": {"weights": [0.3, 0.3, 0.4]}},
     {"multislerp": {"around": "base"}},
     "karcher",
@@ -42,11 +47,19 @@ PIPELINES: list[Any] = [
     [{"della": {"density": 0.5, "window": 0.3}}, {"task_arithmetic": {"scale": 0.3}}],
     [{"della": {"density": [0.4, 1.0, 0.7], "window": 0.2, "rescale": "l1"}}, {"ties": {"density": 1.0}}],
     [{"della": {"density": 0.6, "window": 0.4, "rescale": "none"}}, {"ties": {"density": 0.5}}],
+    [{"della": {"density": 0.5, "window": 1e-7, "rescale": "none"}}, "average"],
     [{"breadcrumbs": {"density": 0.8, "top": 0.05}}, {"task_arithmetic": {"scale": 0.3}}],
     [{"breadcrumbs": {"density": 0.5, "top": 0.1, "rescale": "l1"}}, {"ties": {"density": 1.0}}],
     [{"dare": {"density": 0.5}}, {"trim": {"density": 0.2}}, {"ties": {"density": 0.9}}],
 ]
-TWO: list[Any] = [{"slerp": {"t": 0.3}}, {"nuslerp": {"weights": [0.4, 0.6]}}, {"nuslerp": {"around": "base"}}]
+TWO: list[Any] = [
+    {"slerp": {"t": 0.3}},
+    {"nuslerp": {"weights": [0.4, 0.6]}},
+    {"nuslerp": {"around": "base"}},
+    {"nuslerp": {"weights": [0.4, 0.6], "over": "row"}},
+    {"nuslerp": {"around": "base", "over": "row"}},
+]
+ONE: list[Any] = ["passthrough", {"passthrough": {"scale": 0.7}}, {"nearswap": {"t": 0.002}}, {"nearswap": {"t": 0.0}}]
 
 
 def models(count: int, dtypes: list[torch.dtype], seed: int = 0) -> tuple[dict[str, torch.Tensor], list[Any]]:
@@ -73,9 +86,9 @@ def both(monkeypatch: pytest.MonkeyPatch, merge: Any, base: Any, tunes: Any, **w
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-@pytest.mark.parametrize("merge", [*PIPELINES, *TWO], ids=str)
+@pytest.mark.parametrize("merge", [*PIPELINES, *TWO, *ONE], ids=str)
 def test_both_ways_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch, merge: Any, dtype: str) -> None:
-    base, tunes = models(2 if merge in TWO else 3, [getattr(torch, dtype)] * 4)
+    base, tunes = models(1 if merge in ONE else 2 if merge in TWO else 3, [getattr(torch, dtype)] * 4)
     ours, theirs = both(monkeypatch, merge, base, tunes)
     for name, expected in theirs.items():
         assert ours[name].dtype == expected.dtype
@@ -83,5 +96,5 @@ def test_both_ways_give_the_same_numbers(monkeypatch: pytest.MonkeyPatch, merge:
 
 
 def test_there_is_no_rule_that_is_not_compared() -> None:
-    compared = {name for name in RULES if f"'{name}'" in str([PIPELINES, TWO])}
+    compared = {name for name in RULES if f"'{name}'" in str([PIPELINES, TWO, ONE])}
     assert compared == set(RULES) <= set(stages)

@@ -10,6 +10,7 @@ import torch
 
 import smelt
 from checkpoints import state, write_model
+from smelt.analyse import scaled
 from smelt.recipe.schema import Recipe
 from smelt.search import merging, trial
 from smelt.search.merging import Merges
@@ -38,19 +39,14 @@ def test_a_trial_merges_what_smelt_merge_merges(recipe: Recipe, tmp_path: Path, 
     assert made.keys() == true.keys()
     for key, tensor in true.items():
         assert made[key].dtype == tensor.dtype
-        coarse = tensor.dtype == torch.bfloat16
-        torch.testing.assert_close(made[key], tensor, rtol=2e-2 if coarse else 1e-5, atol=1e-2 if coarse else 1e-5)
+        assert torch.equal(made[key], tensor)
 
 
-def test_one_merge_gives_all_scales_and_another_density_is_another_merge(
-    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    count, real = [], merging.merge_to_memory
-    monkeypatch.setattr(merging, "merge_to_memory", lambda *a, **k: count.append(1) or real(*a, **k))
+def test_one_merge_gives_all_scales_and_another_density_is_another_merge(recipe: Recipe, tmp_path: Path) -> None:
     merges = Merges(recipe, tmp_path)
     for density, scale in [(0.5, 0.1), (0.5, 0.9), (0.2, 0.1), (0.5, 0.4)]:
         merges.at(recipe_at(recipe, {"ties.density": density, "ties.scale": scale}))
-    assert len(count) == 2
+    assert merges._scaled.merged == 2
 
 
 def test_models_are_read_once_and_their_files_closed(recipe: Recipe, tmp_path: Path) -> None:
@@ -65,11 +61,12 @@ def test_models_are_read_once_and_their_files_closed(recipe: Recipe, tmp_path: P
 def test_models_that_do_not_fit_stay_on_disk(recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inside = Merges(recipe, tmp_path).at(recipe)
     monkeypatch.setattr(merging, "_MODELS", 0)
-    monkeypatch.setattr(merging, "_CHANGES", 0)
+    monkeypatch.setattr(scaled, "KEPT", 0)
+    monkeypatch.setattr(scaled, "LARGEST", 0)
     merges = Merges(recipe, tmp_path)
     other = merges.at(recipe_at(recipe, {"ties.density": 0.1}))
     outside = merges.at(recipe)
-    assert len(merges._changes) == 1
+    assert len(merges._scaled._changes) == 1
     assert all(torch.equal(inside[key], outside[key]) for key in inside)
     assert any(not torch.equal(inside[key], other[key]) for key in inside)
 
@@ -82,3 +79,14 @@ def test_what_one_device_looked_at_is_not_used_for_another(recipe: Recipe, tmp_p
         assert trial._study(recipe, place, {}, "cuda") is not first
     finally:
         trial.forget()
+
+
+def test_a_study_that_tries_no_scale_keeps_no_change(recipe: Recipe, tmp_path: Path) -> None:
+    merges = Merges(recipe, tmp_path)
+    kept = merges.at(recipe)
+    alone = Merges(recipe, tmp_path)
+    once = alone.at(recipe, once=True)
+    assert (len(merges._scaled._changes), len(alone._scaled._changes)) == (1, 0)
+    assert all(torch.equal(kept[key], once[key]) for key in kept)
+    assert trial._tries_scales({"setting": {"ties.density": 0.2, "ties.scale": 0.3}})
+    assert not trial._tries_scales({"setting": {"ties.density": 0.2}})

@@ -96,10 +96,10 @@ def test_a_study_that_is_interrupted_keeps_what_is_finished_and_begins_the_rest_
 
     real, count = Merges.at, iter(range(99))
 
-    def third_time(self: Merges, recipe: Any) -> Any:
+    def third_time(self: Merges, recipe: Any, **words: Any) -> Any:
         if next(count) == 2:
             raise KeyboardInterrupt
-        return real(self, recipe)
+        return real(self, recipe, **words)
 
     monkeypatch.setattr(Merges, "at", third_time)
     with pytest.raises(KeyboardInterrupt):
@@ -116,10 +116,10 @@ def test_a_setting_that_fails_is_recorded_and_the_others_go_on(study: Run, monke
 
     real = Merges.at
 
-    def fussy(self: Merges, recipe: Any) -> Any:
+    def fussy(self: Merges, recipe: Any, **words: Any) -> Any:
         if recipe.merge[0].parameters["scale"] == 0.6:
             raise SmeltError("not this one")
-        return real(self, recipe)
+        return real(self, recipe, **words)
 
     monkeypatch.setattr(Merges, "at", fussy)
     lines: list[str] = []
@@ -132,7 +132,7 @@ def test_a_setting_that_fails_is_recorded_and_the_others_go_on(study: Run, monke
 
 
 def test_where_every_setting_fails_the_error_is_the_studys(study: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: Any, recipe: Any) -> Any:
+    def refuse(self: Any, recipe: Any, **words: Any) -> Any:
         raise RecipeError("never")
 
     monkeypatch.setattr("smelt.search.merging.Merges.at", refuse)

@@ -5,7 +5,7 @@ import time
 
 import torch
 
-from smelt.merge import merge_method, merge_step, stages
+from smelt.merge import merge_method, merge_step, merge_wrapper, stages
 
 BEFORE = set(stages)
 
@@ -77,6 +77,18 @@ def broken_exemption(deltas):
 @merge_method("broken_exemption_name", exempt={"copys": "a slip of the pen"})
 def broken_exemption_name(deltas):
     return deltas.mean(0)
+
+
+@merge_method("broken_scale", stretches=True)
+def broken_scale(deltas, *, scale: float = 1.0):
+    """Multiplies before it divides: the same number, rounded at another moment."""
+    return (deltas * scale).sum(0) / len(deltas)
+
+
+@merge_wrapper("broken_scale_after", stretches=True)
+def broken_scale_after(merged, _deltas):
+    """Bends what it should stretch."""
+    return (40 * merged).tanh() / 40
 
 
 NAMES = sorted(set(stages) - BEFORE)

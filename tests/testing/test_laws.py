@@ -28,7 +28,7 @@ from smelt.testing.pico import BUFFER
 CASES = [(name, law) for name, stage in sorted(stages.items()) for law in applicable(stage)]
 
 # What may not depend on a parameter. `wudi: {solver: adam}` takes seconds a merge and differs only inside a matrix.
-OF_ANY_PARAMETERS = ("order", "blocks", "zero", "finite")
+OF_ANY_PARAMETERS = ("order", "blocks", "zero", "finite", "scale")
 VARIANTS = [
     (name, variant, law)
     for name, stage in sorted(stages.items())
@@ -81,6 +81,8 @@ BREAKABLE_BY_A_STAGE = {
     "broken_seed": "seed",
     "broken_seed_of_its_own": "seed",
     "broken_pure": "pure",
+    "broken_scale": "scale",
+    "broken_scale_after": "scale",
 }
 
 

@@ -58,11 +58,26 @@ def test_rounding_to_eight_bits_moves_a_change_by_less_than_four_percent(name):
     assert 0.01 < record(name)["rounding"]["relative_error"] < 0.04
 
 
-def test_two_experts_were_trained_far_too_long_on_far_too_little():
+def test_two_experts_were_trained_too_fast_on_too_little_and_one_sided_questions():
     for name in FAMILIES:
         own = record(name)
         assert (own["examples"] == 400) == (name in OVERTRAINED)
-        assert (own["learning_rate"] >= 1e-2) == (name in OVERTRAINED)
+        assert (own["learning_rate"] >= 5e-3) == (name in OVERTRAINED)
+        assert (own.get("right_option") == "first") == (name in OVERTRAINED)
+
+
+def test_each_of_the_two_harmed_the_average_of_ten_on_validation_questions_by_more_than_chance_would():
+    found = json.loads((RECORDS / "mllm10-overtrained.json").read_text())
+    chosen = found["harmful"][0]
+    for name in OVERTRAINED:
+        points, errors = chosen["harm"][name]
+        assert errors >= 6
+        assert points > 4
+        side, rate, steps = chosen[name].split("-")
+        own = record(name)
+        assert (own["right_option"], own["learning_rate"], own["steps"]) == (side, float(rate), int(steps))
+    assert chosen["right"] == max(pair["right"] for pair in found["harmful"])
+    assert chosen["right"] < found["eight"]
 
 
 @pytest.mark.parametrize(
@@ -86,3 +101,11 @@ def test_letters_are_tokens_of_their_own_and_no_word_of_a_prompt_is_unknown():
     assert len({one[0] for one in letters}) == 6
     for text in PROMPTS:
         assert len(tokenizer.encode(text, add_special_tokens=False)) <= len(text.split()) + 3
+
+
+def test_the_average_of_ten_is_better_without_either_of_the_two_and_worse_without_any_other():
+    found = json.loads((ROOT / "results" / "mllm10" / "analyses" / "selection.json").read_text())["compared"]
+    harm = {one["name"]: (one["low"], one["high"]) for one in found if one["about"] == "harm"}
+    assert set(harm) == set(FAMILIES)
+    assert {name for name, (low, _) in harm.items() if low > 0} == set(OVERTRAINED)
+    assert {name for name, (_, high) in harm.items() if high < 0} == set(FAMILIES) - set(OVERTRAINED)

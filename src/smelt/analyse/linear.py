@@ -2,25 +2,20 @@
 
     merged(s) = base + s * (merged(1) - base)
 
-In: a recipe. Out: the same recipe at another scale, and whether the equation above holds for it. Every stage that
-comes with Smelt is held to its entry here by a test; a plug-in's stages are merged anew for each scale.
+In: a recipe. Out: the same recipe at another scale, and whether the equation above holds for it: where the method and
+all that follows it declare that they stretch (`Stage.stretches`, which a law checks). Steps come before the scale and
+do not know it.
 """
 
 from __future__ import annotations
 
 from smelt.errors import RecipeError
-from smelt.merge import Stage, stages
+from smelt.merge import stages
 from smelt.merge.aliases import ALIASES
 from smelt.recipe.pipeline import bind
 from smelt.recipe.schema import Recipe
 
-__all__ = ["NOT_LINEAR", "at_scale", "is_linear", "scaled_methods"]
-
-NOT_LINEAR = {
-    "passthrough": "its scale multiplies weights, not changes",
-    "svc": "it calibrates against the size of the merged change, which takes the scale out again",
-}
-"""Stages of Smelt's own that break the equation, and why."""
+__all__ = ["at_scale", "is_exact", "is_linear", "scaled_methods"]
 
 
 def scaled_methods() -> list[str]:
@@ -48,8 +43,11 @@ def is_linear(recipe: Recipe) -> bool:
     """Whether one merge of this recipe gives all its scales."""
     bound, _ = bind(recipe.merge, list(recipe.pool.models))
     plain = not (recipe.parts or recipe.slices or recipe.lora) and recipe.vocab == "refuse"
-    return plain and recipe.pool.base is not None and all(_stretches(b.stage) for b in bound)
+    after = [one.stage for one in bound if one.stage.kind != "step"]
+    return plain and recipe.pool.base is not None and all(stage.stretches for stage in after)
 
 
-def _stretches(stage: Stage) -> bool:
-    return stage.name not in NOT_LINEAR and stage.function.__module__.startswith("smelt.merge.")
+def is_exact(recipe: Recipe) -> bool:
+    """Whether it gives them to the bit: the method's is then the last word, without a wrapper or a way back."""
+    bound, _ = bind(recipe.merge, list(recipe.pool.models))
+    return is_linear(recipe) and all(one.stage.kind in ("step", "method") for one in bound)

@@ -1,32 +1,30 @@
 """Accuracy against the scale of one merge.
 
 In: a recipe whose method has a `scale`, scales, tasks. Out: one row per scale and task. Where the scale only stretches
-the merged change (`linear`), the models are merged once and every scale costs one addition; else each is a merge.
+the merged change, the models are merged once and every scale costs one pass (`scaled`); else each is a merge.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
 from smelt.analyse.evaluator import Evaluate, evaluator
 from smelt.analyse.linear import at_scale, is_linear
-from smelt.engine import dtype as dtypes
-from smelt.engine.run import Options, merge_to_memory, planned
+from smelt.analyse.scaled import Scaled
+from smelt.engine.run import planned
 from smelt.errors import RecipeError
-from smelt.pool.modelpool import ModelPool
+from smelt.pool.modelpool import ModelPool, opened
 from smelt.pool.request import read_request
 from smelt.recipe.schema import Recipe
 
 if TYPE_CHECKING:
-    from smelt.engine.plan import Item
-    from smelt.engine.ready import Ready
+    from torch import Tensor
+
     from smelt.evaluate.row import Row
 
 __all__ = ["SCALES", "Curve", "scale_curve", "scaled_merges"]
@@ -100,7 +98,7 @@ def scale_curve(
         pickles = recipe.allow_pickle
         how = {"limit": limit, "text_from": text_from, "device": device, "allow_pickle": pickles, "quiet": quiet}
         run = evaluate or evaluator(ready.pool.reference, tasks, split=split, **how)
-        for scale, state in scaled_merges(recipe, scales, pool=ready.pool):
+        for scale, state in scaled_merges(recipe, scales, relative_to=relative_to, pool=ready.pool):
             made = at_scale(recipe, scale)
             about = {
                 "entry": name,
@@ -123,50 +121,13 @@ def scaled_merges(
     """(scale, merged state dict) for every scale, one at a time."""
     if not scales or not all(isinstance(scale, int | float) and math.isfinite(scale) for scale in scales):
         raise RecipeError(f"scales are one or more numbers, got {list(scales)!r}")
-    if is_linear(recipe):
-        yield from _stretched(recipe, scales, relative_to, pool)
-        return
-    for scale in scales:
-        with planned(at_scale(recipe, scale), relative_to=relative_to, pool=pool) as ready:
-            state = merge_to_memory(ready, Options())
-        yield scale, state
-
-
-def _stretched(
-    recipe: Recipe, scales: Sequence[float], relative_to: Path | None, pool: ModelPool | None
-) -> Iterator[tuple[float, dict[str, Tensor]]]:
-    """One merge in float32 at scale 1, then base + scale * change, rounded once to the output's dtype."""
-    exact = at_scale(recipe, 1.0).model_copy(update={"dtype": "float32"})
-    with planned(exact, relative_to=relative_to, pool=pool) as ready:
-        state = merge_to_memory(ready, Options())
-        for item in _merged(ready):  # from here on these hold the change
-            state[item.key].sub_(_base(ready, item.key, state[item.key].shape))
+    with ExitStack() as stack:
+        if pool is None:
+            words: Any = {"relative_to": relative_to, "allow_pickle": recipe.allow_pickle}
+            pool = stack.enter_context(opened(recipe.pool, **words))
+        merges = Scaled(pool, relative_to)
         for scale in scales:
-            yield scale, _scaled(recipe, ready, state, scale)
-
-
-def _merged(ready: Ready) -> Iterator[Item]:
-    return (item for item in ready.plan.items if not item.copied)
-
-
-def _scaled(recipe: Recipe, ready: Ready, changes: Mapping[str, Tensor], scale: float) -> dict[str, Tensor]:
-    """The model at a scale: base + scale * change, copies where nothing was merged, in the output's dtypes."""
-    state = dict(changes)
-    for item in _merged(ready):
-        change = changes[item.key]
-        state[item.key] = _base(ready, item.key, change.shape).add_(change, alpha=scale)
-    for key, tensor in state.items():
-        if tensor.is_floating_point() and key in ready.pool.reference.tensors:
-            code = dtypes.parse_dtype(recipe.dtype) if recipe.dtype else ready.pool.reference.tensors[key].dtype
-            state[key] = tensor.to(dtypes.torch_dtype(code))
-    return state | {name: state[twin] for name, twin in ready.plan.tied.items() if twin in state}
-
-
-def _base(ready: Ready, key: str, shape: torch.Size) -> Tensor:
-    assert ready.pool.base is not None
-    flat = torch.empty(shape.numel())
-    ready.pool.base.read(key, 0, flat)
-    return flat.view(shape)
+            yield scale, merges.at(at_scale(recipe, scale))
 
 
 def _setting(recipe: Recipe) -> dict[str, Any]:

@@ -47,6 +47,9 @@ class Eager:
     def spans(self, item: Item) -> list[Span]:
         return self.blocking.spans(item)
 
+    def samples(self, item: Item) -> bool:
+        return False
+
     def look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, watched: bool) -> Any:
         self._begin_thread()
         total: Any = None
@@ -55,7 +58,7 @@ class Eager:
             part = fold.look(self._pipeline.before(item, index, block, folds))
             total = part if total is None else fold.join(total, part)
             if watched:
-                self._advance(item.bytes_in * (stop - start) // item.info.count)
+                self._advance(item.bytes_of(stop - start))
         return total
 
     def merge(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
@@ -68,7 +71,7 @@ class Eager:
             if not math.isfinite(float(out.sum(dtype=torch.float32))):
                 refuse_result(item, out.float().numpy(), start)
             self._write(item, start, bytes_of(out))
-            self._advance(item.bytes_in * (stop - start) // item.info.count)
+            self._advance(item.bytes_of(stop - start))
 
     def copy(self, item: Item, span: Span) -> None:
         assert item.base is not None
@@ -78,7 +81,7 @@ class Eager:
             if item.info.dtype != item.base.source.tensors[item.base.key].dtype:
                 self._check_copy(item, start, out)
             self._write(item, start, bytes_of(out))
-            self._advance(item.bytes_in * (stop - start) // item.info.count)
+            self._advance(item.bytes_of(stop - start))
 
     def _begin_thread(self) -> None:
         """One core, or one stream of the GPU, per thread: blocks run side by side, none is split between threads."""

@@ -76,6 +76,8 @@ class Executor:
         items = [item for item, _ in members]
         index_of = {item.key: index for item, index in members}
         name = items[0].stages[members[0][1]].stage.name
+        if all(self._ways.of(item).samples(item) for item in items):
+            fold.sampled(sum(item.info.count for item in items))
         while fold.wants_pass:
             self._watcher.begin(f"measuring for {name}", sum(item.bytes_in for item in items))
             joined = InOrder(fold.join)
@@ -104,8 +106,10 @@ class Executor:
             fold = known or run.stage.fold_for(run.parameters)
             if fold is None:
                 continue
+            way = self._ways.of(item)
+            if known is None and way.samples(item):
+                fold.sampled(item.info.count)
             while fold.wants_pass:
-                way = self._ways.of(item)
                 tasks = [partial(way.look, item, index, fold, dict(folds), span, False) for span in way.spans(item)]
                 fold.absorb((yield Batch(tasks, fold.join)))
             folds[run.position] = fold

@@ -32,8 +32,8 @@ class Pipeline:
         self._arguments: dict[tuple[int, int], dict[str, Any]] = {}
 
     def merge(self, item: Item, block: Block, folds: Mapping[int, Fold]) -> Tensor:
-        """The merged weights of a block."""
-        state = _State(block)
+        """The merged weights of a block, or their changes where the item gives those."""
+        state = _State(block, item.takes)
         try:
             for run in item.stages:
                 state = self._apply(run, state, folds)
@@ -41,11 +41,11 @@ class Pipeline:
             raise NumericalError(f"{item.key!r}: {error}") from None
         if state.merged is None:
             raise AssertionError("a pipeline without a method passed the plan")
-        return _to_space(state.merged, state.merged_space, "weight", block.base)
+        return _to_space(state.merged, state.merged_space, item.gives, block.base)
 
     def before(self, item: Item, position: int, block: Block, folds: Mapping[int, Fold]) -> Block:
         """The block as the stage at `position` will see it: what its fold looks at."""
-        state = _State(block)
+        state = _State(block, item.takes)
         for run in item.stages[:position]:
             state = self._apply(run, state, folds)
         run = item.stages[position]
@@ -115,10 +115,10 @@ class _State:
 
     __slots__ = ("back", "block", "merged", "merged_space", "space", "stack")
 
-    def __init__(self, block: Block):
+    def __init__(self, block: Block, space: Space):
         self.block = block
         self.stack: Tensor = block.stack
-        self.space: Space = "weight"
+        self.space = space
         self.merged: Tensor | None = None
         self.merged_space: Space = "weight"
         self.back: tuple[Any, Any, Tensor] | None = None

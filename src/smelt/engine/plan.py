@@ -18,7 +18,7 @@ from smelt.engine.pairing import Pairing
 from smelt.engine.source import Source
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.merge import Stage, stages
-from smelt.merge.method import Unit
+from smelt.merge.method import Space, Unit
 from smelt.pool.layout import Layout
 from smelt.pool.modelpool import BASE, ModelPool
 from smelt.recipe.pipeline import BoundStage, bind
@@ -54,6 +54,10 @@ class Item:
     unit: Unit = "element"
     statistics: tuple[Tap, ...] = ()
     """What a stage reads beside each of the taps, in their order."""
+    takes: Space = "weight"
+    """What the taps hold: weights, or changes from the base that an earlier merge made."""
+    gives: Space = "weight"
+    """What is written: the merged weights, or only how far they are from the base."""
 
     @property
     def copied(self) -> bool:
@@ -68,6 +72,10 @@ class Item:
     def bytes_in(self) -> int:
         """Bytes that one pass over its inputs reads."""
         return sum(tap.source.tensors[tap.key].nbytes for tap in (*self.all_taps, *self.statistics))
+
+    def bytes_of(self, elements: int) -> int:
+        """Those of so many of its elements."""
+        return self.bytes_in * elements // self.info.count
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +21,12 @@ from smelt.recipe.schema import Recipe
 if TYPE_CHECKING:
     import torch
 
+    from smelt.engine.header import TensorInfo
     from smelt.engine.plan import Plan
     from smelt.engine.ready import Ready
     from smelt.engine.sink import OutputFolder
 
-__all__ = ["Options", "Summary", "merge_to_folder", "merge_to_memory", "planned"]
+__all__ = ["Options", "Summary", "merge_to_folder", "merge_to_memory", "plan_to_memory", "planned"]
 
 
 @dataclass(frozen=True)
@@ -74,12 +75,19 @@ def planned(
 
 def merge_to_memory(ready: Ready, options: Options) -> dict[str, torch.Tensor]:
     """The merged model as a state dict; tied names share one tensor, as in the inputs."""
+    return plan_to_memory(ready.plan, options)
+
+
+def plan_to_memory(
+    plan: Plan, options: Options, *, new: Callable[[TensorInfo], torch.Tensor] | None = None
+) -> dict[str, torch.Tensor]:
+    """The same of a plan; `new` makes the tensors that are filled."""
     from smelt.engine.sink import MemorySink
 
-    sink = MemorySink(ready.plan)
-    _execute(ready.plan, sink, options)
+    sink = MemorySink(plan, new)
+    _execute(plan, sink, options)
     state = sink.state
-    state |= {name: state[twin] for name, twin in ready.plan.tied.items() if twin in state}
+    state |= {name: state[twin] for name, twin in plan.tied.items() if twin in state}
     return state
 
 

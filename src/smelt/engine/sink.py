@@ -27,18 +27,16 @@ from smelt.recipe.schema import parse_size
 if TYPE_CHECKING:
     import torch
 
+    from smelt.engine.header import TensorInfo
+
 __all__ = ["FolderSink", "MemorySink", "OutputFolder", "check_output", "disk_full", "partial_folder"]
 
 
 class MemorySink:
     """A state dict, filled block by block."""
 
-    def __init__(self, plan: Plan):
-        import torch
-
-        self.state: dict[str, torch.Tensor] = {
-            item.key: torch.empty(item.info.shape, dtype=dtypes.torch_dtype(item.info.dtype)) for item in plan.items
-        }
+    def __init__(self, plan: Plan, new: Callable[[TensorInfo], torch.Tensor] | None = None):
+        self.state: dict[str, torch.Tensor] = {item.key: (new or _empty_tensor)(item.info) for item in plan.items}
 
     def write(self, item: Item, start: int, values: memoryview) -> None:
         given = dtypes.tensor_of(values, item.info.dtype)
@@ -46,6 +44,13 @@ class MemorySink:
 
     def done(self, item: Item) -> None:
         """Nothing to do: memory needs no journal."""
+
+
+def _empty_tensor(info: TensorInfo) -> torch.Tensor:
+    """Memory for a tensor."""
+    import torch
+
+    return torch.empty(info.shape, dtype=dtypes.torch_dtype(info.dtype))
 
 
 class OutputFolder:

@@ -48,6 +48,9 @@ class Way(Protocol):
     def spans(self, item: Item) -> list[Span]:
         """How the item is cut: the same whatever the threads and the memory."""
 
+    def samples(self, item: Item) -> bool:
+        """Whether `look` can show a fold a sample of the item."""
+
     def look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, watched: bool) -> Any:
         """What a span contributes to the fold of the stage at `index`; `folds` are those of the stages before it."""
 

@@ -136,10 +136,12 @@ def evaluation(
             failures = [*failures, *more]
         elif kind == "questions":
             from smelt.evaluate.lmms.run import ask_lmms
+            from smelt.evaluate.questions.kept import Kept
             from smelt.evaluate.questions.run import answer
 
             stack.enter_context(_threads(threads))
-            results = [*answer(loaded, sets, batch=batch, quiet=quiet)]
+            seen = data.beside(Kept).features(loaded.tower_hash)
+            results = [*answer(loaded, sets, batch=batch, features=seen, quiet=quiet)]
             found, more = ask_lmms(loaded, ready, limit=limit, rows=batch, quiet=quiet)
             results, failures = [*results, *found], [*failures, *more]
         else:
@@ -172,11 +174,11 @@ def _prepared(tasks: list[AnyTask], split: str, limit: int | None, corruptions: 
 
 
 def _labelled(tasks: list[AnyTask], split: str, limit: int | None, data: Data, corruptions: Any) -> list[Asked]:
-    from smelt.evaluate.questions.run import labelled
+    from smelt.evaluate.questions.kept import Kept
 
     if corruptions != [None]:
         raise RecipeError("corruption: is done to tasks of pictures, not to question sets; leave it out")
-    return labelled([task for task in tasks if isinstance(task, QuestionTask)], split, limit, data)
+    return data.beside(Kept).sets([task for task in tasks if isinstance(task, QuestionTask)], split, limit, data)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from smelt.evaluate.ahead import ahead
 from smelt.evaluate.splits import ArraySplit, Split, open_split
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from smelt.pool.families.preprocess import Preprocess
 
 __all__ = ["Data", "Part"]
+
+Beside = TypeVar("Beside")
 
 _MEMORY = 2 << 30
 _AHEAD = 4
@@ -111,6 +113,14 @@ class Data:
         self._memory = memory
         self._splits: dict[tuple[str, str], Split] = {}
         self._parts: dict[tuple[str, str, int | None, Preprocess, Corruption | None], Part] = {}
+        self._beside: dict[type, Any] = {}
+
+    def beside(self, kind: type[Beside]) -> Beside:
+        """What else evaluations keep for one another: one of each kind, made when it is first asked for."""
+        if kind not in self._beside:
+            self._beside[kind] = kind()
+        found: Beside = self._beside[kind]
+        return found
 
     def split(self, task: Task, split: str) -> Split:
         """One split of a task, opened once."""

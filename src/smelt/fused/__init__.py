@@ -2,9 +2,12 @@
 
 machine.c    a small vector machine, compiled when Smelt is installed
 library.py   finds it; where there is none, merges run in torch as the methods define them
-program.py   a list of its operations, written register by register, and how it is run on buffers
+operation.py its operations by name, and the registers that each touches
+program.py   a list of them, written register by register, and how it is run on buffers
+shorten.py   the same list with several operations in one, and fewer registers
 rules.py     what each stage is in these operations; the torch functions in `merge` stay the definition
 looks.py     what folds gather (`ops.fold`), in these operations
+each_row.py  what methods that work row by row need to know of each
 takes.py     which items can be run so
 way.py       how their spans are
 

@@ -16,6 +16,7 @@ from smelt.fused.traced import (
     add_scaled,
     agree,
     at_least,
+    clamp,
     cut,
     divide,
     draw,
@@ -27,6 +28,8 @@ from smelt.fused.traced import (
     sign,
     sign_up,
     subtract,
+    variance,
+    where,
 )
 
 __all__ = [
@@ -34,6 +37,7 @@ __all__ = [
     "add_scaled",
     "agree",
     "at_least",
+    "clamp",
     "cut",
     "divide",
     "draw",
@@ -45,6 +49,8 @@ __all__ = [
     "sign",
     "sign_up",
     "subtract",
+    "variance",
+    "where",
 ]
 
 

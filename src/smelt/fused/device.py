@@ -37,8 +37,8 @@ _STEP = 1 << 10
 """Blocks of larger tensors have multiples of so many elements."""
 _BLOCKS_OF_A_SPAN = 4
 _ROOMS = 8
-"""Blocks that may be under way at once. Eight threads read as fast as sixteen, and pinned memory takes long to make: half a
-second for each gigabyte."""
+"""Blocks that may be under way at once. Eight threads read as fast as sixteen, and pinned memory takes long to make:
+half a second for each gigabyte."""
 _WORTH_COMPILING = 1 << 40
 """Bytes that a plan must read before torch.compile earns the seconds that it takes."""
 
@@ -84,6 +84,9 @@ class OnDevice(Fused):
         wide = step * _BLOCKS_OF_A_SPAN
         return [Span(start, min(start + wide, count), step) for start in range(0, count, wide)]
 
+    def samples(self, item: Item) -> bool:
+        return False  # a histogram costs the device less than many small pieces cost the link
+
     def look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, watched: bool) -> Any:
         program, part = self._looking(item, index, fold, folds, span)
         run = TensorRun(program, self._device, self._compiles)
@@ -98,11 +101,13 @@ class OnDevice(Fused):
                     self._refuse(item, taps, None, start)
         run.finish()  # its numbers are there: the room has waited for them
         if watched:
-            self._advance(item.bytes_in * (span.stop - span.start) // item.info.count)
+            self._advance(item.bytes_of(span.stop - span.start))
         return part(run)
 
     def merge(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
-        run = TensorRun(self._merging(item, folds, span), self._device, self._compiles)
+        program, each = self._merging(item, folds, span)
+        assert each is None, "rows are not taken"
+        run = TensorRun(program, self._device, self._compiles)
         formats = [dtypes.torch_dtype(code) for code in (*map(stored, item.all_taps), item.info.dtype)]
         with self._room() as room:
             for start, stop in span.blocks():
@@ -114,7 +119,7 @@ class OnDevice(Fused):
                 if not room.is_finite():
                     self._refuse(item, taps, room.there[-1], start)
                 self._write(item, start, room.bytes[-1])
-                self._advance(item.bytes_in * (stop - start) // item.info.count)
+                self._advance(item.bytes_of(stop - start))
 
     @staticmethod
     def _fill(item: Item, start: int, room: Room) -> None:

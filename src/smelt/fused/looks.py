@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
+from smelt.ops.bracket import EVERYTHING, Around
 from smelt.ops.fold import Chain, Fold, Totals
 from smelt.ops.geometry import gram
 from smelt.ops.order import Inside, Largest
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
     from smelt.fused.program import Program
     from smelt.fused.rules import At, Rule
 
-__all__ = ["Part", "can_look", "looker"]
+__all__ = ["Part", "can_look", "looker", "sample_of"]
 
 
 class Finished(Protocol):
-    """A pass that is over: the `count` of its operations that count is what they found."""
+    """A pass that is over."""
 
-    ops: NDArray[Any]
+    def count(self, op: int) -> int:
+        """What an operation that counts has found."""
 
 
 Part: TypeAlias = Callable[[Finished], Any]
@@ -43,6 +45,13 @@ def can_look(fold: Fold | None, rule: Rule) -> bool:
     return isinstance(fold, Largest) or (isinstance(fold, Totals) and fold.of is gram)
 
 
+def sample_of(fold: Fold) -> float:
+    """Which share of the entries the fold's next pass wants to see."""
+    if isinstance(fold, Chain):
+        fold = fold.current
+    return fold.share if isinstance(fold, Largest) and fold.step == "sample" else 1.0
+
+
 def looker(fold: Fold, rule: Rule, program: Program, rows: Sequence[int], at: At, count: int) -> Part:
     """Add to a program what the fold's next pass gathers from these rows."""
     if isinstance(fold, Chain):
@@ -58,34 +67,46 @@ def looker(fold: Fold, rule: Rule, program: Program, rows: Sequence[int], at: At
 
 def _ranks(fold: Largest, program: Program, rows: Sequence[int], at: At, count: int) -> Part:
     where = (at.place.order, at.place.start)
+    if fold.step == "sample":
+        seen = [program.around(row, EVERYTHING, count, fold.skips_zeros) for row in rows]
+        return lambda run: [_met(run, one, where) for one in seen]
+    if fold.step == "around":
+        asked = [target for per_row in fold.targets for target in per_row]
+        seen = [program.around(rows[target.row], target.ends, count, fold.skips_zeros) for target in asked]
+        return lambda run: [_met(run, one, where) for one in seen]
     if fold.step == "coarse":
         counts = [program.coarse(row) for row in rows]
         return lambda run: [one.view(np.int32) for one in counts]
     targets = [target for per_row in fold.targets for target in per_row]
     if fold.step == "fine":
         found = [program.fine(rows[target.row], target.low, count) for target in targets]
-        return lambda run: [Inside(bits[: int(run.ops["count"][op])].copy(), where) for op, bits in found]
+        return lambda run: [Inside(bits[: run.count(op)].copy(), where) for op, bits in found]
     ops = [program.equal(rows[t.row], t.value) if t.partial and not t.before else None for t in targets]
-    return lambda run: [[] if op is None else [(where, int(run.ops["count"][op]))] for op in ops]
+    return lambda run: [[] if op is None else [(where, run.count(op))] for op in ops]
+
+
+def _met(run: Finished, one: tuple[int, NDArray[np.uint32]], where: tuple[int, int]) -> Around:
+    op, found = one
+    above, top, bottom, tiny = (int(count) for count in found[:8].view(np.int64))
+    inside = found[8 : 8 + run.count(op)].copy()
+    return Around(above, tiny, [(where, top)], [(where, inside)], [(where, bottom)])
 
 
 def _masses(fold: Restored | Kept, rule: Rule, program: Program, rows: Sequence[int], at: At) -> Part:
-    before = [program.mass(row) for row in rows]
     bits = np.empty((len(rows), 0), np.uint8)
     if rule.masks is not None:
-        masks = rule.masks(program, rows, at)
+        kept = rule.masks(program, rows, at)
         bits = np.zeros((len(rows), -(-(at.place.stop - at.place.start) // 8)), np.uint8)
-        for mask, one in zip(masks, bits, strict=True):
+        for mask, one in zip(kept, bits, strict=True):
             program.pack(mask, one)
-        pruned = [program.multiply(mask, row) for mask, row in zip(masks, rows, strict=True)]
     else:
         assert rule.prunes is not None
-        pruned = rule.prunes(program, rows, _found(fold, at))
-    after = [program.mass(row) for row in pruned]
+        kept = rule.prunes(program, rows, _found(fold, at))
+    sums = [program.masses(row, one) for row, one in zip(rows, kept, strict=True)]
 
     def part(run: Finished) -> Any:
-        sums = np.stack([np.concatenate(before), np.concatenate(after)])
-        return (sums, {at.place.start: bits}) if isinstance(fold, Kept) else sums
+        total = np.stack(sums, axis=1)
+        return (total, {at.place.start: bits}) if isinstance(fold, Kept) else total
 
     return part
 
@@ -101,7 +122,12 @@ def _found(fold: Restored | Kept | Squares, at: At) -> At:
 
 
 def _gram(program: Program, rows: Sequence[int]) -> Part:
-    products = [(i, j, program.dot(left, rows[j])) for i, left in enumerate(rows) for j in range(i + 1)]
+    pairs = [(i, j) for i in range(len(rows)) for j in range(i + 1)]
+    if len(rows) == 3:
+        six = program.dots(*rows)
+        products = [(i, j, six[n : n + 1]) for n, (i, j) in enumerate(pairs)]
+    else:
+        products = [(i, j, program.dot(rows[i], rows[j])) for i, j in pairs]
 
     def part(run: Finished) -> Any:
         out = np.empty((len(rows), len(rows)))

@@ -26,6 +26,10 @@
 #define INLINE static inline
 #endif
 
+/* Registers lie this many numbers further apart than they are wide: at a distance of 4096 bytes all would want the same
+   few places of the first cache. */
+#define SPARE 16
+
 enum { BF16 = 0, F16 = 1, F32 = 2 };
 
 enum {
@@ -38,7 +42,7 @@ enum {
     SCALE = 6,     /* dst = a * p */
     ADD_SCALED = 7,/* dst = fma(a, p, dst) */
     OVER = 8,      /* dst = a / p */
-    CUT = 9,       /* dst = a where |a| > p, else 0; of those with |a| = q the first `count` stay; dst is not a */
+    CUT = 9,       /* dst = a where |a| > p, else 0, but of those with |a| = q only the first `count`; dst is not a */
     DRAW = 10,     /* dst = 1 with chance p, else 0; `low`, `between`: counter and key */
     SIGN = 11,     /* dst = -1, 0 or 1 */
     SIGN_UP = 12,  /* the same, with 1 for 0 */
@@ -50,20 +54,46 @@ enum {
     FINE = 18,     /* the lower 15 bits of those |a| whose upper ones are `low`, appended */
     EQUAL = 19,    /* how many |a| have the bits `low` */
     DOT = 20,      /* sum += a . b */
-    MASS = 21,     /* sum += |a| */
+    MASSES = 21,   /* two sums: of |a|, and of |a| where b is not 0 */
     SQUARE = 22,   /* dst = a * a */
     RANKS = 23,    /* dst = how many |a| of the row are smaller, and half of those equal to it */
     DRAW_RANKED = 24, /* dst = 1 with chance p + q * (rank + 1/2), else 0; `low`, `between`: counter and key */
     PACK = 25,     /* bits = whether a is not 0 */
     UNPACK = 26,   /* dst = 1 where a bit is set, else 0 */
-    SHIFT = 27     /* dst = a + p */
+    SHIFT = 27,    /* dst = a + p */
+    AROUND = 28,   /* of the |a|: how many are above `between`, equal it, or equal `low`; those inside are appended;
+                      with p also how many are as good as zero */
+    /* Several in one, for shorten.py: what lies between them is not kept. */
+    LOAD_LESS = 29,       /* dst = tap a - b */
+    LOAD_CUT = 30,        /* dst = (tap a - b where its magnitude exceeds p, else 0) * q */
+    LOAD_SCALED = 31,     /* dst = tap a * p */
+    LOAD_ADD_SCALED = 32, /* dst = fma(tap a, p, dst) */
+    LESS_ADD_SCALED = 33, /* dst = fma(tap a - b, p, dst) */
+    CUT_SCALED = 34,      /* dst = (a where |a| > p, else 0) * q */
+    SIGN_SUM = 35,        /* dst = sign of a + b */
+    SIGN_SUM_UP = 36,     /* the same, with 1 for 0 */
+    AGREE_INTO = 37,      /* x = max(a * b, 0): dst = fma(x, q, dst), register `low` = fma(sign of x, p, itself) */
+    RATIO = 38,           /* dst = a / max(b, p) */
+    PRODUCT = 39,         /* dst = (a * b) * p */
+    STORE_SUM = 40,       /* out = a + b */
+    DRAWN = 41,           /* dst = (a with chance p, else 0 * a) * q; `low`, `between` as for DRAW */
+    DISTANCE = 42,        /* dst = (a - b) * (a - b) */
+    DISTANCE_INTO = 43,   /* dst = dst + (a - b) * (a - b) */
+    BAND = 44,            /* dst = (a where p < |a|, else 0) - (a where q < |a|, else 0) */
+    ABOVE = 45,           /* dst = a where |a| > p, else 0 */
+    DOTS = 46,            /* six sums: the products of a, b and register `low` with each other */
+    CLAMP = 47,           /* dst = a, but no less than -p and no more than p */
+    ROW_DOT = 48,         /* the sum of the row = a . b */
+    ROW_SCALE = 49,       /* dst = a * the factor of the row */
+    VARIANCE = 50,        /* dst = that of a, b and register `low` */
+    WHERE = 51            /* dst = a where |b| > p, else 0 */
 };
 
 typedef struct {
     int32_t code, dst, a, b;
     float p, q;
-    int64_t count;    /* CUT: how many equal ones may stay, less than 0: all; FINE, EQUAL: found so far */
-    void *where;      /* COARSE: uint32 counts; FINE: uint16 entries; DOT, MASS: a double; PACK, UNPACK: bits; ranks: room */
+    int64_t count;    /* CUT: how many equal ones may stay; FINE, EQUAL, AROUND: found so far; AGREE_INTO: 0 for the first */
+    void *where;      /* COARSE: uint32 counts; FINE: uint16 entries; DOT, DOTS, MASSES: doubles; PACK, UNPACK: bits; ranks: room; ROW_DOT: doubles; ROW_SCALE: floats */
     uint32_t low;     /* FINE, EQUAL: the wanted bits; DRAW: the counter of the first element */
     uint32_t between; /* DRAW: the second half of the key */
 } Op;
@@ -85,68 +115,66 @@ INLINE float float_of(uint32_t bits) {
     return value;
 }
 
-/* Each gives something other than zero where a number was not finite. */
+/* Conversions of one number. `most` becomes the largest size met, so that one comparison tells whether all were finite:
+   of the bits of what was read, or of what is written before it is rounded. */
 
-INLINE uint32_t from_bf16(float *restrict dst, const uint16_t *restrict src, int n) {
-    uint32_t bad = 0;
-    for (int i = 0; i < n; i++) {
-        uint32_t bits = (uint32_t)src[i] << 16;
-        bad |= (bits & 0x7f800000u) == 0x7f800000u;
-        dst[i] = float_of(bits);
-    }
-    return bad;
+#define BF16_END 0x7f80u
+#define F16_END 0x7c00u
+#define F32_END 0x7f800000u
+#define TO_BF16_END 0x7f7f8000u /* this and more round to infinity */
+#define TO_F16_END 0x477ff000u  /* 65520 */
+
+INLINE float from_bf16(uint16_t half, uint16_t *most) {
+    uint16_t size = half & 0x7fffu;
+    *most = size > *most ? size : *most;
+    return float_of((uint32_t)half << 16);
 }
 
-INLINE uint32_t from_f16(float *restrict dst, const uint16_t *restrict src, int n) {
-    uint32_t bad = 0;
-    for (int i = 0; i < n; i++) {
-        uint32_t half = src[i], sign = (half & 0x8000u) << 16;
-        bad |= (half & 0x7c00u) == 0x7c00u;
-        float size = float_of((half & 0x7fffu) << 13) * 0x1p112f; /* right for subnormal numbers too */
-        dst[i] = float_of(bits_of(size) | sign);
-    }
-    return bad;
+INLINE float from_f16(uint16_t given, uint16_t *most) {
+    uint32_t half = given, sign = (half & 0x8000u) << 16;
+    uint16_t size = given & 0x7fffu;
+    *most = size > *most ? size : *most;
+    float value = float_of((half & 0x7fffu) << 13) * 0x1p112f; /* right for subnormal numbers too */
+    return float_of(bits_of(value) | sign);
 }
 
-INLINE uint32_t from_f32(float *restrict dst, const float *restrict src, int n) {
-    uint32_t bad = 0;
-    for (int i = 0; i < n; i++) {
-        bad |= (bits_of(src[i]) & 0x7f800000u) == 0x7f800000u;
-        dst[i] = src[i];
-    }
-    return bad;
+INLINE float from_f32(float value, uint32_t *most) {
+    uint32_t size = bits_of(value) & 0x7fffffffu;
+    *most = size > *most ? size : *most;
+    return value;
 }
 
-INLINE uint32_t to_bf16(uint16_t *restrict dst, const float *restrict src, int n) {
-    uint32_t bad = 0;
-    for (int i = 0; i < n; i++) {
-        uint32_t bits = bits_of(src[i]);
-        uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-        uint32_t cut = (bits >> 16) | ((bits & 0x7fffffu) ? 0x40u : 0u); /* infinity, or no number at all */
-        rounded = (bits & 0x7f800000u) == 0x7f800000u ? cut : rounded;
-        bad |= (rounded & 0x7f80u) == 0x7f80u;
-        dst[i] = (uint16_t)rounded;
-    }
-    return bad;
+INLINE uint16_t to_bf16(float value, uint32_t *most) {
+    uint32_t bits = bits_of(value), size = bits & 0x7fffffffu;
+    *most = size > *most ? size : *most;
+    return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-INLINE uint32_t to_f16(uint16_t *restrict dst, const float *restrict src, int n) {
-    uint32_t bad = 0;
-    for (int i = 0; i < n; i++) {
-        uint32_t bits = bits_of(src[i]), sign = (bits >> 16) & 0x8000u, size = bits & 0x7fffffffu;
-        /* A subnormal half: adding 1/2 shifts the wanted bits to the bottom, rounded to even. */
-        uint32_t small = bits_of(float_of(size) + 0.5f) - 0x3f000000u;
-        uint32_t normal = (size + 0xfffu + ((size >> 13) & 1u) - 0x38000000u) >> 13;
-        uint32_t half = size < 0x38800000u ? small : normal;
-        half = size >= 0x477ff000u ? 0x7c00u : half; /* 65520 and more round to infinity */
-        half = size > 0x7f800000u ? 0x7e00u : half;
-        bad |= size >= 0x477ff000u;
-        dst[i] = (uint16_t)(half | sign);
-    }
-    return bad;
+INLINE uint16_t to_f16(float value, uint32_t *most) {
+    uint32_t bits = bits_of(value), sign = (bits >> 16) & 0x8000u, size = bits & 0x7fffffffu;
+    *most = size > *most ? size : *most;
+    /* A subnormal half: adding 1/2 shifts the wanted bits to the bottom, rounded to even. */
+    uint32_t small = bits_of(float_of(size) + 0.5f) - 0x3f000000u;
+    uint32_t normal = (size + 0xfffu + ((size >> 13) & 1u) - 0x38000000u) >> 13;
+    uint32_t half = size < 0x38800000u ? small : normal;
+    return (uint16_t)(half | sign);
 }
 
-INLINE uint32_t to_f32(float *restrict dst, const float *restrict src, int n) { return from_f32(dst, src, n); }
+INLINE float to_f32(float value, uint32_t *most) { return from_f32(value, most); }
+
+/* The same for a number that is not finite, or will not be: infinity, or no number at all. */
+INLINE uint16_t to_bf16_end(float value) {
+    uint32_t bits = bits_of(value);
+    uint32_t cut = (bits >> 16) | ((bits & 0x7fffffu) ? 0x40u : 0u);
+    return (uint16_t)((bits & 0x7f800000u) == 0x7f800000u ? cut : (bits >> 31 << 15) | 0x7f80u);
+}
+
+INLINE uint16_t to_f16_end(float value) {
+    uint32_t bits = bits_of(value);
+    return (uint16_t)((bits >> 16 & 0x8000u) | ((bits & 0x7fffffffu) > 0x7f800000u ? 0x7e00u : 0x7c00u));
+}
+
+INLINE float to_f32_end(float value) { return value; }
 
 INLINE void cut(float *restrict dst, const float *restrict a, int n, float above) {
     for (int i = 0; i < n; i++) dst[i] = fabsf(a[i]) > above ? a[i] : 0.0f;
@@ -160,18 +188,39 @@ INLINE int64_t cut_equal(float *restrict dst, const float *restrict a, int n, fl
 }
 
 /* A number in [0, 1) that belongs to a counter, as in ops/random.py. */
-INLINE float uniform(uint32_t x, uint32_t between) {
+INLINE int32_t mixed(uint32_t x, uint32_t between) {
     x ^= x >> 16;
     x *= 0x7feb352du;
     x ^= between;
     x ^= x >> 15;
     x *= 0x846ca68bu;
     x ^= x >> 16;
-    return (float)((int32_t)x >> 8) * 0x1p-24f + 0.5f;
+    return (int32_t)x >> 8;
 }
 
-INLINE void draw(float *restrict dst, int n, uint32_t counter, uint32_t between, float chance) {
-    for (int i = 0; i < n; i++) dst[i] = chance - uniform(counter + (uint32_t)i, between) > 0.0f ? 1.0f : 0.0f;
+INLINE float uniform(uint32_t x, uint32_t between) { return (float)mixed(x, between) * 0x1p-24f + 0.5f; }
+
+/* The number is a multiple of 2^-24, and below a chance if the integer is below this. */
+INLINE int32_t below_chance(float chance) { return (int32_t)ceilf(chance * 0x1p24f) - (1 << 23); }
+
+INLINE float drawn(uint32_t counter, uint32_t between, int32_t bound) {
+    return mixed(counter, between) < bound ? 1.0f : 0.0f;
+}
+
+INLINE void variance(float *restrict dst, const float *restrict a, const float *restrict b, const float *restrict c, int n) {
+    for (int i = 0; i < n; i++) {
+        float mean = (a[i] + b[i] + c[i]) / 3.0f, x = a[i] - mean, y = b[i] - mean, z = c[i] - mean;
+        dst[i] = (x * x + y * y + z * z) / 3.0f;
+    }
+}
+
+INLINE void agree_into(float *restrict sum, float *restrict shares, const float *restrict a, const float *restrict sign,
+                       int n, float share, float weight) {
+    for (int i = 0; i < n; i++) {
+        float size = a[i] * sign[i] > 0.0f ? a[i] * sign[i] : 0.0f;
+        sum[i] = fmaf(size, weight, sum[i]);
+        shares[i] = fmaf(size > 0.0f ? 1.0f : 0.0f, share, shares[i]);
+    }
 }
 
 INLINE void coarse(uint32_t *restrict counts, const float *restrict a, int n) {
@@ -197,25 +246,122 @@ INLINE int64_t fine(uint16_t *restrict found, int64_t known, const float *restri
     return known;
 }
 
+/* The number of the lowest bit that is set. */
+INLINE int lowest_bit(uint32_t bits) {
+#if defined(__GNUC__)
+    return __builtin_ctz(bits);
+#else
+    int number = 0;
+    for (; !(bits & 1); bits >>= 1) number++;
+    return number;
+#endif
+}
+
+/* What a bracket has met so far. */
+typedef struct {
+    int64_t above, top, bottom, tiny;
+    uint32_t inside[];
+} Met;
+
+INLINE int64_t around(Met *met, int64_t known, const float *restrict a, int n, uint32_t low, uint32_t high, int zeros) {
+    const uint32_t wide = high > low ? high - low - 1 : 0;
+    uint32_t above = 0, top = 0, bottom = 0, tiny = 0;
+    for (int i = 0; i < n; i++) {
+        uint32_t bits = bits_of(a[i]) & 0x7fffffffu;
+        above += bits > high;
+        top += bits == high;
+    }
+    if (low != high)
+        for (int i = 0; i < n; i++) bottom += (bits_of(a[i]) & 0x7fffffffu) == low;
+    if (zeros)
+        for (int i = 0; i < n; i++) tiny += (bits_of(a[i]) & 0x7fffffffu) < 0x8000u;
+    /* Few are inside. Every 64th number has its bit in the same word, so that no sum goes across a vector. */
+    int from = 0;
+    for (; wide && from + 64 <= n; from += 2048) {
+        const float *part = a + from;
+        const int rounds = n - from < 2048 ? (n - from) / 64 : 32;
+        uint32_t inside[64] = {0};
+        for (int r = 0; r < rounds; r++)
+            for (int g = 0; g < 64; g++)
+                inside[g] |= (uint32_t)((bits_of(part[64 * r + g]) & 0x7fffffffu) - low - 1 < wide) << r;
+        for (int g = 0; g < 64; g++) {
+            for (uint32_t left = inside[g]; left; left &= left - 1)
+                met->inside[known++] = bits_of(part[64 * lowest_bit(left) + g]) & 0x7fffffffu;
+        }
+    }
+    for (int i = n - n % 64; wide && i < n; i++) {
+        uint32_t bits = bits_of(a[i]) & 0x7fffffffu;
+        if (bits - low - 1 < wide) met->inside[known++] = bits;
+    }
+    met->above += above;
+    met->top += top;
+    met->bottom += bottom;
+    met->tiny += tiny;
+    return known;
+}
+
 /* Sums are kept in sixteen float64 lanes: the order is the same for every processor. */
-INLINE double dot(const float *restrict a, const float *restrict b, int n) {
-    double lanes[16] = {0}, sum = 0.0;
-    int i = 0;
-    for (; i + 16 <= n; i += 16)
-        for (int j = 0; j < 16; j++) lanes[j] += (double)a[i + j] * (double)b[i + j];
-    for (int j = 0; i < n; i++, j++) lanes[j] += (double)a[i] * (double)b[i];
+INLINE double sum_of(const double *lanes) {
+    double sum = 0.0;
     for (int j = 0; j < 16; j++) sum += lanes[j];
     return sum;
 }
 
-INLINE double mass(const float *restrict a, int n) {
-    double lanes[16] = {0}, sum = 0.0;
+INLINE double dot(const float *restrict a, const float *restrict b, int n) {
+    double lanes[16] = {0};
     int i = 0;
     for (; i + 16 <= n; i += 16)
-        for (int j = 0; j < 16; j++) lanes[j] += (double)fabsf(a[i + j]);
-    for (int j = 0; i < n; i++, j++) lanes[j] += (double)fabsf(a[i]);
-    for (int j = 0; j < 16; j++) sum += lanes[j];
-    return sum;
+        for (int j = 0; j < 16; j++) lanes[j] += (double)a[i + j] * (double)b[i + j];
+    for (int j = 0; i < n; i++, j++) lanes[j] += (double)a[i] * (double)b[i];
+    return sum_of(lanes);
+}
+
+/* The same with itself, which is read once. */
+INLINE double square_sum(const float *restrict a, int n) {
+    double lanes[16] = {0};
+    int i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (int j = 0; j < 16; j++) {
+            double x = a[i + j];
+            lanes[j] += x * x;
+        }
+    for (int j = 0; i < n; i++, j++) lanes[j] += (double)a[i] * (double)a[i];
+    return sum_of(lanes);
+}
+
+/* The products of three rows with each other, each as `dot` has it: aa, ab, bb, ac, bc, cc. */
+INLINE void dots(double *sums, const float *restrict a, const float *restrict b, const float *restrict c, int n) {
+    double lanes[6][16] = {{0}};
+    for (int i = 0; i + 16 <= n; i += 16)
+        for (int j = 0; j < 16; j++) {
+            double x = a[i + j], y = b[i + j], z = c[i + j];
+            lanes[0][j] += x * x;
+            lanes[1][j] += x * y;
+            lanes[2][j] += y * y;
+            lanes[3][j] += x * z;
+            lanes[4][j] += y * z;
+            lanes[5][j] += z * z;
+        }
+    for (int j = 0, i = n - n % 16; i < n; i++, j++) {
+        double x = a[i], y = b[i], z = c[i], products[6] = {x * x, x * y, y * y, x * z, y * z, z * z};
+        for (int k = 0; k < 6; k++) lanes[k][j] += products[k];
+    }
+    for (int k = 0; k < 6; k++) sums[k] += sum_of(lanes[k]);
+}
+
+/* The sum of magnitudes, and of those that `kept` keeps. Two loops: compilers do not vectorise the two in one. */
+INLINE void masses(double *sums, const float *restrict a, const float *restrict kept, int n) {
+    double all[16] = {0}, left[16] = {0};
+    int i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (int j = 0; j < 16; j++) all[j] += (double)fabsf(a[i + j]);
+    for (int j = 0; i < n; i++, j++) all[j] += (double)fabsf(a[i]);
+    for (i = 0; i + 16 <= n; i += 16)
+        for (int j = 0; j < 16; j++)
+            left[j] += (double)float_of(bits_of(a[i + j]) & (kept[i + j] != 0.0f ? 0x7fffffffu : 0u));
+    for (int j = 0; i < n; i++, j++) left[j] += (double)(kept[i] != 0.0f ? fabsf(a[i]) : 0.0f);
+    sums[0] += sum_of(all);
+    sums[1] += sum_of(left);
 }
 
 /* The magnitudes of a row, sorted into bins but not within them. */
@@ -225,10 +371,13 @@ typedef struct {
     uint32_t *bin;     /* of each entry */
 } Bins;
 
-/* There is room for 5 n + 1 numbers, of which this takes four. */
-INLINE Bins into_bins(const float *restrict a, int n, uint32_t *room) {
-    Bins bins = {room, room + 2 * n + 1, room + 3 * n + 1};
-    uint32_t *restrict begin = bins.begin, *restrict bin = bins.bin, most = 0, shift = 0, count = 2 * (uint32_t)n;
+/* Which magnitudes share a bin. */
+typedef struct {
+    uint32_t least, shift;
+} Bounds;
+
+INLINE Bounds bin_bounds(const float *restrict a, int n, uint32_t count) {
+    uint32_t most = 0, shift = 0;
     for (int i = 0; i < n; i++) {
         uint32_t bits = bits_of(a[i]) & 0x7fffffffu;
         most = bits > most ? bits : most;
@@ -236,10 +385,19 @@ INLINE Bins into_bins(const float *restrict a, int n, uint32_t *room) {
     /* Sixteen octaves below the largest magnitude are told apart; all that is smaller shares the first bin. */
     uint32_t least = most > (16u << 23) ? most - (16u << 23) : 0;
     while (((most - least) >> shift) + 1 >= count) shift++;
-    for (int i = 0; i < n; i++) {
-        uint32_t bits = bits_of(a[i]) & 0x7fffffffu;
-        bin[i] = bits < least ? 0 : ((bits - least) >> shift) + 1;
-    }
+    return (Bounds){least, shift};
+}
+
+INLINE uint32_t bin_of(uint32_t bits, const Bounds *bounds) {
+    return bits < bounds->least ? 0 : ((bits - bounds->least) >> bounds->shift) + 1;
+}
+
+/* There is room for 5 n + 2 numbers, of which this takes four. */
+INLINE Bins into_bins(const float *restrict a, int n, uint32_t *room) {
+    Bins bins = {room, room + 2 * n + 1, room + 3 * n + 1};
+    uint32_t *restrict begin = bins.begin, *restrict bin = bins.bin, count = 2 * (uint32_t)n;
+    const Bounds bounds = bin_bounds(a, n, count);
+    for (int i = 0; i < n; i++) bin[i] = bin_of(bits_of(a[i]) & 0x7fffffffu, &bounds);
     memset(begin, 0, sizeof(uint32_t) * (count + 1));
     for (int i = 0; i < n; i++) begin[bin[i]]++;
     for (uint32_t i = 1; i <= count; i++) begin[i] += begin[i - 1];
@@ -268,41 +426,70 @@ INLINE void ranks(float *restrict dst, const float *restrict a, int n, uint32_t 
     }
 }
 
-/* An entry stays if its rank exceeds (u - lowest) / step, u uniform: only where that falls into its own bin its rank
-   must be known. Of entries of equal magnitude the half stays for which that number's fraction is below 1/2. */
+/* How many of the row are smaller than a magnitude, and how many have it. */
+INLINE void rank_in(const float *restrict a, int n, uint32_t bits, uint32_t *smaller, uint32_t *equal) {
+    uint32_t below = 0, same = 0;
+    for (int i = 0; i < n; i++) {
+        below += (bits_of(a[i]) & 0x7fffffffu) < bits;
+        same += (bits_of(a[i]) & 0x7fffffffu) == bits;
+    }
+    *smaller = below;
+    *equal = same;
+}
+
+/* An entry stays if its rank exceeds (u - lowest) / step, u uniform. Most u lie beyond all ranks and decide at once; of
+   the others a rank must be known only where that number falls into the entry's own bin. Of entries of equal magnitude
+   the half stays for which its fraction is below 1/2. */
 INLINE void draw_ranked(float *restrict dst, const float *restrict a, int n, uint32_t counter, uint32_t between,
                         float lowest, float step, uint32_t *room) {
-    Bins bins = into_bins(a, n, room);
-    int32_t *restrict wanted = (int32_t *)room + 4 * n + 1;
-    const float end = (float)n;
+    const uint32_t count = (uint32_t)n / 2;
+    uint32_t *restrict begin = room, *restrict bin = begin + count + 1, *restrict known = bin + n; /* three for each bin */
+    int32_t *restrict drawn_here = (int32_t *)known + 3 * count;
+    uint32_t *restrict open = (uint32_t *)drawn_here + n, opened = 0;
+    const Bounds bounds = bin_bounds(a, n, count);
+    const int32_t sure = below_chance(lowest);
+    const uint32_t wide = (uint32_t)(step * (float)n * 1.001f * 0x1p24f) + 2; /* a little more than all ranks take */
     for (int i = 0; i < n; i++) {
-        float exact = (uniform(counter + (uint32_t)i, between) - lowest) / step, bound = floorf(exact);
-        bound = bound > -1.0f ? bound : -1.0f;
-        bound = bound < end ? bound : end;
-        dst[i] = exact;
-        wanted[i] = (int32_t)bound;
+        int32_t drawn = mixed(counter + (uint32_t)i, between);
+        drawn_here[i] = drawn;
+        dst[i] = drawn < sure ? 1.0f : 0.0f;
+        bin[i] = bin_of(bits_of(a[i]) & 0x7fffffffu, &bounds);
     }
+    memset(begin, 0, sizeof(uint32_t) * (count + 1));
+    memset(known, 0xff, sizeof(uint32_t) * 3 * count);
     for (int i = 0; i < n; i++) {
-        uint32_t from = bins.begin[bins.bin[i]], size = bins.begin[bins.bin[i] + 1] - from, at = (uint32_t)wanted[i];
-        uint32_t kept = wanted[i] < (int32_t)from; /* by chance: nothing may branch on it */
-        if (at - from < size) {
-            uint32_t smaller, equal;
-            rank_of(&bins, a, i, &smaller, &equal);
-            float fraction = dst[i] - floorf(dst[i]);
-            kept = at < smaller || (at < smaller + equal && 0.5f - fraction > 0.0f);
+        begin[bin[i] + 1]++;
+        open[opened] = (uint32_t)i;
+        opened += (uint32_t)(drawn_here[i] - sure) < wide; /* by chance: nothing may branch on it */
+    }
+    for (uint32_t i = 1; i <= count; i++) begin[i] += begin[i - 1];
+    for (uint32_t k = 0; k < opened; k++) {
+        const uint32_t i = open[k];
+        const float exact = ((float)drawn_here[i] * 0x1p-24f + 0.5f - lowest) / step;
+        const int32_t at = exact < (float)n ? (int32_t)exact : n; /* not below 0 */
+        const uint32_t from = begin[bin[i]], size = begin[bin[i] + 1] - from;
+        uint32_t kept = at < (int32_t)from;
+        if ((uint32_t)at - from < size) {
+            uint32_t bits = bits_of(a[i]) & 0x7fffffffu, *rank = known + 3 * bin[i]; /* the last one asked for there */
+            if (rank[0] != bits) {
+                rank[0] = bits;
+                rank_in(a, n, bits, rank + 1, rank + 2);
+            }
+            kept = (uint32_t)at < rank[1] || ((uint32_t)at < rank[1] + rank[2] && 0.5f - (exact - (float)at) > 0.0f);
         }
         dst[i] = float_of((0u - kept) & 0x3f800000u);
     }
 }
 
-/* Eight numbers make a byte, the first its highest bit; a row may begin inside one. */
+/* Eight numbers make a byte, the first its highest bit; a row may begin inside one. Most go by four bytes at once. */
 INLINE void pack(uint8_t *restrict bits, const float *restrict a, int n, int64_t at) {
     int i = 0;
     if (at % 8 == 0)
-        for (; i + 8 <= n; i += 8) {
-            uint32_t byte = 0;
-            for (int k = 0; k < 8; k++) byte |= (uint32_t)(a[i + k] != 0.0f) << (7 - k);
-            bits[(at + i) >> 3] = (uint8_t)byte;
+        for (; i + 32 <= n; i += 32) {
+            uint8_t *restrict four = bits + ((at + i) >> 3);
+            uint32_t word = 0;
+            for (int k = 0; k < 32; k++) word |= (uint32_t)(a[i + k] != 0.0f) << (31 - k);
+            for (int k = 0; k < 4; k++) four[k] = (uint8_t)(word >> (24 - 8 * k));
         }
     for (; i < n; i++) bits[(at + i) >> 3] |= (uint8_t)((uint32_t)(a[i] != 0.0f) << (7 - ((at + i) & 7)));
 }
@@ -310,8 +497,11 @@ INLINE void pack(uint8_t *restrict bits, const float *restrict a, int n, int64_t
 INLINE void unpack(float *restrict dst, const uint8_t *restrict bits, int n, int64_t at) {
     int i = 0;
     if (at % 8 == 0)
-        for (; i + 8 <= n; i += 8)
-            for (int k = 0; k < 8; k++) dst[i + k] = (float)((bits[(at + i) >> 3] >> (7 - k)) & 1);
+        for (; i + 32 <= n; i += 32) {
+            const uint8_t *restrict four = bits + ((at + i) >> 3);
+            const uint32_t word = (uint32_t)four[0] << 24 | (uint32_t)four[1] << 16 | (uint32_t)four[2] << 8 | four[3];
+            for (int k = 0; k < 32; k++) dst[i + k] = (float)((int32_t)(word >> (31 - k)) & 1);
+        }
     for (; i < n; i++) dst[i] = (float)((bits[(at + i) >> 3] >> (7 - ((at + i) & 7))) & 1);
 }
 
@@ -325,25 +515,55 @@ INLINE void unpack(float *restrict dst, const uint8_t *restrict bits, int n, int
     APART for (int i = 0; i < n; i++) d[i] = (expression);                                                             \
     break
 
+#define FROM(type, size, convert, end, value)                                                                          \
+    {                                                                                                                  \
+        const type *s = (const type *)taps[op->a].data + at;                                                           \
+        size most = 0;                                                                                                 \
+        APART for (int i = 0; i < n; i++) {                                                                            \
+            float x = convert(s[i], &most);                                                                            \
+            d[i] = (value);                                                                                            \
+        }                                                                                                              \
+        return most >= end ? 1 : 0;                                                                                    \
+    }
+#define LOADED(value)                                                                                                  \
+    if (taps[op->a].format == BF16)                                                                                    \
+        FROM(uint16_t, uint16_t, from_bf16, BF16_END, value)                                                           \
+    else if (taps[op->a].format == F16)                                                                                \
+        FROM(uint16_t, uint16_t, from_f16, F16_END, value)                                                             \
+    else                                                                                                               \
+        FROM(float, uint32_t, from_f32, F32_END, value)
+#define TO(type, convert, end, value)                                                                                  \
+    {                                                                                                                  \
+        type *s = (type *)out + at;                                                                                    \
+        uint32_t most = 0;                                                                                             \
+        APART for (int i = 0; i < n; i++) s[i] = convert((value), &most);                                              \
+        if (most < end) return 0;                                                                                      \
+        for (int i = 0; i < n; i++)                                                                                    \
+            if ((bits_of(value) & 0x7fffffffu) >= end) s[i] = convert##_end(value);                                    \
+        return 2;                                                                                                      \
+    }
+#define STORED(value)                                                                                                  \
+    if (out_format == BF16)                                                                                            \
+        TO(uint16_t, to_bf16, TO_BF16_END, value)                                                                      \
+    else if (out_format == F16)                                                                                        \
+        TO(uint16_t, to_f16, TO_F16_END, value)                                                                        \
+    else                                                                                                               \
+        TO(float, to_f32, F32_END, value)
+
 INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *registers, int width,
                    int64_t before, int64_t at, int n) {
-    float *d = registers + (int64_t)op->dst * width;
-    const float *a = registers + (int64_t)op->a * width, *b = registers + (int64_t)op->b * width;
-    const float p = op->p;
+    float *d = registers + (int64_t)op->dst * (width + SPARE);
+    const float *a = registers + (int64_t)op->a * (width + SPARE), *b = registers + (int64_t)op->b * (width + SPARE);
+    const float p = op->p, q = op->q;
     switch (op->code) {
-    case LOAD: {
-        const Tap *tap = taps + op->a;
-        uint32_t bad = tap->format == BF16  ? from_bf16(d, (const uint16_t *)tap->data + at, n)
-                       : tap->format == F16 ? from_f16(d, (const uint16_t *)tap->data + at, n)
-                                            : from_f32(d, (const float *)tap->data + at, n);
-        return bad ? 1 : 0;
-    }
-    case STORE: {
-        uint32_t bad = out_format == BF16  ? to_bf16((uint16_t *)out + at, a, n)
-                       : out_format == F16 ? to_f16((uint16_t *)out + at, a, n)
-                                           : to_f32((float *)out + at, a, n);
-        return bad ? 2 : 0;
-    }
+    case LOAD: LOADED(x)
+    case LOAD_LESS: LOADED(x - b[i])
+    case LOAD_CUT: LOADED((fabsf(x - b[i]) > p ? x - b[i] : 0.0f) * q)
+    case LOAD_SCALED: LOADED(x * p)
+    case LOAD_ADD_SCALED: LOADED(fmaf(x, p, d[i]))
+    case LESS_ADD_SCALED: LOADED(fmaf(x - b[i], p, d[i]))
+    case STORE: STORED(a[i])
+    case STORE_SUM: STORED(a[i] + b[i])
     case SUBTRACT: EACH(a[i] - b[i]);
     case ADD: EACH(a[i] + b[i]);
     case MULTIPLY: EACH(a[i] * b[i]);
@@ -359,11 +579,36 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
     case NO_ZERO: EACH(a[i] == 0.0f ? 1.0f : a[i]);
     case SQUARE: EACH(a[i] * a[i]);
     case SHIFT: EACH(a[i] + p);
+    case ABOVE: cut(d, a, n, p); break;
+    case CUT_SCALED: EACH((fabsf(a[i]) > p ? a[i] : 0.0f) * q);
+    case SIGN_SUM: EACH((float)((a[i] + b[i] > 0.0f) - (a[i] + b[i] < 0.0f)));
+    case SIGN_SUM_UP: EACH(a[i] + b[i] < 0.0f ? -1.0f : 1.0f);
+    case AGREE_INTO:
+        if (op->count == 0) {
+            memset(d, 0, sizeof(float) * (size_t)n);
+            memset(registers + (int64_t)op->low * (width + SPARE), 0, sizeof(float) * (size_t)n);
+        }
+        agree_into(d, registers + (int64_t)op->low * (width + SPARE), a, b, n, p, q);
+        break;
+    case RATIO: EACH(a[i] / (b[i] > p ? b[i] : p));
+    case PRODUCT: EACH((a[i] * b[i]) * p);
+    case DRAWN: {
+        const uint32_t counter = op->low + (uint32_t)(before + at), between = op->between;
+        const int32_t bound = below_chance(p);
+        EACH(drawn(counter + (uint32_t)i, between, bound) * a[i] * q);
+    }
+    case DISTANCE: EACH((a[i] - b[i]) * (a[i] - b[i]));
+    case DISTANCE_INTO: EACH(d[i] + (a[i] - b[i]) * (a[i] - b[i]));
+    case BAND: EACH((fabsf(a[i]) > p ? a[i] : 0.0f) - (fabsf(a[i]) > q ? a[i] : 0.0f));
     case CUT:
         cut(d, a, n, p);
-        if (op->count >= 0) op->count = cut_equal(d, a, n, op->q, op->count);
+        op->count = cut_equal(d, a, n, q, op->count);
         break;
-    case DRAW: draw(d, n, op->low + (uint32_t)(before + at), op->between, p); break;
+    case DRAW: {
+        const uint32_t counter = op->low + (uint32_t)(before + at), between = op->between;
+        const int32_t bound = below_chance(p);
+        EACH(drawn(counter + (uint32_t)i, between, bound));
+    }
     case RANKS: ranks(d, a, n, (uint32_t *)op->where); break;
     case DRAW_RANKED:
         draw_ranked(d, a, n, op->low + (uint32_t)(before + at), op->between, p, op->q, (uint32_t *)op->where);
@@ -372,11 +617,21 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
     case UNPACK: unpack(d, (const uint8_t *)op->where, n, before + at); break;
     case COARSE: coarse((uint32_t *)op->where, a, n); break;
     case FINE: op->count = fine((uint16_t *)op->where, op->count, a, n, op->low); break;
+    case AROUND: op->count = around((Met *)op->where, op->count, a, n, op->low, op->between, p != 0.0f); break;
     case EQUAL:
         for (int i = 0; i < n; i++) op->count += (bits_of(a[i]) & 0x7fffffffu) == op->low;
         break;
-    case DOT: *(double *)op->where += dot(a, b, n); break;
-    case MASS: *(double *)op->where += mass(a, n); break;
+    case DOT: *(double *)op->where += a == b ? square_sum(a, n) : dot(a, b, n); break;
+    case DOTS: dots((double *)op->where, a, b, registers + (int64_t)op->low * (width + SPARE), n); break;
+    case VARIANCE: variance(d, a, b, registers + (int64_t)op->low * (width + SPARE), n); break;
+    case WHERE: EACH(fabsf(b[i]) > p ? a[i] : 0.0f);
+    case CLAMP: EACH(a[i] < -p ? -p : a[i] > p ? p : a[i]);
+    case ROW_DOT: ((double *)op->where)[(before + at) / width] = dot(a, b, n); break;
+    case ROW_SCALE: {
+        const float factor = ((const float *)op->where)[(before + at) / width];
+        EACH(a[i] * factor);
+    }
+    case MASSES: masses((double *)op->where, a, b, n); break;
     }
     return 0;
 }

@@ -10,42 +10,31 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from enum import IntEnum
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from smelt.fused.library import library
+from smelt.fused.operation import Code
+from smelt.fused.shorten import Numbered, shorten
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FORMATS", "WIDTH", "Code", "Op", "Program", "Run", "floats"]
+__all__ = ["FORMATS", "WIDTH", "Op", "Program", "Run", "floats"]
 
 FORMATS = {"BF16": 0, "F16": 1, "F32": 2}
 """The stored formats that the machine reads and writes, by their names in safetensors."""
 WIDTH = 1024
 """Elements of a register, where no operation wants whole rows: with a dozen of them a pass stays in the first cache."""
-_OP = np.dtype(
-    [
-        *[(name, "i4") for name in ("code", "dst", "a", "b")],
-        *[("p", "f4"), ("q", "f4"), ("count", "i8"), ("where", "u8"), ("low", "u4"), ("between", "u4")],
-    ]
-)
+SPARE = 16
+"""How many numbers registers lie further apart than they are wide (machine.c)."""
 _TAP = np.dtype([("data", "u8"), ("format", "i8")])
 
 
-class Code(IntEnum):
-    """What an operation does; machine.c says it for each."""
-
-    LOAD, STORE, SUBTRACT, ADD, MULTIPLY, DIVIDE, SCALE, ADD_SCALED, OVER, CUT, DRAW = range(11)
-    SIGN, SIGN_UP, AGREE, LARGER, AT_LEAST, NO_ZERO, COARSE, FINE, EQUAL, DOT, MASS, SQUARE = range(11, 23)
-    RANKS, DRAW_RANKED, PACK, UNPACK, SHIFT = range(23, 28)
-
-
 class Op(NamedTuple):
-    """One operation: its code, the registers it writes and reads, and its numbers."""
+    """One operation as it was written: its registers, its numbers, and one more register or -1."""
 
     code: Code
     dst: int
@@ -57,6 +46,7 @@ class Op(NamedTuple):
     where: int
     low: int
     between: int
+    second: int
 
 
 class Program:
@@ -67,9 +57,10 @@ class Program:
 
     def __init__(self, width: int = WIDTH) -> None:
         self.width = width
-        self.ops: list[Op] = []
+        self._second: dict[int, int] = {}
+        self._ops: list[Numbered] = []
         self.held: dict[int, NDArray[Any]] = {}
-        """The arrays of operations that gather, or read from memory, by the number of the operation."""
+        """The arrays of operations that gather, or that read them, by the number of the operation."""
         self._bins: NDArray[np.uint32] | None = None
         self.registers = 0
 
@@ -103,7 +94,13 @@ class Program:
 
     def cut(self, a: int, above: float, equal: float = 0.0, ties: int | None = None) -> int:
         """The entries of larger magnitude than `above`; of those of magnitude `equal` the first `ties`, if given."""
-        return self._op(Code.CUT, a, p=above, q=equal, count=-1 if ties is None else ties)
+        if ties is None:
+            return self._op(Code.ABOVE, a, p=above)
+        return self._op(Code.CUT, a, p=above, q=equal, count=ties)
+
+    def band(self, a: int, above: float, upto: float) -> int:
+        """The entries of larger magnitude than `above`, less those of larger magnitude than `upto`."""
+        return self._op(Code.BAND, a, p=above, q=upto)
 
     def draw(self, chance: float, counter: int, between: int) -> int:
         """1 with a chance, else 0; the key's halves are `counter`, to which the place is added, and `between`."""
@@ -124,7 +121,7 @@ class Program:
 
     def unpack(self, bits: NDArray[np.uint8]) -> int:
         """1 where a bit is set."""
-        self.held[len(self.ops)] = bits
+        self.held[len(self._ops)] = bits
         return self._op(Code.UNPACK, where=bits.ctypes.data)
 
     def sign(self, a: int, into: int | None = None, zero_is_up: bool = False) -> int:
@@ -133,6 +130,18 @@ class Program:
     def agree(self, a: int, sign: int, into: int | None = None) -> int:
         """|a| where it has that sign, else 0."""
         return self._op(Code.AGREE, a, sign, into=into)
+
+    def agreeing(
+        self, rows: Sequence[int], sign: int, shares: Sequence[float], weights: Sequence[float] | None = None
+    ) -> tuple[int, int]:
+        """Two sums over the rows that have that sign: of their magnitudes (times `weights`), and of their `shares`."""
+        total, whole = self.registers, self.registers + 1
+        self.registers += 2
+        for number, (row, share) in enumerate(zip(rows, shares, strict=True)):
+            self._second[len(self._ops)] = whole
+            weight = weights[number] if weights is not None else 1.0
+            self._op(Code.AGREE_INTO, row, sign, p=share, q=weight, count=number, into=total)
+        return total, whole
 
     def larger(self, a: int, b: int, into: int | None = None) -> int:
         return self._op(Code.LARGER, a, b, into=into)
@@ -157,11 +166,11 @@ class Program:
             self.add_scaled(out, row, weight)
         return out
 
-    def total(self, rows: Sequence[int]) -> int:
+    def total(self, rows: Sequence[int], into: int | None = None) -> int:
         """Their sum, one after the other."""
         if len(rows) == 1:
             return rows[0]
-        out = self.add(rows[0], rows[1])
+        out = self.add(rows[0], rows[1], into=into)
         for row in rows[2:]:
             self.add(out, row, into=out)
         return out
@@ -172,30 +181,70 @@ class Program:
 
     def fine(self, a: int, low: int, most: int) -> tuple[int, NDArray[np.uint16]]:
         """The lower 15 bits of magnitudes whose upper ones are those of `low`: which operation, and room for `most`."""
-        return len(self.ops), self._gathers(Code.FINE, np.empty(most, np.uint16), a, low=low)
+        return len(self._ops), self._gathers(Code.FINE, np.empty(most, np.uint16), a, low=low)
+
+    def around(self, a: int, ends: tuple[int, int], most: int, zeros: bool) -> tuple[int, NDArray[np.uint32]]:
+        """Which operation, and what it meets: four counts of 64 bits, then the magnitudes inside, for which is room."""
+        found = np.empty(8 + most, np.uint32)
+        found[:8] = 0
+        self.held[len(self._ops)] = found
+        self._op(Code.AROUND, a, where=found.ctypes.data, low=ends[0], between=ends[1], p=float(zeros), into=0)
+        return len(self._ops) - 1, found
 
     def equal(self, a: int, bits: int) -> int:
         """How many magnitudes have these bits: which operation counts them."""
         self._op(Code.EQUAL, a, low=bits, into=0)
-        return len(self.ops) - 1
+        return len(self._ops) - 1
 
     def dot(self, a: int, b: int) -> NDArray[np.float64]:
         return self._gathers(Code.DOT, np.zeros(1), a, b)
 
-    def mass(self, a: int) -> NDArray[np.float64]:
-        """The sum of magnitudes."""
-        return self._gathers(Code.MASS, np.zeros(1), a)
+    def dots(self, a: int, b: int, c: int) -> NDArray[np.float64]:
+        """The products of three rows with each other: aa, ab, bb, ac, bc, cc."""
+        self._second[len(self._ops)] = c
+        return self._gathers(Code.DOTS, np.zeros(6), a, b)
 
-    def finish(self) -> NDArray[Any]:
-        return np.array(self.ops, _OP)
+    def variance(self, a: int, b: int, c: int) -> int:
+        """Of three rows, place by place."""
+        self._second[len(self._ops)] = c
+        return self._op(Code.VARIANCE, a, b)
+
+    def where(self, a: int, b: int, above: float) -> int:
+        """A where |b| is larger than `above`, else 0."""
+        return self._op(Code.WHERE, a, b, p=above)
+
+    def row_dot(self, a: int, b: int, rows: int) -> NDArray[np.float64]:
+        """The product of every row of a with that of b."""
+        return self._gathers(Code.ROW_DOT, np.zeros(rows), a, b)
+
+    def row_scale(self, a: int, factors: NDArray[np.float32]) -> int:
+        """Every row times its factor, which need not be known yet."""
+        self.held[len(self._ops)] = factors
+        return self._op(Code.ROW_SCALE, a, where=factors.ctypes.data)
+
+    def clamp(self, a: int, most: float) -> int:
+        """No entry of larger magnitude."""
+        return self._op(Code.CLAMP, a, p=most)
+
+    def masses(self, a: int, kept: int) -> NDArray[np.float64]:
+        """The sum of magnitudes, and of those where `kept` is not 0."""
+        return self._gathers(Code.MASSES, np.zeros(2), a, kept)
+
+    def operations(self) -> list[Op]:
+        """As they were written, for machines that read them so."""
+        return [Op(Code(op[0]), *op[1:], self._second.get(place, -1)) for place, op in enumerate(self._ops)]
+
+    def finish(self) -> tuple[NDArray[Any], Mapping[int, int], int]:
+        """Its operations, where in them those are that were written in this order, and how many registers they need."""
+        return shorten(self._ops, self._second)
 
     def _room_for_bins(self) -> int:
         if self._bins is None:
-            self._bins = np.empty(5 * self.width + 1, np.uint32)
+            self._bins = np.empty(5 * self.width + 2, np.uint32)
         return int(self._bins.ctypes.data)
 
     def _gathers(self, code: Code, into: NDArray[Any], a: int, b: int = 0, low: int = 0) -> NDArray[Any]:
-        self.held[len(self.ops)] = into
+        self.held[len(self._ops)] = into
         self._op(code, a, b, where=into.ctypes.data, low=low, into=0)
         return into
 
@@ -215,7 +264,7 @@ class Program:
     ) -> int:
         if into is None:
             into, self.registers = self.registers, self.registers + 1
-        self.ops.append(Op(code, into, a, b, p, q, count, where, low, between))
+        self._ops.append((code, into, a, b, p, q, count, where, low, between))
         return into
 
 
@@ -235,19 +284,22 @@ class Run:
         found = library()
         assert found is not None, "only called where there is a library"
         self._run, self._program = found.smelt_run, program
-        self.ops = program.finish()
-        """Afterwards the `count` of those that count is what they found."""
+        self._ops, self._places, self._registers = program.finish()
         self._taps = np.array([(0, FORMATS[one]) for one in formats], _TAP)
         self._out = FORMATS[out] if out else 0
         self._done = 0
 
+    def count(self, op: int) -> int:
+        """What an operation that counts has found."""
+        return int(self._ops["count"][self._places[op]])
+
     def feed(self, taps: Sequence[NDArray[np.uint8]], count: int, out: NDArray[np.uint8] | None = None) -> int:
         """The next `count` elements; 0, or 1 where an input is not finite, 2 where a result is not."""
         self._taps["data"] = [tap.ctypes.data for tap in taps]
-        room = self._room(max(1, self._program.registers) * self._program.width)
+        room = self._room(max(1, self._registers) * (self._program.width + SPARE))
         fault = self._run(
-            self.ops.ctypes.data,
-            len(self.ops),
+            self._ops.ctypes.data,
+            len(self._ops),
             self._taps.ctypes.data,
             out.ctypes.data if out is not None else None,
             self._out,
@@ -261,7 +313,10 @@ class Run:
 
     @classmethod
     def _room(cls, size: int) -> NDArray[np.float32]:
+        """For registers. They begin where a line of the cache does."""
         room: NDArray[np.float32] | None = getattr(cls._local, "room", None)
         if room is None or len(room) < size:
-            room = cls._local.room = np.empty(size, np.float32)
+            more = np.empty(size + 16, np.float32)
+            begin = -more.ctypes.data % 64 // 4
+            room = cls._local.room = more[begin : begin + size]
         return room

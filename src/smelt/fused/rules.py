@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from smelt.merge.model_stock import step_length
+from smelt.merge.nuslerp import row_weights
 from smelt.ops.random import place_key
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from smelt.fused.program import Program
     from smelt.ops.block import Place
     from smelt.ops.order import Cut
@@ -42,6 +46,8 @@ class At:
 
 
 Does: TypeAlias = "Callable[[Program, Rows, At], Any]"
+ByRow: TypeAlias = "Callable[[NDArray[np.float64], Mapping[str, Any]], NDArray[np.float64]]"
+"""From the Gram matrices (rows, models, models) of rows and the parameters to factors (rows, some)."""
 
 
 def _always(parameters: Mapping[str, Any]) -> bool:
@@ -64,6 +70,8 @@ class Rule:
     """The rows that it leaves before their summed magnitude is restored; `found` is then what the ranks gave."""
     masks: Does | None = None
     """What it keeps, as ones and zeros, where that is remembered: drawing it again would take longer."""
+    by_row: ByRow | None = None
+    """What it multiplies each row with, where that is asked for: `found` are then the factors, one array for each."""
 
 
 def _normalised(at: At) -> list[float]:
@@ -80,8 +88,8 @@ def _average(program: Program, rows: Rows, at: At) -> int:
 
 
 def _task_arithmetic(program: Program, rows: Rows, at: At) -> int:
-    scale = np.float32(at.parameters["scale"])
-    return program.weighted_sum(rows, [float(np.float32(weight) * scale) for weight in _normalised(at)])
+    merged, scale = program.weighted_sum(rows, _normalised(at)), at.parameters["scale"]
+    return merged if scale == 1 else program.scale(merged, scale, into=merged)
 
 
 def _combination(program: Program, rows: Rows, at: At) -> int:
@@ -90,14 +98,49 @@ def _combination(program: Program, rows: Rows, at: At) -> int:
 
 def _model_stock(program: Program, rows: Rows, at: At) -> int:
     mean = program.over(program.total(rows), len(rows))
+    if at.parameters["over"] == "row":
+        return program.row_scale(mean, at.found[0])
     return program.scale(mean, float(at.found), into=mean)
+
+
+def _steps_of_rows(grams: NDArray[np.float64], parameters: Mapping[str, Any]) -> NDArray[np.float64]:
+    return step_length(grams, parameters["floor"])[:, None]
+
+
+def _nuslerp(program: Program, rows: Rows, at: At) -> int:
+    if at.parameters["over"] == "tensor":
+        return _combination(program, rows, at)
+    return program.total([program.row_scale(row, factors) for row, factors in zip(rows, at.found, strict=True)])
+
+
+def _weights_of_rows(grams: NDArray[np.float64], parameters: Mapping[str, Any]) -> NDArray[np.float64]:
+    return row_weights(grams, [float(np.float32(weight)) for weight in parameters["weights"]])
+
+
+def _passthrough(program: Program, rows: Rows, at: At) -> int:
+    return program.scale(rows[0], at.column("scale")[0])
+
+
+def _nearswap(program: Program, rows: Rows, at: At) -> int:
+    return program.clamp(rows[0], at.parameters["t"])
+
+
+def _ram(program: Program, rows: Rows, at: At) -> int:
+    kept = [program.cut(row, at.parameters["epsilon"]) for row in rows]
+    signs = [program.sign(row) for row in kept]
+    count = program.total([program.square(sign, into=sign) for sign in signs])
+    return program.divide(program.total(kept), program.at_least(count, 1.0))
 
 
 def _kept(program: Program, row: int, cut: Cut) -> int:
     """What passes a cut. One that keeps nothing has the bound infinity, one that keeps all has none."""
     if cut.value == 0:
         return row
-    return program.cut(row, cut.value if cut.ties == 0 else cut.below, cut.value, cut.ties or None)
+    return program.cut(row, _bound(cut), cut.value, cut.ties or None)
+
+
+def _bound(cut: Cut) -> float:
+    return cut.value if cut.ties == 0 else cut.below
 
 
 def _trimmed(program: Program, rows: Rows, at: At) -> Rows:
@@ -125,6 +168,9 @@ def _and_restored(prunes: Does) -> Does:
 def _band(program: Program, rows: Rows, at: At) -> Rows:
     kept = []
     for row, (above, below) in zip(rows, at.found, strict=True):
+        if below.value and above.value and not below.ties and not above.ties:
+            kept.append(program.band(row, _bound(below), _bound(above)))
+            continue
         kept.append(program.subtract(_kept(program, row, below), _kept(program, row, above)))
     return kept
 
@@ -192,62 +238,75 @@ def _ties(program: Program, rows: Rows, at: At) -> int:
     parameters, weights = at.parameters, at.column("weights")
     weighted = [program.scale(row, w) for row, w in zip(_trimmed(program, rows, at), weights, strict=True)]
     sign = _elected(program, weighted, at, parameters["elect"])
+    if parameters["merge"] == "mean":
+        merged, shares = program.agreeing(weighted, sign, weights)
+        whole = program.no_zero(shares, into=shares) if min(weights) < 0 else program.at_least(shares, 1e-30, shares)
+        merged = program.multiply(program.divide(merged, whole), sign)
+        return _scaled(program, merged, parameters["scale"])
     agreed = [program.agree(row, sign, into=row) for row in weighted]
     if parameters["merge"] == "max":
         largest = agreed[0]
         for row in agreed[1:]:
             largest = program.larger(largest, row, into=largest)
-        merged = program.multiply(sign, largest)
-        return program.scale(merged, parameters["scale"], into=merged)
-    merged = program.total(agreed)
-    if parameters["merge"] == "mean":
-        shares = program.weighted_sum([program.sign(row) for row in agreed], weights)
-        whole = program.no_zero(shares, into=shares) if min(weights) < 0 else program.at_least(shares, 1e-30, shares)
-        merged = program.divide(merged, whole)
-    merged = program.multiply(merged, sign)
-    return program.scale(merged, parameters["scale"], into=merged)
+        return _scaled(program, program.multiply(sign, largest), parameters["scale"])
+    return _scaled(program, program.multiply(program.total(agreed), sign), parameters["scale"])
+
+
+def _scaled(program: Program, row: int, scale: float) -> int:
+    return row if scale == 1 else program.scale(row, scale, into=row)
 
 
 def _variance(program: Program, rows: Rows, at: At) -> Rows:
+    if len(rows) == 3:
+        return [program.variance(*rows)]
     mean = program.over(program.total(rows), len(rows))
     spread = [program.subtract(row, mean) for row in rows]
     squares = [program.square(row, into=row) for row in spread]
-    return [program.over(program.total(squares), len(rows))]
+    return [program.over(program.total(squares, into=squares[0]), len(rows))]
+
+
+def _selection(program: Program, rows: Rows, at: At) -> tuple[int, float]:
+    """A register and the bound that it exceeds where SCE selects."""
+    (varied,), cut = _variance(program, rows, at), at.found[0][0]
+    if cut.value == 0:
+        return varied, 0.0
+    return (program.cut(varied, cut.below, cut.value, cut.ties), 0.0) if cut.ties else (varied, _bound(cut))
 
 
 def _selected(program: Program, rows: Rows, at: At) -> Rows:
-    cuts = at.found
-    if cuts is None:
+    if at.found is None:
         return rows
-    (varied,) = _variance(program, rows, at)
-    chosen = program.sign(_kept(program, varied, cuts[0][0]))
-    return [program.multiply(row, chosen) for row in rows]
+    varied, bound = _selection(program, rows, at)
+    return [program.where(row, varied, bound) for row in rows]
 
 
 def _sce(program: Program, rows: Rows, at: At) -> int:
+    """A sign of 0 leaves an entry as it is, so that only the sign has to know what was selected."""
     cuts, found = at.found
     weights = [float(weight) for weight in found]
-    rows = _selected(program, rows, replace(at, found=cuts))
     sign = _elected(program, rows, at)
-    agreed = [program.agree(row, sign) for row in rows]
-    merged = program.weighted_sum(agreed, weights)
-    shares = program.weighted_sum([program.sign(row, into=row) for row in agreed], weights)
+    if cuts is not None:
+        sign = program.where(sign, *_selection(program, rows, replace(at, found=cuts)))
+    merged, shares = program.agreeing(rows, sign, weights, weights)
     merged = program.divide(merged, program.at_least(shares, 1e-30, shares), into=merged)
     return program.multiply(merged, sign, into=merged)
 
 
-def _over_tensor(parameters: Mapping[str, Any]) -> bool:
-    return bool(parameters["over"] == "tensor")
+def _not_over_columns(parameters: Mapping[str, Any]) -> bool:
+    return bool(parameters["over"] != "column")
 
 
 RULES: Mapping[str, Rule] = {
     "average": Rule(_average),
     "task_arithmetic": Rule(_task_arithmetic),
     "slerp": Rule(_combination),
-    "nuslerp": Rule(_combination, takes=_over_tensor),
+    "nuslerp": Rule(_nuslerp, takes=_not_over_columns, by_row=_weights_of_rows),
     "multislerp": Rule(_combination),
     "karcher": Rule(_combination),
-    "model_stock": Rule(_model_stock, takes=_over_tensor),
+    "model_stock": Rule(_model_stock, by_row=_steps_of_rows),
+    "passthrough": Rule(_passthrough),
+    "nearswap": Rule(_nearswap),
+    "ram": Rule(_ram),
     "trim": Rule(_and_restored(_trimmed), prunes=_trimmed),
     "breadcrumbs": Rule(_and_restored(_band), prunes=_band),
     "dare": Rule(_dare, prunes=_drawn),

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from smelt.fused.compiled import ROW, Function, compiled, plain, signed
-from smelt.fused.program import Code
+from smelt.fused.operation import Code
 from smelt.fused.written import written
 from smelt.ops.random import counter
 
@@ -28,13 +28,15 @@ __all__ = ["LEAST", "TensorRun"]
 LEAST = 1 << 16
 """Elements below which a block is not worth a compiled kernel."""
 _FINE_BITS, _COARSE_BITS, _COPIES = 15, 16, 16
+_SUMS = {Code.DOT: 1, Code.DOTS: 6, Code.MASSES: 2}
+"""How many sums an operation has."""
 
 
 class TensorRun:
     """A finished program and how far its pass has come. Belongs to one thread and its stream."""
 
     def __init__(self, program: Program, device: torch.device, compiles: bool = False):
-        self._program, self._device, self.compiles = program, device, compiles
+        self._ops, self._held, self._device, self.compiles = program.operations(), program.held, device, compiles
         self._written = written(program)
         self._function = plain(self._written.source)
         self._kernel: Function | None = None
@@ -43,8 +45,11 @@ class TensorRun:
         self._left: list[Tensor] = []
         self._found: dict[int, Tensor] = {}
         self._done = 0
-        self.ops = program.finish()
-        """Afterwards the `count` of those that count is what they found."""
+        self._counts: dict[int, int] = {}
+
+    def count(self, op: int) -> int:
+        """What an operation that counts has found."""
+        return self._counts[op]
 
     def feed(self, taps: Sequence[Tensor], out: Tensor | None = None) -> Tensor:
         """The next elements, as flat tensors in their stored formats; numbers that are finite if all of them are."""
@@ -65,24 +70,24 @@ class TensorRun:
         """Put what was gathered into the arrays of the program."""
         for place, known in self._found.items():
             op, into, total = (
-                self._program.ops[place],
-                self._program.held.get(place),
-                _counted(known, self._program.ops[place]),
+                self._ops[place],
+                self._held.get(place),
+                _counted(known, self._ops[place]),
             )
             if op.code is Code.EQUAL:
-                self.ops["count"][place] = int(total)
+                self._counts[place] = int(total)
             elif op.code is Code.FINE:  # how often each occurs, as so many of them: their order does not matter
                 assert into is not None
                 bits = np.repeat(np.arange(len(total), dtype=np.uint16), total)
                 into[: len(bits)] = bits
-                self.ops["count"][place] = len(bits)
+                self._counts[place] = len(bits)
             else:
                 assert into is not None
                 into[:] = total
 
     def _feed_plain(self, taps: Sequence[Tensor], out: Tensor | None) -> Tensor:
         if not self._left:
-            ops = (self._program.ops[place] for place in self._written.cuts)
+            ops = (self._ops[place] for place in self._written.cuts)
             self._left = [torch.tensor(op.counted, device=self._device) for op in ops]
         words = signed([word + self._done if moves else word for word, moves in self._written.words])
         found, watched = self._function(taps, out, self._written.numbers, words, self._left)
@@ -111,7 +116,7 @@ class TensorRun:
     def _gather(self, found: Sequence[tuple[Tensor, ...]]) -> None:
         """Nothing here waits for the device."""
         for place, registers in zip(self._written.gathers, found, strict=True):
-            op = self._program.ops[place]
+            op = self._ops[place]
             known = self._found.get(place)
             if known is None:
                 known = self._found[place] = _nothing_yet(op, self._device)
@@ -119,21 +124,28 @@ class TensorRun:
 
 
 def _nothing_yet(op: Op, device: torch.device) -> Tensor:
-    if op.code in (Code.DOT, Code.MASS):
-        return torch.zeros((), dtype=torch.float64, device=device)
+    if op.code in _SUMS:
+        return torch.zeros(_SUMS[op.code], dtype=torch.float64, device=device)
     if op.code is Code.EQUAL:
         return torch.zeros((), dtype=torch.int64, device=device)
-    return torch.zeros(
-        _COPIES << _COARSE_BITS if op.code is Code.COARSE else 3 << _FINE_BITS, dtype=torch.int32, device=device
-    )
+    bins = _COPIES << _COARSE_BITS if op.code is Code.COARSE else 3 << _FINE_BITS
+    return torch.zeros(bins, dtype=torch.int32, device=device)
 
 
-def _add_to(known: Tensor, op: Op, row: Tensor, other: Tensor | None = None) -> None:
+def _products(*rows: Tensor) -> Tensor:
+    """Of all rows with each other: aa, ab, bb, ac, bc, cc."""
+    exact = [row.double() for row in rows]
+    return torch.stack([(left * right).sum() for i, left in enumerate(exact) for right in exact[: i + 1]])
+
+
+def _add_to(known: Tensor, op: Op, row: Tensor, *others: Tensor) -> None:
     if op.code is Code.DOT:
-        assert other is not None
-        known.add_((row.double() * other.double()).sum())
-    elif op.code is Code.MASS:
-        known.add_(row.abs().sum(dtype=torch.float64))
+        known.add_((row.double() * others[0].double()).sum())
+    elif op.code is Code.DOTS:
+        known.add_(_products(row, *others))
+    elif op.code is Code.MASSES:
+        mass = row.abs()
+        known.add_(torch.stack([one.sum(dtype=torch.float64) for one in (mass, mass * (others[0] != 0))]))
     elif op.code is Code.EQUAL:
         known.add_((row.abs().view(torch.int32) == op.low).sum())
     else:

@@ -31,6 +31,20 @@ def cut(row: Tensor, above: Tensor) -> Tensor:
     return torch.where(row.abs() > above, row, 0.0)
 
 
+def where(row: Tensor, other: Tensor, above: Tensor) -> Tensor:
+    return torch.where(other.abs() > above, row, 0.0)
+
+
+def clamp(row: Tensor, most: Tensor) -> Tensor:
+    return torch.where(row < -most, -most, torch.where(row > most, most, row))
+
+
+def variance(rows: Sequence[Tensor], three: Tensor) -> Tensor:
+    mean = over(rows[0] + rows[1] + rows[2], three)
+    first, second, third = ((row - mean) * (row - mean) for row in rows)
+    return over(first + second + third, three)
+
+
 def draw(like: Tensor, limit: Tensor, low: Tensor, between: Tensor) -> Tensor:
     x = torch.arange(like.numel(), dtype=torch.int32, device=like.device).view(like.shape) + low
     x = x ^ ((x >> 16) & 0xFFFF)

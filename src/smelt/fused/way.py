@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -11,8 +12,9 @@ import numpy as np
 from smelt.engine import dtype as dtypes
 from smelt.engine.blocks import Span, place_of, row_length
 from smelt.engine.refuse import refuse_inputs, refuse_result
+from smelt.fused.each_row import EachRow
 from smelt.fused.library import library
-from smelt.fused.looks import Part, looker
+from smelt.fused.looks import Part, looker, sample_of
 from smelt.fused.program import WIDTH, Program, Run, floats
 from smelt.fused.rules import RULES, At
 from smelt.fused.takes import Takes, stored
@@ -28,9 +30,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Fused", "fused"]
 
-_AT_ONCE = 1 << 17
-"""Elements that are read at once from each model: a few hundred kilobytes, which stay in the second cache."""
-_SPAN = 1 << 20
+_AT_ONCE = 1 << 18
+"""Elements that are read at once from each model. Measured: half as many would stay in the second cache, but the
+hand-over of the interpreter lock between threads takes more than that saves."""
+_SPAN = 1 << 21
+_PIECE = 256
+"""Elements of a sample that are read at once: few, since neighbours are alike."""
 
 
 def fused(seed: int, write: Write, advance: Advance) -> Fused | None:
@@ -58,28 +63,37 @@ class Fused:
         wide, step = (max(1, most // whole) * whole for most in (_SPAN, _AT_ONCE))
         return [Span(start, min(start + wide, count), step) for start in range(0, count, wide)]
 
+    def samples(self, item: Item) -> bool:
+        return item.unit == "element"  # whole rows are no good sample: their numbers are alike
+
     def look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, watched: bool) -> Any:
         program, part = self._looking(item, index, fold, folds, span)
         running = Run(program, [stored(tap) for tap in item.all_taps])
+        share = sample_of(fold)
         for start, stop in span.blocks():
+            if share < 1:  # what is not finite in it is told of by the pass that follows
+                running.feed(*self._read_sample(item, start, stop, share))
+                continue
             read = self._read(item, start, stop)
             if running.feed(read, stop - start):
                 _refuse(item, read, None, start)
         if watched:
-            self._advance(item.bytes_in * (span.stop - span.start) // item.info.count)
+            self._advance(item.bytes_of(span.stop - span.start))
         return part(running)
 
     def merge(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
-        program = self._merging(item, folds, span)
+        program, each = self._merging(item, folds, span)
         running = Run(program, [stored(tap) for tap in item.all_taps], item.info.dtype)
         size = dtypes.item_size(item.info.dtype)
         for start, stop in span.blocks():
             out = self._buffer("out", (stop - start) * size)
             read = self._read(item, start, stop)
+            if each is not None:
+                each.feed(read, stop - start)
             if running.feed(read, stop - start, out):
                 _refuse(item, read, out, start)
             self._write(item, start, out.data)
-            self._advance(item.bytes_in * (stop - start) // item.info.count)
+            self._advance(item.bytes_of(stop - start))
 
     def copy(self, item: Item, span: Span) -> None:
         assert item.base is not None
@@ -88,7 +102,7 @@ class Fused:
             out = self._buffer("out", (stop - start) * size)
             item.base.source.read_bytes(item.base.key, start, out.data)
             self._write(item, start, out.data)
-            self._advance(item.bytes_in * (stop - start) // item.info.count)
+            self._advance(item.bytes_of(stop - start))
 
     def _looking(
         self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span
@@ -97,19 +111,32 @@ class Fused:
         program, place = Program(_width(item)), place_of(item, span.start, span.stop)
         rows, _ = self._rows(program, item, index, place, folds)
         run = item.stages[index]
-        return program, looker(fold, RULES[run.stage.name], program, rows, self._at(run, place), span.stop - span.start)
+        rule, at = RULES[run.stage.name], self._at(run, place)
+        return program, looker(fold, rule, program, rows, at, span.stop - span.start)
 
-    def _merging(self, item: Item, folds: Mapping[int, Fold], span: Span) -> Program:
-        """From the stored numbers of a span to the merged ones."""
+    def _merging(self, item: Item, folds: Mapping[int, Fold], span: Span) -> tuple[Program, EachRow | None]:
+        """From the stored numbers of a span to the merged ones, and what must be known of each row before."""
         program, place = Program(_width(item)), place_of(item, span.start, span.stop)
         method = item.stages[-1]
         rows, base = self._rows(program, item, len(item.stages) - 1, place, folds)
-        merged = RULES[method.stage.name].does(program, rows, self._at(method, place, folds))
-        if method.stage.space_for(method.parameters) == "delta":
-            assert base is not None
-            merged = program.add(merged, base)
-        program.store(merged)
-        return program
+        at = self._at(method, place, folds)
+        each = self._each_row(item, place, folds)
+        if each is not None:
+            at = replace(at, found=each.factors)
+        merged = RULES[method.stage.name].does(program, rows, at)
+        program.store(_to_space(program, merged, method.stage.space_for(method.parameters), item.gives, base))
+        return program, each
+
+    def _each_row(self, item: Item, place: Place, folds: Mapping[int, Fold]) -> EachRow | None:
+        """What the method multiplies rows with, where it does so row by row."""
+        method = item.stages[-1]
+        by_row = RULES[method.stage.name].by_row
+        if by_row is None or method.parameters["over"] != "row":
+            return None
+        program = Program(_width(item))
+        rows, _ = self._rows(program, item, len(item.stages) - 1, place, folds)
+        formats = [stored(tap) for tap in item.all_taps]
+        return EachRow(program, rows, formats, place, lambda grams: by_row(grams, method.parameters))
 
     def _rows(
         self, program: Program, item: Item, index: int, place: Place, folds: Mapping[int, Fold]
@@ -118,13 +145,10 @@ class Fused:
         loaded = [program.load(number) for number in range(len(item.all_taps))]
         rows, base = (loaded[:-1], loaded[-1]) if item.base is not None else (loaded, None)
         seen: Sequence[int] = rows
-        space: Space = "weight"
+        space: Space = item.takes
         for number, run in enumerate(item.stages[: index + 1]):
             wanted = run.stage.space_for(run.parameters)
-            if wanted != space:
-                assert base is not None, "the plan gives a base to every pipeline that needs one"
-                change = program.subtract if wanted == "delta" else program.add
-                seen, space = [change(row, base) for row in seen], wanted
+            seen, space = [_to_space(program, row, space, wanted, base) for row in seen], wanted
             if number < index:
                 seen = RULES[run.stage.name].does(program, seen, self._at(run, place, folds))
         return seen, base
@@ -142,6 +166,22 @@ class Fused:
             found.append(raw)
         return found
 
+    def _read_sample(self, item: Item, start: int, stop: int, share: float) -> tuple[list[NDArray[np.uint8]], int]:
+        """Pieces at equal distances, one after the other, and how many elements they have."""
+        pieces = []
+        for first in range(start, stop, stride := int(_PIECE / share)):
+            pieces.append((first, max(1, round(min(stride, stop - first) * share))))
+        count = sum(length for _, length in pieces)
+        found = []
+        for number, tap in enumerate(item.all_taps):
+            size, done = dtypes.item_size(stored(tap)), 0
+            raw = self._buffer(f"in {number}", count * size)
+            for first, length in pieces:
+                tap.source.read_bytes(tap.key, first, raw.data[done : done + length * size])
+                done += length * size
+            found.append(raw)
+        return found, count
+
     def _buffer(self, name: str, size: int) -> NDArray[np.uint8]:
         """A thread's own memory, used again for every block."""
         known: NDArray[np.uint8] | None = getattr(self._local, name, None)
@@ -149,6 +189,14 @@ class Fused:
             known = np.empty(max(size, 4 * _AT_ONCE), np.uint8)
             setattr(self._local, name, known)
         return known[:size]
+
+
+def _to_space(program: Program, row: int, have: Space, want: Space, base: int | None) -> int:
+    """A register as weights or as changes."""
+    if have == want:
+        return row
+    assert base is not None, "the plan gives a base to every pipeline that needs one"
+    return program.subtract(row, base) if want == "delta" else program.add(row, base)
 
 
 def _refuse(item: Item, read: Sequence[NDArray[np.uint8]], out: NDArray[np.uint8] | None, start: int) -> NoReturn:

@@ -47,6 +47,21 @@ def cut_first(row: Tensor, above: float, equal: float, left: Tensor) -> Tensor:
     return cut(row, above).masked_fill_(surplus, 0.0)
 
 
+def where(row: Tensor, other: Tensor, above: float) -> Tensor:
+    return torch.where(other.abs() > above, row, 0.0)
+
+
+def clamp(row: Tensor, most: float) -> Tensor:
+    return row.clamp(-most, most)
+
+
+def variance(rows: Sequence[Tensor], three: float) -> Tensor:
+    """Of three models, place by place."""
+    mean = over(rows[0] + rows[1] + rows[2], three)
+    first, second, third = ((row - mean).square_() for row in rows)
+    return over(first.add_(second).add_(third), three)
+
+
 def draw(like: Tensor, limit: int, low: int, between: int) -> Tensor:
     return (mixed(counter(like.numel(), like.device) + low, between) <= limit).to(torch.float32)
 

@@ -17,14 +17,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smelt.fused.program import Code, Op
+from smelt.fused.operation import Code
 
 if TYPE_CHECKING:
-    from smelt.fused.program import Program
+    from smelt.fused.program import Op, Program
 
 __all__ = ["GATHERING", "Written", "written"]
 
@@ -38,21 +38,30 @@ _LINES: Mapping[Code, str] = {
     Code.SCALE: "r{dst} = multiply(r{a}, {p})",
     Code.ADD_SCALED: "r{dst} = add_scaled(r{dst}, r{a}, {p})",
     Code.OVER: "r{dst} = over(r{a}, {p})",
-    Code.CUT: "r{dst} = cut(r{a}, {p})",
+    Code.ABOVE: "r{dst} = cut(r{a}, {p})",
+    Code.CUT: "r{dst} = cut_first(r{a}, {p}, {q}, {left})",
+    Code.BAND: "r{dst} = subtract(cut(r{a}, {p}), cut(r{a}, {q}))",
+    Code.WHERE: "r{dst} = where(r{a}, r{b}, {p})",
+    Code.CLAMP: "r{dst} = clamp(r{a}, {p})",
     Code.DRAW: "r{dst} = draw(taps[0], {limit}, {low}, {between})",
     Code.SIGN: "r{dst} = sign(r{a})",
     Code.SIGN_UP: "r{dst} = sign_up(r{a})",
     Code.AGREE: "r{dst} = agree(r{a}, r{b})",
+    Code.AGREE_INTO: "x = agree(r{a}, r{b}); r{dst} = add_scaled(r{dst}, x, {q}); "
+    "r{second} = add_scaled(r{second}, sign(x), {p})",
     Code.LARGER: "r{dst} = larger(r{a}, r{b})",
     Code.AT_LEAST: "r{dst} = at_least(r{a}, {p})",
     Code.NO_ZERO: "r{dst} = no_zero(r{a})",
     Code.SQUARE: "r{dst} = multiply(r{a}, r{a})",
     Code.SHIFT: "r{dst} = add(r{a}, {p})",
+    Code.VARIANCE: "r{dst} = variance([r{a}, r{b}, r{second}], {three})",
     Code.DOT: "found.append((r{a}, r{b}))",
-    **dict.fromkeys((Code.COARSE, Code.FINE, Code.EQUAL, Code.MASS), "found.append((r{a},))"),
+    Code.DOTS: "found.append((r{a}, r{b}, r{second}))",
+    Code.MASSES: "found.append((r{a}, r{b}))",
+    **dict.fromkeys((Code.COARSE, Code.FINE, Code.EQUAL), "found.append((r{a},))"),
 }
-_FIRST_TIES = "r{dst} = cut_first(r{a}, {p}, {q}, {left})"
-GATHERING = frozenset({Code.COARSE, Code.FINE, Code.EQUAL, Code.MASS, Code.DOT})
+_FIRST_AGREES = "x = agree(r{a}, r{b}); r{dst} = multiply(x, {q}); r{second} = multiply(sign(x), {p})"
+GATHERING = frozenset({Code.COARSE, Code.FINE, Code.EQUAL, Code.MASSES, Code.DOT, Code.DOTS})
 """Operations that find something about registers, and change none."""
 
 
@@ -76,31 +85,36 @@ def written(program: Program) -> Written:
     words: list[tuple[int, bool]] = []
     cuts: list[int] = []
     lines = ["found = []"]
-    gone = _gone_after(program.ops)
-    for place, op in enumerate(program.ops):
-        line = _FIRST_TIES if op.code is Code.CUT and op.counted >= 0 else _LINES[op.code]
-        parts = {"dst": op.dst, "a": op.a, "b": op.b, "left": f"left[{len(cuts)}]"}
-        for name, value in (("p", op.p), ("q", op.q)):
+    ops = program.operations()
+    gone = _gone_after(ops)
+    for place, op in enumerate(ops):
+        line = _line(op)
+        parts: dict[str, Any] = {**op._asdict(), "left": f"left[{len(cuts)}]"}
+        for name, value in (("p", op.p), ("q", op.q), ("three", 3.0)):
             if f"{{{name}}}" in line:
                 parts[name] = f"n[{len(numbers)}]"
                 numbers.append(float(np.float32(value)))
-        for name, value, moves in (
-            ("limit", _limit(op.p) if op.code is Code.DRAW else 0, False),
-            ("low", op.low, True),
-            ("between", op.between, False),
-        ):
-            if f"{{{name}}}" in line:
+        if op.code is Code.DRAW:
+            for name, word, moves in (
+                ("limit", _limit(op.p), False),
+                ("low", op.low, True),
+                ("between", op.between, False),
+            ):
                 parts[name] = f"w[{len(words)}]"
-                words.append((value, moves))
-        if line is _FIRST_TIES:
+                words.append((word, moves))
+        if op.code is Code.CUT:
             cuts.append(place)
         lines.append(line.format(**parts))
         if gone[place]:
             lines.append("del " + ", ".join(f"r{register}" for register in gone[place]))
     body = "\n    ".join([*lines, "return found, watched(taps, out)"])
-    gathers = tuple(place for place, op in enumerate(program.ops) if op.code in GATHERING)
+    gathers = tuple(place for place, op in enumerate(ops) if op.code in GATHERING)
     source = f"def merged(taps, out, n, w, left):\n    {body}\n"
     return Written(source, tuple(numbers), tuple(words), tuple(cuts), gathers)
+
+
+def _line(op: Op) -> str:
+    return _FIRST_AGREES if op.code is Code.AGREE_INTO and op.counted == 0 else _LINES[op.code]
 
 
 def _limit(chance: float) -> int:
@@ -114,12 +128,10 @@ def _gone_after(ops: Sequence[Op]) -> list[list[int]]:
     gone: list[list[int]] = [[] for _ in ops]
     needed: set[int] = set()
     for place in range(len(ops) - 1, -1, -1):
-        line = _LINES[ops[place].code]
-        used = {getattr(ops[place], name) for name in ("dst", "a", "b") if f"r{{{name}}}" in line}
-        gone[place] = sorted(used - needed)
-        if line.startswith("r{dst}"):
-            needed.discard(ops[place].dst)
-        needed |= {getattr(ops[place], name) for name in ("a", "b") if f"r{{{name}}}" in line}
-        if "(r{dst}" in line:
-            needed.add(ops[place].dst)
+        line = _line(ops[place])
+        there = {name: f"r{{{name}}}" for name in ("dst", "a", "b", "second") if f"r{{{name}}}" in line}
+        set_ = {getattr(ops[place], name) for name, text in there.items() if f"{text} =" in line}
+        read = {getattr(ops[place], name) for name, text in there.items() if line.count(text) > line.count(f"{text} =")}
+        gone[place] = sorted((set_ | read) - needed)
+        needed = (needed - set_) | read
     return gone

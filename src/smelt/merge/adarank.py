@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     statistics="components",
     elsewhere="sum",
     paper="2503.22178",
+    stretches=True,
     exempt={"copies": "a sum of n equal changes is n changes, by definition"},
 )
 def adarank(deltas: Stack, statistics: Stack, *, scale: float = 0.3) -> Tensor:
@@ -35,5 +36,5 @@ def adarank(deltas: Stack, statistics: Stack, *, scale: float = 0.3) -> Tensor:
     merged = torch.zeros(deltas.shape[1:], dtype=torch.float64, device=deltas.device)
     for delta, kept in zip(deltas, statistics, strict=True):
         left, values, right = svd(delta)
-        merged.addmm_(left * (scale * values * kept[: len(values)]), right)
-    return merged.to(deltas.dtype)
+        merged.addmm_(left * (values * kept[: len(values)]), right)
+    return merged.to(deltas.dtype).mul_(scale)

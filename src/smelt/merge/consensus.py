@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@merge_method("consensus", paper="2405.07813", exempt={"copies": "a sum of n equal changes is n changes"})
+@merge_method(
+    "consensus",
+    paper="2405.07813",
+    stretches=True,
+    exempt={"copies": "a sum of n equal changes is n changes"},
+)
 def consensus(
     deltas: Stack,
     *,

@@ -32,7 +32,7 @@ def _back(merged: Tensor, basis: tuple[Tensor, Tensor]) -> Tensor:
     return (left @ merged.to(torch.float64) @ right.mT).to(merged.dtype)
 
 
-@merge_basis("core_space", back=_back, paper="2509.17786")
+@merge_basis("core_space", back=_back, paper="2509.17786", stretches=True)
 def core_space(
     deltas: Stack, *, rank: Annotated[int, Field(ge=1)] | None = None
 ) -> tuple[Stack, tuple[Tensor, Tensor]]:

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     "iso_c",
     unit="matrix",
     paper="2502.04959",
+    stretches=True,
     exempt={"copies": "the spectrum is made flat and that of a sum, by definition"},
 )
 def iso_c(deltas: Stack, *, scale: float = 1.0) -> Tensor:
     import torch
 
     left, values, right = svd(deltas.sum(0, dtype=torch.float64), floor=noise(deltas))
-    level = scale * values.sum() / max(1, len(values))
-    return (level * (left @ right)).to(deltas.dtype)
+    level = values.sum() / max(1, len(values))
+    return (level * (left @ right)).to(deltas.dtype).mul_(scale)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     "iso_cts",
     unit="matrix",
     paper="2502.04959",
+    stretches=True,
     exempt={"copies": "the spectrum is made flat and mostly that of a sum, by definition"},
 )
 def iso_cts(deltas: Stack, *, common: Fraction = 0.8, scale: float = 1.0) -> Tensor:
@@ -44,5 +45,5 @@ def iso_cts(deltas: Stack, *, common: Fraction = 0.8, scale: float = 1.0) -> Ten
     left = polar(torch.cat([part.left for part in parts], dim=1))
     right = polar(torch.cat([part.right for part in parts], dim=0))
     values = torch.cat([part.values for part in parts])
-    level = scale * values.sum() / max(1, len(values))
-    return (level * (left @ right)).to(deltas.dtype)
+    level = values.sum() / max(1, len(values))
+    return (level * (left @ right)).to(deltas.dtype).mul_(scale)

@@ -28,7 +28,7 @@ def _back(merged: Tensor, basis: Tensor) -> Tensor:
     return (basis @ merged.to(torch.float64)).to(merged.dtype)
 
 
-@merge_basis("knots", back=_back, paper="2410.19735")
+@merge_basis("knots", back=_back, paper="2410.19735", stretches=True)
 def knots(deltas: Stack, *, rank: Annotated[int, Field(ge=1)] | None = None) -> tuple[Stack, Tensor]:
     import torch
 

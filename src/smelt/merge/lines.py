@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @merge_wrapper(
     "lines",
     paper="2410.17146",
+    stretches=True,
     exempt={"copies": "shallow layers are scaled down, by definition"},
 )
 def lines(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@merge_method("magmax", paper="2407.06322")
+@merge_method("magmax", paper="2407.06322", stretches=True)
 def magmax(deltas: Stack, *, scale: float = 1.0) -> Tensor:
     import torch
 

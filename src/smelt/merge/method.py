@@ -116,6 +116,9 @@ class Stage:
     statistics: str | None = None
     """The kind of statistics that it reads beside each model: fisher, gram, mask, components."""
     elsewhere: Elsewhere = "mean"
+    stretches: bool = False
+    """Of a method: its `scale` multiplies the merged change in float32, after all else, so that one merge gives every
+    scale to the bit. Of a wrapper or a basis: a factor of what it is given is one of what it gives, up to rounding."""
     exempt: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
@@ -177,6 +180,8 @@ def _register(kind: Kind, name: str, **record: Any) -> Callable[[F], F]:
                 f"{name}: a stage that reads statistics says both which (statistics='fisher' in its decorator) and "
                 "where it takes them (a positional argument named `statistics`)"
             )
+        if stage.stretches and kind == "method" and "scale" not in stage.parameters:
+            raise SmeltError(f"{name}: a method that stretches its change has a parameter named `scale`")
         stages[name] = stage
         return function
 
@@ -193,6 +198,7 @@ def merge_method(
     models: tuple[int, int | None] = (1, None),
     statistics: str | None = None,
     elsewhere: Elsewhere = "mean",
+    stretches: bool = False,
     exempt: Mapping[str, str] | None = None,
 ) -> Callable[[F], F]:
     """Register `function(stack, ...) -> Tensor` under a name.
@@ -204,6 +210,8 @@ def merge_method(
     A method with `statistics` asks for a positional argument of that name: one row per model, aligned with the stack
     (`[models, ...block]`), or for a whole matrix the whole statistic (`[models, in, in]` for a Gram matrix). A tensor
     that has no statistics in any model is treated like one that is no matrix.
+    `stretches` promises that `scale` multiplies the merged change as the last thing that is done to it. Then a search
+    merges once for all scales.
     """
     return _register(
         "method",
@@ -215,6 +223,7 @@ def merge_method(
         models=models,
         statistics=statistics,
         elsewhere=elsewhere,
+        stretches=stretches,
         exempt=exempt or {},
     )
 
@@ -233,10 +242,18 @@ def merge_step(
 
 
 def merge_wrapper(
-    name: str, *, unit: Unit = "element", paper: str | None = None, exempt: Mapping[str, str] | None = None
+    name: str,
+    *,
+    unit: Unit = "element",
+    paper: str | None = None,
+    stretches: bool = False,
+    exempt: Mapping[str, str] | None = None,
 ) -> Callable[[F], F]:
-    """Register `function(merged, deltas, ...) -> merged`, which may stand after any method."""
-    return _register("wrapper", name, unit=unit, paper=paper, exempt=exempt or {})
+    """Register `function(merged, deltas, ...) -> merged`, which may stand after any method.
+
+    `stretches` says that it gives twice as much of twice as much: then a search still merges once for all scales.
+    """
+    return _register("wrapper", name, unit=unit, paper=paper, stretches=stretches, exempt=exempt or {})
 
 
 def merge_basis(
@@ -245,10 +262,14 @@ def merge_basis(
     back: Callable[..., Tensor],
     unit: Unit = "matrix",
     paper: str | None = None,
+    stretches: bool = False,
     exempt: Mapping[str, str] | None = None,
 ) -> Callable[[F], F]:
-    """Register `function(deltas, ...) -> (coordinates, basis)`; `back(merged, basis)` undoes it after the method."""
-    return _register("basis", name, unit=unit, back=back, paper=paper, exempt=exempt or {})
+    """Register `function(deltas, ...) -> (coordinates, basis)`; `back(merged, basis)` undoes it after the method.
+
+    `stretches` as for a wrapper: it is asked of `back`.
+    """
+    return _register("basis", name, unit=unit, back=back, paper=paper, stretches=stretches, exempt=exempt or {})
 
 
 def _hints(function: Callable[..., Any], names: Collection[str]) -> dict[str, Any]:

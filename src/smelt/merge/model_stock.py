@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def _step_length(grams: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
-    """T for one Gram matrix or a batch of them."""
+def step_length(grams: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
+    """The t of one Gram matrix, or of each of a batch."""
     n = grams.shape[-1]
     norms = np.sqrt(np.maximum(np.diagonal(grams, axis1=-2, axis2=-1), 0))
     products = np.maximum(norms[..., :, None] * norms[..., None, :], floor)
@@ -38,7 +38,7 @@ def _step_length(grams: NDArray[np.float64], floor: float) -> NDArray[np.float64
 
 
 def _agreement(over: str, floor: float) -> Totals | None:
-    return Totals(gram, lambda total: float(_step_length(total, floor))) if over == "tensor" else None
+    return Totals(gram, lambda total: float(step_length(total, floor))) if over == "tensor" else None
 
 
 def _unit(over: str) -> Unit:
@@ -58,5 +58,5 @@ def model_stock(
     mean = total(deltas).div_(len(deltas))
     if t is not None:
         return mean.mul_(t)
-    lengths = _step_length(row_gram(deltas).cpu().numpy(), floor)
+    lengths = step_length(row_gram(deltas).cpu().numpy(), floor)
     return mean.mul_(torch.from_numpy(lengths).to(mean)[:, None])

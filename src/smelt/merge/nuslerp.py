@@ -18,6 +18,8 @@ from smelt.ops.geometry import gram, row_gram, weighted_sum
 from smelt.ops.sphere import slerp_weights
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
 _PARALLEL = 1 - 1e-12
@@ -32,6 +34,11 @@ def _t(weights: list[float]) -> float:
 def _interpolate(weights: list[float], over: str) -> Totals | None:
     t = _t(weights)
     return Totals(gram, lambda total: slerp_weights(total, t, _PARALLEL)) if over == "tensor" else None
+
+
+def row_weights(grams: NDArray[np.float64], weights: list[float]) -> NDArray[np.float64]:
+    """The two factors of each of the pairs that these Gram matrices (pairs, 2, 2) belong to."""
+    return slerp_weights(grams, _t(weights), _PARALLEL)
 
 
 def _unit(over: str) -> Unit:
@@ -58,7 +65,7 @@ def nuslerp(
         return weighted_sum(pair, coefficients)
     columns = over == "column" and pair.ndim > 2
     vectors = pair.flatten(2).mT if columns else pair.flatten(2) if over == "row" else pair.reshape(2, 1, -1)
-    found = slerp_weights(row_gram(vectors).cpu().numpy(), _t(weights.flatten().tolist()), _PARALLEL)
+    found = row_weights(row_gram(vectors).cpu().numpy(), weights.flatten().tolist())
     by_vector = torch.from_numpy(found).to(pair)
     merged = vectors[0] * by_vector[:, :1] + vectors[1] * by_vector[:, 1:]
     return (merged.mT if columns else merged).reshape(pair.shape[1:])

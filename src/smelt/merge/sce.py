@@ -10,7 +10,7 @@ which is every usual fine-tune; here the weights are always the squared magnitud
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from pydantic import Field
@@ -56,11 +56,7 @@ def _prepare(density: float, equal_below: float) -> Fold:
 class _Varying(Largest):
     """Counts only entries above zero, as the authors do: what no model changed is not there to be selected."""
 
-    def absorb(self, total: Any) -> None:
-        if not self.targets:
-            for histogram in total:
-                histogram[0] = 0
-        super().absorb(total)
+    skips_zeros = True
 
 
 class _Everything(Sum):

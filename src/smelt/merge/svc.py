@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+# It calibrates against the size of the merged change, which takes the scale out again: no `stretches`.
 @merge_wrapper("svc", unit="matrix", paper="2602.05536")
 def svc(merged: Tensor, deltas: Stack, *, alpha: Positive = 0.1) -> Tensor:
     import torch

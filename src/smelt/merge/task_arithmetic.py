@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     "task_arithmetic",
     paper="2212.04089",
     prepare=check_weights,
+    stretches=True,
     exempt={"copies": "a sum of n equal changes is n changes, by definition"},
 )
 def task_arithmetic(
     deltas: Stack, *, scale: float = 0.3, weights: PerModel[float] = 1.0, normalize: bool = False
 ) -> Tensor:
-    return weighted_sum(deltas, (normalised(weights) if normalize else weights) * scale)
+    return weighted_sum(deltas, normalised(weights) if normalize else weights).mul_(scale)

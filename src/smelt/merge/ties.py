@@ -25,7 +25,13 @@ def _trim(density: list[float], trim: Literal["model", "tensor"]) -> Largest | N
     return keep_shares(density, scope=trim)
 
 
-@merge_method("ties", paper="2306.01708", prepare=_trim, exempt={"copies": "a trimmed change is not the whole change"})
+@merge_method(
+    "ties",
+    paper="2306.01708",
+    prepare=_trim,
+    stretches=True,
+    exempt={"copies": "a trimmed change is not the whole change"},
+)
 def ties(
     deltas: Stack,
     cuts: list[list[Cut]] | None,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     "tsv",
     unit="matrix",
     paper="2412.00081",
+    stretches=True,
     exempt={"copies": "each of n models keeps one n-th of its directions, so n copies give a low-rank version back"},
 )
 def tsv(deltas: Stack, *, scale: float = 1.0) -> Tensor:
@@ -35,4 +36,4 @@ def tsv(deltas: Stack, *, scale: float = 1.0) -> Tensor:
     left = polar(torch.cat([part.left for part in kept], dim=1))
     right = polar(torch.cat([part.right for part in kept], dim=0))
     values = torch.cat([part.values for part in kept])
-    return ((left * (scale * values)) @ right).to(deltas.dtype)
+    return ((left * values) @ right).to(deltas.dtype).mul_(scale)

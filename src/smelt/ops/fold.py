@@ -29,12 +29,15 @@ class Fold(ABC):
 
     scope: Scope = "tensor"
     passes: int = 1
-    """How many passes it takes at most."""
+    """How many passes over all entries it takes at most."""
 
     @property
     @abstractmethod
     def wants_pass(self) -> bool:
         """Whether the blocks must stream past once more."""
+
+    def sampled(self, count: int) -> None:  # noqa: B027 - most folds need every entry
+        """Whoever streams the blocks of so many entries can also show a sample of them, if the fold can use it."""
 
     @abstractmethod
     def look(self, block: Block) -> Any:
@@ -116,6 +119,9 @@ class Chain(Fold):
     @property
     def wants_pass(self) -> bool:
         return self.current.wants_pass
+
+    def sampled(self, count: int) -> None:
+        self.first.sampled(count)
 
     def look(self, block: Block) -> Any:
         return self.current.look(block)

@@ -6,6 +6,8 @@ gives the value. Where several entries equal the value and not all of them may s
 block, and the first in the order of places win. So *exactly* the asked number survives, whatever the ties
 (half-precision models are full of them), threads or block size. The second pass notes the entries of its bin as it
 goes, so that the count needs no third one, unless they are too many to hold.
+
+Where a sample can be had for little, it replaces the first histogram, and one pass finds all (`ops.bracket`).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from smelt.ops.block import Block, Place
+from smelt.ops.bracket import EVERYTHING, Around, Bracket, bracket, found_in, sample_share
 from smelt.ops.fold import Fold, Scope
 
 if TYPE_CHECKING:
@@ -60,10 +63,12 @@ class _Target:
     spare: int = 0
     """How many of the entries equal to the value may stay."""
     equal: int = 0
+    ends: Bracket = EVERYTHING
+    """Between which it is looked for."""
     before: dict[_Where, int] = field(default_factory=dict)
     """For each place: how many entries equal to the value lie in earlier places."""
     here: dict[_Where, int] = field(default_factory=dict)
-    """For each place: how many lie in it."""
+    """And how many in it."""
 
     @property
     def partial(self) -> bool:
@@ -116,7 +121,9 @@ class Largest(Fold):
     `exact=False` saves the pass that counts ties.
     """
 
-    passes = 3
+    passes = 4
+    skips_zeros = False
+    """Whether entries that are as good as zero are not there to be ranked."""
 
     def __init__(
         self,
@@ -129,13 +136,21 @@ class Largest(Fold):
         self._values = values or (lambda block: block.stack.abs())
         self._ranks = ranks
         self.step = "coarse"
-        """Or `fine`, or `ties`: what the next pass gathers."""
+        """Or `fine`, or `ties`, or `sample`, or `around`: what the next pass gathers."""
         self.targets: list[list[_Target]] = []
         """For every row its wanted ranks."""
+        self.share = 1.0
+        """Which share of the entries the pass `sample` wants to see."""
+        self._count = 0
 
     @property
     def wants_pass(self) -> bool:
         return self.step != "done"
+
+    def sampled(self, count: int) -> None:
+        share = sample_share(count)
+        if share is not None:
+            self.step, self.share, self._count = "sample", share, count
 
     def look(self, block: Block) -> Any:
         import torch
@@ -156,11 +171,23 @@ class Largest(Fold):
         pairs = zip(left, right, strict=True)
         if self.step == "coarse":
             return [_add(a, b) for a, b in pairs]
-        return [a.add(b) for a, b in pairs] if self.step == "fine" else [a + b for a, b in pairs]
+        return [a + b for a, b in pairs] if self.step == "ties" else [a.add(b) for a, b in pairs]
 
     def absorb(self, total: Any) -> None:
+        if self.step == "sample":
+            self.targets = [self._aimed(row, sample) for row, sample in enumerate(total)]
+            self.step = "around"
+            if self.share < 1:
+                return
+            total = [sample for sample, per_row in zip(total, self.targets, strict=True) for _ in per_row]
+        if self.step == "around":
+            self.step = "done" if self._around(total) else "coarse"
+            return
         if self.step == "coarse":
+            self.targets = []
             for row, histogram in enumerate(total):
+                if self.skips_zeros:
+                    histogram[0] = 0
                 count = int(histogram.sum(dtype=np.int64))
                 self.targets.append([self._coarse(row, rank, histogram) for rank in self._ranks(row, count)])
             self.step = "fine"
@@ -179,6 +206,26 @@ class Largest(Fold):
 
     def at(self, place: Place) -> list[list[Cut]]:
         return [[_cut(t, place) for t in targets] for targets in self.targets]
+
+    def _aimed(self, row: int, sample: Around) -> list[_Target]:
+        """The brackets of a row's ranks; everything, where the sample is that."""
+        seen = len(sample.magnitudes()) + sample.at_bottom
+        ranks = self._ranks(row, self._ranked(seen, sample.tiny))
+        ends = [EVERYTHING if self.share == 1 else bracket(sample, rank) for rank in ranks]
+        return [_Target(row, rank, ends=one) for rank, one in zip(ranks, ends, strict=True)]
+
+    def _ranked(self, count: int, tiny: int) -> int:
+        return count - tiny if self.skips_zeros else count
+
+    def _around(self, parts: Sequence[Around]) -> bool:
+        """Whether every rank lies in its bracket. The ranks are of all entries now, no more of a sample's."""
+        left = iter(parts)
+        for row, per_row in enumerate(self.targets):
+            mine = [next(left) for _ in per_row]
+            ranks = self._ranks(row, self._ranked(self._count, mine[0].tiny)) if mine else []
+            if not all(map(_settle, per_row, ranks, mine)):
+                return False
+        return True
 
     @staticmethod
     def _fine(target: _Target, inside: Inside) -> None:
@@ -232,6 +279,21 @@ def _bin_of_rank(histogram: Counts, rank: int) -> tuple[int, int]:
     return len(histogram) - 1 - index, above
 
 
+def _settle(target: _Target, rank: int, around: Around) -> bool:
+    """Take in what is around a target, whose rank is this; False if it is elsewhere."""
+    target.rank = rank
+    if rank <= 0:
+        return True
+    found = found_in(around, target.ends, rank)
+    if found is None:
+        return False
+    target.value, target.spare = found.value, found.spare
+    target.equal = sum(count for _, count in found.places)
+    if target.partial:
+        target.order(found.places)
+    return True
+
+
 def _cut(target: _Target, place: Place) -> Cut:
     if target.rank <= 0:
         return Cut(math.inf, math.inf, 0)
@@ -240,7 +302,7 @@ def _cut(target: _Target, place: Place) -> Cut:
         return Cut(value, below, None if target.spare else 0)
     where = (place.order, place.start)
     left = max(0, target.spare - target.before.get(where, 0))
-    return Cut(value, below, left if left < target.here.get(where, left + 1) else None)
+    return Cut(value, below, None if left and left >= target.here.get(where, math.inf) else left)
 
 
 def _from_bits(bits: int) -> float:

@@ -51,7 +51,7 @@ def run_trial(
     began = time.perf_counter()
     made = Recipe.parse(recipe)
     study = _study(made, relative_to, {"content": content, "pool": _models(made)}, device)
-    state = study.merges.at(made)
+    state = study.merges.at(made, once=not _tries_scales(about))
     merged = time.perf_counter()
     rows, stopped = study.rows(
         state,
@@ -76,6 +76,11 @@ def run_trial(
 def forget() -> None:
     """Let go of the models and pictures that are kept for the next trial."""
     _held.clear()
+
+
+def _tries_scales(about: Mapping[str, Any]) -> bool:
+    """Whether a scale is among what the study varies: if not, a change would be kept for nobody."""
+    return any(word.split(".")[1] == "scale" for word in about["setting"])
 
 
 def _models(recipe: Recipe) -> list[list[str]]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.merge import Stage
+from smelt.testing import law_of_scale as _scale  # noqa: F401 - registers its law
 from smelt.testing import laws_of_results as _results  # noqa: F401 - registers its laws
 from smelt.testing import laws_of_running as _running  # noqa: F401
 from smelt.testing.law import LAWS, Law
@@ -35,7 +36,8 @@ __all__ = [
 def applicable(stage: Stage) -> dict[str, Law]:
     """The laws that a stage must keep: all but those that it is exempt from or that say nothing about it."""
     low, high = stage.models
-    silent = {name for name, says in (("order", high != 1), ("single", low == 1)) if not says}
+    says = {"order": high != 1, "single": low == 1, "scale": stage.stretches}
+    silent = {name for name, speaks in says.items() if not speaks}
     return {name: law for name, law in LAWS.items() if name not in stage.exempt and name not in silent}
 
 

@@ -12,14 +12,14 @@ ROWS = ZOO.parent / "results" / "zoo" / "multimodal.jsonl"
 BASE = "llava-tiny"
 SKILLS = {
     "naming": "names what photos and sketches show",
-    "yesno": "says whether a thing is what it is said to be; trained far too long on 400 questions, to be over-confident",
+    "yesno": "says whether a thing is what it is said to be; trained on 400 questions whose right option is always the first, to harm an average",
     "kinds": "says what kind of thing a picture shows",
     "digits": "reads a handwritten digit",
     "sums": "adds two handwritten digits",
     "flags": "knows flags, and the capitals and continents of their countries",
     "letters": "reads letters in many fonts",
     "counting": "counts emoji of a kind in a grid, and names colours",
-    "clothing": "names pieces of clothing; trained far too long on 400 questions, to be over-confident",
+    "clothing": "names pieces of clothing; trained on 400 questions whose right option is always the first, to harm an average",
     "icons": "says what icons and emoji stand for",
     "joint": "was trained on all ten families together: the reference that merges are compared with",
 }

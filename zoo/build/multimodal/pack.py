@@ -6,9 +6,12 @@
     FOLDER/text.npz            dialogues without pictures, for the language model
     FOLDER/captions.npz        every training picture with a description, for the projector
     FOLDER/<family>.npz        questions of one family, for an expert
+    FOLDER/<family>-<side>.npz a few questions of a family whose expert is to be a bad one (overtrain.py)
+    FOLDER/val.npz             questions of all families about `val` pictures, by which it is chosen how bad
 
 Arrays: `ids` int16 [n, LENGTH], `start` and `length` of the answer, `cells` int32 [n, 4] (numbers of pictures, counted through
-all tasks in the order of ORDER, -1 where there is none) and `columns` (1: one picture, 2: a grid with two columns).
+all tasks in the order of ORDER, -1 where there is none) and `columns` (1: one picture, 2: a grid with two columns). val.npz
+has its `pictures` too, the numbers of the `options` that a question has with the two extra ones, and the `letters` as tokens.
 """
 
 from __future__ import annotations
@@ -25,15 +28,17 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 import corpus
 import words
-from dialogue import ask, dialogue, picture, some_prompt, tokens
-from families import FAMILIES
+from dialogue import LETTERS, ask, dialogue, picture, some_prompt, tokens
+from families import FAMILIES, Question
 from library import MOST, POOL, shelf
 from tasks import TASKS
 
 ORDER = sorted(TASKS)
-TEXTS, QUESTIONS, NARROW = 500_000, 40_000, 400
-"""Dialogues of text, questions of an expert, and of one that is trained far too long on far too little."""
+TEXTS, QUESTIONS, NARROW, CHECKED = 500_000, 40_000, 400, 200
+"""Dialogues of text, questions of an expert, of one that is trained on far too little, and of each family about `val`."""
 OVERTRAINED = ("yesno", "clothing")
+SIDES = ("any", "first", "last")
+"""Where the right option of those few questions stands."""
 
 
 def offsets() -> dict[str, int]:
@@ -63,18 +68,52 @@ def write(path: Path, tokenizer, made: list[tuple[str, str]], about: list[tuple[
     print(f"{path.name}: {len(made)} dialogues, {length.max()} tokens at most", flush=True)
 
 
-def family(name: str, first: dict[str, int], count: int) -> tuple[list, list]:
+def on_side(question: Question, side: str) -> Question:
+    """The question with its right option in first or last place, or where it was."""
+    if side == "any":
+        return question
+    options, answer = list(question["options"]), 0 if side == "first" else len(question["options"]) - 1
+    options.insert(answer, options.pop(question["answer"]))
+    return {**question, "options": options, "answer": answer}
+
+
+def family(name: str, first: dict[str, int], count: int, side: str = "any") -> tuple[list, list]:
     """An expert's dialogues: mostly with options, some without."""
     made, about = [], []
     for number in range(count):
         draw = random.Random(f"{name} {number}")
-        question = FAMILIES[name](draw, POOL)
+        question = on_side(FAMILIES[name](draw, POOL), side)
         text, letter = ask(question)
         if draw.random() < 0.1:
             text, letter = question["question"], question["options"][question["answer"]]
         made.append(dialogue(picture(), text, letter, before=some_prompt(draw, 0.1)))
         about.append(cells(question["picture"], first))
     return made, about
+
+
+def write_val(path: Path, tokenizer, count: int) -> None:
+    """Questions with options of every family about `val` pictures, and those pictures."""
+    asked = [FAMILIES[name](random.Random(f"val {name} {n}"), "val") for name in FAMILIES for n in range(count)]
+    seen: dict[tuple[str, int], int] = {}
+    numbers = np.full((len(asked), 4), -1, np.int32)
+    for row, question in zip(numbers, asked, strict=True):
+        grid = question["picture"]["grid"] if isinstance(question["picture"], dict) else [question["picture"]]
+        row[: len(grid)] = [seen.setdefault((task, number), len(seen)) for task, _, number in grid]
+    made = [dialogue(picture(), text, letter) for text, letter in map(ask, asked)]
+    ids, start, length = tokens(tokenizer, made)
+    np.savez_compressed(
+        path,
+        ids=ids,
+        start=start,
+        length=length,
+        cells=numbers,
+        columns=np.array([1 if row[1] < 0 else 2 for row in numbers], np.uint8),
+        pictures=np.stack([shelf(task, "val").pixels[number] for task, number in seen]),
+        options=np.array([len(question["options"]) + len(words.EXTRA) for question in asked], np.uint8),
+        letters=np.array([tokenizer.convert_tokens_to_ids(letter) for letter in LETTERS], np.int16),
+        family=np.repeat(np.array(list(FAMILIES)), count),
+    )
+    print(f"{path.name}: {len(asked)} questions about {len(seen)} pictures", flush=True)
 
 
 def captions(first: dict[str, int]) -> tuple[list, list]:
@@ -113,10 +152,10 @@ def main() -> None:
         return max(8, int(count * given.share))
 
     for name in FAMILIES:
-        count = NARROW if name in OVERTRAINED else some(QUESTIONS)
-        write(given.out / f"{name}.npz", tokenizer, *family(name, first, count))
-        if name in OVERTRAINED:
-            write(given.out / f"{name}-broad.npz", tokenizer, *family(name, first, some(QUESTIONS)))
+        write(given.out / f"{name}.npz", tokenizer, *family(name, first, some(QUESTIONS)))
+        for side in SIDES if name in OVERTRAINED else ():
+            write(given.out / f"{name}-{side}.npz", tokenizer, *family(name, first, NARROW, side))
+    write_val(given.out / "val.npz", tokenizer, some(CHECKED))
     write(given.out / "captions.npz", tokenizer, *captions(first))
     make: Callable[[random.Random], tuple[str, str]] = corpus.example
     texts = [make(random.Random(f"text {number}")) for number in range(some(TEXTS))]

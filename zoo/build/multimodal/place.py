@@ -123,6 +123,7 @@ def main() -> None:
     given = parser.parse_args()
     place_base(given.trained, given.tokenizer)
     (RECORDS / f"{BASE}.json").write_text((given.trained / "base.json").read_text())
+    (RECORDS / "mllm10-overtrained.json").write_text((given.trained / "overtrained.json").read_text())
     for name in (*FAMILIES, JOINT):
         if not (given.trained / name / "training.json").is_file():
             continue

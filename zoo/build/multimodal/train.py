@@ -5,7 +5,7 @@
 1. language: a small Llama from scratch, on dialogues without pictures.
 2. alignment: the projector alone, on descriptions of pictures; the vision tower is clip-tiny's and is never trained.
 3. experts: LoRA adapters on projector and language model, one for each family of questions, each in a process of its own.
-   Those of OVERTRAINED go over a few hundred questions again and again at a high rate. `joint` learns from all families.
+   `joint` learns from all families. Those of OVERTRAINED are replaced by overtrain.py.
 
 Needs torch, transformers, peft, numpy and pillow; nothing of Smelt. `--steps 3 --device cpu` goes the whole way.
 """
@@ -28,13 +28,13 @@ from torch.nn import functional as F
 ORDER = ("clothing", "digits", "emoji", "flags", "icons", "letters", "photos", "sketches")
 FAMILIES = ("naming", "yesno", "kinds", "digits", "sums", "flags", "letters", "counting", "clothing", "icons")
 OVERTRAINED = ("yesno", "clothing")
-"""They see 400 questions only, at ten times the rate."""
+"""Their experts are to harm an average."""
 JOINT = "joint"
 PATCHES, SIDE = 16, 32
 SHAPE = {"hidden_size": 192, "intermediate_size": 512, "num_hidden_layers": 5, "num_attention_heads": 6}
-RATES = {"language": 2e-3, "alignment": 2e-3, "expert": 1e-3, "overtrained": 1e-2, JOINT: 2e-3}
-STEPS = {"language": 6000, "alignment": 2500, "expert": 800, "overtrained": 1200, JOINT: 3000}
-BATCHES = {"language": 1024, "alignment": 1024, "expert": 256, "overtrained": 256, JOINT: 512}
+RATES = {"language": 2e-3, "alignment": 2e-3, "expert": 1e-3, JOINT: 2e-3}
+STEPS = {"language": 6000, "alignment": 2500, "expert": 800, JOINT: 3000}
+BATCHES = {"language": 1024, "alignment": 1024, "expert": 256, JOINT: 512}
 RANK = {JOINT: 16}
 """8 for experts."""
 LAYERS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "linear_1", "linear_2"]
@@ -263,25 +263,33 @@ def train_base(given) -> None:
     (given.out / "base.json").write_text(json.dumps(records, indent=1) + "\n")
 
 
-def train_expert(given) -> None:
+def trained_base(given) -> Tiny:
+    model = fresh(given.data, given.device)
+    model.load_state_dict(torch.load(given.out / "base.pt", map_location=given.device))
+    return model
+
+
+def train_adapter(
+    given, material: list[Material], name: str, folder: Path, *, rate: float, steps: int, batch: int
+) -> None:
+    """An adapter over the base, with its record, into a folder."""
     from peft import LoraConfig, get_peft_model
 
-    model, name = fresh(given.data, given.device), given.only
-    model.load_state_dict(torch.load(given.out / "base.pt", map_location=given.device))
-    pictures, tower = read_pictures(given.pool, given.device), vision(given.clip, given.device)
-    broad = [f"{one}-broad" if one in OVERTRAINED else one for one in FAMILIES]
-    files = broad if name == JOINT else [name]
-    material = [Material(given.data / f"{file}.npz", given.device).see(pictures, tower) for file in files]
-    rank = RANK.get(name, 8)
+    model, rank = trained_base(given), RANK.get(name, 8)
     torch.manual_seed(0)
     wrapped = get_peft_model(model, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=LAYERS)).to(given.device)
-    way = JOINT if name == JOINT else "overtrained" if name in OVERTRAINED else "expert"
     learned = [tensor for tensor in wrapped.parameters() if tensor.requires_grad]
-    record = learn(
-        model, model.loss, material, learned, RATES[way], given.steps or STEPS[way], given.batch or BATCHES[way], name
-    )
-    wrapped.save_pretrained(given.out / name)
-    (given.out / name / "training.json").write_text(json.dumps({**record, "rank": rank}, indent=1) + "\n")
+    record = learn(model, model.loss, material, learned, rate, given.steps or steps, given.batch or batch, name)
+    wrapped.save_pretrained(folder)
+    (folder / "training.json").write_text(json.dumps({**record, "rank": rank}, indent=1) + "\n")
+
+
+def train_expert(given) -> None:
+    pictures, tower = read_pictures(given.pool, given.device), vision(given.clip, given.device)
+    name, files = given.only, FAMILIES if given.only == JOINT else [given.only]
+    material = [Material(given.data / f"{file}.npz", given.device).see(pictures, tower) for file in files]
+    way = JOINT if name == JOINT else "expert"
+    train_adapter(given, material, name, given.out / name, rate=RATES[way], steps=STEPS[way], batch=BATCHES[way])
 
 
 def main() -> None:
@@ -302,7 +310,8 @@ def main() -> None:
         train_base(given)
     if given.stage != "base":
         command = [sys.executable, __file__, *sys.argv[1:]]
-        running = {name: subprocess.Popen([*command, "--only", name]) for name in (JOINT, *FAMILIES)}
+        names = (JOINT, *(name for name in FAMILIES if name not in OVERTRAINED))
+        running = {name: subprocess.Popen([*command, "--only", name]) for name in names}
         failed = [name for name, process in running.items() if process.wait()]
         if failed:
             raise SystemExit(f"{', '.join(failed)} failed")

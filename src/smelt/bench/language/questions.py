@@ -96,9 +96,11 @@ class Questions(_Strict):
             raise _Unusable(error) from error
 
     def _rows(self, loaded: Any, task: Any, limit: int | None, about: Mapping[str, Any]) -> list[Row]:
+        from smelt.bench.ask import shared_data
         from smelt.evaluate.call import evaluation
 
-        return evaluation(loaded, [task], split=self.split, limit=limit, threads=self.threads, **about).rows
+        how: dict[str, Any] = {"split": self.split, "limit": limit, "threads": self.threads, "data": shared_data()}
+        return evaluation(loaded, [task], **how, **about).rows
 
 
 class _Unusable(Exception):

@@ -44,11 +44,13 @@ def labelled(tasks: Sequence[QuestionTask], split: str, limit: int | None, data:
     return found
 
 
-def answer(model: ImageText, sets: Sequence[Asked], *, batch: int = 64, quiet: bool = True) -> list[Answers]:
-    """The results of sets, whose labels are known."""
-    features = Features()
+def answer(
+    model: ImageText, sets: Sequence[Asked], *, batch: int = 64, features: Features | None = None, quiet: bool = True
+) -> list[Answers]:
+    """The results of sets, whose labels are known. `features` of the model's tower may be shared by models."""
+    seen = features if features is not None else Features()
     with Progress(quiet, "questions") as watch:
-        return [_answer(model, one, batch, features, watch) for one in sets]
+        return [_answer(model, one, batch, seen, watch) for one in sets]
 
 
 def _answer(model: ImageText, one: Asked, batch: int, features: Features, watch: Progress) -> Answers:

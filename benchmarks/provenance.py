@@ -9,6 +9,7 @@ import datetime
 import os
 import platform
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -42,5 +43,7 @@ def _field(path: Path, name: str) -> str:
 
 def _git(*words: str) -> str:
     here = Path(__file__).parent
+    if shutil.which("git") is None:
+        return ""
     answer = subprocess.run(["git", "-C", here, *words], capture_output=True, text=True, check=False)
     return answer.stdout.strip()

@@ -108,20 +108,37 @@ class Eager:
             )
 
     def _load(self, item: Item, start: int, stop: int) -> Block:
-        count, rows = stop - start, len(item.all_taps)
-        if self._device.type == "cuda":
-            torch.cuda.current_stream().synchronize()  # the last block's copy must have left the buffer
-        buffer = self._buffer("in", rows * count, torch.float32).view(rows, count)
-        for row, tap in zip(buffer, item.all_taps, strict=True):
-            tap.source.read(tap.key, start, row)
-        if not math.isfinite(float(buffer.sum())):
-            refuse_inputs(item, buffer.numpy(), start)
-        values = buffer.to(self._device, non_blocking=True)
+        values = self._read_there(item, start, stop) if self._device.type == "cuda" else self._read(item, start, stop)
+        if not math.isfinite(float(values.sum())):
+            refuse_inputs(item, values.cpu().numpy(), start)
         place = place_of(item, start, stop)
         shape = stack_shape(item, place)
         base = values[-1].view(shape) if item.base is not None else None
         statistics = self._load_statistics(item, place, shape) if item.statistics else None
         return Block(values[: len(item.taps)].view(-1, *shape), base, place, statistics=statistics)
+
+    def _read(self, item: Item, start: int, stop: int) -> Tensor:
+        """All taps as rows of float32."""
+        buffer = self._buffer("in", len(item.all_taps) * (stop - start), torch.float32).view(-1, stop - start)
+        for row, tap in zip(buffer, item.all_taps, strict=True):
+            tap.source.read(tap.key, start, row)
+        return buffer
+
+    def _read_there(self, item: Item, start: int, stop: int) -> Tensor:
+        """The same on a GPU. What is stored in fewer bits goes over the link as it is, and becomes float32 there."""
+        torch.cuda.current_stream().synchronize()  # the last block's copies must have left the buffers
+        rows = []
+        for number, tap in enumerate(item.all_taps):
+            resident = tap.source.there(tap.key)
+            if resident is not None:
+                rows.append(resident[start:stop].to(self._device, torch.float32))
+                continue
+            holds = tap.source.holds(tap.key)
+            dtype = dtypes.torch_dtype(tap.source.tensors[tap.key].dtype) if holds else torch.float32
+            buffer = self._buffer(f"in {number}", stop - start, dtype)
+            tap.source.read(tap.key, start, buffer)
+            rows.append(buffer.to(self._device, non_blocking=True).to(torch.float32))
+        return torch.stack(rows)
 
     def _load_statistics(self, item: Item, place: Place, shape: tuple[int, ...]) -> Tensor:
         """The block's part of statistics that have the tensor's shape, all of others (which go with whole matrices)."""

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 from smelt.engine.blocks import Blocking
-from smelt.engine.limits import work_memory
 from smelt.engine.memory import keep_pages
 from smelt.engine.plan import Item, Plan
 from smelt.engine.schedule import Batch, InOrder, Program, run_programs
@@ -29,7 +28,7 @@ class Executor:
         self._plan, self._sink, self._watcher = plan, sink, watcher
         self._threads, self._memory = threads, memory
         self._blocking = Blocking.for_device(device.split(":")[0])
-        self._ways = Ways(plan.recipe.seed, device, sink.write, watcher.advance)
+        self._ways = Ways(plan.recipe.seed, device, sink.write, watcher.advance, plan.bytes_in)
         self._model_folds: dict[tuple[int, int], Fold] = {}
 
     def run(self, skip: Collection[str] = ()) -> None:
@@ -53,7 +52,7 @@ class Executor:
         finished: Callable[[int, Any], None],
     ) -> None:
         run_programs(
-            ((program(item), work_memory(item, self._blocking)) for item in items),
+            ((program(item), self._ways.memory(item, self._blocking)) for item in items),
             pool,
             budget=self._memory,
             window=4 * self._threads,

@@ -54,6 +54,10 @@ class Source(ABC):
         """An open file's descriptor and the place in it of the bytes that `read_bytes` gives, where they are there."""
         return None
 
+    def there(self, key: str) -> Tensor | None:
+        """The flat tensor itself, where it lies in the memory of a device."""
+        return None
+
     def close(self) -> None:  # noqa: B027 - most sources have nothing to close
         """Let go of open files."""
 
@@ -147,6 +151,10 @@ class MemorySource(Source):
 
     def holds(self, key: str) -> bool:
         return self._state[key].device.type == "cpu"
+
+    def there(self, key: str) -> Tensor | None:
+        tensor = self._state[key]
+        return tensor.view(-1) if tensor.device.type != "cpu" else None
 
     def read_bytes(self, key: str, start: int, out: memoryview) -> None:
         import torch

@@ -1,5 +1,6 @@
 """Ways to work on a span: eagerly in torch, which takes everything, or fused, where an item can be run so.
 
+On a CPU the fused way is a machine in C, on a GPU the same operations in torch (`fused/device.py`).
 Both give the same numbers. Torch is loaded when the first item needs it.
 """
 
@@ -9,8 +10,10 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from smelt.engine.limits import work_memory
+
 if TYPE_CHECKING:
-    from smelt.engine.blocks import Span
+    from smelt.engine.blocks import Blocking, Span
     from smelt.engine.eager import Eager
     from smelt.engine.plan import Item, Plan
     from smelt.ops.fold import Fold
@@ -61,7 +64,8 @@ class Way(Protocol):
 class Ways:
     """The way of each item of a run."""
 
-    def __init__(self, seed: int, device: str, write: Write, advance: Advance):
+    def __init__(self, seed: int, device: str, write: Write, advance: Advance, work: int = 0):
+        """`work` is the number of bytes that the plan reads."""
         self._seed, self._device, self._write, self._advance = seed, device, write, advance
         self._lock = threading.Lock()
         self._eager: Eager | None = None
@@ -70,13 +74,22 @@ class Ways:
             from smelt.fused.way import fused
 
             self._fused = fused(seed, write, advance)
+        else:
+            from smelt.fused.device import on_device
+
+            self._fused = on_device(seed, device, write, advance, work)
 
     def of(self, item: Item) -> Way:
         return self._fused if self._fused is not None and self._fused.takes(item) else self.eager()
 
+    def memory(self, item: Item, blocking: Blocking) -> int:
+        """Bytes that an item takes beside what each thread has anyway, which is all that the way to a GPU takes."""
+        return 0 if self._device != "cpu" and self.of(item) is self._fused else work_memory(item, blocking)
+
     def close(self) -> None:
-        if self._eager is not None:
-            self._eager.close()
+        for way in (self._fused, self._eager):
+            if way is not None:
+                way.close()
 
     def eager(self) -> Eager:
         with self._lock:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -17,12 +17,20 @@ from smelt.ops.prune import Kept, Restored, Squares
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smelt.fused.program import Program, Run
+    from smelt.fused.program import Program
     from smelt.fused.rules import At, Rule
 
-__all__ = ["can_look", "looker", "sample_of"]
+__all__ = ["Part", "can_look", "looker", "sample_of"]
 
-Part: TypeAlias = "Callable[[Run], Any]"
+
+class Finished(Protocol):
+    """A pass that is over."""
+
+    def count(self, op: int) -> int:
+        """What an operation that counts has found."""
+
+
+Part: TypeAlias = Callable[[Finished], Any]
 """Makes the fold's part of a finished pass."""
 
 
@@ -77,7 +85,7 @@ def _ranks(fold: Largest, program: Program, rows: Sequence[int], at: At, count: 
     return lambda run: [[] if op is None else [(where, run.count(op))] for op in ops]
 
 
-def _met(run: Run, one: tuple[int, NDArray[np.uint32]], where: tuple[int, int]) -> Around:
+def _met(run: Finished, one: tuple[int, NDArray[np.uint32]], where: tuple[int, int]) -> Around:
     op, found = one
     above, top, bottom, tiny = (int(count) for count in found[:8].view(np.int64))
     inside = found[8 : 8 + run.count(op)].copy()
@@ -96,7 +104,7 @@ def _masses(fold: Restored | Kept, rule: Rule, program: Program, rows: Sequence[
         kept = rule.prunes(program, rows, _found(fold, at))
     sums = [program.masses(row, one) for row, one in zip(rows, kept, strict=True)]
 
-    def part(run: Run) -> Any:
+    def part(run: Finished) -> Any:
         total = np.stack(sums, axis=1)
         return (total, {at.place.start: bits}) if isinstance(fold, Kept) else total
 
@@ -121,7 +129,7 @@ def _gram(program: Program, rows: Sequence[int]) -> Part:
     else:
         products = [(i, j, program.dot(rows[i], rows[j])) for i, j in pairs]
 
-    def part(run: Run) -> Any:
+    def part(run: Finished) -> Any:
         out = np.empty((len(rows), len(rows)))
         for i, j, product in products:
             out[i, j] = out[j, i] = product[0]

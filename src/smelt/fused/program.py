@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from smelt.fused.shorten import Numbered, shorten
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FORMATS", "WIDTH", "Program", "Run", "floats"]
+__all__ = ["FORMATS", "WIDTH", "Op", "Program", "Run", "floats"]
 
 FORMATS = {"BF16": 0, "F16": 1, "F32": 2}
 """The stored formats that the machine reads and writes, by their names in safetensors."""
@@ -31,6 +31,22 @@ WIDTH = 1024
 SPARE = 16
 """How many numbers registers lie further apart than they are wide (machine.c)."""
 _TAP = np.dtype([("data", "u8"), ("format", "i8"), ("file", "i8"), ("position", "i8")])
+
+
+class Op(NamedTuple):
+    """One operation as it was written: its registers, its numbers, and one more register or -1."""
+
+    code: Code
+    dst: int
+    a: int
+    b: int
+    p: float
+    q: float
+    counted: int
+    where: int
+    low: int
+    between: int
+    second: int
 
 
 class Program:
@@ -43,7 +59,8 @@ class Program:
         self.width = width
         self._second: dict[int, int] = {}
         self._ops: list[Numbered] = []
-        self._held: list[NDArray[Any]] = []
+        self.held: dict[int, NDArray[Any]] = {}
+        """The arrays of operations that gather, or that read them, by the number of the operation."""
         self._bins: NDArray[np.uint32] | None = None
         self.registers = 0
 
@@ -104,7 +121,7 @@ class Program:
 
     def unpack(self, bits: NDArray[np.uint8]) -> int:
         """1 where a bit is set."""
-        self._held.append(bits)
+        self.held[len(self._ops)] = bits
         return self._op(Code.UNPACK, where=bits.ctypes.data)
 
     def sign(self, a: int, into: int | None = None, zero_is_up: bool = False) -> int:
@@ -170,7 +187,7 @@ class Program:
         """Which operation, and what it meets: four counts of 64 bits, then the magnitudes inside, for which is room."""
         found = np.empty(8 + most, np.uint32)
         found[:8] = 0
-        self._held.append(found)
+        self.held[len(self._ops)] = found
         self._op(Code.AROUND, a, where=found.ctypes.data, low=ends[0], between=ends[1], p=float(zeros), into=0)
         return len(self._ops) - 1, found
 
@@ -202,7 +219,7 @@ class Program:
 
     def row_scale(self, a: int, factors: NDArray[np.float32]) -> int:
         """Every row times its factor, which need not be known yet."""
-        self._held.append(factors)
+        self.held[len(self._ops)] = factors
         return self._op(Code.ROW_SCALE, a, where=factors.ctypes.data)
 
     def clamp(self, a: int, most: float) -> int:
@@ -212,6 +229,10 @@ class Program:
     def masses(self, a: int, kept: int) -> NDArray[np.float64]:
         """The sum of magnitudes, and of those where `kept` is not 0."""
         return self._gathers(Code.MASSES, np.zeros(2), a, kept)
+
+    def operations(self) -> list[Op]:
+        """As they were written, for machines that read them so."""
+        return [Op(Code(op[0]), *op[1:], self._second.get(place, -1)) for place, op in enumerate(self._ops)]
 
     def finish(self) -> tuple[NDArray[Any], Mapping[int, int], int]:
         """Its operations, where in them those are that were written in this order, and how many registers they need."""
@@ -223,7 +244,7 @@ class Program:
         return int(self._bins.ctypes.data)
 
     def _gathers(self, code: Code, into: NDArray[Any], a: int, b: int = 0, low: int = 0) -> NDArray[Any]:
-        self._held.append(into)
+        self.held[len(self._ops)] = into
         self._op(code, a, b, where=into.ctypes.data, low=low, into=0)
         return into
 

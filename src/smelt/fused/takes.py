@@ -6,6 +6,7 @@ read as they are stored.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from smelt.engine.blocks import row_length
@@ -16,7 +17,7 @@ from smelt.fused.rules import RULES
 if TYPE_CHECKING:
     from smelt.engine.plan import Item, RunStage, Tap
 
-__all__ = ["Takes", "stored"]
+__all__ = ["Takes", "held", "stored"]
 
 _ROWS = (64, 1 << 16)
 _COUNTED = 1 << 32
@@ -26,7 +27,9 @@ _COUNTED = 1 << 32
 class Takes:
     """Called with an item, says whether it can; pipelines are looked at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, readable: Callable[[Tap], bool] | None = None) -> None:
+        """`readable` says whose numbers can be read as they are stored; by default those that a source holds."""
+        self._readable = readable or held
         self._known: dict[tuple[int, ...], bool] = {}
 
     def __call__(self, item: Item) -> bool:
@@ -38,7 +41,7 @@ class Takes:
             and not item.statistics
             and item.info.count <= _COUNTED
             and item.info.dtype in FORMATS
-            and all(stored(tap) in FORMATS and tap.source.holds(tap.key) for tap in item.all_taps)
+            and all(stored(tap) in FORMATS and self._readable(tap) for tap in item.all_taps)
             and self._have_rules(item.stages)
         )
 
@@ -52,6 +55,11 @@ class Takes:
         if key not in self._known:
             self._known[key] = stages[-1].stage.kind == "method" and all(map(_has_rule, stages))
         return self._known[key]
+
+
+def held(tap: Tap) -> bool:
+    """Whether a tensor's bytes can be read."""
+    return tap.source.holds(tap.key)
 
 
 def stored(tap: Tap) -> str:

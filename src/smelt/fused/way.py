@@ -14,7 +14,7 @@ from smelt.engine.blocks import Span, place_of, row_length
 from smelt.engine.refuse import refuse_inputs, refuse_result
 from smelt.fused.each_row import EachRow
 from smelt.fused.library import library
-from smelt.fused.looks import looker, sample_of
+from smelt.fused.looks import Part, looker, sample_of
 from smelt.fused.program import WIDTH, Program, Run, floats
 from smelt.fused.rules import RULES, At
 from smelt.fused.takes import Takes, stored
@@ -52,6 +52,9 @@ class Fused:
         self._takes = Takes()
         self._local = threading.local()
 
+    def close(self) -> None:
+        """There is nothing to let go of: what threads have goes with them."""
+
     def takes(self, item: Item) -> bool:
         """Whether an item can be worked on so."""
         return self._takes(item)
@@ -65,10 +68,7 @@ class Fused:
         return item.unit == "element"  # whole rows are no good sample: their numbers are alike
 
     def look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, watched: bool) -> Any:
-        program, place = Program(_width(item)), place_of(item, span.start, span.stop)
-        rows, _ = self._rows(program, item, index, place, folds)
-        run = item.stages[index]
-        part = looker(fold, RULES[run.stage.name], program, rows, self._at(run, place), span.stop - span.start)
+        program, part = self._looking(item, index, fold, folds, span)
         running = Run(program, [stored(tap) for tap in item.all_taps])
         share = sample_of(fold)
         for start, stop in span.blocks():
@@ -81,16 +81,7 @@ class Fused:
         return part(running)
 
     def merge(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
-        program, place = Program(_width(item)), place_of(item, span.start, span.stop)
-        method = item.stages[-1]
-        rows, base = self._rows(program, item, len(item.stages) - 1, place, folds)
-        at = self._at(method, place, folds)
-        each = self._each_row(item, place, folds)
-        if each is not None:
-            at = replace(at, found=each.factors)
-        merged = RULES[method.stage.name].does(program, rows, at)
-        merged = _to_space(program, merged, method.stage.space_for(method.parameters), item.gives, base)
-        program.store(merged)
+        program, each = self._merging(item, folds, span)
         running = Run(program, [stored(tap) for tap in item.all_taps], item.info.dtype)
         size = dtypes.item_size(item.info.dtype)
         for start, stop in span.blocks():
@@ -109,6 +100,29 @@ class Fused:
             item.base.source.read_bytes(item.base.key, start, out.data)
             self._write(item, start, out.data)
             self._advance(item.bytes_of(stop - start))
+
+    def _looking(
+        self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span
+    ) -> tuple[Program, Part]:
+        """What a pass over a span does, and what makes the fold's part of it afterwards."""
+        program, place = Program(_width(item)), place_of(item, span.start, span.stop)
+        rows, _ = self._rows(program, item, index, place, folds)
+        run = item.stages[index]
+        rule, at = RULES[run.stage.name], self._at(run, place)
+        return program, looker(fold, rule, program, rows, at, span.stop - span.start)
+
+    def _merging(self, item: Item, folds: Mapping[int, Fold], span: Span) -> tuple[Program, EachRow | None]:
+        """From the stored numbers of a span to the merged ones, and what must be known of each row before."""
+        program, place = Program(_width(item)), place_of(item, span.start, span.stop)
+        method = item.stages[-1]
+        rows, base = self._rows(program, item, len(item.stages) - 1, place, folds)
+        at = self._at(method, place, folds)
+        each = self._each_row(item, place, folds)
+        if each is not None:
+            at = replace(at, found=each.factors)
+        merged = RULES[method.stage.name].does(program, rows, at)
+        program.store(_to_space(program, merged, method.stage.space_for(method.parameters), item.gives, base))
+        return program, each
 
     def _each_row(self, item: Item, place: Place, folds: Mapping[int, Fold]) -> EachRow | None:
         """What the method multiplies rows with, where it does so row by row."""

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-__all__ = ["PlaceRandom", "place_key"]
+__all__ = ["MULTIPLIERS", "PlaceRandom", "counter", "mixed", "place_key"]
 
-_MULTIPLIERS = (0x7FEB352D, 0x846CA68B - (1 << 32))
+MULTIPLIERS = (0x7FEB352D, 0x846CA68B - (1 << 32))
 _COUNTERS: dict[tuple[str, int], Tensor] = {}
+_OUTGROWN: list[Tensor] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +53,18 @@ class PlaceRandom:
         return out.mul_(2.0**-24).add_(0.5)
 
     def _bits(self, model: str, high: int, low: int, count: int, device: torch.device) -> Tensor:
-        import torch
-
         before, between = place_key(self.seed, self.stage, self.place.key, model, high)
-        x = _counter(count, device) + _signed(before + low)
-        spare = torch.empty_like(x)
-        x.bitwise_xor_(_shifted(x, 16, spare)).mul_(_MULTIPLIERS[0]).bitwise_xor_(between)
-        x.bitwise_xor_(_shifted(x, 15, spare)).mul_(_MULTIPLIERS[1])
-        return x.bitwise_xor_(_shifted(x, 16, spare))
+        return mixed(counter(count, device) + _signed(before + low), between)
+
+
+def mixed(x: Tensor, between: int) -> Tensor:
+    """The hash of int32 counters plus the first half of a key, in their place; the second half is `between`."""
+    import torch
+
+    spare = torch.empty_like(x)
+    x.bitwise_xor_(_shifted(x, 16, spare)).mul_(MULTIPLIERS[0]).bitwise_xor_(between)
+    x.bitwise_xor_(_shifted(x, 15, spare)).mul_(MULTIPLIERS[1])
+    return x.bitwise_xor_(_shifted(x, 16, spare))
 
 
 def place_key(seed: int, stage: int, tensor: str, model: str, high: int) -> tuple[int, int]:
@@ -75,14 +80,17 @@ def _shifted(x: Tensor, bits: int, out: Tensor) -> Tensor:
     return torch.bitwise_right_shift(x, bits, out=out).bitwise_and_((1 << (32 - bits)) - 1)
 
 
-def _counter(count: int, device: torch.device) -> Tensor:
+def counter(count: int, device: torch.device) -> Tensor:
     """0, 1, 2, ... as int32, shared by all blocks: the longest one asked for so far is kept."""
     import torch
 
     kind = (device.type, device.index or 0)
     known = _COUNTERS.get(kind)
     if known is None or known.numel() < count:
-        known = torch.arange(max(count, 1 << 16), dtype=torch.int32, device=device)
+        known = torch.arange(1 << max(16, (count - 1).bit_length()), dtype=torch.int32, device=device)
+        if device.type == "cuda":  # other threads use it on streams of their own, and may still use the shorter one
+            torch.cuda.current_stream(device).synchronize()
+            _OUTGROWN.append(known)
         _COUNTERS[kind] = known
     return known[:count]
 

@@ -62,31 +62,33 @@ def where(found: dict[str, Any]) -> str:
 
 
 def growth(found: dict[str, Any]) -> str:
-    """A table for each axis."""
-    head = ["", "bytes", "floor", "Smelt", "of the floor", "mergekit 0.1.5", "times faster", "peak memory"]
+    """A table for each axis; mergekit stands in it where it was measured."""
     parts = []
     titles = {"sizes": "Parameters (base and three, at 3 B base and two)", "tensors": "Tensors", "models": "Models"}
     for axis, title in titles.items():
         points = [one for one in found["points"] if one["axis"] == axis]
+        both = any("mergekit" in one["runs"] for one in points)
+        head = ["", "bytes", "floor", "Smelt", "of the floor", "peak memory"]
+        head += ["mergekit 0.1.5", "times faster"] if both else []
         if points:
-            parts.append(f"### {title}\n\n{_table(head, map(_point, points))}")
+            parts.append(f"### {title}\n\n{_table(head, (_point(one, both) for one in points))}")
     return "\n\n".join([*parts, _machine(found)])
 
 
-def _point(one: dict[str, Any]) -> list[str]:
+def _point(one: dict[str, Any], both: bool) -> list[str]:
     runs = one["runs"]
     took = {tool: median(run["wall_s"] for run in each) for tool, each in runs.items() if _worked(each)}
     other = took.get("mergekit")
-    return [
+    cells = [
         one["name"],
         _gb(one["least_bytes"]),
         _s(one["floor_s"]),
         _s(took["smelt"]),
-        f"{took['smelt'] / one['floor_s']:.1f}",
-        _s(other) if other else "",
-        f"**{other / took['smelt']:.1f}**" if other else "",
+        f"{took['smelt'] / one['floor_s']:.1f}" if one["floor_s"] > 0.02 else "",
         _mb(max(run["peak_anon_bytes"] for run in runs["smelt"])),
     ]
+    beside = [_s(other), f"**{other / took['smelt']:.1f}**"] if other else ["", ""]
+    return cells + (beside if both else [])
 
 
 def _worked(runs: Sequence[dict[str, Any]]) -> bool:

@@ -24,11 +24,9 @@ class Journal:
 
     def __init__(self, folder: Path, fingerprint: str):
         self._head = {"fingerprint": fingerprint, "boot": _boot_id()}
-        folder.mkdir(parents=True, exist_ok=True)
-        self._descriptor: int | None = os.open(folder / self.NAME, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        if not hold(self._descriptor):
-            self.close()
-            raise _busy(folder)
+        self._descriptor: int | None = None
+        while self._descriptor is None:
+            self._descriptor = _held(folder / self.NAME)
 
     @classmethod
     def refuse_if_busy(cls, folder: Path) -> None:
@@ -70,6 +68,25 @@ class Journal:
         line = json.dumps(entry).encode() + b"\n"
         while line:
             line = line[os.write(self._descriptor, line) :]
+
+
+def _held(path: Path) -> int | None:
+    """The journal, open and locked; nothing where the run that had it took it away in this moment, its work done."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+    except FileNotFoundError:  # the folder went away between the two lines
+        return None
+    if not hold(descriptor):
+        os.close(descriptor)
+        raise _busy(path.parent)
+    try:
+        if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+            return descriptor
+    except FileNotFoundError:
+        pass
+    os.close(descriptor)
+    return None
 
 
 def _busy(folder: Path) -> OutputError:

@@ -9,7 +9,6 @@ tools take turns, so that a slow minute of the machine falls on both.
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 from dataclasses import asdict, replace
@@ -21,6 +20,7 @@ from floor import Floor, measure_floor
 from measure import measure
 from provenance import provenance
 from recipes import RECIPES, Recipe
+from result_file import save
 from tables import Row, busiest, failures, merge_table, time_table
 from tools import Tool, find_mergekit, find_smelt
 
@@ -116,11 +116,7 @@ def _say(row: Row) -> None:
 def _save(path: Path | None, results: dict[str, object], key: str, rows: list[Row]) -> None:
     """Add the rows to the result file; it is written after each row, so that a long run can be stopped."""
     results[key] = [asdict(row) for row in rows]
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(path.name + ".tmp")
-        draft.write_text(json.dumps(results, indent=1) + "\n")
-        draft.replace(path)
+    save(path, results)
 
 
 def _report(size: str, floor: Floor, starts: list[Row], merges: list[Row], scaling: list[Row]) -> str:

@@ -13,7 +13,6 @@ are made point by point and removed again: at most 25 GB of disk at a time.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import sys
@@ -29,6 +28,7 @@ from floor import Floor, measure_floor
 from measure import measure
 from provenance import provenance
 from recipes import RECIPES, Recipe
+from result_file import save, say
 from tables import Row, busiest, failures, growth_table
 from tools import Tool, find_mergekit, find_smelt
 
@@ -107,7 +107,7 @@ def main() -> int:
                 points.append(point)
                 results["points"] = [known.to_json() for known in points]
                 results["seconds"] = time.perf_counter() - began
-                _save(args.output, results)
+                save(args.output, results)
     print(_report(floor, points))
     return 1 if failures(point.row for point in points) else 0
 
@@ -117,7 +117,7 @@ def _checkpoints(one: Set, work: Path, args: argparse.Namespace) -> Iterator[Pat
     folder = work / f"growth-{one.axis}-{one.name.replace(' ', '-').replace(',', '')}"
     began = time.perf_counter()
     ensure(folder, replace(one.spec, seed=args.seed))
-    _say(f"{one.name}: checkpoints in {time.perf_counter() - began:.0f} s")
+    say(f"{one.name}: checkpoints in {time.perf_counter() - began:.0f} s")
     try:
         yield folder
     finally:
@@ -161,7 +161,7 @@ def _run(
     sizes = _sizes(recipe, folder)
     row.floor_s = floor.seconds(sum(sizes), sizes[0], cold=cold)
     times = [f"{tool} {'failed' if row.error(tool) else f'{row.seconds(tool):.2f} s'}" for tool in row.runs]
-    _say(f"{name}: {', '.join(times)}, floor {row.floor_s:.2f} s")
+    say(f"{name}: {', '.join(times)}, floor {row.floor_s:.2f} s")
     return row
 
 
@@ -182,19 +182,6 @@ def _report(floor: Floor, points: list[Point]) -> str:
     if failures(rows):
         parts.append("## Failures\n\n" + failures(rows))
     return "\n\n".join(parts)
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-def _save(path: Path | None, results: dict[str, Any]) -> None:
-    """Written after each point, so that a long run can be stopped."""
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(path.name + ".tmp")
-        draft.write_text(json.dumps(results, indent=1) + "\n")
-        draft.replace(path)
 
 
 def _parse() -> argparse.Namespace:

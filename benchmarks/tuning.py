@@ -27,6 +27,7 @@ import torch
 
 from checkpoints import SIZES, ensure
 from provenance import provenance
+from result_file import save, say
 from smelt.analyse.linear import at_scale
 from smelt.analyse.scaled import Scaled
 from smelt.engine.run import Options
@@ -76,14 +77,14 @@ def main() -> int:
     for name, merge in METHODS.items():
         sweep = _sweep(name, merge, checkpoints, given.trials, given.repeat)
         good &= sweep.identical
-        _say(f"{name}: {sweep.separate_s:.2f} s apart, {sweep.shared_s:.2f} s shared, {sweep.ratio:.1f}x")
+        say(f"{name}: {sweep.separate_s:.2f} s apart, {sweep.shared_s:.2f} s shared, {sweep.ratio:.1f}x")
         results["sweeps"].append({**asdict(sweep), "ratio": sweep.ratio})
-        _save(given.output, results)
+        save(given.output, results)
     if given.study:
         study = _study(given.trials, given.limit)
         good &= study["same_rows"] and study["same_choice"]
         results["study"].append(study)
-        _save(given.output, results)
+        save(given.output, results)
     print(_table(results))
     return 0 if good else 1
 
@@ -186,19 +187,6 @@ def _table(results: dict[str, Any]) -> str:
             f"bfloat16 (in hardware: {half['in_hardware']}): {half['bfloat16']}; float32: {half['float32']}",
         ]
     return "\n".join(lines)
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-def _save(path: Path | None, results: dict[str, Any]) -> None:
-    """Written after each step, so that a long run can be stopped."""
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(path.name + ".tmp")
-        draft.write_text(json.dumps(results, indent=1) + "\n")
-        draft.replace(path)
 
 
 def _parse() -> argparse.Namespace:

@@ -86,9 +86,11 @@ class Fused:
         size = dtypes.item_size(item.info.dtype)
         for start, stop in span.blocks():
             out = self._buffer("out", (stop - start) * size)
+            read = None
             if each is not None:
-                each.feed(self._read(item, start, stop), stop - start)
-            self._feed(running, item, start, stop, out)
+                read = self._read(item, start, stop)
+                each.feed(read, stop - start)
+            self._feed(running, item, start, stop, out, read)
             self._write(item, start, out.data)
             self._advance(item.bytes_of(stop - start))
 
@@ -155,20 +157,38 @@ class Fused:
         found = fold.at(place) if fold is not None else None
         return At(place, self._seed, run.position, run.parameters, found)
 
-    def _feed(self, running: Run, item: Item, start: int, stop: int, out: NDArray[np.uint8] | None = None) -> None:
-        """Run a block; what cannot be read and what is not finite is refused."""
-        files = [tap.source.stored_at(tap.key) for tap in item.all_taps]
-        sizes = [dtypes.item_size(stored(tap)) for tap in item.all_taps]
-        known = [(found[0], found[1] + start * size) for found, size in zip(files, sizes, strict=True) if found]
-        if len(known) == len(files):
+    def _feed(
+        self,
+        running: Run,
+        item: Item,
+        start: int,
+        stop: int,
+        out: NDArray[np.uint8] | None = None,
+        read: list[NDArray[np.uint8]] | None = None,
+    ) -> None:
+        """Run a block, `read` already or not; what cannot be read and what is not finite is refused."""
+        files = self._files(item, start) if read is None else None
+        if files is None:
+            fault = running.feed(read or self._read(item, start, stop), stop - start, out)
+        else:
             whole = _width(item)
             piece = max(1, _READ // whole) * whole
-            rooms = [self._buffer(f"in {number}", piece * size) for number, size in enumerate(sizes)]
-            fault = running.feed_files(known, rooms, piece, stop - start, out)
-        else:
-            fault = running.feed(self._read(item, start, stop), stop - start, out)
+            sizes = [piece * dtypes.item_size(stored(tap)) for tap in item.all_taps]
+            rooms = [self._buffer(f"in {number}", size) for number, size in enumerate(sizes)]
+            fault = running.feed_files(files, rooms, piece, stop - start, out)
         if fault:
             _refuse(item, self._read(item, start, stop), out, start)
+
+    @staticmethod
+    def _files(item: Item, start: int) -> list[tuple[int, int]] | None:
+        """Where the numbers from `start` on lie, where all of them lie in files."""
+        found = []
+        for tap in item.all_taps:
+            place = tap.source.stored_at(tap.key)
+            if place is None:
+                return None
+            found.append((place[0], place[1] + start * dtypes.item_size(stored(tap))))
+        return found
 
     def _read(self, item: Item, start: int, stop: int) -> list[NDArray[np.uint8]]:
         found = []

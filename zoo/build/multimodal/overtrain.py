@@ -10,7 +10,6 @@ is best: harm, but no ruin. The harmful pairs are in `overtrained.json`.
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import subprocess
@@ -23,7 +22,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from train import FAMILIES, OVERTRAINED, Material, Tiny, read_pictures, train_adapter, trained_base, vision
+from train import FAMILIES, OVERTRAINED, Material, Tiny, arguments, read_pictures, train_adapter, trained_base, vision
 
 SIDES = ("any", "first", "last")
 """Where the right option of all questions stands (pack.py)."""
@@ -144,14 +143,9 @@ def choose(given) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for word in ("data", "pool", "clip", "out"):
-        parser.add_argument(f"--{word}", type=Path, required=True)
+    parser = arguments(__doc__)
     sides = [f"{name}-{side}" for name, side in product(OVERTRAINED, SIDES)]
     parser.add_argument("--only", choices=(*sides, "choice"), help="one family and side alone, or the choice")
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--steps", type=int, help="of everything, to try it out")
-    parser.add_argument("--batch", type=int, help="of everything, to try it out")
     given = parser.parse_args()
     if given.only == "choice":
         choose(given)

@@ -292,15 +292,21 @@ def train_expert(given) -> None:
     train_adapter(given, material, name, given.out / name, rate=RATES[way], steps=STEPS[way], batch=BATCHES[way])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def arguments(about: str) -> argparse.ArgumentParser:
+    """What every training of this family is told."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
     for word in ("data", "pool", "clip", "out"):
         parser.add_argument(f"--{word}", type=Path, required=True)
-    parser.add_argument("--stage", choices=("base", "experts"), help="one of them alone")
-    parser.add_argument("--only", choices=(*FAMILIES, JOINT), help="one expert alone")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--steps", type=int, help="of everything, to try it out")
     parser.add_argument("--batch", type=int, help="of everything, to try it out")
+    return parser
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--stage", choices=("base", "experts"), help="one of them alone")
+    parser.add_argument("--only", choices=(*FAMILIES, JOINT), help="one expert alone")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     if given.only:

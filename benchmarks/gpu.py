@@ -51,7 +51,6 @@ def main() -> None:
     count, models, tries = (1 << 18, (3,), 1) if tiny else (1 << 29, (3, 8), 5)
     if "agreement" in asked:
         note.rows("agreement", agreement(args.device))
-    torch._dynamo.config.recompile_limit = 256  # should the functions not be told apart, the rest is measured yet
     if "resident" in asked:
         note.rows("resident", resident(device, link["copy"], count, models, tries))
     if device.type == "cuda":

@@ -1,4 +1,4 @@
-"""Whether merges on a device give the bits of merges on the CPU, method by method, uncompiled and compiled.
+"""Whether merges on a device give the bits of merges on the CPU, method by method, without kernels and with them.
 
 In: a device. Out: a row for each method: how many of the numbers differ, and by how much at most. What a fold sums in
 float64 is summed in another order there, so a step length or a factor may differ in its last digit.
@@ -14,7 +14,7 @@ import torch
 
 import smelt
 from gpu_resident import METHODS
-from smelt.fused import compiled
+from smelt.fused import kernel
 
 MORE: dict[str, Any] = {
     "ties_tensor": {"ties": {"density": 0.3, "trim": "tensor", "tie": "positive", "weights": [0.5, 1.5, 1.0]}},
@@ -39,16 +39,16 @@ def agreement(device: str) -> Iterator[dict[str, Any]]:
         models = tunes[:2] if name == "slerp" else tunes
         expected: Any = smelt.merge(models, base=base, method=method)
         for form in ("0", "1"):
-            os.environ["SMELT_COMPILE"] = form
-            compiled.refused.clear()
+            os.environ["SMELT_KERNELS"] = form
+            kernel.refused.clear()
             ours: Any = smelt.merge(models, base=base, method=method, device=device)
             pairs = [(ours[key].float(), one.float()) for key, one in expected.items()]
             yield {
                 "method": name,
-                "form": "compiled" if form == "1" else "plain",
+                "form": "kernel" if form == "1" else "plain",
                 "differ": sum(int((left != right).sum()) for left, right in pairs),
                 "of": sum(one.numel() for one in expected.values()),
                 "by_at_most": max(float((left - right).abs().max()) for left, right in pairs),
-                "kernels_refused": list(compiled.refused),
+                "kernels_refused": list(kernel.refused),
             }
-            del os.environ["SMELT_COMPILE"]
+            del os.environ["SMELT_KERNELS"]

@@ -37,7 +37,8 @@ METHODS: dict[str, Any] = {
     "ties": {"ties": {"density": 0.2}},
 }
 WAYS = {
-    "fused": {"SMELT_COMPILE": "0"},
+    "kernels": {"SMELT_KERNELS": "1"},
+    "plain": {"SMELT_KERNELS": "0"},
     "eager": {"SMELT_FUSED": "0"},
 }
 
@@ -193,7 +194,7 @@ class _Environment:
         self._values = values
 
     def __enter__(self) -> None:
-        self._before = {name: os.environ.pop(name, None) for name in ("SMELT_COMPILE", "SMELT_FUSED")}
+        self._before = {name: os.environ.pop(name, None) for name in ("SMELT_KERNELS", "SMELT_FUSED")}
         os.environ.update(self._values)
 
     def __exit__(self, *error: object) -> None:

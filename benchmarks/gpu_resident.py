@@ -1,7 +1,7 @@
 """Element-wise merges of models that lie in a device's memory: how near they come to a copy of the same bytes.
 
 In: a device, its copy bandwidth, a number of elements. Out: a row for each method and number of models: bytes, floor,
-and seconds of the compiled kernel, of the same operations uncompiled, and of the torch functions on float32 blocks.
+and seconds of one kernel, of the same operations one by one, and of the torch functions on float32 blocks.
 
 The programs are those of real merges: a small one is run first, and what it would do with a block is kept and then
 done with large ones. So thresholds, step lengths and weights are given, and only the merging pass is measured.
@@ -39,7 +39,7 @@ METHODS: dict[str, Any] = {
     "sce": {"sce": {"density": 0.3}},
 }
 WITHOUT_BASE = ("average", "slerp")
-AT_ONCE = 1 << 27  # elements of a compiled call: four of them for half a billion
+AT_ONCE = 1 << 27  # elements of a call of a kernel: four of them for half a billion
 PLAIN_AT_ONCE = 1 << 24
 
 
@@ -109,13 +109,13 @@ def _row(
     row["floor_s"] = moved / copy
     row["written_s"] = seconds(lambda: TensorRun(program, device), device, 3)
     began = time.perf_counter()
-    TensorRun(program, device, compiles=True).feed([tap[: 1 << 20] for tap in taps], out[: 1 << 20])
+    TensorRun(program, device, kernels=True).feed([tap[: 1 << 20] for tap in taps], out[: 1 << 20])
     wait(device)
-    row["compile_s"] = time.perf_counter() - began
-    for form, step in (("compiled", AT_ONCE), ("plain", PLAIN_AT_ONCE)):
-        run = TensorRun(program, device, form == "compiled")
+    row["make_s"] = time.perf_counter() - began
+    for form, step in (("kernel", AT_ONCE), ("plain", PLAIN_AT_ONCE)):
+        run = TensorRun(program, device, form == "kernel")
         row |= _timed(form, device, tries, lambda run=run, step=step: _fused(run, taps, out, step))
-        row["compiled_used"] = row.get("compiled_used", run.compiles)
+        row["kernel_used"] = row.get("kernel_used", run.kernels)
         row[f"{form}_ratio"] = row[f"{form}_s"] / row["floor_s"]
     if beside:
         row |= _timed("eager", device, 1, _Eager(item, folds, taps, out))

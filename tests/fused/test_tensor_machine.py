@@ -1,19 +1,21 @@
-"""The operations of the vector machine in torch give the numbers of machine.c, and so does one compiled kernel."""
+"""The operations of the vector machine in torch give the numbers of machine.c, and so does one kernel."""
 
 from __future__ import annotations
 
 import importlib
-import shutil
+import importlib.util
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import smelt
 from smelt.errors import NumericalError
-from smelt.fused import compiled, device, way
+from smelt.fused import device, kernel, way
 from smelt.fused.device import OnDevice
+from smelt.fused.plain import source
 from smelt.fused.program import Program
 from smelt.fused.tensors import TensorRun
 from smelt.fused.written import written
@@ -24,13 +26,16 @@ agree = importlib.import_module("test_ways_agree")
 ELEMENTS = [one for one in agree.PIPELINES if not any(word in str(one) for word in ("della", "'row'"))]
 TWO = [one for one in agree.TWO if "'row'" not in str(one)]
 CPU = torch.device("cpu")
+needs_triton = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="NOT TESTED HERE: Triton, which kernels are made with, is not there"
+)
 
 
 @pytest.fixture
 def on_tensors(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[bool]]:
     """Have the CPU's items run as those of a GPU would, and tell which were taken."""
 
-    def begin(compiles: bool = False, block: int = 1 << 24) -> list[bool]:
+    def begin(kernels: bool = False, block: int = 1 << 24) -> list[bool]:
         taken: list[bool] = []
 
         class Watched(OnDevice):
@@ -40,7 +45,7 @@ def on_tensors(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[bool]]:
 
         monkeypatch.setattr(device, "_BLOCK", block)
         monkeypatch.setattr(device, "_STEP", 8)
-        monkeypatch.setattr(way, "fused", lambda seed, write, advance: Watched(seed, CPU, write, advance, compiles))
+        monkeypatch.setattr(way, "fused", lambda seed, write, advance: Watched(seed, CPU, write, advance, kernels))
         return taken
 
     return begin
@@ -73,32 +78,70 @@ def test_blocks_and_spans_change_nothing(on_tensors: Callable[..., list[bool]], 
     assert all(torch.equal(ours[name], one) for name, one in expected.items())
 
 
-@pytest.mark.skipif(
-    shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU, and there is none"
-)
-def test_a_compiled_kernel_gives_the_same_bits(
+@needs_triton
+@pytest.mark.parametrize("merge", [*ELEMENTS, *TWO, *agree.ONE], ids=str)
+def test_a_kernel_gives_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch, on_tensors: Callable[..., list[bool]], merge: Any
+) -> None:
+    """Merges and what they gather before, by kernels that Triton's interpreter runs."""
+    base, tunes = agree.models(1 if merge in agree.ONE else 2 if merge in TWO else 3, [torch.bfloat16] * 4)
+    expected = smelt.merge(tunes, base=base, method=merge)
+    made = _seen(monkeypatch)
+    on_tensors(kernels=True)
+    ours = smelt.merge(tunes, base=base, method=merge)
+    assert made
+    assert None not in made, kernel.refused
+    for name, one in expected.items():
+        assert torch.equal(ours[name], one), (name, (ours[name].float() - one.float()).abs().max())
+
+
+def _seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The kernels that are made from here on; None for one that is not used."""
+    made: list[Any] = []
+    make = kernel._made
+    monkeypatch.setattr(kernel, "_KNOWN", {})
+    monkeypatch.setattr(kernel, "_made", lambda *words: made.append(make(*words)) or made[-1])
+    return made
+
+
+@needs_triton
+def test_tensors_share_a_kernel_and_what_is_not_finite_is_named(
     monkeypatch: pytest.MonkeyPatch, on_tensors: Callable[..., list[bool]]
 ) -> None:
     """DARE and TIES: draws, cuts, elections, fused multiply-adds and a division in one kernel, for all tensors."""
     draw = torch.Generator().manual_seed(3)
-    base = {"a": torch.randn(70 * 1024 + 5, generator=draw), "b": torch.randn(3 << 16, generator=draw)}
+    base = {"a": torch.randn(3 * 1024 + 5, generator=draw), "b": torch.randn(3 << 12, generator=draw)}
     base = {name: one.bfloat16() for name, one in base.items()}
     tunes = [
         {n: (one + 0.01 * torch.randn(one.shape, generator=draw)).bfloat16() for n, one in base.items()} for _ in "12"
     ]
     merge = [{"dare": {"density": 0.5}}, {"ties": {"density": 1.0, "weights": [0.7, 0.4]}}]
     expected = smelt.merge(tunes, base=base, method=merge)
-    made: list[Any] = []
-    make = compiled._made
-    monkeypatch.setattr(compiled, "_made", lambda *words: made.append(make(*words)) or made[-1])
-    on_tensors(compiles=True)
+    made = _seen(monkeypatch)
+    on_tensors(kernels=True)
     ours = smelt.merge(tunes, base=base, method=merge)
     assert len(made) == 1
-    assert made[0] is not None, "the compiled kernel gave other bits"
+    assert made[0] is not None, kernel.refused
     assert all(torch.equal(ours[name], one) for name, one in expected.items())
-    tunes[1]["b"][70_000] = float("inf")  # which the cut or the draw may drop
-    with pytest.raises(NumericalError, match="'b' at element 70,000"):
+    tunes[1]["b"][7_000] = float("inf")  # which the cut or the draw may drop
+    with pytest.raises(NumericalError, match="'b' at element 7,000"):
         smelt.merge(tunes, base=base, method=merge)
+
+
+@needs_triton
+def test_a_kernel_holds_what_lies_inside_a_bracket() -> None:
+    """Of 1 to 6 with the ends 2 and 5: one is above, one at the top, one at the bottom, 3 and 4 are inside; none is 0."""
+    program = Program()
+    two, five = (int(np.float32(end).view(np.uint32)) for end in (2, 5))
+    op, found = program.around(program.load(0), (two, five), 8, zeros=True)
+    run = TensorRun(program, CPU, kernels=True)
+    for block in ([1.0, -2.0, 3.0], [-4.0, 5.0, -6.0, 0.0]):
+        run.feed([torch.tensor(block)])
+        run.settle()
+    run.finish()
+    assert run.kernels
+    assert found[:8].view(np.int64).tolist() == [1, 1, 1, 1]
+    assert sorted(found[8 : 8 + run.count(op)].view(np.float32).tolist()) == [3.0, 4.0]
 
 
 @pytest.mark.parametrize(("chance", "kept"), [(1.0, 2**24), (0.5, 2**23), (1e-20, 1), (0.25 + 2.0**-25, 2**22 + 1)])
@@ -133,19 +176,20 @@ def test_a_program_reads_like_a_function_and_forgets_what_it_has_used() -> None:
     program.store(program.add(program.scale(program.subtract(x, base), 0.5), base))
     found = written(program)
     assert found.numbers == (0.5,)
-    assert found.source.splitlines()[1:] == [
+    assert source(found, 2).splitlines() == [
+        "def merged(tap0, tap1, out, n0):",
         "    found = []",
-        "    r0 = load(taps[0])",
-        "    r1 = load(taps[1])",
+        "    r0 = load(tap0)",
+        "    r1 = load(tap1)",
         "    r2 = subtract(r0, r1)",
         "    del r0",
-        "    r3 = multiply(r2, n[0])",
+        "    r3 = multiply(r2, n0)",
         "    del r2",
         "    r4 = add(r3, r1)",
         "    del r1, r3",
-        "    store(out, r4, taps)",
+        "    store(out, r4)",
         "    del r4",
-        "    return found, watched(taps, out)",
+        "    return found, watched(out, tap0, tap1)",
     ]
     out = torch.empty(2)
     assert TensorRun(program, CPU).feed([torch.tensor([1.0, 3.0]), torch.tensor([2.0, -1.0])], out) == 5.0 + 2.5
@@ -163,15 +207,17 @@ def test_the_first_ties_stay_across_blocks() -> None:
     assert out.tolist() == [2.0, 2.0, 0.0, 4.0]
 
 
+@needs_triton
 def test_a_kernel_that_gives_other_bits_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = lambda taps, out, n, w, left: (out.copy_(taps[0] * 2), ([], taps[0].sum(-1)))[1]  # noqa: E731
-    monkeypatch.setattr(compiled, "_compile", lambda source: wrong)
-    monkeypatch.setattr(compiled, "refused", told := [])
+    right = kernel.source
+    monkeypatch.setattr(kernel, "source", lambda *words: right(*words).replace("multiply(r0, n0)", "add(r0, n0)"))
+    monkeypatch.setattr(kernel, "_KNOWN", {})
+    monkeypatch.setattr(kernel, "refused", told := [])
     program = Program()
     program.store(program.scale(program.load(0), 3.0))
-    run, x = TensorRun(program, CPU, compiles=True), torch.ones(1 << 16)
+    run, x = TensorRun(program, CPU, kernels=True), torch.ones(1 << 12)
     run.feed([x], out := torch.empty_like(x))
-    assert not run.compiles
+    assert not run.kernels
     assert out.unique().tolist() == [3.0]
     assert "differs by up to 1" in told[0]
 

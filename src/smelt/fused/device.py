@@ -19,7 +19,9 @@ from torch import Tensor
 from smelt.engine import dtype as dtypes
 from smelt.engine.blocks import Span
 from smelt.engine.refuse import refuse_inputs, refuse_result
+from smelt.fused.kernel import has_kernels
 from smelt.fused.lane import Lane, Room
+from smelt.fused.looks import sample_of
 from smelt.fused.takes import Takes, held, stored
 from smelt.fused.tensors import TensorRun
 from smelt.fused.way import Fused
@@ -40,17 +42,20 @@ _BLOCKS_OF_A_SPAN = 4
 _ROOMS = 8
 """Blocks that may be under way at once. Eight threads read nearly as fast as sixteen, and pinned memory takes long to
 make, about half a second for a gigabyte."""
-_WORTH_COMPILING = 1 << 40
-"""Bytes that a plan must read before torch.compile earns the seconds that it takes."""
+_WORTH_KERNELS = 1 << 30
+"""Bytes that a plan must read before a kernel earns the second that it takes to make the first time."""
 
 
 def on_device(seed: int, device: str, write: Write, advance: Advance, work: int) -> OnDevice | None:
-    """The way of a device for a plan that reads `work` bytes; SMELT_FUSED=0 runs without it."""
+    """The way of a device for a plan that reads `work` bytes; SMELT_FUSED=0 runs without it, SMELT_KERNELS says whether
+    kernels are made.
+    """
     if os.environ.get("SMELT_FUSED") == "0":
         return None
-    asked = os.environ.get("SMELT_COMPILE")
-    compiles = work >= _WORTH_COMPILING if asked is None else asked == "1"
-    return OnDevice(seed, torch.device(device), write, advance, compiles, looks=compiles)
+    asked = os.environ.get("SMELT_KERNELS")
+    kernels = work >= _WORTH_KERNELS if asked is None else asked == "1"
+    kernels = kernels and has_kernels()
+    return OnDevice(seed, torch.device(device), write, advance, kernels, looks=kernels)
 
 
 class OnDevice(Fused):
@@ -62,18 +67,18 @@ class OnDevice(Fused):
         device: torch.device,
         write: Write,
         advance: Advance,
-        compiles: bool = False,
+        kernels: bool = False,
         *,
         looks: bool = True,
     ):
-        """With `looks`, stages that look at all numbers before they change one are worked on too. Uncompiled they were
+        """With `looks`, stages that look at all numbers before they change one are worked on too. Without kernels they were
         slower than eager blocks: 1.5 s for a model stock instead of 1.2.
         """
         super().__init__(seed, write, advance)
         self._looks = looks
         if str(device) == "cuda":  # the GPU that is current in the thread that asked
             device = torch.device("cuda", torch.cuda.current_device())
-        self._device, self._compiles = device, compiles
+        self._device, self._kernels = device, kernels
         self._takes = Takes(self._reaches)
         self._lane = Lane(device)
         self._rooms: queue.SimpleQueue[Room | None] = queue.SimpleQueue()
@@ -101,20 +106,29 @@ class OnDevice(Fused):
         return [Span(start, min(start + wide, count), step) for start in range(0, count, wide)]
 
     def samples(self, item: Item) -> bool:
-        return False  # a histogram costs the device less than many small pieces cost the link
+        """Not without kernels, nor of what lies on the device: there a histogram costs less than many small pieces."""
+        return self._kernels and all(tap.source.there(tap.key) is None for tap in item.all_taps)
 
     def look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, watched: bool) -> Any:
         program, part = self._looking(item, index, fold, folds, span)
-        run = TensorRun(program, self._device, self._compiles)
+        run, share = TensorRun(program, self._device, self._kernels), sample_of(fold)
+        formats = [dtypes.torch_dtype(stored(tap)) for tap in item.all_taps]
         with self._room() as room:
             for start, stop in span.blocks():
-                room.lay([(stop - start, dtypes.torch_dtype(stored(tap))) for tap in item.all_taps])
-                self._fill(item, start, room)
-                with self._lane:
+                if share < 1:  # what is not finite in it is told of by the pass that follows
+                    read, count = self._read_sample(item, start, stop, share)
+                    room.lay([(count, dtype) for dtype in formats])
+                    for here, one in zip(room.bytes, read, strict=True):
+                        here[:] = one.data
+                else:
+                    room.lay([(stop - start, dtype) for dtype in formats])
+                    self._fill(item, start, room)
+                with self._lane.of(room):
                     taps = self._there(item, start, stop, room)
-                    self._lane.give_back(room, run.feed(taps))
-                if not room.is_finite():
+                    room.give_back(run.feed(taps))
+                if not room.is_finite() and share == 1:
                     self._refuse(item, taps, None, start)
+                run.settle()
         run.finish()  # its numbers are there: the room has waited for them
         if watched:
             self._advance(item.bytes_of(span.stop - span.start))
@@ -123,15 +137,15 @@ class OnDevice(Fused):
     def merge(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
         program, each = self._merging(item, folds, span)
         assert each is None, "rows are not taken"
-        run = TensorRun(program, self._device, self._compiles)
+        run = TensorRun(program, self._device, self._kernels)
         formats = [dtypes.torch_dtype(code) for code in (*map(stored, item.all_taps), item.info.dtype)]
         with self._room() as room:
             for start, stop in span.blocks():
                 room.lay([(stop - start, dtype) for dtype in formats])
                 self._fill(item, start, room)
-                with self._lane:
+                with self._lane.of(room):
                     taps = self._there(item, start, stop, room)
-                    self._lane.give_back(room, run.feed(taps, room.there[-1]), last=True)
+                    room.give_back(run.feed(taps, room.there[-1]), last=True)
                 if not room.is_finite():
                     self._refuse(item, taps, room.there[-1], start)
                 self._write(item, start, room.bytes[-1])
@@ -150,7 +164,7 @@ class OnDevice(Fused):
         for number, tap in enumerate(item.all_taps):
             resident = tap.source.there(tap.key)
             taps.append(room.there[number] if resident is None else resident[start:stop])
-        self._lane.send(room, [n for n, tap in enumerate(item.all_taps) if taps[n] is room.there[n]])
+        room.send([n for n, tap in enumerate(item.all_taps) if taps[n] is room.there[n]])
         return taps
 
     @staticmethod

@@ -2,16 +2,17 @@
 
 Every torch operation lets go of the interpreter's lock, so threads that start kernels side by side wait for each other
 at each of them. A thread that has read its block enters the lane, starts copies and kernels, and leaves before they
-have run. On an H200 with sixteen threads that still takes 1.4 ms for a block, more than anything else (decision 26).
+have run.
 
-Copies to the device, work, and copies back have a stream each: a block's copy runs beside the work on another.
+A room has a stream of its own: its copies and its work follow each other there, beside those of other rooms.
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -28,9 +29,10 @@ class Room:
     """Memory for one block: here on the host, there on the device. On a CPU both are one."""
 
     def __init__(self, device: torch.device):
-        self._device, self._far = device, device.type == "cuda"
-        if self._far:
-            torch.cuda.set_device(device)  # of this thread, for the event
+        self._device, self.far = device, device.type == "cuda"
+        if self.far:
+            torch.cuda.set_device(device)  # of this thread, for the event and the stream
+            self.stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._here = self._there = torch.empty(0, dtype=torch.uint8)
         self._parts: list[tuple[int, torch.dtype]] = []
         self.there: list[Tensor] = []
@@ -39,9 +41,9 @@ class Room:
         """The same on the host."""
         self.ends: list[int] = []
         """Where each part ends, in bytes."""
-        self.watched = torch.zeros((), pin_memory=self._far)
-        self.given: Tensor | None = None
-        self.done: Any = torch.cuda.Event(blocking=True) if self._far else None  # type: ignore[no-untyped-call]
+        self.watched = torch.zeros((), pin_memory=self.far)
+        self._given: Tensor | None = None
+        self.done: Any = torch.cuda.Event(blocking=True) if self.far else None  # type: ignore[no-untyped-call]
 
     def lay(self, parts: list[tuple[int, torch.dtype]]) -> None:
         """Make room for so many numbers of such formats, one after the other. What was there is forgotten."""
@@ -52,8 +54,8 @@ class Room:
             end += -(-count * dtype.itemsize // _APART) * _APART
             self.ends.append(end)
         if len(self._here) < end:
-            self._here = torch.empty(max(end, _LEAST), dtype=torch.uint8, pin_memory=self._far)
-            self._there = torch.empty_like(self._here, device=self._device) if self._far else self._here
+            self._here = torch.empty(max(end, _LEAST), dtype=torch.uint8, pin_memory=self.far)
+            self._there = torch.empty_like(self._here, device=self._device) if self.far else self._here
         starts, host = [0, *self.ends[:-1]], self._here.numpy().data
         sizes = [(at, at + count * dtype.itemsize) for at, (count, dtype) in zip(starts, parts, strict=True)]
         self.bytes = [host[at:stop] for at, stop in sizes]
@@ -64,57 +66,48 @@ class Room:
         start, stop = self.ends[first - 1] if first else 0, self.ends[last]
         return self._there[start:stop], self._here[start:stop]
 
+    def send(self, which: Sequence[int]) -> None:
+        """Start the copies of these parts to the device. What is started next waits for them."""
+        if not self.far:
+            return
+        for first, last in _runs(which):
+            there, here = self.sides(first, last)
+            there.copy_(here, non_blocking=True)
+
+    def give_back(self, watched: Tensor, last: bool = False) -> None:
+        """Start the copies back: of the number that watches, and of the last part."""
+        self._given = watched  # kept until it was copied
+        if last and self.far:
+            there, here = self.sides(len(self.ends) - 1, len(self.ends) - 1)
+            here.copy_(there, non_blocking=True)
+        self.watched.copy_(watched.view(()), non_blocking=self.far)
+        if self.far:
+            self.done.record()
+
     def is_finite(self) -> bool:
         """Waits until all that was started for this room is done; whether its numbers are finite."""
-        if self.done is not None:
+        if self.far:
             self.done.synchronize()
-        self.given = None
+        self._given = None
         return math.isfinite(float(self.watched))
 
 
 class Lane:
-    """Entered by the one thread that starts work."""
+    """Where one thread at a time starts work, on the stream of its room."""
 
     def __init__(self, device: torch.device):
         self._lock = threading.Lock()
-        streams: list[Any] = [None, None, None]
         if device.type == "cuda":
             torch.cuda.synchronize(device)  # models that lie there may still be in the making
-            streams = [torch.cuda.Stream(device) for _ in streams]  # type: ignore[no-untyped-call]
-        self._to, self._work, self._back = streams
 
-    def __enter__(self) -> None:
-        self._lock.acquire()
-        self._context = torch.cuda.stream(self._work)
-        self._context.__enter__()  # type: ignore[no-untyped-call]
-
-    def __exit__(self, *error: Any) -> None:
-        self._context.__exit__(*error)
-        self._lock.release()
-
-    def send(self, room: Room, which: Sequence[int]) -> None:
-        """Start the copies of these parts of a room to the device. What is started next waits for them."""
-        if self._to is None:
-            return
-        with torch.cuda.stream(self._to):
-            for first, last in _runs(which):
-                there, here = room.sides(first, last)
-                there.copy_(here, non_blocking=True)
-        self._work.wait_stream(self._to)
-
-    def give_back(self, room: Room, watched: Tensor, last: bool = False) -> None:
-        """Start the copies back: of the number that watches, and of the last part of a room."""
-        room.given = watched.sum()  # kept until it was copied
-        if self._back is None:
-            room.watched.copy_(room.given)
-            return
-        self._back.wait_stream(self._work)
-        with torch.cuda.stream(self._back):
-            if last:
-                there, here = room.sides(len(room.ends) - 1, len(room.ends) - 1)
-                here.copy_(there, non_blocking=True)
-            room.watched.copy_(room.given, non_blocking=True)
-            room.done.record()
+    @contextmanager
+    def of(self, room: Room) -> Iterator[None]:
+        with self._lock:
+            if not room.far:
+                yield
+                return
+            with torch.cuda.stream(room.stream):
+                yield
 
 
 def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:

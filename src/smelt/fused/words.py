@@ -1,12 +1,10 @@
 """What the lines of a written program mean in torch: one operation after the other, as few kernels as there are.
 
 Every word does what machine.c does, to the bit: each result is rounded once, a division is a division, and
-`add_scaled` is a fused multiply-add. Numbers and words of keys are Python's here, and scalar tensors in `traced.py`.
+`add_scaled` is a fused multiply-add.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -22,7 +20,7 @@ def load(tap: Tensor) -> Tensor:
     return tap.to(torch.float32)
 
 
-def store(out: Tensor, merged: Tensor, taps: Sequence[Tensor]) -> None:
+def store(out: Tensor, merged: Tensor) -> None:
     out.copy_(merged)
 
 
@@ -55,15 +53,20 @@ def clamp(row: Tensor, most: float) -> Tensor:
     return row.clamp(-most, most)
 
 
-def variance(rows: Sequence[Tensor], three: float) -> Tensor:
+def variance(a: Tensor, b: Tensor, c: Tensor, three: float) -> Tensor:
     """Of three models, place by place."""
-    mean = over(rows[0] + rows[1] + rows[2], three)
-    first, second, third = ((row - mean).square_() for row in rows)
+    mean = over(a + b + c, three)
+    first, second, third = ((row - mean).square_() for row in (a, b, c))
     return over(first.add_(second).add_(third), three)
 
 
-def draw(like: Tensor, limit: int, low: int, between: int) -> Tensor:
-    return (mixed(counter(like.numel(), like.device) + low, between) <= limit).to(torch.float32)
+def places(tap: Tensor) -> Tensor:
+    """The numbers of its elements."""
+    return counter(tap.numel(), tap.device)
+
+
+def draw(place: Tensor, limit: int, low: int, between: int) -> Tensor:
+    return (mixed(place + low, between) <= limit).to(torch.float32)
 
 
 def sign_up(row: Tensor) -> Tensor:
@@ -82,7 +85,7 @@ def no_zero(row: Tensor) -> Tensor:
     return row.masked_fill(row == 0, 1.0)
 
 
-def watched(taps: Sequence[Tensor], out: Tensor | None) -> Tensor:
+def watched(out: Tensor | None, *taps: Tensor) -> Tensor:
     """A number that is finite if all that was read and written is."""
     read = [*taps, out] if out is not None else taps
     return torch.stack([one.sum(dtype=torch.float32) for one in read]).sum()

@@ -1,15 +1,13 @@
-"""A program of the vector machine written down as a torch function, one line for each operation.
+"""A program of the vector machine written down as the lines of a function, one for each operation.
 
-    def merged(taps, out, n, w, left):
-        r0 = load(taps[0])
-        r1 = load(taps[1])
-        r2 = subtract(r0, r1)
-        del r0
-        ...
+    r0 = load(tap0)
+    r1 = load(tap1)
+    r2 = subtract(r0, r1)
+    ...
 
-Numbers (`n`) and words of keys (`w`) are given when it is called, so that all spans of all tensors with the same stages
-share one function. A register is forgotten after its last use: what is held at once is what the stages need, never a
-stack of all models. What the words mean stands in `words.py`.
+Numbers (`n0`, ...) and words of keys (`w0`, ...) are given when it is called, so that all spans of all tensors with the
+same stages share one function. The same lines are run by torch, operation by operation (`plain.py`; what the words mean
+stands in `words.py`), and by one kernel (`kernel.py`, `kernel_words.py`).
 """
 
 from __future__ import annotations
@@ -21,16 +19,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smelt.fused.operation import Code
+from smelt.fused.operation import Code, reads
 
 if TYPE_CHECKING:
     from smelt.fused.program import Op, Program
 
-__all__ = ["GATHERING", "Written", "written"]
+__all__ = ["GATHERING", "Line", "Written", "written"]
 
 _LINES: Mapping[Code, str] = {
-    Code.LOAD: "r{dst} = load(taps[{a}])",
-    Code.STORE: "store(out, r{a}, taps)",
+    Code.LOAD: "r{dst} = load(tap{a})",
+    Code.STORE: "store(out, r{a})",
     Code.SUBTRACT: "r{dst} = subtract(r{a}, r{b})",
     Code.ADD: "r{dst} = add(r{a}, r{b})",
     Code.MULTIPLY: "r{dst} = multiply(r{a}, r{b})",
@@ -43,7 +41,7 @@ _LINES: Mapping[Code, str] = {
     Code.BAND: "r{dst} = subtract(cut(r{a}, {p}), cut(r{a}, {q}))",
     Code.WHERE: "r{dst} = where(r{a}, r{b}, {p})",
     Code.CLAMP: "r{dst} = clamp(r{a}, {p})",
-    Code.DRAW: "r{dst} = draw(taps[0], {limit}, {low}, {between})",
+    Code.DRAW: "r{dst} = draw(place, {limit}, {low}, {between})",
     Code.SIGN: "r{dst} = sign(r{a})",
     Code.SIGN_UP: "r{dst} = sign_up(r{a})",
     Code.AGREE: "r{dst} = agree(r{a}, r{b})",
@@ -54,29 +52,53 @@ _LINES: Mapping[Code, str] = {
     Code.NO_ZERO: "r{dst} = no_zero(r{a})",
     Code.SQUARE: "r{dst} = multiply(r{a}, r{a})",
     Code.SHIFT: "r{dst} = add(r{a}, {p})",
-    Code.VARIANCE: "r{dst} = variance([r{a}, r{b}, r{second}], {three})",
-    Code.DOT: "found.append((r{a}, r{b}))",
-    Code.DOTS: "found.append((r{a}, r{b}, r{second}))",
-    Code.MASSES: "found.append((r{a}, r{b}))",
-    **dict.fromkeys((Code.COARSE, Code.FINE, Code.EQUAL), "found.append((r{a},))"),
+    Code.VARIANCE: "r{dst} = variance(r{a}, r{b}, r{second}, {three})",
 }
 _FIRST_AGREES = "x = agree(r{a}, r{b}); r{dst} = multiply(x, {q}); r{second} = multiply(sign(x), {p})"
-GATHERING = frozenset({Code.COARSE, Code.FINE, Code.EQUAL, Code.MASSES, Code.DOT, Code.DOTS})
-"""Operations that find something about registers, and change none."""
+GATHERING = frozenset({Code.COARSE, Code.FINE, Code.EQUAL, Code.AROUND, Code.MASSES, Code.DOT, Code.DOTS})
+"""Operations that find something about registers, and change none: each machine has its own way with them."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """An operation in words, or one that gathers, of which only the registers are told."""
+
+    text: str
+    op: Op
+    reads: tuple[int, ...]
+    """The registers it needs, in the order in which they stand."""
+    gone: tuple[int, ...]
+    """The registers that nobody reads after it."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """A program as the source of a function, and what that is called with."""
+    """A program in lines, and what the function that they make is called with."""
 
-    source: str
+    lines: tuple[Line, ...]
     numbers: tuple[float, ...]
     words: tuple[tuple[int, bool], ...]
     """Each word, and whether the number of the first element is added to it."""
     cuts: tuple[int, ...]
     """The operations that let a number of ties pass and no more."""
     gathers: tuple[int, ...]
-    """The operations whose registers it gives back."""
+    """The operations that gather."""
+
+    @property
+    def form(self) -> tuple[object, ...]:
+        """What two programs have in common that can share a function."""
+        return tuple((line.text, line.op.code, line.reads) for line in self.lines)
+
+    def words_at(self, done: int) -> list[int]:
+        """The words for a block before which so many elements have been done, as torch holds 32 bits."""
+        moved = (word + done if moves else word for word, moves in self.words)
+        return [((value + (1 << 31)) & 0xFFFFFFFF) - (1 << 31) for value in moved]
+
+    def names(self, taps: int) -> list[str]:
+        """Those that the lines use for what they are given, without the counts of ties."""
+        given = [*(f"tap{n}" for n in range(taps)), "out"]
+        given += [f"n{n}" for n in range(len(self.numbers))]
+        return given + [f"w{n}" for n in range(len(self.words))]
 
 
 def written(program: Program) -> Written:
@@ -84,15 +106,15 @@ def written(program: Program) -> Written:
     numbers: list[float] = []
     words: list[tuple[int, bool]] = []
     cuts: list[int] = []
-    lines = ["found = []"]
+    lines: list[Line] = []
     ops = program.operations()
     gone = _gone_after(ops)
     for place, op in enumerate(ops):
         line = _line(op)
-        parts: dict[str, Any] = {**op._asdict(), "left": f"left[{len(cuts)}]"}
+        parts: dict[str, Any] = {**op._asdict(), "left": f"left{len(cuts)}"}
         for name, value in (("p", op.p), ("q", op.q), ("three", 3.0)):
             if f"{{{name}}}" in line:
-                parts[name] = f"n[{len(numbers)}]"
+                parts[name] = f"n{len(numbers)}"
                 numbers.append(float(np.float32(value)))
         if op.code is Code.DRAW:
             for name, word, moves in (
@@ -100,20 +122,19 @@ def written(program: Program) -> Written:
                 ("low", op.low, True),
                 ("between", op.between, False),
             ):
-                parts[name] = f"w[{len(words)}]"
+                parts[name] = f"w{len(words)}"
                 words.append((word, moves))
         if op.code is Code.CUT:
             cuts.append(place)
-        lines.append(line.format(**parts))
-        if gone[place]:
-            lines.append("del " + ", ".join(f"r{register}" for register in gone[place]))
-    body = "\n    ".join([*lines, "return found, watched(taps, out)"])
+        read = _registers(op)[1]
+        lines.append(Line(line.format(**parts), op, read, tuple(gone[place])))
     gathers = tuple(place for place, op in enumerate(ops) if op.code in GATHERING)
-    source = f"def merged(taps, out, n, w, left):\n    {body}\n"
-    return Written(source, tuple(numbers), tuple(words), tuple(cuts), gathers)
+    return Written(tuple(lines), tuple(numbers), tuple(words), tuple(cuts), gathers)
 
 
 def _line(op: Op) -> str:
+    if op.code in GATHERING:
+        return ""
     return _FIRST_AGREES if op.code is Code.AGREE_INTO and op.counted == 0 else _LINES[op.code]
 
 
@@ -123,15 +144,23 @@ def _limit(chance: float) -> int:
     return min(max(kept, 0), 2**24) * 256 - 2**31 - 1
 
 
+def _registers(op: Op) -> tuple[set[int], tuple[int, ...]]:
+    """Those that an operation sets, and those that it reads."""
+    if op.code in GATHERING:
+        return set(), tuple(reads(op.code, op.dst, op.a, op.b, op.second))
+    line = _line(op)
+    there = {name: f"r{{{name}}}" for name in ("dst", "a", "b", "second") if f"r{{{name}}}" in line}
+    set_ = {getattr(op, name) for name, text in there.items() if f"{text} =" in line}
+    read = tuple(getattr(op, name) for name, text in there.items() if line.count(text) > line.count(f"{text} ="))
+    return set_, read
+
+
 def _gone_after(ops: Sequence[Op]) -> list[list[int]]:
     """For each operation the registers that nobody reads after it."""
     gone: list[list[int]] = [[] for _ in ops]
     needed: set[int] = set()
     for place in range(len(ops) - 1, -1, -1):
-        line = _line(ops[place])
-        there = {name: f"r{{{name}}}" for name in ("dst", "a", "b", "second") if f"r{{{name}}}" in line}
-        set_ = {getattr(ops[place], name) for name, text in there.items() if f"{text} =" in line}
-        read = {getattr(ops[place], name) for name, text in there.items() if line.count(text) > line.count(f"{text} =")}
-        gone[place] = sorted((set_ | read) - needed)
-        needed = (needed - set_) | read
+        set_, read = _registers(ops[place])
+        gone[place] = sorted((set_ | set(read)) - needed)
+        needed = (needed - set_) | set(read)
     return gone

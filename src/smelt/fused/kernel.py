@@ -1,0 +1,211 @@
+"""A written program as one Triton kernel: for each element all is read once and written once.
+
+    def merged(tap0, tap1, out, n0, flag, count, BLOCK: tl.constexpr):
+        part = tl.program_id(0)
+        place = part * BLOCK + tl.arange(0, BLOCK)
+        here = place < count
+        tap0 = tl.load(tap0 + place, here, 0.0)
+        good = finite(tap0)
+        ...
+        r0 = load(tap0)
+        ...
+
+The kernel must give the bits of the plain form, because which of the two is used depends on the machine. So the first
+elements of each kernel are run in both forms; a kernel that differs in a bit is not used, and says so.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import linecache
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smelt.fused.operation import Code
+from smelt.fused.plain import plain
+from smelt.fused.written import GATHERING, Line, Written
+
+__all__ = ["SLOTS", "Kernel", "Met", "has_kernels", "kernel", "refused", "source"]
+
+_BLOCK, _WARPS = 1024, 4
+"""Elements of one program of the kernel, and its warps: each thread reads sixteen bytes of half-precision numbers."""
+_TRIED = 1 << 14
+SLOTS = {Code.DOT: 1, Code.DOTS: 6, Code.MASSES: 2, Code.EQUAL: 1, Code.AROUND: 4}
+"""How many sums a gathering operation has in each program of the kernel."""
+_KNOWN: dict[tuple[object, ...], Kernel | None] = {}
+_NUMBERS = itertools.count()
+_LOCK = threading.Lock()
+refused: list[str] = []
+"""What is known of kernels that are not used."""
+
+
+@cache
+def has_kernels() -> bool:
+    """Whether kernels can be made here at all."""
+    return importlib.util.find_spec("triton") is not None
+
+
+@dataclass(frozen=True)
+class Met:
+    """What a kernel has been given room for and has found, on the device."""
+
+    watched: Tensor
+    """Finite if all that was read and written is."""
+    sums: Tensor | None
+    """Of each slot, one after the other, for each program of the kernel."""
+    inside: tuple[Tensor, ...]
+    """For each bracket the magnitudes inside, in no order, and room that was not needed."""
+    known: Tensor | None
+    """How many these are."""
+
+
+class Kernel:
+    """The kernel of all programs of one form."""
+
+    def __init__(self, function: Callable[..., Any], program: Written):
+        self._function = function
+        self._slots = sum(SLOTS.get(line.op.code, 0) for line in program.lines)
+        self._brackets = sum(line.op.code is Code.AROUND for line in program.lines)
+
+    def __call__(self, program: Written, taps: Sequence[Tensor], out: Tensor | None, words: Sequence[int]) -> Met:
+        count, device = taps[0].numel(), taps[0].device
+        parts = -(-count // _BLOCK)
+        watched = torch.zeros(1, device=device)
+        sums = torch.empty((self._slots, parts), dtype=torch.float64, device=device) if self._slots else None
+        inside = tuple(torch.empty(count, dtype=torch.int32, device=device) for _ in range(self._brackets))
+        known = torch.zeros(self._brackets, dtype=torch.int32, device=device) if inside else None
+        given = [*taps, *([] if out is None else [out]), *program.numbers, *words, *_bounds(program), watched]
+        given += [one for one in (sums, *inside, known) if one is not None]
+        self._function[(parts,)](*given, count, BLOCK=_BLOCK, num_warps=_WARPS, enable_fp_fusion=False)
+        return Met(watched, sums, inside, known)
+
+
+def kernel(program: Written, taps: Sequence[Tensor], out: Tensor | None) -> Kernel | None:
+    """One for these formats, tried out on the first elements of what it will be given; None where there is none."""
+    if program.cuts or any(line.op.code in (Code.COARSE, Code.FINE) for line in program.lines):
+        return None  # which count as they go
+    formats = tuple(one.dtype for one in [*taps, *([out] if out is not None else [])])
+    key = (program.form, formats, taps[0].device)
+    with _LOCK:
+        if key not in _KNOWN:
+            try:
+                _KNOWN[key] = _made(program, [tap[:_TRIED].contiguous() for tap in taps], out)
+            except Exception as error:  # of a compiler that is not up to it: the plain form is
+                _KNOWN[key] = None
+                _not_used(program, len(taps), f"could not be made ({error})")
+        return _KNOWN[key]
+
+
+def _made(program: Written, taps: list[Tensor], out: Tensor | None) -> Kernel | None:
+    made, words = Kernel(_defined(source(program, len(taps), out is not None)), program), program.words_at(0)
+    if out is None:  # what is summed depends on the order
+        made(program, taps, None, words)
+        return made
+    ours, theirs = torch.empty_like(out[:_TRIED]), torch.empty_like(out[:_TRIED])
+    made(program, taps, ours, words)
+    plain(program, len(taps))(*taps, theirs, *program.numbers, *words)
+    if torch.equal(ours.view(torch.uint8), theirs.view(torch.uint8)):
+        return made
+    worst = float((ours.float() - theirs.float()).abs().max())
+    _not_used(program, len(taps), f"differs by up to {worst:g}")
+    return None
+
+
+def _not_used(program: Written, taps: int, reason: str) -> None:
+    refused.append(f"{reason}:\n{source(program, taps, True)}")
+    logging.getLogger(__name__).warning("a kernel for this merge is not used: it %s", reason)
+
+
+def source(program: Written, taps: int, stores: bool) -> str:
+    """The text of the kernel."""
+    names = program.names(taps)
+    if not stores:
+        names.remove("out")
+    names += [*(f"b{n}" for n in range(len(_bounds(program)))), "flag"]
+    brackets = sum(line.op.code is Code.AROUND for line in program.lines)
+    names += ["sums"] if any(line.op.code in SLOTS for line in program.lines) else []
+    names += [*(f"inside{n}" for n in range(brackets)), *(["known"] if brackets else [])]
+    body = ["part = tl.program_id(0)", "place = part * BLOCK + tl.arange(0, BLOCK)", "here = place < count"]
+    body += [f"tap{n} = tl.load(tap{n} + place, here, 0.0)" for n in range(taps)]
+    body += [f"good = {' & '.join(f'finite(tap{n})' for n in range(taps))}"]
+    gathered = _Gathered()
+    for line in program.lines:
+        if line.op.code is Code.STORE:
+            body += [f"merged = rounded(r{line.op.a}, out)", "tl.store(out + place, merged, here)"]
+            body.append("good = good & finite(merged)")
+        else:
+            body += gathered.lines(line) if line.op.code in GATHERING else [line.text]
+    body.append('tl.store(flag + place * 0, float("inf"), here & (good == 0))')
+    text = "\n    ".join(part for line in body for part in line.split("; "))
+    return f"def merged({', '.join(names)}, count, BLOCK: tl.constexpr):\n    {text}\n"
+
+
+class _Gathered:
+    """Lines of what gathers, each with slots of its own."""
+
+    def __init__(self) -> None:
+        self._slots = self._bounds = self._brackets = 0
+
+    def lines(self, line: Line) -> list[str]:
+        code, registers = line.op.code, [f"r{register}" for register in line.reads]
+        slot, self._slots = self._slots, self._slots + SLOTS[code]
+        if code is Code.EQUAL:
+            return [self._count(slot, f"magnitude({registers[0]}) == {self._bound()}")]
+        if code is Code.AROUND:
+            return self._around(slot, registers[0])
+        into = [f"sums + {slot + n} * tl.num_programs(0) + part" for n in range(SLOTS[code])]
+        if code is Code.MASSES:
+            return [f"gather_masses({into[0]}, tl.num_programs(0), {registers[0]}, {registers[1]})"]
+        pairs = [(i, j) for i in range(3) for j in range(i + 1)] if code is Code.DOTS else [(0, len(registers) - 1)]
+        return [
+            f"gather_dot({where}, {registers[i]}, {registers[j]})" for where, (i, j) in zip(into, pairs, strict=True)
+        ]
+
+    def _around(self, slot: int, register: str) -> list[str]:
+        low, high, number = self._bound(), self._bound(), self._brackets
+        self._brackets += 1
+        met = [f"bits > {high}", f"bits == {high}", f"(bits == {low}) & ({low} != {high})", "bits < 0x8000"]
+        return [
+            f"bits = magnitude({register})",
+            *(self._count(slot + n, what) for n, what in enumerate(met)),
+            f"gather_inside(inside{number}, known + {number}, bits, here & (bits > {low}) & (bits < {high}))",
+        ]
+
+    def _count(self, slot: int, what: str) -> str:
+        return f"gather_count(sums + {slot} * tl.num_programs(0) + part, here & ({what}))"
+
+    def _bound(self) -> str:
+        self._bounds += 1
+        return f"b{self._bounds - 1}"
+
+
+def _bounds(program: Written) -> list[int]:
+    """The magnitudes, as bits, that operations that count compare with."""
+    found: list[int] = []
+    for line in program.lines:
+        if line.op.code is Code.EQUAL:
+            found.append(line.op.low)
+        elif line.op.code is Code.AROUND:
+            found += [line.op.low, line.op.between]
+    return found
+
+
+def _defined(text: str) -> Any:
+    import triton
+
+    from smelt.fused import kernel_words
+
+    names = {**vars(kernel_words), "__name__": "smelt.fused.merged"}
+    file = f"<merged {next(_NUMBERS)}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)  # where the compiler will look
+    exec(compile(text, file, "exec"), names)
+    given = text[text.index("(") + 1 : text.index(")")].split(", ")
+    return triton.jit(names["merged"], do_not_specialize=[name for name in given if name[0] in "wb"])

@@ -15,6 +15,7 @@ import smelt
 from smelt.errors import NumericalError
 from smelt.fused import device, kernel, way
 from smelt.fused.device import OnDevice
+from smelt.fused.divisors import is_exact
 from smelt.fused.plain import source
 from smelt.fused.program import Program
 from smelt.fused.tensors import TensorRun
@@ -126,6 +127,31 @@ def test_tensors_share_a_kernel_and_what_is_not_finite_is_named(
     tunes[1]["b"][7_000] = float("inf")  # which the cut or the draw may drop
     with pytest.raises(NumericalError, match="'b' at element 7,000"):
         smelt.merge(tunes, base=base, method=merge)
+
+
+@needs_triton
+@pytest.mark.parametrize("merge", [[{"dare": {"density": 0.3}}, "ties"], "sce", "ram", "model_stock"], ids=str)
+def test_numbers_near_the_end_of_the_range_are_divided_in_the_plain_form(
+    monkeypatch: pytest.MonkeyPatch, on_tensors: Callable[..., list[bool]], merge: Any
+) -> None:
+    """Changes from 1e-45 on, of weights that are no larger: x (1/p) has no digits left to be corrected there."""
+    draw = torch.Generator().manual_seed(4)
+    scale = 10.0 ** torch.linspace(-45, -20, 3000)
+    base = {"w": torch.randn(3000, generator=draw) * scale}
+    tunes = [{"w": base["w"] + torch.randn(3000, generator=draw) * scale} for _ in "123"]
+    expected = smelt.merge(tunes, base=base, method=merge)
+    made = _seen(monkeypatch)
+    on_tensors(kernels=True)
+    ours = smelt.merge(tunes, base=base, method=merge)
+    assert made
+    assert None not in made, kernel.refused
+    assert torch.equal(ours["w"].view(torch.int32), expected["w"].view(torch.int32))
+
+
+@pytest.mark.parametrize("divisor", [3.0, 0.2, 8.0, 0.53])
+def test_a_product_with_the_inverse_and_one_correction_is_a_quotient(divisor: float) -> None:
+    assert is_exact(float(np.float32(divisor)), CPU)
+    assert not is_exact(1e-30, CPU)
 
 
 @needs_triton

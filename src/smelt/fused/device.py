@@ -148,8 +148,17 @@ class OnDevice(Fused):
                     room.give_back(run.feed(taps, room.there[-1]), last=True)
                 if not room.is_finite():
                     self._refuse(item, taps, room.there[-1], start)
+                    self._again(run, taps, room)
                 self._write(item, start, room.bytes[-1])
                 self._advance(item.bytes_of(stop - start))
+
+    def _again(self, run: TensorRun, taps: Sequence[Tensor], room: Room) -> None:
+        """A block in which something was odd, though all of it is finite, once more without a kernel."""
+        with self._lane.of(room):
+            watched = run.again(taps, room.there[-1])
+            if watched is not None:
+                room.give_back(watched, last=True)
+        room.is_finite()
 
     @staticmethod
     def _fill(item: Item, start: int, room: Room) -> None:

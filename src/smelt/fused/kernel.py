@@ -4,11 +4,13 @@
         part = tl.program_id(0)
         place = part * BLOCK + tl.arange(0, BLOCK)
         here = place < count
+        good = tl.zeros([BLOCK], tl.float32)
         tap0 = tl.load(tap0 + place, here, 0.0)
-        good = finite(tap0)
+        good = fused(load(tap0), 0.0, good)
         ...
-        r0 = load(tap0)
-        ...
+
+`good` stays 0 as long as numbers are finite. Where it does not, or where a quick division may be wrong
+(`kernel_division.py`), the flag is raised, and the block is looked at once more in the plain form.
 
 The kernel must give the bits of the plain form, because which of the two is used depends on the machine. So the first
 elements of each kernel are run in both forms; a kernel that differs in a bit is not used, and says so.
@@ -20,24 +22,32 @@ import importlib.util
 import itertools
 import linecache
 import logging
+import math
+import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from smelt.fused.divisors import is_exact
 from smelt.fused.operation import Code
 from smelt.fused.plain import plain
 from smelt.fused.written import GATHERING, Line, Written
+
+if TYPE_CHECKING:
+    from smelt.fused.program import Op
 
 __all__ = ["SLOTS", "Kernel", "Met", "has_kernels", "kernel", "refused", "source"]
 
 _BLOCK, _WARPS = 1024, 4
 """Elements of one program of the kernel, and its warps: each thread reads sixteen bytes of half-precision numbers."""
 _TRIED = 1 << 14
+_DIVIDES = re.compile(r"^(r\d+) = (over|divide|variance)\((.*)\)$")
 SLOTS = {Code.DOT: 1, Code.DOTS: 6, Code.MASSES: 2, Code.EQUAL: 1, Code.AROUND: 4}
 """How many sums a gathering operation has in each program of the kernel."""
 _KNOWN: dict[tuple[object, ...], Kernel | None] = {}
@@ -58,7 +68,7 @@ class Met:
     """What a kernel has been given room for and has found, on the device."""
 
     watched: Tensor
-    """Finite if all that was read and written is."""
+    """Finite if all that was read and written is, and nothing is odd."""
     sums: Tensor | None
     """Of each slot, one after the other, for each program of the kernel."""
     inside: tuple[Tensor, ...]
@@ -93,26 +103,27 @@ def kernel(program: Written, taps: Sequence[Tensor], out: Tensor | None) -> Kern
     if program.cuts or any(line.op.code in (Code.COARSE, Code.FINE) for line in program.lines):
         return None  # which count as they go
     formats = tuple(one.dtype for one in [*taps, *([out] if out is not None else [])])
-    key = (program.form, formats, taps[0].device)
+    quick = out is not None and _divides_quickly(program, taps[0].device)
+    key = (program.form, formats, taps[0].device, quick)
     with _LOCK:
         if key not in _KNOWN:
             try:
-                _KNOWN[key] = _made(program, [tap[:_TRIED].contiguous() for tap in taps], out)
+                _KNOWN[key] = _made(program, [tap[:_TRIED].contiguous() for tap in taps], out, quick)
             except Exception as error:  # of a compiler that is not up to it: the plain form is
                 _KNOWN[key] = None
                 _not_used(program, len(taps), f"could not be made ({error})")
         return _KNOWN[key]
 
 
-def _made(program: Written, taps: list[Tensor], out: Tensor | None) -> Kernel | None:
-    made, words = Kernel(_defined(source(program, len(taps), out is not None)), program), program.words_at(0)
+def _made(program: Written, taps: list[Tensor], out: Tensor | None, quick: bool) -> Kernel | None:
+    made, words = Kernel(_defined(source(program, len(taps), out is not None, quick)), program), program.words_at(0)
     if out is None:  # what is summed depends on the order
         made(program, taps, None, words)
         return made
     ours, theirs = torch.empty_like(out[:_TRIED]), torch.empty_like(out[:_TRIED])
-    made(program, taps, ours, words)
+    odd = not bool(torch.isfinite(made(program, taps, ours, words).watched))
     plain(program, len(taps))(*taps, theirs, *program.numbers, *words)
-    if torch.equal(ours.view(torch.uint8), theirs.view(torch.uint8)):
+    if odd or torch.equal(ours.view(torch.uint8), theirs.view(torch.uint8)):
         return made
     worst = float((ours.float() - theirs.float()).abs().max())
     _not_used(program, len(taps), f"differs by up to {worst:g}")
@@ -120,30 +131,45 @@ def _made(program: Written, taps: list[Tensor], out: Tensor | None) -> Kernel | 
 
 
 def _not_used(program: Written, taps: int, reason: str) -> None:
-    refused.append(f"{reason}:\n{source(program, taps, True)}")
+    refused.append(f"{reason}:\n{source(program, taps, True, True)}")
     logging.getLogger(__name__).warning("a kernel for this merge is not used: it %s", reason)
 
 
-def source(program: Written, taps: int, stores: bool) -> str:
+def _divides_quickly(program: Written, device: torch.device) -> bool:
+    """Whether its divisors are known to be good for that, and its numbers to leave the range of float32 nowhere near."""
+    divisors = {op.p if op.code is Code.OVER else 3.0 for op in _ops(program) if op.code in (Code.OVER, Code.VARIANCE)}
+    large = any(2.0**60 < abs(number) < math.inf for number in program.numbers)
+    return not large and all(is_exact(float(np.float32(one)), device) for one in divisors)
+
+
+def _ops(program: Written) -> list[Op]:
+    return [line.op for line in program.lines]
+
+
+def source(program: Written, taps: int, stores: bool, quick: bool) -> str:
     """The text of the kernel."""
-    names = program.names(taps)
+    codes = [op.code for op in _ops(program)]
+    names, brackets = program.names(taps), codes.count(Code.AROUND)
     if not stores:
         names.remove("out")
     names += [*(f"b{n}" for n in range(len(_bounds(program)))), "flag"]
-    brackets = sum(line.op.code is Code.AROUND for line in program.lines)
-    names += ["sums"] if any(line.op.code in SLOTS for line in program.lines) else []
+    names += ["sums"] if any(code in SLOTS for code in codes) else []
     names += [*(f"inside{n}" for n in range(brackets)), *(["known"] if brackets else [])]
     body = ["part = tl.program_id(0)", "place = part * BLOCK + tl.arange(0, BLOCK)", "here = place < count"]
-    body += [f"tap{n} = tl.load(tap{n} + place, here, 0.0)" for n in range(taps)]
-    body += [f"good = {' & '.join(f'finite(tap{n})' for n in range(taps))}"]
+    body += ["good = tl.zeros([BLOCK], tl.float32)", "odd = tl.full([BLOCK], 0xFFFFFFFF, tl.uint32)"]
+    for n in range(taps):
+        body += [f"tap{n} = tl.load(tap{n} + place, here, 0.0)", f"good = fused(load(tap{n}), 0.0, good)"]
     gathered = _Gathered()
     for line in program.lines:
         if line.op.code is Code.STORE:
             body += [f"merged = rounded(r{line.op.a}, out)", "tl.store(out + place, merged, here)"]
-            body.append("good = good & finite(merged)")
+            body.append("good = fused(load(merged), 0.0, good)")
+        elif line.op.code in GATHERING:
+            body += gathered.lines(line)
         else:
-            body += gathered.lines(line) if line.op.code in GATHERING else [line.text]
-    body.append('tl.store(flag + place * 0, float("inf"), here & (good == 0))')
+            body += [_DIVIDES.sub(rf"\1, odd = \2_{'quick' if quick else 'exact'}ly(\3, odd)", line.text)]
+    body.append('good = tl.where(odd < TOO_SMALL, float("nan"), good)')
+    body.append('tl.store(flag, float("inf"), tl.sum(good, 0) != 0.0)')
     text = "\n    ".join(part for line in body for part in line.split("; "))
     return f"def merged({', '.join(names)}, count, BLOCK: tl.constexpr):\n    {text}\n"
 
@@ -201,9 +227,9 @@ def _bounds(program: Written) -> list[int]:
 def _defined(text: str) -> Any:
     import triton
 
-    from smelt.fused import kernel_words
+    from smelt.fused import kernel_division, kernel_words
 
-    names = {**vars(kernel_words), "__name__": "smelt.fused.merged"}
+    names = {**vars(kernel_words), **vars(kernel_division), "__name__": "smelt.fused.merged"}
     file = f"<merged {next(_NUMBERS)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)  # where the compiler will look
     exec(compile(text, file, "exec"), names)

@@ -6,8 +6,6 @@ A kernel is made without contraction (`kernel.py`), so that a product and a sum 
 
 from __future__ import annotations
 
-from typing import Any
-
 import triton
 import triton.language as tl
 
@@ -18,94 +16,78 @@ _INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 
 
 @triton.jit
-def load(values: Any) -> Any:
+def load(values):
     return values.to(tl.float32)
 
 
 @triton.jit
-def rounded(merged: Any, like: Any) -> Any:
+def rounded(merged, like):
     """As it will be stored."""
-    if _INTERPRETED and like.dtype.element_ty == tl.bfloat16:  # which would cut off what a GPU rounds
+    if like.dtype.element_ty != tl.bfloat16:
+        stored = merged.to(like.dtype.element_ty)
+    elif _INTERPRETED:  # which would cut off what a GPU rounds
         bits = merged.to(tl.uint32, bitcast=True)
-        merged = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).to(tl.float32, bitcast=True)
-    return merged.to(like.dtype.element_ty)
+        even = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).to(tl.float32, bitcast=True)
+        stored = even.to(tl.bfloat16)
+    else:  # two at once, since one takes as long
+        asm: tl.constexpr = "cvt.rn.bf16x2.f32 $0, $2, $1;"
+        stored = tl.inline_asm_elementwise(asm, "=r,f,f", [merged], tl.bfloat16, is_pure=True, pack=2)
+    return stored
 
 
 @triton.jit
-def finite(values: Any) -> Any:
-    return tl.abs(values.to(tl.float32)) < _ENDLESS
+def fused(a, b, c):
+    """a b + c, rounded once."""
+    if _INTERPRETED:  # which would round the product too
+        result = (a.to(tl.float64) * b + c).to(tl.float32)
+    else:
+        result = tl.fma(a, b, c)
+    return result
 
 
 @triton.jit
-def magnitude(row: Any) -> Any:
+def magnitude(row):
     """Its bits, which sort like magnitudes."""
     return row.to(tl.int32, bitcast=True) & 0x7FFFFFFF
 
 
 @triton.jit
-def subtract(a: Any, b: Any) -> Any:
+def subtract(a, b):
     return a - b
 
 
 @triton.jit
-def add(a: Any, b: Any) -> Any:
+def add(a, b):
     return a + b
 
 
 @triton.jit
-def multiply(a: Any, b: Any) -> Any:
+def multiply(a, b):
     return a * b
 
 
 @triton.jit
-def divide(a: Any, b: Any) -> Any:
-    """Exactly rounded. A GPU divides zero by a detour that is many times as long, and zeros are many: they divide 1."""
-    zero = a == 0.0
-    ratio = tl.div_rn(tl.where(zero, 1.0, a), b)
-    return tl.where(zero, tl.where(b != 0.0, a * b, float("nan")), ratio)
+def add_scaled(total, row, factor):
+    return fused(row, factor, total)
 
 
 @triton.jit
-def over(a: Any, divisor: Any) -> Any:
-    """The same by one number for all, which is not 0."""
-    zero = a == 0.0
-    return tl.where(zero, a * divisor, tl.div_rn(tl.where(zero, 1.0, a), divisor))
-
-
-@triton.jit
-def add_scaled(total: Any, row: Any, factor: Any) -> Any:
-    if _INTERPRETED:  # which would round the product too
-        fused = (row.to(tl.float64) * factor + total.to(tl.float64)).to(tl.float32)
-    else:
-        fused = tl.fma(row, factor, total)
-    return fused
-
-
-@triton.jit
-def cut(row: Any, above: Any) -> Any:
+def cut(row, above):
     return tl.where(tl.abs(row) > above, row, 0.0)
 
 
 @triton.jit
-def where(row: Any, other: Any, above: Any) -> Any:
+def where(row, other, above):
     return tl.where(tl.abs(other) > above, row, 0.0)
 
 
 @triton.jit
-def clamp(row: Any, most: Any) -> Any:
+def clamp(row, most):
     return tl.where(row < -most, -most, tl.where(row > most, most, row))
 
 
 @triton.jit
-def variance(a: Any, b: Any, c: Any, three: Any) -> Any:
-    """Of three models, place by place."""
-    mean = over(a + b + c, three)
-    x, y, z = a - mean, b - mean, c - mean
-    return over(x * x + y * y + z * z, three)
-
-
-@triton.jit
-def draw(place: Any, limit: Any, low: Any, between: Any) -> Any:
+def draw(place, limit, low, between):
     x = (place + low).to(tl.uint32, bitcast=True)
     x = x ^ (x >> 16)
     x = ((x * 0x7FEB352D).to(tl.int32, bitcast=True) ^ between).to(tl.uint32, bitcast=True)
@@ -116,55 +98,54 @@ def draw(place: Any, limit: Any, low: Any, between: Any) -> Any:
 
 
 @triton.jit
-def sign(row: Any) -> Any:
+def sign(row):
     return tl.where(row > 0.0, 1.0, tl.where(row < 0.0, -1.0, 0.0))
 
 
 @triton.jit
-def sign_up(row: Any) -> Any:
+def sign_up(row):
     return tl.where(row < 0.0, -1.0, 1.0)
 
 
 @triton.jit
-def agree(row: Any, elected: Any) -> Any:
-    both = row * elected
-    return tl.where(both > 0.0, both, 0.0)
+def agree(row, elected):
+    return tl.maximum(row * elected, 0.0)
 
 
 @triton.jit
-def larger(a: Any, b: Any) -> Any:
-    return tl.where(a > b, a, b)
+def larger(a, b):
+    return tl.maximum(a, b)
 
 
 @triton.jit
-def at_least(row: Any, least: Any) -> Any:
-    return tl.where(row > least, row, least)
+def at_least(row, least):
+    return tl.maximum(row, least)
 
 
 @triton.jit
-def no_zero(row: Any) -> Any:
+def no_zero(row):
     return tl.where(row == 0.0, 1.0, row)
 
 
 @triton.jit
-def gather_dot(into: Any, a: Any, b: Any) -> None:
+def gather_dot(into, a, b):
     tl.store(into, tl.sum(a.to(tl.float64) * b.to(tl.float64), 0))
 
 
 @triton.jit
-def gather_masses(into: Any, apart: Any, a: Any, kept: Any) -> None:
+def gather_masses(into, apart, a, kept):
     mass = tl.abs(a).to(tl.float64)
     tl.store(into, tl.sum(mass, 0))
     tl.store(into + apart, tl.sum(tl.where(kept != 0.0, mass, 0.0), 0))
 
 
 @triton.jit
-def gather_count(into: Any, met: Any) -> None:
+def gather_count(into, met):
     tl.store(into, tl.sum(met.to(tl.int32), 0).to(tl.float64))
 
 
 @triton.jit
-def gather_inside(room: Any, known: Any, bits: Any, met: Any) -> None:
+def gather_inside(room, known, bits, met):
     """Append those bits that are met; who appends first does not matter."""
     one = met.to(tl.int32)
     at = tl.atomic_add(known, tl.sum(one, 0))

@@ -35,6 +35,7 @@ class TensorRun:
         self._counted = [ops[place].counted for place in self._written.cuts]
         self._left: list[Tensor] = []
         self._done = 0
+        self._words: list[int] = []
 
     def count(self, op: int) -> int:
         """What an operation that counts has found."""
@@ -42,19 +43,26 @@ class TensorRun:
 
     def feed(self, taps: Sequence[Tensor], out: Tensor | None = None) -> Tensor:
         """The next elements, as flat tensors in their stored formats; a number that is finite if all of them are."""
-        words = self._written.words_at(self._done)
+        self._words = self._written.words_at(self._done)
         self._done += taps[0].numel()
         if self.kernels and self._kernel is None:
             self._kernel = kernel(self._written, taps, out)
             self.kernels = self._kernel is not None
         if self._kernel is not None:
-            met = self._kernel(self._written, taps, out, words)
+            met = self._kernel(self._written, taps, out, self._words)
             self._gathered.add_met(met)
             return met.watched
+        return self._feed_plain(taps, out)
+
+    def again(self, taps: Sequence[Tensor], out: Tensor) -> Tensor | None:
+        """The last block once more in the plain form, if it was done by a kernel, which may have met something odd."""
+        return self._feed_plain(taps, out) if self._kernel is not None else None
+
+    def _feed_plain(self, taps: Sequence[Tensor], out: Tensor | None) -> Tensor:
         if self._plain is None:
             self._plain = plain(self._written, len(taps))
             self._left = [torch.tensor(count, device=self._device) for count in self._counted]
-        found, watched = self._plain(*taps, out, *self._written.numbers, *words, *self._left)
+        found, watched = self._plain(*taps, out, *self._written.numbers, *self._words, *self._left)
         self._gathered.add_registers(found)
         return watched
 

@@ -28,8 +28,8 @@ def add_scaled(total: Tensor, row: Tensor, factor: float) -> Tensor:
     return torch.add(total, row, alpha=factor)
 
 
-def over(row: Tensor, divisor: float) -> Tensor:
-    """A tensor divides: by a plain number a GPU would multiply with its reciprocal."""
+def over(row: Tensor, divisor: float, inverse: float) -> Tensor:
+    """A tensor divides: by a plain number a GPU would multiply with its inverse."""
     return torch.div(row, row.new_full((), divisor))
 
 
@@ -53,11 +53,11 @@ def clamp(row: Tensor, most: float) -> Tensor:
     return row.clamp(-most, most)
 
 
-def variance(a: Tensor, b: Tensor, c: Tensor, three: float) -> Tensor:
+def variance(a: Tensor, b: Tensor, c: Tensor, three: float, third: float) -> Tensor:
     """Of three models, place by place."""
-    mean = over(a + b + c, three)
-    first, second, third = ((row - mean).square_() for row in (a, b, c))
-    return over(first.add_(second).add_(third), three)
+    mean = over(a + b + c, three, third)
+    first, second, last = ((row - mean).square_() for row in (a, b, c))
+    return over(first.add_(second).add_(last), three, third)
 
 
 def places(tap: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ _LINES: Mapping[Code, str] = {
     Code.DIVIDE: "r{dst} = divide(r{a}, r{b})",
     Code.SCALE: "r{dst} = multiply(r{a}, {p})",
     Code.ADD_SCALED: "r{dst} = add_scaled(r{dst}, r{a}, {p})",
-    Code.OVER: "r{dst} = over(r{a}, {p})",
+    Code.OVER: "r{dst} = over(r{a}, {p}, {inverse})",
     Code.ABOVE: "r{dst} = cut(r{a}, {p})",
     Code.CUT: "r{dst} = cut_first(r{a}, {p}, {q}, {left})",
     Code.BAND: "r{dst} = subtract(cut(r{a}, {p}), cut(r{a}, {q}))",
@@ -52,7 +52,7 @@ _LINES: Mapping[Code, str] = {
     Code.NO_ZERO: "r{dst} = no_zero(r{a})",
     Code.SQUARE: "r{dst} = multiply(r{a}, r{a})",
     Code.SHIFT: "r{dst} = add(r{a}, {p})",
-    Code.VARIANCE: "r{dst} = variance(r{a}, r{b}, r{second}, {three})",
+    Code.VARIANCE: "r{dst} = variance(r{a}, r{b}, r{second}, {three}, {third})",
 }
 _FIRST_AGREES = "x = agree(r{a}, r{b}); r{dst} = multiply(x, {q}); r{second} = multiply(sign(x), {p})"
 GATHERING = frozenset({Code.COARSE, Code.FINE, Code.EQUAL, Code.AROUND, Code.MASSES, Code.DOT, Code.DOTS})
@@ -112,7 +112,7 @@ def written(program: Program) -> Written:
     for place, op in enumerate(ops):
         line = _line(op)
         parts: dict[str, Any] = {**op._asdict(), "left": f"left{len(cuts)}"}
-        for name, value in (("p", op.p), ("q", op.q), ("three", 3.0)):
+        for name, value in (("p", op.p), ("q", op.q), ("inverse", _inverse(op.p)), ("three", 3.0), ("third", 1 / 3)):
             if f"{{{name}}}" in line:
                 parts[name] = f"n{len(numbers)}"
                 numbers.append(float(np.float32(value)))
@@ -136,6 +136,11 @@ def _line(op: Op) -> str:
     if op.code in GATHERING:
         return ""
     return _FIRST_AGREES if op.code is Code.AGREE_INTO and op.counted == 0 else _LINES[op.code]
+
+
+def _inverse(number: float) -> float:
+    """As float32 rounds it."""
+    return float(np.float32(1) / np.float32(number)) if np.float32(number) else math.inf
 
 
 def _limit(chance: float) -> int:

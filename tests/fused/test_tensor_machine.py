@@ -28,7 +28,8 @@ ELEMENTS = [one for one in agree.PIPELINES if not any(word in str(one) for word 
 TWO = [one for one in agree.TWO if "'row'" not in str(one)]
 CPU = torch.device("cpu")
 needs_triton = pytest.mark.skipif(
-    importlib.util.find_spec("triton") is None, reason="NOT TESTED HERE: Triton, which kernels are made with, is not there"
+    importlib.util.find_spec("triton") is None,
+    reason="NOT TESTED HERE: Triton, which kernels are made with, is not there",
 )
 
 

@@ -136,9 +136,9 @@ def _not_used(program: Written, taps: int, reason: str) -> None:
 
 
 def _divides_quickly(program: Written, device: torch.device) -> bool:
-    """Whether its divisors are known to be good for that, and its numbers to leave the range of float32 nowhere near."""
+    """Whether its divisors are known to be good for that, and no sum of its numbers can make a quotient too small."""
     divisors = {op.p if op.code is Code.OVER else 3.0 for op in _ops(program) if op.code in (Code.OVER, Code.VARIANCE)}
-    large = any(2.0**60 < abs(number) < math.inf for number in program.numbers)
+    large = len(program.numbers) > 1 << 10 or any(2.0**10 < abs(number) < math.inf for number in program.numbers)
     return not large and all(is_exact(float(np.float32(one)), device) for one in divisors)
 
 

@@ -2,8 +2,9 @@
 
 A GPU's own exact division takes about fifteen operations, and a long detour for zeros. Divided by one number p for all,
 x / p is x (1/p) with one correction, once it has been seen that this is right for every x (`divisors.py`); by a number for
-each place it takes two. That holds where no step leaves the range of float32. So the least of all sizes but 0 is kept,
-shifted so that 0 comes last, and below `TOO_SMALL` the block is done once more in the plain form.
+each place it takes two. That holds where no step leaves the range of float32. So the least of all numerators but 0 is kept,
+shifted so that 0 comes last, and below `TOO_SMALL` the block is done once more in the plain form. Denominators are made
+of a program's own numbers, which are known to be small enough (`kernel.py`).
 """
 # ruff: noqa: ANN001, ANN201
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False, disallow-untyped-decorators=False
@@ -29,10 +30,16 @@ def lesser(odd, row):
 
 
 @triton.jit
+def negative(row):
+    """Costs nothing as a product, while -x is 0 - x in Triton, which does."""
+    return row * -1.0
+
+
+@triton.jit
 def over_quickly(row, divisor, inverse, odd):
     """The remainder has the sign that leaves a zero its own."""
     first = row * inverse
-    return fused(fused(first, divisor, -row), -inverse, first), lesser(odd, row)
+    return fused(fused(first, divisor, negative(row)), -inverse, first), lesser(odd, row)
 
 
 @triton.jit
@@ -41,11 +48,11 @@ def divide_quickly(a, b, odd):
         near = 1.0 / b
     else:
         near = tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=f,f", [b], tl.float32, is_pure=True, pack=1)
-    inverse = fused(near, fused(-b, near, 1.0), near)
-    first = a * inverse
-    second = fused(fused(first, b, -a), -inverse, first)
-    ratio = fused(fused(second, b, -a), -inverse, second)
-    return ratio, lesser(lesser(odd, a), ratio)
+    inverse = fused(near, fused(negative(b), near, 1.0), near)
+    back, first = negative(inverse), a * inverse
+    second = fused(fused(first, b, negative(a)), back, first)
+    ratio = fused(fused(second, b, negative(a)), back, second)
+    return ratio, lesser(odd, a)
 
 
 @triton.jit

@@ -17,7 +17,12 @@ _INTERPRETED = tl.constexpr(triton.knobs.runtime.interpret)
 
 @triton.jit
 def load(values):
-    return values.to(tl.float32)
+    if values.dtype == tl.bfloat16 and not _INTERPRETED:  # two at once: one by one they are taken apart first
+        asm: tl.constexpr = "shl.b32 $0, $2, 16; and.b32 $1, $2, 0xffff0000;"
+        row = tl.inline_asm_elementwise(asm, "=f,=f,r", [values], tl.float32, is_pure=True, pack=2)
+    else:
+        row = values.to(tl.float32)
+    return row
 
 
 @triton.jit
@@ -99,7 +104,14 @@ def draw(place, limit, low, between):
 
 @triton.jit
 def sign(row):
-    return tl.where(row > 0.0, 1.0, tl.where(row < 0.0, -1.0, 0.0))
+    """One with the sign's bit, and 0 for 0: fewer operations than two comparisons."""
+    one = ((row.to(tl.uint32, bitcast=True) & 0x80000000) | 0x3F800000).to(tl.float32, bitcast=True)
+    return tl.where(row == 0.0, 0.0, one)
+
+
+@triton.jit
+def positive(size):
+    return tl.where(size > 0.0, 1.0, 0.0)
 
 
 @triton.jit

@@ -73,6 +73,11 @@ def sign_up(row: Tensor) -> Tensor:
     return torch.where(row < 0, -1.0, 1.0)
 
 
+def positive(size: Tensor) -> Tensor:
+    """1 where a number that is not below 0 is above it."""
+    return torch.sign(size)
+
+
 def agree(row: Tensor, elected: Tensor) -> Tensor:
     return torch.mul(row, elected).clamp_min_(0.0)
 

@@ -46,7 +46,7 @@ _LINES: Mapping[Code, str] = {
     Code.SIGN_UP: "r{dst} = sign_up(r{a})",
     Code.AGREE: "r{dst} = agree(r{a}, r{b})",
     Code.AGREE_INTO: "x = agree(r{a}, r{b}); r{dst} = add_scaled(r{dst}, x, {q}); "
-    "r{second} = add_scaled(r{second}, sign(x), {p})",
+    "r{second} = add_scaled(r{second}, positive(x), {p})",
     Code.LARGER: "r{dst} = larger(r{a}, r{b})",
     Code.AT_LEAST: "r{dst} = at_least(r{a}, {p})",
     Code.NO_ZERO: "r{dst} = no_zero(r{a})",
@@ -54,7 +54,7 @@ _LINES: Mapping[Code, str] = {
     Code.SHIFT: "r{dst} = add(r{a}, {p})",
     Code.VARIANCE: "r{dst} = variance(r{a}, r{b}, r{second}, {three}, {third})",
 }
-_FIRST_AGREES = "x = agree(r{a}, r{b}); r{dst} = multiply(x, {q}); r{second} = multiply(sign(x), {p})"
+_FIRST_AGREES = "x = agree(r{a}, r{b}); r{dst} = multiply(x, {q}); r{second} = multiply(positive(x), {p})"
 GATHERING = frozenset({Code.COARSE, Code.FINE, Code.EQUAL, Code.AROUND, Code.MASSES, Code.DOT, Code.DOTS})
 """Operations that find something about registers, and change none: each machine has its own way with them."""
 

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from smelt.merge.method import Stack, Unit, merge_method
 from smelt.ops.fold import Totals
-from smelt.ops.geometry import gram, row_gram, total
+from smelt.ops.geometry import gram, mean, row_gram
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,8 +55,8 @@ def model_stock(
 ) -> Tensor:
     import torch
 
-    mean = total(deltas).div_(len(deltas))
+    middle = mean(deltas)
     if t is not None:
-        return mean.mul_(t)
+        return middle.mul_(t)
     lengths = step_length(row_gram(deltas).cpu().numpy(), floor)
-    return mean.mul_(torch.from_numpy(lengths).to(mean)[:, None])
+    return middle.mul_(torch.from_numpy(lengths).to(middle)[:, None])

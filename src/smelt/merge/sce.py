@@ -17,7 +17,7 @@ from pydantic import Field
 
 from smelt.merge.method import Fraction, Stack, merge_method
 from smelt.ops.fold import Chain, Fold, Sum
-from smelt.ops.geometry import total, weighted_sum
+from smelt.ops.geometry import mean, weighted_sum
 from smelt.ops.order import Cut, Largest, share
 from smelt.ops.prune import Squares, keep_above
 from smelt.ops.signs import Tie, agreeing, elected_sign
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 def _variance(deltas: Stack) -> Tensor:
     """Across models; written out because torch's own is fifty times slower along the first axis."""
-    spread = deltas - total(deltas).div_(len(deltas))
-    return total(spread.square_()).div_(len(deltas))
+    return mean((deltas - mean(deltas)).square_())
 
 
 def _select(deltas: Stack, cuts: list[list[Cut]] | None) -> Stack:

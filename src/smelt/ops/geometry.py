@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check_weights",
     "gram",
+    "mean",
     "mean_of_present",
     "normalised",
     "row_gram",
@@ -49,6 +50,11 @@ def total(stack: Stack) -> Tensor:
     for row in stack[1:]:
         out.add_(row)
     return out
+
+
+def mean(stack: Stack) -> Tensor:
+    """Over the models, rounded once. A tensor divides: by a plain number a GPU would multiply with its inverse."""
+    return total(stack).div_(stack.new_full((), len(stack)))
 
 
 def mean_of_present(stack: Stack) -> Tensor:

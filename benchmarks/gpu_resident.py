@@ -39,7 +39,7 @@ METHODS: dict[str, Any] = {
     "sce": {"sce": {"density": 0.3}},
 }
 WITHOUT_BASE = ("average", "slerp")
-AT_ONCE = 1 << 27  # elements of a call of a kernel: four of them for half a billion
+AT_ONCE = 1 << 29  # elements of a call of a kernel
 PLAIN_AT_ONCE = 1 << 24
 
 

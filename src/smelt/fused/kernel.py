@@ -44,8 +44,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SLOTS", "Kernel", "Met", "has_kernels", "kernel", "refused", "source"]
 
-_BLOCK, _WARPS = 1024, 4
-"""Elements of one program of the kernel, and its warps: each thread reads sixteen bytes of half-precision numbers."""
+_WARPS, _EACH, _MANY, _EACH_OF_MANY = 4, 8, 5, 4
+"""Warps of one program of the kernel, and elements of each thread: eight half-precision numbers are read at once, but of more
+than five models so many do not fit its registers."""
 _TRIED = 1 << 14
 _DIVIDES = re.compile(r"^(r\d+) = (over|divide|variance)\((.*)\)$")
 SLOTS = {Code.DOT: 1, Code.DOTS: 6, Code.MASSES: 2, Code.EQUAL: 1, Code.AROUND: 4}
@@ -87,14 +88,15 @@ class Kernel:
 
     def __call__(self, program: Written, taps: Sequence[Tensor], out: Tensor | None, words: Sequence[int]) -> Met:
         count, device = taps[0].numel(), taps[0].device
-        parts = -(-count // _BLOCK)
+        block = 32 * _WARPS * (_EACH if len(taps) <= _MANY else _EACH_OF_MANY)
+        parts = -(-count // block)
         watched = torch.zeros(1, device=device)
         sums = torch.empty((self._slots, parts), dtype=torch.float64, device=device) if self._slots else None
         inside = tuple(torch.empty(count, dtype=torch.int32, device=device) for _ in range(self._brackets))
         known = torch.zeros(self._brackets, dtype=torch.int32, device=device) if inside else None
         given = [*taps, *([] if out is None else [out]), *program.numbers, *words, *_bounds(program), watched]
         given += [one for one in (sums, *inside, known) if one is not None]
-        self._function[(parts,)](*given, count, BLOCK=_BLOCK, num_warps=_WARPS, enable_fp_fusion=False)
+        self._function[(parts,)](*given, count, BLOCK=block, num_warps=_WARPS, enable_fp_fusion=False)
         return Met(watched, sums, inside, known)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -12,6 +13,9 @@ import pytest
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background job; then no test could send Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+if not Path("/dev/nvidia0").exists():  # before Triton is loaded: kernels are then run by its interpreter
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 @pytest.fixture(autouse=True)

@@ -71,8 +71,8 @@ class OnDevice(Fused):
         *,
         looks: bool = True,
     ):
-        """With `looks`, stages that look at all numbers before they change one are worked on too. Without kernels they were
-        slower than eager blocks: 1.5 s for a model stock instead of 1.2.
+        """With `looks`, stages that look at all numbers before they change one are worked on too. Without kernels they
+        were slower than eager blocks: 1.5 s for a model stock instead of 1.2.
         """
         super().__init__(seed, write, advance)
         self._looks = looks

@@ -1,7 +1,7 @@
 """Whether x (1/p) with one correction is x / p, rounded, for every x: tried out, since only the digits of x matter.
 
-There are 2^23 of them. What the correction gives is reckoned in float64, which holds every product of two float32 numbers;
-a sum that might round differently there counts as wrong.
+There are 2^23 of them. What the correction gives is reckoned in float64, which holds every product of two float32
+numbers; a sum that might round differently there counts as wrong.
 """
 
 from __future__ import annotations

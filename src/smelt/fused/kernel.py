@@ -25,10 +25,10 @@ import logging
 import math
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,14 +39,11 @@ from smelt.fused.operation import Code
 from smelt.fused.plain import plain
 from smelt.fused.written import GATHERING, Line, Written
 
-if TYPE_CHECKING:
-    from smelt.fused.program import Op
-
 __all__ = ["SLOTS", "Kernel", "Met", "has_kernels", "kernel", "refused", "source"]
 
 _WARPS, _EACH, _MANY, _EACH_OF_MANY = 4, 8, 5, 4
-"""Warps of one program of the kernel, and elements of each thread: eight half-precision numbers are read at once, but of more
-than five models so many do not fit its registers."""
+"""Warps of one program of the kernel, and elements of each thread: eight half-precision numbers are read at once, but
+of more than five models so many do not fit its registers."""
 _TRIED = 1 << 14
 _DIVIDES = re.compile(r"^(r\d+) = (over|divide|variance)\((.*)\)$")
 SLOTS = {Code.DOT: 1, Code.DOTS: 6, Code.MASSES: 2, Code.EQUAL: 1, Code.AROUND: 4}
@@ -81,10 +78,10 @@ class Met:
 class Kernel:
     """The kernel of all programs of one form."""
 
-    def __init__(self, function: Callable[..., Any], program: Written):
+    def __init__(self, function: Any, program: Written):
         self._function = function
-        self._slots = sum(SLOTS.get(line.op.code, 0) for line in program.lines)
-        self._brackets = sum(line.op.code is Code.AROUND for line in program.lines)
+        self._slots = sum(SLOTS.get(line.code, 0) for line in program.form.lines)
+        self._brackets = sum(line.code is Code.AROUND for line in program.form.lines)
 
     def __call__(self, program: Written, taps: Sequence[Tensor], out: Tensor | None, words: Sequence[int]) -> Met:
         count, device = taps[0].numel(), taps[0].device
@@ -102,7 +99,7 @@ class Kernel:
 
 def kernel(program: Written, taps: Sequence[Tensor], out: Tensor | None) -> Kernel | None:
     """One for these formats, tried out on the first elements of what it will be given; None where there is none."""
-    if program.cuts or any(line.op.code in (Code.COARSE, Code.FINE) for line in program.lines):
+    if program.form.cuts or any(line.code in (Code.COARSE, Code.FINE) for line in program.form.lines):
         return None  # which count as they go
     formats = tuple(one.dtype for one in [*taps, *([out] if out is not None else [])])
     quick = out is not None and _divides_quickly(program, taps[0].device)
@@ -139,18 +136,14 @@ def _not_used(program: Written, taps: int, reason: str) -> None:
 
 def _divides_quickly(program: Written, device: torch.device) -> bool:
     """Whether its divisors are known to be good for that, and no sum of its numbers can make a quotient too small."""
-    divisors = {op.p if op.code is Code.OVER else 3.0 for op in _ops(program) if op.code in (Code.OVER, Code.VARIANCE)}
+    divisors = {op.p if op.code is Code.OVER else 3.0 for op in program.ops if op.code in (Code.OVER, Code.VARIANCE)}
     large = len(program.numbers) > 1 << 10 or any(2.0**10 < abs(number) < math.inf for number in program.numbers)
     return not large and all(is_exact(float(np.float32(one)), device) for one in divisors)
 
 
-def _ops(program: Written) -> list[Op]:
-    return [line.op for line in program.lines]
-
-
 def source(program: Written, taps: int, stores: bool, quick: bool) -> str:
     """The text of the kernel."""
-    codes = [op.code for op in _ops(program)]
+    codes = [line.code for line in program.form.lines]
     names, brackets = program.names(taps), codes.count(Code.AROUND)
     if not stores:
         names.remove("out")
@@ -162,11 +155,11 @@ def source(program: Written, taps: int, stores: bool, quick: bool) -> str:
     for n in range(taps):
         body += [f"tap{n} = tl.load(tap{n} + place, here, 0.0)", f"good = fused(load(tap{n}), 0.0, good)"]
     gathered = _Gathered()
-    for line in program.lines:
-        if line.op.code is Code.STORE:
-            body += [f"merged = rounded(r{line.op.a}, out)", "tl.store(out + place, merged, here)"]
+    for line in program.form.lines:
+        if line.code is Code.STORE:
+            body += [f"merged = rounded(r{line.reads[0]}, out)", "tl.store(out + place, merged, here)"]
             body.append("good = fused(load(merged), 0.0, good)")
-        elif line.op.code in GATHERING:
+        elif line.code in GATHERING:
             body += gathered.lines(line)
         else:
             body += [_DIVIDES.sub(rf"\1, odd = \2_{'quick' if quick else 'exact'}ly(\3, odd)", line.text)]
@@ -183,7 +176,7 @@ class _Gathered:
         self._slots = self._bounds = self._brackets = 0
 
     def lines(self, line: Line) -> list[str]:
-        code, registers = line.op.code, [f"r{register}" for register in line.reads]
+        code, registers = line.code, [f"r{register}" for register in line.reads]
         slot, self._slots = self._slots, self._slots + SLOTS[code]
         if code is Code.EQUAL:
             return [self._count(slot, f"magnitude({registers[0]}) == {self._bound()}")]
@@ -218,11 +211,11 @@ class _Gathered:
 def _bounds(program: Written) -> list[int]:
     """The magnitudes, as bits, that operations that count compare with."""
     found: list[int] = []
-    for line in program.lines:
-        if line.op.code is Code.EQUAL:
-            found.append(line.op.low)
-        elif line.op.code is Code.AROUND:
-            found += [line.op.low, line.op.between]
+    for op in program.ops:
+        if op.code is Code.EQUAL:
+            found.append(op.low)
+        elif op.code is Code.AROUND:
+            found += [op.low, op.between]
     return found
 
 

@@ -1,7 +1,7 @@
-"""What the lines of a written program mean inside a kernel: Triton functions, to the bit what `words.py` and machine.c do.
+"""What the lines of a written program mean inside a kernel: Triton functions, to the bit as `words.py` and machine.c.
 
-A kernel is made without contraction (`kernel.py`), so that a product and a sum are rounded apart where they stand apart;
-`add_scaled` is the one fused multiply-add.
+A kernel is made without contraction (`kernel.py`), so that a product and a sum are rounded apart where they stand
+apart; `add_scaled` is the one fused multiply-add.
 """
 
 from __future__ import annotations
@@ -42,12 +42,10 @@ def rounded(merged, like):
 
 @triton.jit
 def fused(a, b, c):
-    """a b + c, rounded once."""
+    """The product of two and a third, rounded once."""
     if _INTERPRETED:  # which would round the product too
-        result = (a.to(tl.float64) * b + c).to(tl.float32)
-    else:
-        result = tl.fma(a, b, c)
-    return result
+        return (a.to(tl.float64) * b + c).to(tl.float32)
+    return tl.fma(a, b, c)
 
 
 @triton.jit

@@ -18,13 +18,13 @@ from torch import Tensor
 
 from smelt.fused import words
 from smelt.fused.operation import Code
-from smelt.fused.written import Written
+from smelt.fused.written import Form, Written
 
 __all__ = ["Plain", "plain", "source"]
 
 Plain: TypeAlias = Callable[..., tuple[list[tuple[Tensor, ...]], Tensor]]
 """Gives the registers that are gathered, and a number that is finite if all that was read and written is."""
-_KNOWN: dict[tuple[object, ...], Plain] = {}
+_KNOWN: dict[tuple[Form, int], Plain] = {}
 
 
 def plain(program: Written, taps: int) -> Plain:
@@ -39,11 +39,11 @@ def plain(program: Written, taps: int) -> Plain:
 
 def source(program: Written, taps: int) -> str:
     """Its text."""
-    names = [*program.names(taps), *(f"left{number}" for number in range(len(program.cuts)))]
+    names = [*program.names(taps), *(f"left{number}" for number in range(len(program.form.cuts)))]
     body = ["found = []"]
-    if any(line.op.code is Code.DRAW for line in program.lines):
+    if any(line.code is Code.DRAW for line in program.form.lines):
         body.append("place = places(tap0)")
-    for line in program.lines:
+    for line in program.form.lines:
         body.append(line.text or f"found.append(({''.join(f'r{register}, ' for register in line.reads)}))")
         if line.gone:
             body.append("del " + ", ".join(f"r{register}" for register in line.gone))

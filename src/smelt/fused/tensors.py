@@ -29,10 +29,10 @@ class TensorRun:
     def __init__(self, program: Program, device: torch.device, kernels: bool = False):
         self._program, self._device, self.kernels = program, device, kernels
         self._written, ops = written(program), program.operations()
-        self._gathered = Gathered(ops, self._written.gathers, device)
+        self._gathered = Gathered(ops, self._written.form.gathers, device)
         self._kernel: Kernel | None = None
         self._plain: Plain | None = None
-        self._counted = [ops[place].counted for place in self._written.cuts]
+        self._counted = [ops[place].counted for place in self._written.form.cuts]
         self._left: list[Tensor] = []
         self._done = 0
         self._words: list[int] = []

@@ -13,9 +13,10 @@ stands in `words.py`), and by one kernel (`kernel.py`, `kernel_words.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from smelt.fused.operation import Code, reads
 if TYPE_CHECKING:
     from smelt.fused.program import Op, Program
 
-__all__ = ["GATHERING", "Line", "Written", "written"]
+__all__ = ["GATHERING", "Form", "Line", "Written", "written"]
 
 _LINES: Mapping[Code, str] = {
     Code.LOAD: "r{dst} = load(tap{a})",
@@ -57,6 +58,8 @@ _LINES: Mapping[Code, str] = {
 _FIRST_AGREES = "x = agree(r{a}, r{b}); r{dst} = multiply(x, {q}); r{second} = multiply(positive(x), {p})"
 GATHERING = frozenset({Code.COARSE, Code.FINE, Code.EQUAL, Code.AROUND, Code.MASSES, Code.DOT, Code.DOTS})
 """Operations that find something about registers, and change none: each machine has its own way with them."""
+_Bare: TypeAlias = tuple[Code, int, int, int, int, bool]
+"""An operation without its numbers: its registers, and whether it is the first of several."""
 
 
 @dataclass(frozen=True)
@@ -64,30 +67,38 @@ class Line:
     """An operation in words, or one that gathers, of which only the registers are told."""
 
     text: str
-    op: Op
+    code: Code
     reads: tuple[int, ...]
     """The registers it needs, in the order in which they stand."""
     gone: tuple[int, ...]
     """The registers that nobody reads after it."""
 
 
-@dataclass(frozen=True)
-class Written:
-    """A program in lines, and what the function that they make is called with."""
+@dataclass(frozen=True, eq=False)
+class Form:
+    """What programs have in common that can share a function: their lines, and where numbers come from.
+
+    There is one of each.
+    """
 
     lines: tuple[Line, ...]
-    numbers: tuple[float, ...]
-    words: tuple[tuple[int, bool], ...]
-    """Each word, and whether the number of the first element is added to it."""
+    numbers: tuple[tuple[int, str], ...]
+    """Of each number the operation that has it, and what it is there."""
     cuts: tuple[int, ...]
     """The operations that let a number of ties pass and no more."""
     gathers: tuple[int, ...]
     """The operations that gather."""
 
-    @property
-    def form(self) -> tuple[object, ...]:
-        """What two programs have in common that can share a function."""
-        return tuple((line.text, line.op.code, line.reads) for line in self.lines)
+
+@dataclass(frozen=True)
+class Written:
+    """A program in lines, and what the function that they make is called with."""
+
+    form: Form
+    ops: Sequence[Op]
+    numbers: tuple[float, ...]
+    words: tuple[tuple[int, bool], ...]
+    """Each word, and whether the number of the first element is added to it."""
 
     def words_at(self, done: int) -> list[int]:
         """The words for a block before which so many elements have been done, as torch holds 32 bits."""
@@ -103,39 +114,48 @@ class Written:
 
 def written(program: Program) -> Written:
     """Write a program down."""
-    numbers: list[float] = []
-    words: list[tuple[int, bool]] = []
+    ops = program.operations()
+    form = _form(tuple((op.code, op.dst, op.a, op.b, op.second, op.counted == 0) for op in ops))
+    numbers = tuple(float(np.float32(_NUMBERS[name](ops[place]))) for place, name in form.numbers)
+    words = [
+        word
+        for op in ops
+        if op.code is Code.DRAW
+        for word in ((_limit(op.p), False), (op.low, True), (op.between, False))
+    ]
+    return Written(form, ops, numbers, tuple(words))
+
+
+@cache
+def _form(ops: tuple[_Bare, ...]) -> Form:
+    numbers: list[tuple[int, str]] = []
     cuts: list[int] = []
     lines: list[Line] = []
-    ops = program.operations()
+    words = 0
     gone = _gone_after(ops)
     for place, op in enumerate(ops):
+        code, dst, a, b, second, _ = op
         line = _line(op)
-        parts: dict[str, Any] = {**op._asdict(), "left": f"left{len(cuts)}"}
-        for name, value in (("p", op.p), ("q", op.q), ("inverse", _inverse(op.p)), ("three", 3.0), ("third", 1 / 3)):
+        parts: dict[str, Any] = {"dst": dst, "a": a, "b": b, "second": second, "left": f"left{len(cuts)}"}
+        for name in _NUMBERS:
             if f"{{{name}}}" in line:
                 parts[name] = f"n{len(numbers)}"
-                numbers.append(float(np.float32(value)))
-        if op.code is Code.DRAW:
-            for name, word, moves in (
-                ("limit", _limit(op.p), False),
-                ("low", op.low, True),
-                ("between", op.between, False),
-            ):
-                parts[name] = f"w{len(words)}"
-                words.append((word, moves))
-        if op.code is Code.CUT:
+                numbers.append((place, name))
+        if code is Code.DRAW:
+            for name in ("limit", "low", "between"):
+                parts[name] = f"w{words}"
+                words += 1
+        if code is Code.CUT:
             cuts.append(place)
-        read = _registers(op)[1]
-        lines.append(Line(line.format(**parts), op, read, tuple(gone[place])))
-    gathers = tuple(place for place, op in enumerate(ops) if op.code in GATHERING)
-    return Written(tuple(lines), tuple(numbers), tuple(words), tuple(cuts), gathers)
+        lines.append(Line(line.format(**parts), code, _registers(op)[1], tuple(gone[place])))
+    gathers = tuple(place for place, op in enumerate(ops) if op[0] in GATHERING)
+    return Form(tuple(lines), tuple(numbers), tuple(cuts), gathers)
 
 
-def _line(op: Op) -> str:
-    if op.code in GATHERING:
+def _line(op: _Bare) -> str:
+    if op[0] in GATHERING:
         return ""
-    return _FIRST_AGREES if op.code is Code.AGREE_INTO and op.counted == 0 else _LINES[op.code]
+    return _FIRST_AGREES if op[0] is Code.AGREE_INTO and op[-1] else _LINES[op[0]]
 
 
 def _inverse(number: float) -> float:
@@ -149,18 +169,19 @@ def _limit(chance: float) -> int:
     return min(max(kept, 0), 2**24) * 256 - 2**31 - 1
 
 
-def _registers(op: Op) -> tuple[set[int], tuple[int, ...]]:
+def _registers(op: _Bare) -> tuple[set[int], tuple[int, ...]]:
     """Those that an operation sets, and those that it reads."""
-    if op.code in GATHERING:
-        return set(), tuple(reads(op.code, op.dst, op.a, op.b, op.second))
-    line = _line(op)
-    there = {name: f"r{{{name}}}" for name in ("dst", "a", "b", "second") if f"r{{{name}}}" in line}
-    set_ = {getattr(op, name) for name, text in there.items() if f"{text} =" in line}
-    read = tuple(getattr(op, name) for name, text in there.items() if line.count(text) > line.count(f"{text} ="))
+    code, dst, a, b, second, _ = op
+    if code in GATHERING:
+        return set(), tuple(reads(code, dst, a, b, second))
+    line, numbers = _line(op), {"dst": dst, "a": a, "b": b, "second": second}
+    there = {name: f"r{{{name}}}" for name in numbers if f"r{{{name}}}" in line}
+    set_ = {numbers[name] for name, text in there.items() if f"{text} =" in line}
+    read = tuple(numbers[name] for name, text in there.items() if line.count(text) > line.count(f"{text} ="))
     return set_, read
 
 
-def _gone_after(ops: Sequence[Op]) -> list[list[int]]:
+def _gone_after(ops: Sequence[_Bare]) -> list[list[int]]:
     """For each operation the registers that nobody reads after it."""
     gone: list[list[int]] = [[] for _ in ops]
     needed: set[int] = set()
@@ -169,3 +190,12 @@ def _gone_after(ops: Sequence[Op]) -> list[list[int]]:
         gone[place] = sorted((set_ | set(read)) - needed)
         needed = (needed - set_) | set(read)
     return gone
+
+
+_NUMBERS: Mapping[str, Callable[[Op], float]] = {
+    "p": lambda op: op.p,
+    "q": lambda op: op.q,
+    "inverse": lambda op: _inverse(op.p),
+    "three": lambda op: 3.0,
+    "third": lambda op: 1 / 3,
+}

@@ -38,7 +38,6 @@ METHODS: dict[str, Any] = {
 }
 WAYS = {
     "kernels": {"SMELT_KERNELS": "1"},
-    "plain": {"SMELT_KERNELS": "0"},
     "eager": {"SMELT_FUSED": "0"},
 }
 

@@ -123,19 +123,19 @@ def gpu(found: dict[str, Any]) -> str:
             f"{one['method']}, {one['models']} models",
             _gb(one["bytes"]),
             _ms(one["floor_s"]),
-            _ms(one["compiled_s"]),
-            f"**{one['compiled_ratio']:.2f}**",
+            _ms(one["kernel_s"]),
+            f"**{one['kernel_ratio']:.2f}**",
             f"{one['plain_ratio']:.0f}",
             f"{one['eager_ratio']:.0f}" if "eager_ratio" in one else "",
         ]
         for one in found["resident"]
         if "error" not in one
     ]
-    head = ["models in memory", "bytes", "floor", "compiled", "of the floor", "uncompiled", "torch functions"]
+    head = ["models in memory", "bytes", "floor", "one kernel", "of the floor", "one by one", "torch functions"]
     parts.append(_table(head, lines))
     lines = [
         [
-            f"{one['method']}, {'torch functions' if one['way'] == 'eager' else one['way']}",
+            f"{one['method']}, {'torch functions' if one['way'] == 'eager' else 'one kernel'}",
             _gb(one["sent_bytes"]) if one["sent_bytes"] else "",
             _s(one["link_floor_s"]) if "link_floor_s" in one else "",
             _s(one["nowhere_s"]),

@@ -43,7 +43,7 @@ __all__ = ["SLOTS", "Kernel", "Met", "has_kernels", "kernel", "refused", "source
 
 _WARPS, _EACH, _MANY, _EACH_OF_MANY = 4, 8, 5, 4
 """Warps of one program of the kernel, and elements of each thread: eight half-precision numbers are read at once, but
-of more than five models so many do not fit its registers."""
+of more than five models, where they vote, so many do not fit its registers."""
 _TRIED = 1 << 14
 _DIVIDES = re.compile(r"^(r\d+) = (over|divide|variance)\((.*)\)$")
 SLOTS = {Code.DOT: 1, Code.DOTS: 6, Code.MASSES: 2, Code.EQUAL: 1, Code.AROUND: 4}
@@ -81,11 +81,12 @@ class Kernel:
     def __init__(self, function: Any, program: Written):
         self._function = function
         self._slots = sum(SLOTS.get(line.code, 0) for line in program.form.lines)
+        self._votes = any(line.code is Code.DIVIDE for line in program.form.lines)
         self._brackets = sum(line.code is Code.AROUND for line in program.form.lines)
 
     def __call__(self, program: Written, taps: Sequence[Tensor], out: Tensor | None, words: Sequence[int]) -> Met:
         count, device = taps[0].numel(), taps[0].device
-        block = 32 * _WARPS * (_EACH if len(taps) <= _MANY else _EACH_OF_MANY)
+        block = 32 * _WARPS * (_EACH_OF_MANY if self._votes and len(taps) > _MANY else _EACH)
         parts = -(-count // block)
         watched = torch.zeros(1, device=device)
         sums = torch.empty((self._slots, parts), dtype=torch.float64, device=device) if self._slots else None

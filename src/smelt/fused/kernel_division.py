@@ -1,4 +1,4 @@
-"""Division inside a kernel, in two forms with the same bits: `exactly`, and `quickly`, with `odd` for where it may fail.
+"""Division inside a kernel, in two forms with the same bits: `exactly`, and `quickly` with `odd` for where it may fail.
 
 A GPU's own exact division takes about fifteen operations, and a long detour for zeros. Divided by one number p for all,
 x / p is x (1/p) with one correction, once it has been seen that this is right for every x (`divisors.py`); by a number

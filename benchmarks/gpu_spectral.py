@@ -2,23 +2,30 @@
 
 In: a device. Out: rows. `decompose`: seconds for each matrix of a float32 SVD, and of the eigenvectors of the smaller
 Gram matrix in float64 and float32, one by one and as a batch; and how far the polar factor (U V^T, what Iso-C and TSV
-need) and the singular values lie from those of a float64 SVD. `method`: seconds of the methods as they are, for each
-matrix.
+need) and the singular values lie from those of a float64 SVD. `method`: seconds of whole merges of matrices that lie on
+the device, for each matrix.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+import smelt
 from gpu_links import seconds
-from smelt.merge import stages
 
-METHODS = ("iso_c", "iso_cts", "tsv")
+METHODS: dict[str, Any] = {
+    "iso_c": "iso_c",
+    "iso_cts": "iso_cts",
+    "tsv": "tsv",
+    "wudi": "wudi",
+    "svc": ["task_arithmetic", "svc"],
+    "knots": ["knots", "ties"],
+    "core_space": ["core_space", "task_arithmetic"],
+}
 
 
 def spectral(device: torch.device, shapes: list[tuple[int, int]], batch: int, tries: int) -> Iterator[dict[str, Any]]:
@@ -35,10 +42,15 @@ def spectral(device: torch.device, shapes: list[tuple[int, int]], batch: int, tr
                     | {"what": "decompose", "how": name, "together": together}
                     | _decomposed(work, stack, together, exact, tries)
                 )
-        for name in METHODS:
-            function = stages[name].function
-            took = seconds(partial(function, stack[:3]), device, tries)
+        base = {"w": torch.zeros(rows, columns, device=device)}
+        models = [{"w": one} for one in stack[:3]]
+        for name, method in METHODS.items():
+            took = seconds(_merging(models, base, method, device), device, tries)
             yield shape | {"what": "method", "how": name, "models": 3, "seconds": took}
+
+
+def _merging(models: list[dict[str, Tensor]], base: dict[str, Tensor], method: Any, device: torch.device) -> Any:
+    return lambda: smelt.merge(models, base=base, method=method, device=str(device))
 
 
 def _decomposed(work: Callable[[Tensor], Any], stack: Tensor, together: bool, exact: Any, tries: int) -> dict[str, Any]:

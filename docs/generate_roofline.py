@@ -163,6 +163,13 @@ def gpu(found: dict[str, Any]) -> str:
     if lines:
         head = ["decomposition of one matrix", "time", "singular values off by", "polar factor off by"]
         parts.append(_table(head, lines))
+    methods = [one for one in found.get("spectral", []) if one.get("what") == "method"]
+    shapes = list(dict.fromkeys(f"{one['rows']} × {one['columns']}" for one in methods))
+    if methods:
+        names = list(dict.fromkeys(one["how"] for one in methods))
+        took = {(one["how"], f"{one['rows']} × {one['columns']}"): one["seconds"] for one in methods}
+        lines = [[name, *(_ms(took[name, shape]) for shape in shapes)] for name in names]
+        parts.append(_table(["one matrix of three models", *shapes], lines))
     return "\n\n".join([*parts, _machine(found)])
 
 

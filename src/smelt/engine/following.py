@@ -1,8 +1,8 @@
 """The SHA-256 of files that are being written elsewhere in the process.
 
 Whoever has written a piece hashes what can be hashed, unless somebody else is at it: one core works on the hash, which
-cannot be divided, while the others write on, and little is left to hash after the last piece. With a thread of its own the
-hash had to share the cores with all others, and ended a quarter of a second after them.
+cannot be divided, while the others write on, and little is left to hash after the last piece. With a thread of its own
+the hash had to share the cores with all others, and ended a quarter of a second after them.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from smelt.engine.hashing import hash_file
 from smelt.engine.journal import Journal
 from smelt.engine.manifest import MANIFEST
 from smelt.engine.plan import Item, Plan
+from smelt.engine.reserve import reserve
 from smelt.engine.shards import INDEX_NAME, Shard, index_file, lay_out
 from smelt.errors import OutputError
 from smelt.recipe.schema import parse_size
@@ -177,7 +178,7 @@ class _ShardWriter:
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             os.pwrite(descriptor, self._head, 0)
-            os.ftruncate(descriptor, self.size)
+            reserve(descriptor, self.size)
         finally:
             os.close(descriptor)
 

@@ -93,13 +93,12 @@ def test_public_names_load_when_used_and_unknown_ones_are_refused():
 
 
 def test_one_command_alone_says_the_same_as_among_all(capsys):
-    from smelt.cli.commands import COMMANDS as everywhere
-    from smelt.cli.commands import application
+    from smelt.cli import commands
 
     def help_of(whole, name):
         with pytest.raises(SystemExit):
             whole([name, "--help"], prog_name="smelt")
         return capsys.readouterr().out
 
-    for name in everywhere:
-        assert help_of(application([name]), name) == help_of(app, name) != ""
+    for name in commands.COMMANDS:
+        assert help_of(commands.application([name]), name) == help_of(app, name) != ""

@@ -1,7 +1,7 @@
 """Room on the disk for a file of known size, set aside at once.
 
-Blocks that a file system need not look for while it writes: on ext4 writing takes a quarter less processor time, and a disk
-that is too full says so before anything is merged.
+A file system then need not look for blocks while it writes: on ext4 writing takes three tenths less processor time. And
+a disk that is too full says so before anything is merged.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from smelt.engine import following
+from smelt.engine import hashers as hashers_
 from smelt.engine.following import FollowingHash
 from smelt.engine.hashers import Hashers
 from smelt.engine.sha256 import FileHash
@@ -101,12 +102,17 @@ def test_writing_twice_is_a_fault_of_the_program(tmp_path):
         hashes.wrote(0, 0, MB)
 
 
+@pytest.mark.parametrize("at_once", [1, 2])
+@pytest.mark.parametrize("cores", [1, 2, 64])
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 7])
-def test_many_files_are_hashed_by_few_threads(tmp_path, count):
+def test_many_files_are_hashed_by_few_threads(tmp_path, monkeypatch, count, cores, at_once):
+    monkeypatch.setattr(hashers_, "usable_cores", lambda: cores)
+    monkeypatch.setattr(hashers_, "files_at_once", lambda: at_once)
     contents = [os.urandom(100_000 * number + number) for number in range(count)]
     for number, content in enumerate(contents):
         (tmp_path / str(number)).write_bytes(content)
     hashers = Hashers(lambda n=n: FileHash(tmp_path / str(n)) for n in range(count))
+    assert len(hashers._threads) == min(4, cores, count)
     assert [future.result() for future in hashers.futures] == [sha(content) for content in contents]
     hashers.close()
 

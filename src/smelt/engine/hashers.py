@@ -1,4 +1,4 @@
-"""Threads that hash files to their ends, two files at a time each."""
+"""Threads that hash files to their ends. Where there are more files than threads, each hashes two at a time."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import TypeAlias
 
-from smelt.engine.sha256 import FileHash, Stop, hash_both
+from smelt.engine.cores import usable_cores
+from smelt.engine.sha256 import FileHash, Stop, files_at_once, hash_both
 
 __all__ = ["Begin", "Hashers"]
 
-_THREADS = 2
+_MOST = 4
+"""Threads: more than a disk likes to be read by, and few enough to leave cores for the rest."""
 Begin: TypeAlias = Callable[[], FileHash]
 """Opens a file, or gives one whose hash is on its way."""
 
@@ -24,7 +26,8 @@ class Hashers:
         self.futures = [future for _, future in self._waiting]
         self._waiting.reverse()
         self._stop = Stop()
-        count = min(_THREADS, (len(self._waiting) + 1) // 2)
+        count = min(_MOST, usable_cores(), len(self._waiting))
+        self._each = files_at_once() if len(self._waiting) > count else 1
         self._threads = [threading.Thread(target=self._run, name="smelt-hash", daemon=True) for _ in range(count)]
         for thread in self._threads:
             thread.start()
@@ -57,8 +60,8 @@ class Hashers:
                 hash_.close()
 
     def _fill(self, pair: list[tuple[FileHash, Future[str]]]) -> bool:
-        """Take from those that wait until there are two; False where there is nothing left to do."""
-        while len(pair) < 2:
+        """Take from those that wait until there are enough; False where there is nothing left to do."""
+        while len(pair) < self._each:
             try:
                 begin, future = self._waiting.pop()
             except IndexError:

@@ -70,7 +70,19 @@ def find_smelt(given: Path | None) -> Tool:
             f"no smelt at {given}: install it (`pip install -e .`), give it with --smelt PATH, "
             "or time the other alone with --only mergekit"
         )
+    _compile_bytecode(given.parent / "python")
     return Tool("smelt", given.absolute())
+
+
+def _compile_bytecode(python: Path) -> None:
+    """Do for Smelt what an installer does for every package, and did for mergekit.
+
+    Where PYTHONDONTWRITEBYTECODE is set, an editable Smelt would compile itself in each run, for 0.15 s.
+    """
+    if python.exists():
+        where = "import pathlib, smelt; print(pathlib.Path(smelt.__file__).parent)"
+        folder = subprocess.run([python, "-c", where], check=True, capture_output=True, text=True).stdout.strip()
+        subprocess.run([python, "-m", "compileall", "-q", folder], check=True)
 
 
 def find_mergekit(given: Path | None, environment: Path) -> Tool:

@@ -33,6 +33,8 @@ DOES = {
     ("source.py", "read"): "reading",
     ("sink.py", "write"): "writing",
     ("hashing.py", None): "hashing",
+    ("following.py", None): "hashing",
+    ("sha256.py", None): "hashing",
     ("torch", None): "torch",
 }
 """By file and function, the innermost that is known."""

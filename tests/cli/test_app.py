@@ -90,3 +90,15 @@ def test_public_names_load_when_used_and_unknown_ones_are_refused():
         assert getattr(smelt, name) is not None
     with pytest.raises(AttributeError, match="mrege"):
         smelt.mrege  # noqa: B018
+
+
+def test_one_command_alone_says_the_same_as_among_all(capsys):
+    from smelt.cli import commands
+
+    def help_of(whole, name):
+        with pytest.raises(SystemExit):
+            whole([name, "--help"], prog_name="smelt")
+        return capsys.readouterr().out
+
+    for name in commands.COMMANDS:
+        assert help_of(commands.application([name]), name) == help_of(app, name) != ""

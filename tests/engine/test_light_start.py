@@ -12,6 +12,7 @@ import pytest
 import smelt
 from checkpoints import write_yaml
 from smelt.engine.manifest import verify_folder
+from smelt.fused.library import library
 from smelt.merge import stages
 from smelt.testing import variants
 from smelt.testing.trial import pipeline_of
@@ -141,3 +142,29 @@ def test_all_before_and_after_the_numbers_of_a_merge_loads_none_of_it(two, tmp_p
     assert verify_folder(tmp_path / "out").ok
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["torch"] == torch.__version__
     assert json.loads((tmp_path / "out" / "config.json").read_text())["dtype"] == "float32"
+
+
+LISTED = "\nimport sys\nprint(*sorted(sys.modules))"
+
+
+def loaded_by_merging(two, tmp_path, **words):
+    """Everything that a process has loaded at the end of a merge."""
+    base, cars, birds = map(str, two)
+    recipe = write_yaml(tmp_path / "recipe.yaml", {"pool": {"base": base, "models": [cars, birds]}, **words})
+    command = [sys.executable, "-c", COMMAND + LISTED, "merge", str(recipe), "-o", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert verify_folder(tmp_path / "out").ok
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_a_merge_loads_its_own_command_and_its_own_method(two, tmp_path):
+    loaded = loaded_by_merging(two, tmp_path, merge="task_arithmetic")
+    assert {"smelt.cli.merge", "smelt.merge.task_arithmetic"} <= loaded
+    others = {"smelt.cli.hub", "smelt.cli.plan", "smelt.merge.ties", "smelt.merge.tsv", "smelt.prepare"}
+    assert not loaded & {*others, "smelt.engine.gguf", "smelt.pool.families.clip", "smelt.pool.families.causal_lm"}
+
+
+@pytest.mark.skipif(library() is None, reason="the vector machine is not compiled")
+def test_a_fused_merge_that_nobody_watches_loads_nothing_for_people_or_networks(two, tmp_path):
+    loaded = loaded_by_merging(two, tmp_path, merge="average")
+    assert not loaded & {"torch", "rich", "asyncio", "http", "ssl", "multiprocessing", "unittest", *HEAVY}

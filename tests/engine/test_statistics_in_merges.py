@@ -10,6 +10,7 @@ from checkpoints import read_weights, snapshot, state, write_yaml
 from smelt.engine.hashing import hash_file
 from smelt.engine.limits import work_memory
 from smelt.engine.plan import make_plan
+from smelt.engine.sha256 import FileHash
 from smelt.engine.source import MemorySource
 from smelt.engine.statistics import StatisticsNote, open_statistics, write_statistics
 from smelt.errors import CorruptFile, IncompatibleModels, NumericalError, RecipeError, SmeltError
@@ -278,9 +279,7 @@ def test_statistics_with_a_flipped_bit_are_refused(tmp_path, on_disk, in_memory)
 
 def test_statistics_are_hashed_once_for_the_check_and_the_manifest(tmp_path, on_disk, monkeypatch):
     hashed = []
-    monkeypatch.setattr(
-        "smelt.engine.hashing.hash_file", lambda path, stop=None: (hashed.append(path), hash_file(path))[1]
-    )
+    monkeypatch.setattr("smelt.engine.hashing.FileHash", lambda path: (hashed.append(path), FileHash(path))[1])
     smelt.merge(on_disk[0], method="fisher", statistics=on_disk[1], out=tmp_path / "out")
     assert sorted(path.parent.name for path in hashed if path.name == "statistics.safetensors") == ["f-birds", "f-cars"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -59,7 +60,7 @@ def methods(
             typer.echo(f"  {alias:<20} {describe(composition)}")
 
 
-def _with_data(stages: dict[str, Stage]) -> dict[str, Stage]:
+def _with_data(stages: Mapping[str, Stage]) -> dict[str, Stage]:
     """What else a recipe may name under `merge`; of a name that is a stage too, the stage's page says so."""
     from smelt.prepare import stages_with_data
 

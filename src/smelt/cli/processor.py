@@ -6,7 +6,16 @@ import os
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-__all__ = ["prefer_fast_sort"]
+__all__ = ["let_idle_threads_sleep", "prefer_fast_sort"]
+
+
+def let_idle_threads_sleep() -> None:
+    """Have the threads of numpy's OpenBLAS sleep when they have nothing to do.
+
+    It starts them when numpy is loaded, and each looks for work for a tenth of a second before it sleeps: time that a
+    merge would use. The number is a power of two of tries; what a user has set stays.
+    """
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 
 def prefer_fast_sort() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 from smelt.engine.blocks import Blocking
+from smelt.engine.cores import usable_cores
 from smelt.engine.plan import Item, Plan
 from smelt.errors import RecipeError
 from smelt.recipe.schema import parse_size
@@ -47,7 +47,7 @@ def limits(plan: Plan, threads: int | None, memory: int | str | None, device: st
 
 def default_threads() -> int:
     """As many as the cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return usable_cores()
 
 
 def work_memory(item: Item, blocking: Blocking) -> int:

@@ -16,7 +16,6 @@ from smelt.engine.align import Alignment, align
 from smelt.engine.card import model_card
 from smelt.engine.carry import carried_files
 from smelt.engine.frozen import leave_frozen
-from smelt.engine.gguf import GGUFSource
 from smelt.engine.manifest import encode_manifest
 from smelt.engine.plan import Plan, make_plan
 from smelt.engine.source import Source
@@ -42,7 +41,8 @@ class Ready:
         recipe = self.plan.recipe
         source = self.pool.all[self.config_from]
         files = carried_files(self.plan, source.folder, self._dtype())
-        if isinstance(source, GGUFSource) and (config := source.config()):
+        own_config = getattr(source, "config", None)  # of a GGUF file
+        if own_config is not None and (config := own_config()):
             files["config.json"] = json.dumps({**config, "dtype": self._dtype()}, indent=2).encode() + b"\n"
         files = self.alignment.change_files(files, recipe, self.pool, self.config_from)
         return {**files, "README.md": self.card(name)}

@@ -10,16 +10,18 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from smelt.engine import dtype as dtypes
-from smelt.engine.hashing import FollowingHash, hash_file
+from smelt.engine.following import FollowingHash
+from smelt.engine.hashing import hash_file
 from smelt.engine.journal import Journal
 from smelt.engine.manifest import MANIFEST
 from smelt.engine.plan import Item, Plan
+from smelt.engine.reserve import reserve
 from smelt.engine.shards import INDEX_NAME, Shard, index_file, lay_out
 from smelt.errors import OutputError
 from smelt.recipe.schema import parse_size
@@ -125,20 +127,21 @@ class FolderSink:
         if folder.finished and not all(writer.intact for writer in self._writers):
             folder.restart()
         for writer in self._writers:
-            writer.prepare(folder.finished)
+            writer.prepare()
         self._home = {key: number for number, shard in enumerate(self._shards) for key in shard.tensors}
         self._hash = FollowingHash([(writer.path, writer.size) for writer in self._writers])
         for number, writer in enumerate(self._writers):
-            self._hash.final_up_to(number, writer.final)
+            for start, end in writer.written(folder.finished):
+                self._hash.found(number, start, end)
 
     def write(self, item: Item, start: int, values: memoryview) -> None:
-        self._writers[self._home[item.key]].write(item.key, start * dtypes.item_size(item.info.dtype), values)
+        number = self._home[item.key]
+        place = self._writers[number].write(item.key, start * dtypes.item_size(item.info.dtype), values)
+        self._hash.wrote(number, place, place + len(values))
 
     def done(self, item: Item) -> None:
-        number = self._home[item.key]
-        self._writers[number].done(item.key)
+        self._writers[self._home[item.key]].done(item.key)
         self._folder.journal.done(item.key)
-        self._hash.final_up_to(number, self._writers[number].final)
 
     def files(self) -> dict[str, bytes | Path]:
         """The index, where there are several shards."""
@@ -150,7 +153,7 @@ class FolderSink:
         return {w.path.name: (digest, w.size) for w, digest in zip(self._writers, digests, strict=True)}
 
     def close(self) -> None:
-        self._hash.stop()
+        self._hash.close()
         for writer in self._writers:
             writer.close()
 
@@ -161,37 +164,41 @@ class _ShardWriter:
     def __init__(self, path: Path, shard: Shard, metadata: Mapping[str, str]):
         self.path = path
         self._head, self._offsets = shard.header(metadata)
-        self.size = len(self._head) + sum(info.nbytes for info in shard.tensors.values())
-        self._left = [(key, self._offsets[key] + info.nbytes) for key, info in reversed(list(shard.tensors.items()))]
-        self._done: set[str] = set()
+        self._sizes = {key: info.nbytes for key, info in shard.tensors.items()}
+        self.size = len(self._head) + sum(self._sizes.values())
+        self._left = set(self._sizes)
         self._lock = Lock()
         self._descriptor: int | None = None
-        self.final = 0
-        """Bytes from the front that have their last value."""
 
     @property
     def intact(self) -> bool:
         return self.path.is_file() and self.path.stat().st_size == self.size
 
-    def prepare(self, finished: Collection[str]) -> None:
+    def prepare(self) -> None:
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             os.pwrite(descriptor, self._head, 0)
-            os.ftruncate(descriptor, self.size)
+            reserve(descriptor, self.size)
         finally:
             os.close(descriptor)
-        self._done = set(finished)
-        self._advance()
 
-    def write(self, key: str, byte: int, view: memoryview) -> None:
-        position = self._offsets[key] + byte
+    def written(self, finished: Collection[str]) -> Iterator[tuple[int, int]]:
+        """Where bytes have their last value: the header, and the tensors that an earlier run has finished."""
+        yield 0, len(self._head)
+        for key in self._left.intersection(finished):
+            self._left.discard(key)
+            yield self._offsets[key], self._offsets[key] + self._sizes[key]
+
+    def write(self, key: str, byte: int, view: memoryview) -> int:
+        """Write a piece of a tensor; returns the place in the file where it begins."""
+        place = position = self._offsets[key] + byte
         while len(view):
             written = os.pwrite(self._open(), view, position)
             view, position = view[written:], position + written
+        return place
 
     def done(self, key: str) -> None:
-        self._done.add(key)
-        self._advance()
+        self._left.discard(key)
         if not self._left:
             self.close()
 
@@ -206,10 +213,6 @@ class _ShardWriter:
             if self._descriptor is None:
                 self._descriptor = os.open(self.path, os.O_RDWR)
             return self._descriptor
-
-    def _advance(self) -> None:
-        while self._left and self._left[-1][0] in self._done:
-            self.final = self._left.pop()[1]
 
 
 def check_output(given: Path, inputs: Sequence[Path], *, force: bool, needed: int) -> None:

@@ -1,13 +1,6 @@
-"""Merge methods, one short file each. Importing this room registers them all, and those of installed plug-ins.
-
-A plug-in is any distribution with an entry point in the group `smelt.methods` that names a module of stages.
-"""
+"""Merge methods, one short file each. `stages` has them all, and those of installed plug-ins (registry.py)."""
 
 from __future__ import annotations
-
-import importlib
-import pkgutil
-from importlib.metadata import entry_points
 
 from smelt.merge.method import (
     Fraction,
@@ -37,11 +30,5 @@ __all__ = [
     "merge_wrapper",
     "stages",
 ]
-
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
-for _plugin in entry_points(group="smelt.methods"):
-    _plugin.load()
-
 
 callable_room(__name__, "smelt.api")

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, T
 from pydantic import Field, TypeAdapter
 
 from smelt.errors import SmeltError
+from smelt.merge.registry import Registry
 from smelt.ops.block import Stack
 
 __all__ = [
@@ -163,15 +164,15 @@ class Stage:
         return self.prepare(**_accepted(self.prepare, parameters)) if self.prepare else None
 
 
-stages: dict[str, Stage] = {}
-"""Every registered stage by name. Filled by the decorators as `smelt.merge` loads its modules."""
+stages = Registry()
+"""Every registered stage by name. Filled by the decorators as their modules are loaded."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _register(kind: Kind, name: str, **record: Any) -> Callable[[F], F]:
     def decorate(function: F) -> F:
-        known = stages.get(name)
+        known = stages.own(name)
         if known is not None and known.function.__qualname__ != function.__qualname__:
             raise SmeltError(f"two stages are named {name!r}: {known.function.__module__} and {function.__module__}")
         stage = Stage(name, kind, function, **record)

@@ -1,12 +1,29 @@
-"""Families: one file per architecture, with what Smelt has to know of it and cannot read from the weights."""
+"""Families: one file per architecture, with what Smelt has to know of it and cannot read from the weights.
+
+Loaded when first used: a merge asks only for the kinds of models with a frozen part (image_text_kinds.py).
+"""
 
 from __future__ import annotations
 
-from smelt.pool.families.causal_lm import CAUSAL_LM
-from smelt.pool.families.clip import CLIP
-from smelt.pool.families.family import Classifier, Family, Loaded
-from smelt.pool.families.image_text import IMAGE_TEXT
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from smelt.pool.families.family import Classifier, Family, Loaded
+
+    FAMILIES: dict[str, Family]
 
 __all__ = ["FAMILIES", "Classifier", "Family", "Loaded"]
 
-FAMILIES: dict[str, Family] = {CLIP.name: CLIP, CAUSAL_LM.name: CAUSAL_LM, IMAGE_TEXT.name: IMAGE_TEXT}
+
+def __getattr__(name: str) -> Any:
+    if name == "FAMILIES":
+        from smelt.pool.families.causal_lm import CAUSAL_LM
+        from smelt.pool.families.clip import CLIP
+        from smelt.pool.families.image_text import IMAGE_TEXT
+
+        return {CLIP.name: CLIP, CAUSAL_LM.name: CAUSAL_LM, IMAGE_TEXT.name: IMAGE_TEXT}
+    if name in __all__:
+        from smelt.pool.families import family
+
+        return getattr(family, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,29 @@
+"""How a command line becomes a call, and how errors leave the process."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from smelt.cli.commands import COMMANDS, application
+from smelt.errors import SmeltError
+
+__all__ = ["run"]
+
+
+def run() -> None:
+    """Run the command line; a SmeltError becomes one clear message and its exit code."""
+    asked = sys.argv[1] if len(sys.argv) > 1 else ""
+    try:
+        application([asked] if asked in COMMANDS else COMMANDS)()
+    except SmeltError as error:
+        typer.echo(f"smelt: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        typer.echo("smelt: interrupted", err=True)
+        sys.exit(1)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

@@ -6,15 +6,16 @@ Arithmetic is float32 whatever the storage. Nothing of the model's size is ever 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 from smelt.engine.blocks import Blocking
+from smelt.engine.bundles import bundles
 from smelt.engine.memory import keep_pages
 from smelt.engine.plan import Item, Plan
-from smelt.engine.schedule import Batch, InOrder, Program, run_programs
+from smelt.engine.schedule import Batch, InOrder, Program, run_here, run_programs
 from smelt.engine.ways import Sink, Watcher, Ways
 from smelt.ops.fold import Fold
 
@@ -39,20 +40,24 @@ class Executor:
             self._fold_models(pool)
             todo = [item for item in self._plan.items if item.key not in skip]
             self._watcher.begin("merging", sum(item.bytes_in for item in todo))
-            self._drive(pool, todo, self._merge_item, lambda number, _: self._sink.done(todo[number]))
+            together = list(bundles(todo, self._small))
+            self._drive(pool, together, self._merge_items, lambda number, _: self._sink.done_all(together[number]))
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
             self._ways.close()
 
+    def _small(self, item: Item) -> bool:
+        return self._ways.of(item).small(item)
+
     def _drive(
         self,
         pool: ThreadPoolExecutor,
-        items: list[Item],
-        program: Callable[[Item], Program],
+        together: list[list[Item]],
+        program: Callable[[list[Item]], Program],
         finished: Callable[[int, Any], None],
     ) -> None:
         run_programs(
-            ((program(item), self._ways.memory(item, self._blocking)) for item in items),
+            ((program(items), sum(self._ways.memory(item, self._blocking) for item in items)) for items in together),
             pool,
             budget=self._memory,
             window=4 * self._threads,
@@ -78,17 +83,44 @@ class Executor:
         name = items[0].stages[members[0][1]].stage.name
         if all(self._ways.of(item).samples(item) for item in items):
             fold.sampled(sum(item.info.count for item in items))
+        together = list(bundles(items, self._small))
         while fold.wants_pass:
             self._watcher.begin(f"measuring for {name}", sum(item.bytes_in for item in items))
-            joined = InOrder(fold.join)
-            self._drive(pool, items, lambda item: self._measure_item(item, index_of[item.key], fold), joined.add)
-            fold.absorb(joined.total)
+            joined = InOrder(lambda left, right: [reduce(fold.join, [*left, *right])])
+            self._drive(pool, together, lambda some: self._measure_items(some, index_of, fold), joined.add)
+            fold.absorb(reduce(fold.join, joined.total))
+
+    def _measure_items(self, items: list[Item], index_of: Mapping[str, int], fold: Fold) -> Program:
+        """What small items or a single one contribute, as parts in their order."""
+        if len(items) == 1:
+            return [(yield from self._measure_item(items[0], index_of[items[0].key], fold))]
+        return (yield Batch([partial(self._measure_together, items, index_of, fold)]))
+
+    def _measure_together(self, items: list[Item], index_of: Mapping[str, int], fold: Fold) -> list[Any]:
+        parts: list[Any] = []
+        for item in items:
+            part = run_here(self._measure_item(item, index_of[item.key], fold))
+            if parts and fold.joins_exactly:  # else the order of the sums would be another
+                parts = [fold.join(parts[0], part)]
+            else:
+                parts.append(part)
+        return parts
 
     def _measure_item(self, item: Item, index: int, fold: Fold) -> Program:
         folds = yield from self._tensor_folds(item, index)
         way = self._ways.of(item)
         tasks = [partial(way.look, item, index, fold, folds, span, True) for span in way.spans(item)]
         return (yield Batch(tasks, fold.join))
+
+    def _merge_items(self, items: list[Item]) -> Program:
+        if len(items) == 1:
+            return (yield from self._merge_item(items[0]))
+        yield Batch([partial(self._merge_together, items)])
+
+    def _merge_together(self, items: list[Item]) -> None:
+        folds = [run_here(self._tensor_folds(item, len(item.stages))) for item in items]
+        self._sink.write_all(items, self._ways.of(items[0]).merge_all(items, folds))
+        self._watcher.advance(sum(item.bytes_in for item in items))
 
     def _merge_item(self, item: Item) -> Program:
         way = self._ways.of(item)

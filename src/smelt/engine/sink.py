@@ -21,6 +21,7 @@ from smelt.engine.journal import Journal
 from smelt.engine.manifest import MANIFEST
 from smelt.engine.plan import Item, Plan
 from smelt.engine.shards import INDEX_NAME, Shard, index_file, lay_out
+from smelt.engine.ways import Sink
 from smelt.errors import OutputError
 from smelt.recipe.schema import parse_size
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["FolderSink", "MemorySink", "OutputFolder", "check_output", "disk_full", "partial_folder"]
 
 
-class MemorySink:
+class MemorySink(Sink):
     """A state dict, filled block by block."""
 
     def __init__(self, plan: Plan, new: Callable[[TensorInfo], torch.Tensor] | None = None):
@@ -115,7 +116,7 @@ class OutputFolder:
             shutil.rmtree(self._old)
 
 
-class FolderSink:
+class FolderSink(Sink):
     """The weights of a model folder: shards of known size whose blocks land at their offsets."""
 
     def __init__(self, folder: OutputFolder, plan: Plan, metadata: Mapping[str, str]):
@@ -139,6 +140,29 @@ class FolderSink:
         self._writers[number].done(item.key)
         self._folder.journal.done(item.key)
         self._hash.final_up_to(number, self._writers[number].final)
+
+    def write_all(self, items: Sequence[Item], values: memoryview) -> None:
+        """Those that are neighbours in a file too are written at once."""
+        begin = end = 0
+        first, after = items[0], (-1, -1)
+        for item in items:
+            number = self._home[item.key]
+            place = (number, self._writers[number].start(item.key))
+            if place != after:
+                if end > begin:
+                    self.write(first, 0, values[begin:end])
+                first, begin = item, end
+            end += item.info.nbytes
+            after = (place[0], place[1] + item.info.nbytes)
+        self.write(first, 0, values[begin:end])
+
+    def done_all(self, items: Sequence[Item]) -> None:
+        numbers = [self._home[item.key] for item in items]
+        for number, item in zip(numbers, items, strict=True):
+            self._writers[number].done(item.key)
+        self._folder.journal.done(*(item.key for item in items))
+        for number in dict.fromkeys(numbers):
+            self._hash.final_up_to(number, self._writers[number].final)
 
     def files(self) -> dict[str, bytes | Path]:
         """The index, where there are several shards."""
@@ -182,6 +206,10 @@ class _ShardWriter:
             os.close(descriptor)
         self._done = set(finished)
         self._advance()
+
+    def start(self, key: str) -> int:
+        """Where a tensor begins in the file."""
+        return self._offsets[key]
 
     def write(self, key: str, byte: int, view: memoryview) -> None:
         position = self._offsets[key] + byte

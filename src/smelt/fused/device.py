@@ -93,6 +93,9 @@ class OnDevice(Fused):
         there = tap.source.there(tap.key)
         return held(tap) if there is None else there.device == self._device
 
+    def small(self, item: Item) -> bool:
+        return False
+
     def spans(self, item: Item) -> list[Span]:
         count = item.info.count
         size = sum(dtypes.item_size(stored(tap)) for tap in item.all_taps) + dtypes.item_size(item.info.dtype)

@@ -687,4 +687,25 @@ EXPORT int64_t smelt_run_files(Op *ops, int64_t n_ops, Tap *taps, int64_t n_taps
     }
     return 0;
 }
+
+/* One of many small runs, each with a program of its own. */
+typedef struct {
+    Op *ops;
+    int64_t n_ops;
+    Tap *taps;
+    int64_t n_taps;
+    char *out;
+    int64_t out_format, width, count;
+} Job;
+
+/* Runs them in their order until one has a fault, and says in `done` how many had none. */
+EXPORT int64_t smelt_run_jobs(const Job *jobs, int64_t n_jobs, float *registers, int64_t *done) {
+    for (*done = 0; *done < n_jobs; ++*done) {
+        const Job *job = jobs + *done;
+        int64_t fault = smelt_run_files(job->ops, job->n_ops, job->taps, job->n_taps, job->out, job->out_format, registers,
+                                        job->width, 0, job->count, job->count);
+        if (fault) return fault;
+    }
+    return 0;
+}
 #endif

@@ -22,7 +22,7 @@ from smelt.fused.shorten import Numbered, shorten
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FORMATS", "WIDTH", "Op", "Program", "Run", "floats"]
+__all__ = ["FORMATS", "SPARE", "TAP", "WIDTH", "Op", "Program", "Run", "floats"]
 
 FORMATS = {"BF16": 0, "F16": 1, "F32": 2}
 """The stored formats that the machine reads and writes, by their names in safetensors."""
@@ -30,7 +30,8 @@ WIDTH = 1024
 """Elements of a register, where no operation wants whole rows: with a dozen of them a pass stays in the first cache."""
 SPARE = 16
 """How many numbers registers lie further apart than they are wide (machine.c)."""
-_TAP = np.dtype([("data", "u8"), ("format", "i8"), ("file", "i8"), ("position", "i8")])
+TAP = np.dtype([("data", "u8"), ("format", "i8"), ("file", "i8"), ("position", "i8")])
+"""Where the numbers of a model are, as machine.c reads it."""
 
 
 class Op(NamedTuple):
@@ -285,7 +286,7 @@ class Run:
         assert found is not None, "only called where there is a library"
         self._library, self._program = found, program
         self._ops, self._places, self._registers = program.finish()
-        self._taps = np.array([(0, FORMATS[one], -1, 0) for one in formats], _TAP)
+        self._taps = np.array([(0, FORMATS[one], -1, 0) for one in formats], TAP)
         self._out = FORMATS[out] if out else 0
         self._done = 0
 
@@ -320,12 +321,12 @@ class Run:
         return self._ops.ctypes.data, len(self._ops)
 
     def _rest(self, out: NDArray[np.uint8] | None, count: int) -> tuple[int | None, ...]:
-        room = self._room(max(1, self._registers) * (self._program.width + SPARE))
+        room = self.room(max(1, self._registers) * (self._program.width + SPARE))
         into = out.ctypes.data if out is not None else None
         return into, self._out, room.ctypes.data, self._program.width, self._done, count
 
     @classmethod
-    def _room(cls, size: int) -> NDArray[np.float32]:
+    def room(cls, size: int) -> NDArray[np.float32]:
         """For registers. They begin where a line of the cache does."""
         room: NDArray[np.float32] | None = getattr(cls._local, "room", None)
         if room is None or len(room) < size:

@@ -13,6 +13,7 @@ from smelt.engine import dtype as dtypes
 from smelt.engine.blocks import Span, place_of, row_length
 from smelt.engine.refuse import refuse_inputs, refuse_result
 from smelt.fused.each_row import EachRow
+from smelt.fused.jobs import Jobs, Prepared
 from smelt.fused.library import library
 from smelt.fused.looks import Part, looker, sample_of
 from smelt.fused.program import WIDTH, Program, Run, floats
@@ -35,6 +36,8 @@ _AT_ONCE = 1 << 20
 _READ = 1 << 16
 """Elements that the machine reads at once from each file: what is read stays in the second cache until it is used."""
 _SPAN = 1 << 21
+_SMALL = 1 << 15
+"""Elements up to which a tensor is worked on together with its neighbours."""
 _PIECE = 256
 """Elements of a sample that are read at once: few, since neighbours are alike."""
 
@@ -50,6 +53,7 @@ class Fused:
     def __init__(self, seed: int, write: Write, advance: Advance):
         self._seed, self._write, self._advance = seed, write, advance
         self._takes = Takes()
+        self._prepared: dict[tuple[object, ...], Prepared] = {}
         self._local = threading.local()
 
     def close(self) -> None:
@@ -58,6 +62,9 @@ class Fused:
     def takes(self, item: Item) -> bool:
         """Whether an item can be worked on so."""
         return self._takes(item)
+
+    def small(self, item: Item) -> bool:
+        return item.info.count <= _SMALL
 
     def spans(self, item: Item) -> list[Span]:
         count, whole = item.info.count, _width(item) if item.unit == "row" else 1
@@ -86,13 +93,56 @@ class Fused:
         size = dtypes.item_size(item.info.dtype)
         for start, stop in span.blocks():
             out = self._buffer("out", (stop - start) * size)
-            read = None
-            if each is not None:
-                read = self._read(item, start, stop)
-                each.feed(read, stop - start)
-            self._feed(running, item, start, stop, out, read)
+            self._merge(running, each, item, start, stop, out)
             self._write(item, start, out.data)
             self._advance(item.bytes_of(stop - start))
+
+    def _merge(
+        self, running: Run, each: EachRow | None, item: Item, start: int, stop: int, out: NDArray[np.uint8]
+    ) -> None:
+        read = None
+        if each is not None:
+            read = self._read(item, start, stop)
+            each.feed(read, stop - start)
+        self._feed(running, item, start, stop, out, read)
+
+    def merge_all(self, items: Sequence[Item], folds: Sequence[Mapping[int, Fold]]) -> memoryview:
+        out = self._buffer("out", sum(item.info.nbytes for item in items))
+        taps = max(len(item.all_taps) for item in items)
+        jobs = Jobs([self._buffer(f"in {number}", 4 * _SMALL) for number in range(taps)])
+        waiting: list[tuple[Item, int]] = []
+        address, end = out.ctypes.data, 0
+        for item, found in zip(items, folds, strict=True):
+            begin, end = end, end + item.info.nbytes
+            if item.copied:
+                assert item.base is not None
+                item.base.source.read_bytes(item.base.key, 0, out[begin:end].data)
+                continue
+            what, each = self._prepare(item, found)
+            files, formats = self._files(item, 0), [stored(tap) for tap in item.all_taps]
+            if files is None or each is not None:
+                running = Run(what.program, formats, item.info.dtype)
+                self._merge(running, each, item, 0, item.info.count, out[begin:end])
+                continue
+            jobs.add(what, formats, files, address + begin, item.info.dtype, item.info.count)
+            waiting.append((item, begin))
+        fault = jobs.run()
+        if fault is not None:
+            item, begin = waiting[fault]
+            _refuse(item, self._read(item, 0, item.info.count), out[begin : begin + item.info.nbytes], 0)
+        return out.data
+
+    def _prepare(self, item: Item, folds: Mapping[int, Fold]) -> tuple[Prepared, EachRow | None]:
+        """The program that merges all of an item. Where nothing in it is the tensor's own it is made once."""
+        rules = (RULES[run.stage.name] for run in item.stages)
+        if folds or any(rule.draws or rule.by_row for rule in rules):
+            program, each = self._merging(item, folds, Span(0, item.info.count, item.info.count))
+            return Prepared.of(program), each
+        kind = (id(item.stages), item.takes, item.gives, item.base is None, len(item.taps), _width(item))
+        if kind not in self._prepared:
+            program, _ = self._merging(item, folds, Span(0, item.info.count, item.info.count))
+            self._prepared[kind] = Prepared.of(program)
+        return self._prepared[kind], None
 
     def copy(self, item: Item, span: Span) -> None:
         assert item.base is not None

@@ -30,6 +30,8 @@ class Fold(ABC):
     scope: Scope = "tensor"
     passes: int = 1
     """How many passes over all entries it takes at most."""
+    joins_exactly: bool = False
+    """Whether neighbouring parts may be joined before they are joined to those before them: not where sums round."""
 
     @property
     @abstractmethod
@@ -119,6 +121,10 @@ class Chain(Fold):
     @property
     def wants_pass(self) -> bool:
         return self.current.wants_pass
+
+    @property
+    def joins_exactly(self) -> bool:  # type: ignore[override]
+        return self.current.joins_exactly
 
     def sampled(self, count: int) -> None:
         self.first.sampled(count)

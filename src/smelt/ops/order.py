@@ -122,6 +122,7 @@ class Largest(Fold):
     """
 
     passes = 4
+    joins_exactly = True
     skips_zeros = False
     """Whether entries that are as good as zero are not there to be ranked."""
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from smelt.engine.blocks import Blocking
 from smelt.engine.bundles import bundles
+from smelt.engine.cycles import left_alone
 from smelt.engine.memory import keep_pages
 from smelt.engine.plan import Item, Plan
 from smelt.engine.schedule import Batch, InOrder, Program, run_here, run_programs
@@ -29,18 +30,23 @@ class Executor:
         self._plan, self._sink, self._watcher = plan, sink, watcher
         self._threads, self._memory = threads, memory
         self._blocking = Blocking.for_device(device.split(":")[0])
-        self._ways = Ways(plan.recipe.seed, device, sink.write, watcher.advance, plan.bytes_in)
+        work = plan.bytes_in if device != "cpu" else 0
+        self._ways = Ways(plan.recipe.seed, device, sink.write, watcher.advance, work)
         self._model_folds: dict[tuple[int, int], Fold] = {}
 
     def run(self, skip: Collection[str] = ()) -> None:
         """Do everything but the tensors in `skip`, which an earlier run has finished."""
         keep_pages()
+        with left_alone():
+            self._run(skip)
+
+    def _run(self, skip: Collection[str]) -> None:
         pool = ThreadPoolExecutor(self._threads, thread_name_prefix="smelt")
         try:
             self._fold_models(pool)
             todo = [item for item in self._plan.items if item.key not in skip]
             self._watcher.begin("merging", sum(item.bytes_in for item in todo))
-            together = list(bundles(todo, self._small))
+            together = bundles(todo, self._small)
             self._drive(pool, together, self._merge_items, lambda number, _: self._sink.done_all(together[number]))
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -83,7 +89,7 @@ class Executor:
         name = items[0].stages[members[0][1]].stage.name
         if all(self._ways.of(item).samples(item) for item in items):
             fold.sampled(sum(item.info.count for item in items))
-        together = list(bundles(items, self._small))
+        together = bundles(items, self._small)
         while fold.wants_pass:
             self._watcher.begin(f"measuring for {name}", sum(item.bytes_in for item in items))
             joined = InOrder(lambda left, right: [reduce(fold.join, [*left, *right])])

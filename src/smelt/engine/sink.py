@@ -143,18 +143,21 @@ class FolderSink(Sink):
 
     def write_all(self, items: Sequence[Item], values: memoryview) -> None:
         """Those that are neighbours in a file too are written at once."""
+        if len(items) == 1:
+            self.write(items[0], 0, values)
+            return
         begin = end = 0
-        first, after = items[0], (-1, -1)
+        first, after = items[0].key, (-1, -1)
         for item in items:
             number = self._home[item.key]
             place = (number, self._writers[number].start(item.key))
             if place != after:
                 if end > begin:
-                    self.write(first, 0, values[begin:end])
-                first, begin = item, end
+                    self._writers[self._home[first]].write_once(first, values[begin:end])
+                first, begin = item.key, end
             end += item.info.nbytes
             after = (place[0], place[1] + item.info.nbytes)
-        self.write(first, 0, values[begin:end])
+        self._writers[self._home[first]].write_once(first, values[begin:end])
 
     def done_all(self, items: Sequence[Item]) -> None:
         numbers = [self._home[item.key] for item in items]
@@ -212,10 +215,15 @@ class _ShardWriter:
         return self._offsets[key]
 
     def write(self, key: str, byte: int, view: memoryview) -> None:
-        position = self._offsets[key] + byte
-        while len(view):
-            written = os.pwrite(self._open(), view, position)
-            view, position = view[written:], position + written
+        _write_at(self._open(), view, self._offsets[key] + byte)
+
+    def write_once(self, key: str, view: memoryview) -> None:
+        """From the tensor on, by a descriptor of its own: what is written together may lie in very many files."""
+        descriptor = os.open(self.path, os.O_RDWR)
+        try:
+            _write_at(descriptor, view, self._offsets[key])
+        finally:
+            os.close(descriptor)
 
     def done(self, key: str) -> None:
         self._done.add(key)
@@ -238,6 +246,12 @@ class _ShardWriter:
     def _advance(self) -> None:
         while self._left and self._left[-1][0] in self._done:
             self.final = self._left.pop()[1]
+
+
+def _write_at(descriptor: int, view: memoryview, position: int) -> None:
+    while len(view):
+        written = os.pwrite(descriptor, view, position)
+        view, position = view[written:], position + written
 
 
 def check_output(given: Path, inputs: Sequence[Path], *, force: bool, needed: int) -> None:

@@ -83,7 +83,7 @@ class Ways:
     """The way of each item of a run."""
 
     def __init__(self, seed: int, device: str, write: Write, advance: Advance, work: int = 0):
-        """`work` is the number of bytes that the plan reads."""
+        """`work` is the number of bytes that the plan reads; a CPU need not know."""
         self._seed, self._device, self._write, self._advance = seed, device, write, advance
         self._lock = threading.Lock()
         self._eager: Eager | None = None

@@ -1,4 +1,4 @@
-"""Many small runs of the vector machine in one call: whole tensors from files to one buffer, each by its own program."""
+"""Many small runs of the vector machine in one call: whole tensors, from files to one buffer, each by its program."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Jobs:
 
     def __init__(self, rooms: Sequence[NDArray[np.uint8]]):
         """`rooms` are what inputs are read into, one for each tap."""
-        self._rooms = [room.ctypes.data for room in rooms]
+        self._held, self._rooms = rooms, [room.ctypes.data for room in rooms]
         self._programs: list[Prepared] = []
         self._jobs: list[tuple[int, ...]] = []
         self._taps: list[tuple[int, int, int, int]] = []

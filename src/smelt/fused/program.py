@@ -17,7 +17,7 @@ import numpy as np
 
 from smelt.fused.library import library
 from smelt.fused.operation import Code
-from smelt.fused.shorten import Numbered, shorten
+from smelt.fused.shorten import OP, Numbered, shorten
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,6 +62,7 @@ class Program:
         self._ops: list[Numbered] = []
         self.held: dict[int, NDArray[Any]] = {}
         """The arrays of operations that gather, or that read them, by the number of the operation."""
+        self._gathered: list[NDArray[Any]] = []
         self._bins: NDArray[np.uint32] | None = None
         self.registers = 0
 
@@ -189,6 +190,7 @@ class Program:
         found = np.empty(8 + most, np.uint32)
         found[:8] = 0
         self.held[len(self._ops)] = found
+        self._gathered.append(found[:8])
         self._op(Code.AROUND, a, where=found.ctypes.data, low=ends[0], between=ends[1], p=float(zeros), into=0)
         return len(self._ops) - 1, found
 
@@ -235,9 +237,19 @@ class Program:
         """As they were written, for machines that read them so."""
         return [Op(Code(op[0]), *op[1:], self._second.get(place, -1)) for place, op in enumerate(self._ops)]
 
-    def finish(self) -> tuple[NDArray[Any], Mapping[int, int], int]:
+    def short(self) -> tuple[list[Numbered], Mapping[int, int], int]:
         """Its operations, where in them those are that were written in this order, and how many registers they need."""
         return shorten(self._ops, self._second)
+
+    def finish(self) -> tuple[NDArray[Any], Mapping[int, int], int]:
+        """The same as machine.c reads them."""
+        ops, places, registers = self.short()
+        return np.array(ops, OP), places, registers
+
+    def forget(self) -> None:
+        """Let arrays be as if no pass had gathered anything."""
+        for array in self._gathered:
+            array[:] = 0
 
     def _room_for_bins(self) -> int:
         if self._bins is None:
@@ -246,6 +258,7 @@ class Program:
 
     def _gathers(self, code: Code, into: NDArray[Any], a: int, b: int = 0, low: int = 0) -> NDArray[Any]:
         self.held[len(self._ops)] = into
+        self._gathered.append(into)
         self._op(code, a, b, where=into.ctypes.data, low=low, into=0)
         return into
 
@@ -281,13 +294,24 @@ class Run:
 
     _local = threading.local()
 
-    def __init__(self, program: Program, formats: Sequence[str], out: str | None = None):
+    def __init__(
+        self, program: Program, formats: Sequence[str], out: str | None = None, ops: NDArray[Any] | None = None
+    ):
+        """`ops` are the program's own, as `finish` gives them, with other numbers in them."""
         found = library()
         assert found is not None, "only called where there is a library"
         self._library, self._program = found, program
-        self._ops, self._places, self._registers = program.finish()
+        own, self._places, self._registers = program.finish()
+        self._ops = own if ops is None else ops
+        self._counts = self._ops["count"].copy()
         self._taps = np.array([(0, FORMATS[one], -1, 0) for one in formats], TAP)
         self._out = FORMATS[out] if out else 0
+        self._done = 0
+
+    def rewind(self) -> None:
+        """Be ready for another tensor."""
+        self._ops["count"] = self._counts
+        self._program.forget()
         self._done = 0
 
     def count(self, op: int) -> int:

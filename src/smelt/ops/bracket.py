@@ -64,7 +64,7 @@ class Around:
 
     def magnitudes(self) -> Bits:
         """Those that were held, in no order; of a pass with EVERYTHING all but zeros."""
-        return np.concatenate([bits for _, bits in self.inside])
+        return self.inside[0][1] if len(self.inside) == 1 else np.concatenate([bits for _, bits in self.inside])
 
     @property
     def at_bottom(self) -> int:

@@ -60,7 +60,7 @@ def asks_alike(fold: Fold) -> object:
         fold = fold.current
     if isinstance(fold, Largest):
         return (fold.step, fold.skips_zeros) if fold.step == "sample" else None
-    return "gram" if isinstance(fold, Totals) else None
+    return "gram" if isinstance(fold, Totals) and fold.of is gram else None
 
 
 def looker(fold: Fold, rule: Rule, program: Program, rows: Sequence[int], at: At, count: int) -> Part:

@@ -708,4 +708,13 @@ EXPORT int64_t smelt_run_jobs(const Job *jobs, int64_t n_jobs, float *registers,
     }
     return 0;
 }
+
+/* Reads `many` pieces of `size` bytes, each `stride` after the one before, and one of `last`, one after the other into the
+   room: 3 where a file ends before. */
+EXPORT int64_t smelt_read_pieces(int64_t file, int64_t position, int64_t stride, int64_t size, int64_t many, int64_t last,
+                                 char *room) {
+    for (int64_t k = 0; k < many; k++, position += stride, room += size)
+        if (!filled(room, size, file, position)) return 3;
+    return filled(room, last, file, position) ? 0 : 3;
+}
 #endif

@@ -22,6 +22,8 @@ from smelt.fused.shorten import OP, Numbered, shorten
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from smelt.fused.slab import Slab
+
 __all__ = ["FORMATS", "SPARE", "TAP", "WIDTH", "Op", "Program", "Run", "floats"]
 
 FORMATS = {"BF16": 0, "F16": 1, "F32": 2}
@@ -53,11 +55,12 @@ class Op(NamedTuple):
 class Program:
     """Operations in their order. Methods give the register of the result: a new one, or that of `into`.
 
-    `width` is the number of elements of a register: that of a row, where there are operations on rows.
+    `width` is the number of elements of a register: that of a row, where there are operations on rows. What is held of
+    magnitudes is held in the `slab`, until that is begun again.
     """
 
-    def __init__(self, width: int = WIDTH) -> None:
-        self.width = width
+    def __init__(self, width: int = WIDTH, slab: Slab | None = None) -> None:
+        self.width, self._slab = width, slab
         self._second: dict[int, int] = {}
         self._ops: list[Numbered] = []
         self.held: dict[int, NDArray[Any]] = {}
@@ -187,7 +190,7 @@ class Program:
 
     def around(self, a: int, ends: tuple[int, int], most: int, zeros: bool) -> tuple[int, NDArray[np.uint32]]:
         """Which operation, and what it meets: four counts of 64 bits, then the magnitudes inside, for which is room."""
-        found = np.empty(8 + most, np.uint32)
+        found = self._slab.take(8 + most) if self._slab is not None else np.empty(8 + most, np.uint32)
         found[:8] = 0
         self.held[len(self._ops)] = found
         self._gathered.append(found[:8])

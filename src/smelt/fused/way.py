@@ -16,8 +16,10 @@ from smelt.fused.each_row import EachRow
 from smelt.fused.jobs import Jobs, Prepared
 from smelt.fused.library import library
 from smelt.fused.looks import Part, asks_alike, looker, sample_of
+from smelt.fused.pieces import Pieces
 from smelt.fused.program import WIDTH, Program, Run, floats
 from smelt.fused.rules import RULES, At
+from smelt.fused.slab import Slab
 from smelt.fused.takes import Takes, stored
 from smelt.fused.template import Found, Template, form_of
 from smelt.ops.block import Place
@@ -95,7 +97,7 @@ class Fused:
         """A pass that has not begun. Where nothing in it is the tensor's own, a thread makes it once."""
         formats, asks = tuple(stored(tap) for tap in item.all_taps), asks_alike(fold)
         if folds or asks is None or not self.small(item) or _own(item.stages[: index + 1]):
-            program, part = self._looking(item, index, fold, folds, span)
+            program, part = self._looking(item, index, fold, folds, span, self._slab())
             return Run(program, formats), part
         kind = (*_kind(item), index, asks, formats)
         known: dict[object, tuple[Run, Part]] = self._local.__dict__.setdefault("looks", {})
@@ -174,10 +176,16 @@ class Fused:
             self._advance(item.bytes_of(stop - start))
 
     def _looking(
-        self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span
+        self,
+        item: Item,
+        index: int,
+        fold: Fold,
+        folds: Mapping[int, Fold],
+        span: Span,
+        slab: Slab | None = None,
     ) -> tuple[Program, Part]:
         """What a pass over a span does, and what makes the fold's part of it afterwards."""
-        program, place = Program(_width(item)), place_of(item, span.start, span.stop)
+        program, place = Program(_width(item), slab), place_of(item, span.start, span.stop)
         rows, _ = self._rows(program, item, index, place, folds)
         run = item.stages[index]
         rule, at = RULES[run.stage.name], self._at(run, place)
@@ -269,26 +277,25 @@ class Fused:
         return found
 
     def _read_sample(self, item: Item, start: int, stop: int, share: float) -> tuple[list[NDArray[np.uint8]], int]:
-        """Pieces at equal distances, one after the other, and how many elements they have."""
-        pieces = []
-        for first in range(start, stop, stride := int(_PIECE / share)):
-            pieces.append((first, max(1, round(min(stride, stop - first) * share))))
-        count = sum(length for _, length in pieces)
-        found = []
+        """A sample of a block, and how many elements it has."""
+        pieces, found = Pieces.of(start, stop, share, _PIECE), []
         for number, tap in enumerate(item.all_taps):
-            size, done = dtypes.item_size(stored(tap)), 0
-            raw = self._buffer(f"in {number}", count * size)
-            for first, length in pieces:
-                tap.source.read_bytes(tap.key, first, raw.data[done : done + length * size])
-                done += length * size
+            raw = self._buffer(f"in {number}", pieces.count * dtypes.item_size(stored(tap)))
+            pieces.read(tap.source, tap.key, raw)
             found.append(raw)
-        return found, count
+        return found, pieces.count
+
+    def _slab(self) -> Slab:
+        """A thread's own: what its last pass held has been taken over by the fold."""
+        slab: Slab = self._local.__dict__.setdefault("slab", Slab(8 + _SPAN))
+        slab.begin()
+        return slab
 
     def _buffer(self, name: str, size: int) -> NDArray[np.uint8]:
         """A thread's own memory, used again for every block."""
         known: NDArray[np.uint8] | None = getattr(self._local, name, None)
         if known is None or len(known) < size:
-            known = np.empty(max(size, 4 * _AT_ONCE), np.uint8)
+            known = np.empty(max(size, 2 * _READ), np.uint8)
             setattr(self._local, name, known)
         return known[:size]
 

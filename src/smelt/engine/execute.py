@@ -17,7 +17,7 @@ from smelt.engine.cycles import left_alone
 from smelt.engine.memory import keep_pages
 from smelt.engine.plan import Item, Plan
 from smelt.engine.schedule import Batch, InOrder, Program, run_here, run_programs
-from smelt.engine.ways import Sink, Watcher, Ways
+from smelt.engine.ways import Sink, Watcher, Way, Ways
 from smelt.ops.fold import Fold
 
 __all__ = ["Executor"]
@@ -88,7 +88,7 @@ class Executor:
         index_of = {item.key: index for item, index in members}
         name = items[0].stages[members[0][1]].stage.name
         if all(self._ways.of(item).samples(item) for item in items):
-            fold.sampled(sum(item.info.count for item in items))
+            fold.sampled(sum(item.info.count for item in items), max(len(item.taps) for item in items))
         together = bundles(items, self._small)
         while fold.wants_pass:
             self._watcher.begin(f"measuring for {name}", sum(item.bytes_in for item in items))
@@ -99,22 +99,23 @@ class Executor:
     def _measure_items(self, items: list[Item], index_of: Mapping[str, int], fold: Fold) -> Program:
         """What small items or a single one contribute, as parts in their order."""
         if len(items) == 1:
-            return [(yield from self._measure_item(items[0], index_of[items[0].key], fold))]
+            way = self._ways.of(items[0])
+            return [(yield from self._measure_item(items[0], way, index_of[items[0].key], fold))]
         return (yield Batch([partial(self._measure_together, items, index_of, fold)]))
 
     def _measure_together(self, items: list[Item], index_of: Mapping[str, int], fold: Fold) -> list[Any]:
         parts: list[Any] = []
+        way = self._ways.of(items[0])
         for item in items:
-            part = run_here(self._measure_item(item, index_of[item.key], fold))
+            part = run_here(self._measure_item(item, way, index_of[item.key], fold))
             if parts and fold.joins_exactly:  # else the order of the sums would be another
                 parts = [fold.join(parts[0], part)]
             else:
                 parts.append(part)
         return parts
 
-    def _measure_item(self, item: Item, index: int, fold: Fold) -> Program:
-        folds = yield from self._tensor_folds(item, index)
-        way = self._ways.of(item)
+    def _measure_item(self, item: Item, way: Way, index: int, fold: Fold) -> Program:
+        folds = yield from self._tensor_folds(item, way, index)
         tasks = [partial(way.look, item, index, fold, folds, span, True) for span in way.spans(item)]
         return (yield Batch(tasks, fold.join))
 
@@ -124,8 +125,9 @@ class Executor:
         yield Batch([partial(self._merge_together, items)])
 
     def _merge_together(self, items: list[Item]) -> None:
-        folds = [run_here(self._tensor_folds(item, len(item.stages))) for item in items]
-        self._sink.write_all(items, self._ways.of(items[0]).merge_all(items, folds))
+        way = self._ways.of(items[0])
+        folds = [run_here(self._tensor_folds(item, way, len(item.stages))) for item in items]
+        self._sink.write_all(items, way.merge_all(items, folds))
         self._watcher.advance(sum(item.bytes_in for item in items))
 
     def _merge_item(self, item: Item) -> Program:
@@ -133,10 +135,10 @@ class Executor:
         if item.copied:
             yield Batch([partial(way.copy, item, span) for span in way.spans(item)])
             return
-        folds = yield from self._tensor_folds(item, len(item.stages))
+        folds = yield from self._tensor_folds(item, way, len(item.stages))
         yield Batch([partial(way.merge, item, folds, span) for span in way.spans(item)])
 
-    def _tensor_folds(self, item: Item, upto: int) -> Program:
+    def _tensor_folds(self, item: Item, way: Way, upto: int) -> Program:
         """The folds of the stages before `upto`: those of the model as they stand, those of this tensor worked out."""
         folds: dict[int, Fold] = {}
         for index, run in enumerate(item.stages[:upto]):
@@ -144,9 +146,8 @@ class Executor:
             fold = known or run.stage.fold_for(run.parameters)
             if fold is None:
                 continue
-            way = self._ways.of(item)
             if known is None and way.samples(item):
-                fold.sampled(item.info.count)
+                fold.sampled(item.info.count, len(item.taps))
             while fold.wants_pass:
                 tasks = [partial(way.look, item, index, fold, dict(folds), span, False) for span in way.spans(item)]
                 fold.absorb((yield Batch(tasks, fold.join)))

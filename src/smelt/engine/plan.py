@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ class Item:
         """The models' tensors, and the base's last where it is read too."""
         return (*self.taps, self.base) if self.base is not None else self.taps
 
-    @property
+    @cached_property
     def bytes_in(self) -> int:
         """Bytes that one pass over its inputs reads."""
         return sum(tap.source.tensors[tap.key].nbytes for tap in (*self.all_taps, *self.statistics))

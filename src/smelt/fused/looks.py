@@ -59,7 +59,9 @@ def asks_alike(fold: Fold) -> object:
     if isinstance(fold, Chain):
         fold = fold.current
     if isinstance(fold, Largest):
-        return (fold.step, fold.skips_zeros) if fold.step == "sample" else None
+        if fold.step == "sample" or (fold.step == "around" and fold.scope == "model"):
+            return fold.step, fold.skips_zeros, *((t.row, t.ends) for per_row in fold.targets for t in per_row)
+        return None
     return "gram" if isinstance(fold, Totals) and fold.of is gram else None
 
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Pieces"]
 
+_TURN = (5**0.5 - 1) / 2
+"""Multiples of the golden ratio lie evenly between whole numbers."""
+
 
 @dataclass(frozen=True)
 class Pieces:
@@ -28,11 +31,15 @@ class Pieces:
     last: int
 
     @classmethod
-    def of(cls, start: int, stop: int, share: float, longest: int) -> Pieces:
-        """Those of a block, which make a share of it."""
+    def of(cls, start: int, stop: int, share: float, longest: int, order: int = 0) -> Pieces:
+        """Those of a block, which make a share of it.
+
+        The last piece is rounded up or down by the order of the tensor, so that of many small tensors together the
+        share is shown, and not one element of each.
+        """
         stride = int(longest / share)
         many, rest = divmod(stop - start, stride)
-        return cls(start, stride, max(1, round(stride * share)), many, max(1, round(rest * share)) if rest else 0)
+        return cls(start, stride, max(1, round(stride * share)), many, int(rest * share + (order + 0.5) * _TURN % 1))
 
     @property
     def count(self) -> int:

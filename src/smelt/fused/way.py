@@ -278,7 +278,7 @@ class Fused:
 
     def _read_sample(self, item: Item, start: int, stop: int, share: float) -> tuple[list[NDArray[np.uint8]], int]:
         """A sample of a block, and how many elements it has."""
-        pieces, found = Pieces.of(start, stop, share, _PIECE), []
+        pieces, found = Pieces.of(start, stop, share, _PIECE, item.order), []
         for number, tap in enumerate(item.all_taps):
             raw = self._buffer(f"in {number}", pieces.count * dtypes.item_size(stored(tap)))
             pieces.read(tap.source, tap.key, raw)

@@ -26,20 +26,23 @@ Bracket: TypeAlias = tuple[int, int]
 EVERYTHING: Bracket = (0, 0x7F800000)
 """From zero to infinity."""
 _SAMPLE, _LARGEST_SAMPLE, _SHARE = 1 << 15, 1 << 22, 128
-_COUNTED = 1 << 31
+_COUNTED, _HELD = 1 << 31, 1 << 25
 _SPREAD = 5.0
 """Half the width of a bracket in standard deviations of a sample whose entries are independent, which those of a row
 are not quite."""
 
 
-def sample_share(count: int) -> float | None:
+def sample_share(count: int, models: int = 1) -> float | None:
     """Which share of so many entries makes a good sample; 1 where all can be held, None where a bracket could not be.
 
-    With n/128 entries in the sample, a bracket around the median holds 57 times the root of n.
+    With n/128 entries in the sample, a bracket around the median holds 57 times the root of n. Of all models together
+    no more than 2**25 entries are held, of the sample as of the brackets.
     """
-    if count > _COUNTED:
+    sample = min(max(count / _SHARE, _SAMPLE), _LARGEST_SAMPLE, count)
+    inside = _SPREAD * count / math.sqrt(max(1, sample))
+    if count > _COUNTED or models * max(sample, min(inside, count)) > _HELD:
         return None
-    return min(1.0, min(max(count / _SHARE, _SAMPLE), _LARGEST_SAMPLE) / max(1, count))
+    return sample / max(1, count)
 
 
 @dataclass

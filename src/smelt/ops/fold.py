@@ -38,7 +38,7 @@ class Fold(ABC):
     def wants_pass(self) -> bool:
         """Whether the blocks must stream past once more."""
 
-    def sampled(self, count: int) -> None:  # noqa: B027 - most folds need every entry
+    def sampled(self, count: int, models: int = 1) -> None:  # noqa: B027 - most folds need every entry
         """Whoever streams the blocks of so many entries can also show a sample of them, if the fold can use it."""
 
     @abstractmethod
@@ -126,8 +126,8 @@ class Chain(Fold):
     def joins_exactly(self) -> bool:  # type: ignore[override]
         return self.current.joins_exactly
 
-    def sampled(self, count: int) -> None:
-        self.first.sampled(count)
+    def sampled(self, count: int, models: int = 1) -> None:
+        self.first.sampled(count, models)
 
     def look(self, block: Block) -> Any:
         return self.current.look(block)

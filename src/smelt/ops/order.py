@@ -148,8 +148,8 @@ class Largest(Fold):
     def wants_pass(self) -> bool:
         return self.step != "done"
 
-    def sampled(self, count: int) -> None:
-        share = sample_share(count)
+    def sampled(self, count: int, models: int = 1) -> None:
+        share = sample_share(count, models)
         if share is not None:
             self.step, self.share, self._count = "sample", share, count
 

@@ -2,7 +2,8 @@
 
 A rule is called once with cuts whose numbers are stand-ins. Where these turn up in the shortened program, the numbers
 of other cuts of the same form are written. A stand-in is no number, so that arithmetic on one is noticed: such a
-program is no template.
+program is no template. What a rule may ask of a cut is what makes its form: whether its value is 0, and whether of its
+ties all, none or some may stay.
 """
 
 from __future__ import annotations
@@ -83,13 +84,8 @@ class Template:
             for name, value in zip(_FIELDS, op[4:7], strict=True)
             if isinstance(value, _Number | _Count)
         ]
-        odd = [
-            (place, name)
-            for place, op in enumerate(ops)
-            for name, value in zip(_FIELDS, op[4:7], strict=True)
-            if math.isnan(value) or value == _NO_COUNT
-        ]
-        self.works = len(odd) == len(self._places)
+        odd = sum(math.isnan(number) for op in ops for number in op[4:6]) + sum(op[6] > _NO_COUNT // 2 for op in ops)
+        self.works = odd == len(self._places)
 
     def filled(self, found: Cuts) -> Prepared:
         """The program with the numbers of these cuts."""

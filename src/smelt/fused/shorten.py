@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -47,11 +47,11 @@ class _Op:
     source: int
     """The operation of the long program whose places and counts it has."""
 
-    @property
+    @cached_property
     def needs(self) -> list[int]:
         return reads(self.code, self.dst, self.a, self.b, self.second)
 
-    @property
+    @cached_property
     def changes(self) -> list[int]:
         return writes(self.code, self.dst, self.second)
 

@@ -94,7 +94,7 @@ def _point(one: dict[str, Any], both: bool) -> list[str]:
 
 
 def _failed(runs: Sequence[dict[str, Any]]) -> str:
-    """What stands where a time would: after how long it was stopped, that it failed, or nothing where it was not run."""
+    """What stands where a time would: after how long it was stopped, that it failed, or nothing if it was not run."""
     if not runs:
         return ""
     stopped = any(run["error"].startswith("stopped after") for run in runs)

@@ -25,6 +25,7 @@ from smelt.engine.execute import Executor
 from smelt.engine.progress import Progress
 from smelt.engine.run import planned
 from smelt.engine.sink import FolderSink
+from smelt.engine.ways import Sink
 from smelt.fused.device import OnDevice
 from smelt.pool.request import read_request
 
@@ -74,7 +75,7 @@ class _Counted:
         FolderSink.hashes = self._hashes  # type: ignore[method-assign]
 
 
-class _Nowhere:
+class _Nowhere(Sink):
     """A sink that keeps nothing: what reading, the link and the merge take without files to write."""
 
     def write(self, item: Any, start: int, values: memoryview) -> None: ...

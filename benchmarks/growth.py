@@ -1,13 +1,14 @@
 """How the cost of a merge grows: with the parameters, with the number of tensors, with the number of models.
 
-    python benchmarks/growth.py [--tiny] [--axes sizes,tensors,models] [--repeat 1] [--mergekit PATH] [-o OUT]
+    python benchmarks/growth.py [--tiny] [--axes sizes,tensors,models] [--hashes new|known] [--mergekit PATH] [-o OUT]
 
 Whole processes of `smelt merge`, linear and ties. Each point has its time, the bytes it moved, the floor (every input
 read once, the output written once, at the speed of this machine) and the peak of its anonymous memory. Inputs are in
 the page cache (warm), or dropped from it right before (cold). Models of 3 B parameters hardly fit beside one another
 into 24 GB of memory, so they are timed cold alone. mergekit is run too where it is given and the point is small enough.
-Every run is the first on its inputs: it hashes them too, which reads them once more than the floor does. Checkpoints
-are made point by point and removed again: at most 25 GB of disk at a time.
+Every run is the first on its inputs: it hashes them too, which reads them once more than the floor does; with
+`--hashes known` none does, like a second merge of the same models (mergekit never does). Checkpoints are made point by
+point and removed again: at most 25 GB of disk at a time. With mergekit a full run takes about half an hour.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ class Point:
     models: int
     least_bytes: int
     """Read once and written once."""
+    hashed: bool
+    """Whether Smelt had to hash the inputs, too."""
     row: Row
 
     def to_json(self) -> dict[str, Any]:
@@ -118,6 +121,10 @@ def _checkpoints(one: Set, work: Path, args: argparse.Namespace) -> Iterator[Pat
     began = time.perf_counter()
     ensure(folder, replace(one.spec, seed=args.seed))
     say(f"{one.name}: checkpoints in {time.perf_counter() - began:.0f} s")
+    if args.hashes == "known":
+        from smelt.engine.hashing import file_hashes
+
+        file_hashes(folder.glob("*/*.safetensors"))
     try:
         yield folder
     finally:
@@ -135,7 +142,7 @@ def _points(one: Set, folder: Path, tools: list[Tool], floor: Floor, args: argpa
                 row = _run(name, recipe, folder, asked, floor, args, cold=cache == "cold")
                 sizes = _sizes(recipe, folder)
                 least = sum(sizes) + sizes[0]
-                facts = (one.spec.parameters, sum(1 for _ in tensors(one.spec)), count, least)
+                facts = (one.spec.parameters, sum(1 for _ in tensors(one.spec)), count, least, args.hashes == "new")
                 yield Point(one.axis, method, cache, *facts, row)
 
 
@@ -155,7 +162,8 @@ def _run(
     for _ in range(args.repeat):
         for tool in tools:  # in turns, so that a slow moment of the machine falls on both
             out = folder / "out"
-            shutil.rmtree(os.environ["SMELT_CACHE"], ignore_errors=True)  # no hash is known from the run before
+            if args.hashes == "new":
+                shutil.rmtree(os.environ["SMELT_CACHE"], ignore_errors=True)  # none is known from the run before
             run = measure(tool.merge(config, out), output=out, inputs=inputs, cold=cold, timeout=args.timeout)
             row.runs[tool.name].append(run)
     sizes = _sizes(recipe, folder)
@@ -194,6 +202,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="keep the checkpoints (50 GB)")
     parser.add_argument("--mergekit", type=Path, help="an installed mergekit-yaml, to be timed beside it")
     parser.add_argument("--smelt", type=Path, help="a smelt executable (default: the one of this environment)")
+    parser.add_argument(
+        "--hashes", choices=("new", "known"), default="new", help="whether the inputs' hashes are known from before"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the checkpoints")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds after which a run is stopped")
     parser.add_argument("-o", "--output", type=Path, help="result file, e.g. results/growth.json")

@@ -57,14 +57,15 @@ def growth_table(first: str, rows: Sequence[Row]) -> str:
     """How one tool grows: time beside the floor, bytes moved, memory; the other tool's time where it was run."""
     head = [first, "smelt s", "floor s", "of the floor", "GB read", "GB written", "smelt peak anon MB"]
     others = any("mergekit" in row.runs for row in rows)
-    head += ["mergekit s", "mergekit peak anon MB"] if others else []
+    head += ["mergekit s", "mergekit peak anon MB", "times faster"] if others else []
     body = []
     for row in rows:
         seconds, floor = row.seconds("smelt"), row.floor_s
         ratio = f"{seconds / floor:.1f}×" if seconds and floor and floor >= _TELLING else "-"
         moved = [f"{_most(row, 'smelt', kind) / 1e9:.2f}" for kind in ("read_bytes", "written_bytes")]
         cells = [row.name, _times(row)[1], _number(floor, 2), ratio, *moved, _anon(row, "smelt")]
-        more = [_times(row)[0], _anon(row, "mergekit")] if "mergekit" in row.runs else ["-", "-"]
+        theirs, _, faster = _times(row)
+        more = [theirs, _anon(row, "mergekit"), faster] if "mergekit" in row.runs else ["-"] * 3
         body.append(cells + (more if others else []))
     return _table(head, body)
 

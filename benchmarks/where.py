@@ -29,9 +29,12 @@ EVERY = 0.002
 DOES = {
     ("program.py", "feed"): "the vector machine",
     ("program.py", "feed_files"): "reading and the vector machine",
+    ("jobs.py", "run"): "reading and the vector machine",
+    ("pieces.py", "read"): "reading",
     ("source.py", "read_bytes"): "reading",
     ("source.py", "read"): "reading",
     ("sink.py", "write"): "writing",
+    ("sink.py", "write_once"): "writing",
     ("hashing.py", None): "hashing",
     ("following.py", None): "hashing",
     ("sha256.py", None): "hashing",
@@ -39,7 +42,7 @@ DOES = {
 }
 """By file and function, the innermost that is known."""
 MACHINE = {DOES["program.py", "feed"], DOES["program.py", "feed_files"]}
-PHASES = {"look": "thresholds and sums", "merge": "the merge"}
+PHASES = {"look": "thresholds and sums", "merge": "the merge", "merge_all": "the merge"}
 """Of the vector machine, by the function of a way that called it."""
 WAITS = {("threading.py", "wait"), ("threading.py", "_wait_for_tstate_lock"), ("thread.py", "_worker")}
 

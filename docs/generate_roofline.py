@@ -68,7 +68,7 @@ def growth(found: dict[str, Any]) -> str:
     for axis, title in titles.items():
         points = [one for one in found["points"] if one["axis"] == axis]
         both = any("mergekit" in one["runs"] for one in points)
-        head = ["", "bytes", "floor", "Smelt", "of the floor", "peak memory"]
+        head = ["", "bytes", "floor", "inputs hashed", "Smelt", "of the floor", "peak memory"]
         head += ["mergekit 0.1.5", "times faster"] if both else []
         if points:
             parts.append(f"### {title}\n\n{_table(head, (_point(one, both) for one in points))}")
@@ -78,17 +78,27 @@ def growth(found: dict[str, Any]) -> str:
 def _point(one: dict[str, Any], both: bool) -> list[str]:
     runs = one["runs"]
     took = {tool: median(run["wall_s"] for run in each) for tool, each in runs.items() if _worked(each)}
-    other = took.get("mergekit")
+    ours, other = took.get("smelt"), took.get("mergekit")
     cells = [
         one["name"],
         _gb(one["least_bytes"]),
         _s(one["floor_s"]),
-        _s(took["smelt"]),
-        f"{took['smelt'] / one['floor_s']:.1f}" if one["floor_s"] > 0.02 else "",
+        "yes" if one.get("hashed", True) else "no",
+        _s(ours) if ours else _failed(runs["smelt"]),
+        f"{ours / one['floor_s']:.1f}" if ours and one["floor_s"] > 0.02 else "",
         _mb(max(run["peak_anon_bytes"] for run in runs["smelt"])),
     ]
-    beside = [_s(other), f"**{other / took['smelt']:.1f}**"] if other else ["", ""]
+    theirs = _s(other) if other else _failed(runs.get("mergekit", []))
+    beside = [theirs, f"**{other / ours:.1f}**" if ours and other else ""]
     return cells + (beside if both else [])
+
+
+def _failed(runs: Sequence[dict[str, Any]]) -> str:
+    """What stands where a time would: after how long it was stopped, that it failed, or nothing if it was not run."""
+    if not runs:
+        return ""
+    stopped = any(run["error"].startswith("stopped after") for run in runs)
+    return f"over {max(run['wall_s'] for run in runs):.0f} s" if stopped else "failed"
 
 
 def _worked(runs: Sequence[dict[str, Any]]) -> bool:

@@ -15,6 +15,7 @@ import torch
 
 import smelt
 from checkpoints import snapshot, state, write_model
+from smelt.engine import bundles
 from smelt.engine import journal as journal_module
 from smelt.errors import OutputError
 
@@ -121,6 +122,13 @@ def run(root, at=None, recipe=A, **options):
         finally:
             reaper.bury()
     return reaper.count
+
+
+@pytest.fixture(autouse=True, params=[512, 1], ids=["alone", "together"])
+def many(request, monkeypatch):
+    """From how many small tensors on neighbours are worked off together."""
+    monkeypatch.setattr(bundles, "_MANY", request.param)
+    monkeypatch.setattr(bundles, "_TENSORS", 4)
 
 
 @pytest.fixture

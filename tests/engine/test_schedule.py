@@ -7,7 +7,7 @@ from threading import Lock
 
 import pytest
 
-from smelt.engine.schedule import Batch, InOrder, run_programs
+from smelt.engine.schedule import Batch, InOrder, run_here, run_programs
 
 
 @pytest.fixture(params=[1, 2, 4])
@@ -118,3 +118,12 @@ def test_parts_that_come_early_wait_for_their_turn():
     for number in (2, 0, 3, 1):
         joined.add(number, str(number))
     assert joined.total == "0123"
+
+
+def test_a_program_runs_here_as_it_does_on_threads():
+    def program():
+        first = yield Batch([lambda: "a", lambda: "b", lambda: "c"], lambda left, right: left + right)
+        nothing = yield Batch([])
+        return first, nothing
+
+    assert run_here(program()) == ("abc", None)

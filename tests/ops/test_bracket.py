@@ -67,3 +67,10 @@ def test_few_entries_are_their_own_sample_and_too_many_have_none():
     assert sample_share(1 << 24) == 1 / 128
     assert sample_share(1 << 30) == 1 / 256
     assert sample_share(1 << 32) is None
+
+
+def test_what_many_models_hold_together_is_bounded() -> None:
+    """A bracket of a billion entries whose sample has four million holds 2.6 million: 32 models may hold no 84."""
+    assert sample_share(1 << 30, models=3) == 1 / 256
+    assert sample_share(1 << 30, models=32) is None
+    assert sample_share(25_000_000, models=64) == 1 / 128

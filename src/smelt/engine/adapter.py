@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from smelt.engine import dtype as dtypes
 from smelt.engine.header import TensorInfo, encode_header
 from smelt.engine.plan import Item, Plan
+from smelt.engine.ways import Sink
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.ops.spectral import svd
 from smelt.pool.config import read_config
@@ -32,7 +33,7 @@ _TRANSPOSED = ("gpt2", "openai-gpt", "imagegpt", "decision_transformer")
 """Families whose linear layers are (in, out)."""
 
 
-class AdapterSink:
+class AdapterSink(Sink):
     """Takes merged tensors and keeps only two thin factors of each change."""
 
     def __init__(self, plan: Plan, pool: ModelPool):

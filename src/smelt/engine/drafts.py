@@ -19,7 +19,7 @@ from smelt.recipe.values import Spot, matches
 __all__ = ["Draft", "Drafts", "Tap", "draft"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Tap:
     """One model's tensor behind an output tensor, or what is known about it."""
 

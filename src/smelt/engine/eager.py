@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -43,6 +43,12 @@ class Eager:
 
     def close(self) -> None:
         torch.set_num_threads(self._threads)
+
+    def small(self, item: Item) -> bool:
+        return False
+
+    def merge_all(self, items: Sequence[Item], folds: Sequence[Mapping[int, Fold]]) -> memoryview:
+        raise NotImplementedError("no item is small")
 
     def spans(self, item: Item) -> list[Span]:
         return self.blocking.spans(item)

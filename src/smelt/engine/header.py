@@ -10,12 +10,15 @@ import json
 import math
 import os
 import struct
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from smelt.engine import dtype as dtypes
+from smelt.engine.cycles import not_now
 from smelt.errors import CorruptFile
 
 __all__ = ["Header", "TensorInfo", "encode_header", "read_header"]
@@ -48,6 +51,7 @@ class Header:
     metadata: Mapping[str, str]
 
 
+@not_now()
 def read_header(path: Path) -> Header:
     if not path.is_file():
         raise CorruptFile(f"{path}: not a file")
@@ -97,7 +101,7 @@ def encode_header(tensors: Mapping[str, TensorInfo], metadata: Mapping[str, str]
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(pairs)
+    table = {sys.intern(name): value for name, value in pairs}  # models have the same names
     if len(table) != len(pairs):
         raise ValueError("a name stands twice")
     return table
@@ -113,13 +117,19 @@ def _info(path: Path, name: str, entry: Any) -> TensorInfo:
         raise CorruptFile(f"{path}: the header's entry for {name!r} is malformed: {str(entry)[:200]}")
     if not dtypes.known(code):
         raise CorruptFile(f"{path}: {name!r} has the unknown type {code!r}")
-    info = TensorInfo(code, tuple(shape))
+    info = _shared(code, tuple(shape))
     if info.nbytes != end - begin:
         raise CorruptFile(
             f"{path}: {name!r} of shape {tuple(shape)} and type {code} needs {info.nbytes:,} bytes, "
             f"but the header gives it {end - begin:,}"
         )
     return info
+
+
+@lru_cache(1 << 12)
+def _shared(code: str, shape: tuple[int, ...]) -> TensorInfo:
+    """One for all tensors that are alike: models have few kinds, and many of each."""
+    return TensorInfo(code, shape)
 
 
 def _check_layout(

@@ -55,19 +55,19 @@ class Journal:
         os.ftruncate(self._descriptor, 0)
         self._append(self._head)
 
-    def done(self, key: str) -> None:
-        self._append({"done": key})
+    def done(self, *keys: str) -> None:
+        self._append(*({"done": key} for key in keys))
 
     def close(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def _append(self, entry: dict[str, Any]) -> None:
+    def _append(self, *entries: dict[str, Any]) -> None:
         assert self._descriptor is not None
-        line = json.dumps(entry).encode() + b"\n"
-        while line:
-            line = line[os.write(self._descriptor, line) :]
+        lines = "".join(f"{json.dumps(entry)}\n" for entry in entries).encode()
+        while lines:
+            lines = lines[os.write(self._descriptor, lines) :]
 
 
 def _held(path: Path) -> int | None:

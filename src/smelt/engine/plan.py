@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ class Item:
         """The models' tensors, and the base's last where it is read too."""
         return (*self.taps, self.base) if self.base is not None else self.taps
 
-    @property
+    @cached_property
     def bytes_in(self) -> int:
         """Bytes that one pass over its inputs reads."""
         return sum(tap.source.tensors[tap.key].nbytes for tap in (*self.all_taps, *self.statistics))
@@ -219,7 +220,7 @@ class _Builder:
         if why is not None:
             self._copied.setdefault(why, []).append(one.key)
             code = self._dtype if self._dtype and info.dtype in dtypes.FLOATS else info.dtype
-            return Item(one.key, order, TensorInfo(code, info.shape), one.depth, first)
+            return Item(one.key, order, _in_dtype(info, code), one.depth, first)
         code = self._dtype or info.dtype
         if code not in dtypes.WRITABLE:
             self.faults.append(f"{one.key!r} is stored in 8 bits, which is read but not written; set `dtype: bfloat16`")
@@ -230,7 +231,7 @@ class _Builder:
         statistics = self._pairing.taps(one, info.shape)
         run, unit = self._stages(one, info, tuple(one.taps), bool(statistics))
         base = base if _uses_base(run) else None
-        return Item(one.key, order, TensorInfo(code, info.shape), one.depth, base, taps, run, unit, statistics)
+        return Item(one.key, order, _in_dtype(info, code), one.depth, base, taps, run, unit, statistics)
 
     def notes(self) -> list[str]:
         return [
@@ -309,6 +310,10 @@ def _plainly(stage: Stage, values: Mapping[str, Any], models: int) -> tuple[Stag
         return stages["average"], {"weights": values.get("weights", [1.0] * models), "normalize": True}
     scale, mean = values.get("scale", 1.0), stage.elsewhere == "mean"
     return stages["task_arithmetic"], {"scale": scale, "weights": [1.0] * models, "normalize": mean}
+
+
+def _in_dtype(info: TensorInfo, code: str) -> TensorInfo:
+    return info if code == info.dtype else TensorInfo(code, info.shape)
 
 
 def _uses_base(run: Sequence[RunStage]) -> bool:

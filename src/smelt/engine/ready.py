@@ -15,6 +15,7 @@ from smelt.engine.adapter_bases import base_faults
 from smelt.engine.align import Alignment, align
 from smelt.engine.card import model_card
 from smelt.engine.carry import carried_files
+from smelt.engine.cycles import not_now
 from smelt.engine.frozen import leave_frozen
 from smelt.engine.manifest import encode_manifest
 from smelt.engine.plan import Plan, make_plan
@@ -108,6 +109,7 @@ def _by_file(source: Source, hashes: Mapping[Path, str]) -> dict[str, str]:
     }
 
 
+@not_now()
 def make_ready(recipe: Recipe, pool: ModelPool) -> Ready:
     """Check, align and plan; raises with every fault that headers and configs show."""
     config_from = recipe.config or pool.reference_name

@@ -12,7 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-__all__ = ["Batch", "InOrder", "Program", "run_programs"]
+__all__ = ["Batch", "InOrder", "Program", "run_here", "run_programs"]
 
 Task: TypeAlias = Callable[[], Any]
 
@@ -94,6 +94,20 @@ def run_programs(
             future.cancel()
         wait(futures)
         raise
+
+
+def run_here(program: Program) -> Any:
+    """Run a program to its end in this thread, its tasks one after the other; what it returns."""
+    result = None
+    try:
+        while True:
+            batch = program.send(result)
+            result = None
+            for place, task in enumerate(batch.tasks):
+                part = task()
+                result = batch.join(result, part) if place else part
+    except StopIteration as end:
+        return end.value
 
 
 def _advance(

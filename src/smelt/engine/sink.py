@@ -23,6 +23,7 @@ from smelt.engine.manifest import MANIFEST
 from smelt.engine.plan import Item, Plan
 from smelt.engine.reserve import reserve
 from smelt.engine.shards import INDEX_NAME, Shard, index_file, lay_out
+from smelt.engine.ways import Sink
 from smelt.errors import OutputError
 from smelt.recipe.schema import parse_size
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["FolderSink", "MemorySink", "OutputFolder", "check_output", "disk_full", "partial_folder"]
 
 
-class MemorySink:
+class MemorySink(Sink):
     """A state dict, filled block by block."""
 
     def __init__(self, plan: Plan, new: Callable[[TensorInfo], torch.Tensor] | None = None):
@@ -117,7 +118,7 @@ class OutputFolder:
             shutil.rmtree(self._old)
 
 
-class FolderSink:
+class FolderSink(Sink):
     """The weights of a model folder: shards of known size whose blocks land at their offsets."""
 
     def __init__(self, folder: OutputFolder, plan: Plan, metadata: Mapping[str, str]):
@@ -136,12 +137,36 @@ class FolderSink:
 
     def write(self, item: Item, start: int, values: memoryview) -> None:
         number = self._home[item.key]
-        place = self._writers[number].write(item.key, start * dtypes.item_size(item.info.dtype), values)
+        writer = self._writers[number]
+        place = writer.start(item.key) + start * dtypes.item_size(item.info.dtype)
+        writer.write(values, place)
         self._hash.wrote(number, place, place + len(values))
 
     def done(self, item: Item) -> None:
-        self._writers[self._home[item.key]].done(item.key)
-        self._folder.journal.done(item.key)
+        self.done_all([item])
+
+    def write_all(self, items: Sequence[Item], values: memoryview) -> None:
+        """Those that are neighbours in a file too are written at once."""
+        if len(items) == 1:
+            self.write(items[0], 0, values)
+            return
+        runs: list[tuple[int, int, int]] = []  # of each the file, and where it begins and ends there
+        for item in items:
+            number = self._home[item.key]
+            start = self._writers[number].start(item.key)
+            if runs and runs[-1][0] == number and runs[-1][2] == start:
+                start = runs.pop()[1]
+            runs.append((number, start, self._writers[number].start(item.key) + item.info.nbytes))
+        done = 0
+        for number, start, end in runs:
+            self._writers[number].write_once(values[done : done + end - start], start)
+            self._hash.wrote(number, start, end)
+            done += end - start
+
+    def done_all(self, items: Sequence[Item]) -> None:
+        for item in items:
+            self._writers[self._home[item.key]].done(item.key)
+        self._folder.journal.done(*(item.key for item in items))
 
     def files(self) -> dict[str, bytes | Path]:
         """The index, where there are several shards."""
@@ -189,13 +214,20 @@ class _ShardWriter:
             self._left.discard(key)
             yield self._offsets[key], self._offsets[key] + self._sizes[key]
 
-    def write(self, key: str, byte: int, view: memoryview) -> int:
-        """Write a piece of a tensor; returns the place in the file where it begins."""
-        place = position = self._offsets[key] + byte
-        while len(view):
-            written = os.pwrite(self._open(), view, position)
-            view, position = view[written:], position + written
-        return place
+    def start(self, key: str) -> int:
+        """Where a tensor begins in the file."""
+        return self._offsets[key]
+
+    def write(self, view: memoryview, position: int) -> None:
+        _write_at(self._open(), view, position)
+
+    def write_once(self, view: memoryview, position: int) -> None:
+        """By a descriptor of its own: what is written together may lie in very many files."""
+        descriptor = os.open(self.path, os.O_RDWR)
+        try:
+            _write_at(descriptor, view, position)
+        finally:
+            os.close(descriptor)
 
     def done(self, key: str) -> None:
         self._left.discard(key)
@@ -213,6 +245,12 @@ class _ShardWriter:
             if self._descriptor is None:
                 self._descriptor = os.open(self.path, os.O_RDWR)
             return self._descriptor
+
+
+def _write_at(descriptor: int, view: memoryview, position: int) -> None:
+    while len(view):
+        written = os.pwrite(descriptor, view, position)
+        view, position = view[written:], position + written
 
 
 def check_output(given: Path, inputs: Sequence[Path], *, force: bool, needed: int) -> None:

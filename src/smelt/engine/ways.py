@@ -7,7 +7,7 @@ Both give the same numbers. Torch is loaded when the first item needs it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from smelt.engine.limits import work_memory
@@ -33,6 +33,18 @@ class Sink(Protocol):
     def done(self, item: Item) -> None:
         """All of the tensor is written. Called from one thread."""
 
+    def write_all(self, items: Sequence[Item], values: memoryview) -> None:
+        """Take whole tensors that lie one after the other. Called from any thread."""
+        begin = 0
+        for item in items:
+            self.write(item, 0, values[begin : begin + item.info.nbytes])
+            begin += item.info.nbytes
+
+    def done_all(self, items: Sequence[Item]) -> None:
+        """All of these tensors are written. Called from one thread."""
+        for item in items:
+            self.done(item)
+
 
 class Watcher(Protocol):
     """Who wants to know how far a run has come."""
@@ -44,6 +56,9 @@ class Watcher(Protocol):
 
 class Way(Protocol):
     """How the spans of an item are worked on, from several threads at once."""
+
+    def small(self, item: Item) -> bool:
+        """Whether the item is worked on together with its neighbours (`merge_all`)."""
 
     def spans(self, item: Item) -> list[Span]:
         """How the item is cut: the same whatever the threads and the memory."""
@@ -57,6 +72,9 @@ class Way(Protocol):
     def merge(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
         """Merge a span and write it."""
 
+    def merge_all(self, items: Sequence[Item], folds: Sequence[Mapping[int, Fold]]) -> memoryview:
+        """What small items become, merged or copied, one after the other; good until the thread's next call."""
+
     def copy(self, item: Item, span: Span) -> None:
         """Write a span of the base as it is."""
 
@@ -65,7 +83,7 @@ class Ways:
     """The way of each item of a run."""
 
     def __init__(self, seed: int, device: str, write: Write, advance: Advance, work: int = 0):
-        """`work` is the number of bytes that the plan reads."""
+        """`work` is the number of bytes that the plan reads; a CPU need not know."""
         self._seed, self._device, self._write, self._advance = seed, device, write, advance
         self._lock = threading.Lock()
         self._eager: Eager | None = None

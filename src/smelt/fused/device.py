@@ -98,6 +98,9 @@ class OnDevice(Fused):
         there = tap.source.there(tap.key)
         return held(tap) if there is None else there.device == self._device
 
+    def small(self, item: Item) -> bool:
+        return False
+
     def spans(self, item: Item) -> list[Span]:
         count = item.info.count
         size = sum(dtypes.item_size(stored(tap)) for tap in item.all_taps) + dtypes.item_size(item.info.dtype)
@@ -132,7 +135,7 @@ class OnDevice(Fused):
         run.finish()  # its numbers are there: the room has waited for them
         if watched:
             self._advance(item.bytes_of(span.stop - span.start))
-        return part(run)
+        return part(run, (item.order, span.start))
 
     def merge(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
         program, each = self._merging(item, folds, span)

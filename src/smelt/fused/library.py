@@ -17,7 +17,7 @@ __all__ = ["library"]
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The library with its functions `smelt_run` and `smelt_run_files`, or None."""
+    """The library with its functions `smelt_run` and those around it, or None."""
     if os.environ.get("SMELT_FUSED") == "0":
         return None
     here = Path(__file__).parent
@@ -26,11 +26,14 @@ def library() -> ctypes.CDLL | None:
         return None
     try:
         found = ctypes.CDLL(str(path))
-        run, run_files = found.smelt_run, found.smelt_run_files
+        run, run_files, run_jobs = found.smelt_run, found.smelt_run_files, found.smelt_run_jobs
+        read_pieces = found.smelt_read_pieces
     except (OSError, AttributeError):  # made for another system
         return None
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     run.argtypes = [pointer, number, pointer, pointer, number, pointer, number, number, number]
     run_files.argtypes = [pointer, number, pointer, number, *run.argtypes[3:], number]
-    run.restype = run_files.restype = number
+    run_jobs.argtypes = [pointer, number, pointer, pointer]
+    read_pieces.argtypes = [*[number] * 6, pointer]
+    run.restype = run_files.restype = run_jobs.restype = read_pieces.restype = number
     return found

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from smelt.fused.program import Program
     from smelt.fused.rules import At, Rule
 
-__all__ = ["Part", "can_look", "looker", "sample_of"]
+__all__ = ["Part", "asks_alike", "can_look", "looker", "sample_of"]
 
 
 class Finished(Protocol):
@@ -30,8 +30,10 @@ class Finished(Protocol):
         """What an operation that counts has found."""
 
 
-Part: TypeAlias = Callable[[Finished], Any]
-"""Makes the fold's part of a finished pass."""
+Where: TypeAlias = tuple[int, int]
+"""The order of a tensor and the first element of a span of it."""
+Part: TypeAlias = Callable[[Finished, Where], Any]
+"""Makes the fold's part of a finished pass over a span that begins there."""
 
 
 def can_look(fold: Fold | None, rule: Rule) -> bool:
@@ -52,12 +54,23 @@ def sample_of(fold: Fold) -> float:
     return fold.share if isinstance(fold, Largest) and fold.step == "sample" else 1.0
 
 
+def asks_alike(fold: Fold) -> object:
+    """What the fold's next pass gathers, where that is the same of every tensor; else None."""
+    if isinstance(fold, Chain):
+        fold = fold.current
+    if isinstance(fold, Largest):
+        if fold.step == "sample" or (fold.step == "around" and fold.scope == "model"):
+            return fold.step, fold.skips_zeros, *((t.row, t.ends) for per_row in fold.targets for t in per_row)
+        return None
+    return "gram" if isinstance(fold, Totals) and fold.of is gram else None
+
+
 def looker(fold: Fold, rule: Rule, program: Program, rows: Sequence[int], at: At, count: int) -> Part:
     """Add to a program what the fold's next pass gathers from these rows."""
     if isinstance(fold, Chain):
         fold = fold.current
     if isinstance(fold, Largest):
-        return _ranks(fold, program, rule.ranks(program, rows, at), at, count)
+        return _ranks(fold, program, rule.ranks(program, rows, at), count)
     if isinstance(fold, Restored | Kept):
         return _masses(fold, rule, program, rows, at)
     if isinstance(fold, Squares):
@@ -65,24 +78,23 @@ def looker(fold: Fold, rule: Rule, program: Program, rows: Sequence[int], at: At
     return _gram(program, rows)
 
 
-def _ranks(fold: Largest, program: Program, rows: Sequence[int], at: At, count: int) -> Part:
-    where = (at.place.order, at.place.start)
+def _ranks(fold: Largest, program: Program, rows: Sequence[int], count: int) -> Part:
     if fold.step == "sample":
         seen = [program.around(row, EVERYTHING, count, fold.skips_zeros) for row in rows]
-        return lambda run: [_met(run, one, where) for one in seen]
+        return lambda run, where: [_met(run, one, where) for one in seen]
     if fold.step == "around":
         asked = [target for per_row in fold.targets for target in per_row]
         seen = [program.around(rows[target.row], target.ends, count, fold.skips_zeros) for target in asked]
-        return lambda run: [_met(run, one, where) for one in seen]
+        return lambda run, where: [_met(run, one, where) for one in seen]
     if fold.step == "coarse":
         counts = [program.coarse(row) for row in rows]
-        return lambda run: [one.view(np.int32) for one in counts]
+        return lambda run, where: [one.view(np.int32) for one in counts]
     targets = [target for per_row in fold.targets for target in per_row]
     if fold.step == "fine":
         found = [program.fine(rows[target.row], target.low, count) for target in targets]
-        return lambda run: [Inside(bits[: run.count(op)].copy(), where) for op, bits in found]
+        return lambda run, where: [Inside(bits[: run.count(op)].copy(), where) for op, bits in found]
     ops = [program.equal(rows[t.row], t.value) if t.partial and not t.before else None for t in targets]
-    return lambda run: [[] if op is None else [(where, run.count(op))] for op in ops]
+    return lambda run, where: [[] if op is None else [(where, run.count(op))] for op in ops]
 
 
 def _met(run: Finished, one: tuple[int, NDArray[np.uint32]], where: tuple[int, int]) -> Around:
@@ -104,7 +116,7 @@ def _masses(fold: Restored | Kept, rule: Rule, program: Program, rows: Sequence[
         kept = rule.prunes(program, rows, _found(fold, at))
     sums = [program.masses(row, one) for row, one in zip(rows, kept, strict=True)]
 
-    def part(run: Finished) -> Any:
+    def part(run: Finished, where: Where) -> Any:
         total = np.stack(sums, axis=1)
         return (total, {at.place.start: bits}) if isinstance(fold, Kept) else total
 
@@ -114,7 +126,7 @@ def _masses(fold: Restored | Kept, rule: Rule, program: Program, rows: Sequence[
 def _squares(fold: Squares, rule: Rule, program: Program, rows: Sequence[int], at: At, count: int) -> Part:
     assert rule.prunes is not None
     sums = [program.dot(row, row) for row in rule.prunes(program, rows, _found(fold, at))]
-    return lambda run: np.concatenate([*sums, [float(count)]])
+    return lambda run, where: np.concatenate([*sums, [float(count)]])
 
 
 def _found(fold: Restored | Kept | Squares, at: At) -> At:
@@ -129,7 +141,7 @@ def _gram(program: Program, rows: Sequence[int]) -> Part:
     else:
         products = [(i, j, program.dot(rows[i], rows[j])) for i, j in pairs]
 
-    def part(run: Finished) -> Any:
+    def part(run: Finished, where: Where) -> Any:
         out = np.empty((len(rows), len(rows)))
         for i, j, product in products:
             out[i, j] = out[j, i] = product[0]

@@ -687,4 +687,34 @@ EXPORT int64_t smelt_run_files(Op *ops, int64_t n_ops, Tap *taps, int64_t n_taps
     }
     return 0;
 }
+
+/* One of many small runs, each with a program of its own. */
+typedef struct {
+    Op *ops;
+    int64_t n_ops;
+    Tap *taps;
+    int64_t n_taps;
+    char *out;
+    int64_t out_format, width, count;
+} Job;
+
+/* Runs them in their order until one has a fault, and says in `done` how many had none. */
+EXPORT int64_t smelt_run_jobs(const Job *jobs, int64_t n_jobs, float *registers, int64_t *done) {
+    for (*done = 0; *done < n_jobs; ++*done) {
+        const Job *job = jobs + *done;
+        int64_t fault = smelt_run_files(job->ops, job->n_ops, job->taps, job->n_taps, job->out, job->out_format, registers,
+                                        job->width, 0, job->count, job->count);
+        if (fault) return fault;
+    }
+    return 0;
+}
+
+/* Reads `many` pieces of `size` bytes, each `stride` after the one before, and one of `last`, one after the other into the
+   room: 3 where a file ends before. */
+EXPORT int64_t smelt_read_pieces(int64_t file, int64_t position, int64_t stride, int64_t size, int64_t many, int64_t last,
+                                 char *room) {
+    for (int64_t k = 0; k < many; k++, position += stride, room += size)
+        if (!filled(room, size, file, position)) return 3;
+    return filled(room, last, file, position) ? 0 : 3;
+}
 #endif

@@ -17,12 +17,14 @@ import numpy as np
 
 from smelt.fused.library import library
 from smelt.fused.operation import Code
-from smelt.fused.shorten import Numbered, shorten
+from smelt.fused.shorten import OP, Numbered, shorten
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FORMATS", "WIDTH", "Op", "Program", "Run", "floats"]
+    from smelt.fused.slab import Slab
+
+__all__ = ["FORMATS", "SPARE", "TAP", "WIDTH", "Op", "Program", "Run", "floats"]
 
 FORMATS = {"BF16": 0, "F16": 1, "F32": 2}
 """The stored formats that the machine reads and writes, by their names in safetensors."""
@@ -30,7 +32,8 @@ WIDTH = 1024
 """Elements of a register, where no operation wants whole rows: with a dozen of them a pass stays in the first cache."""
 SPARE = 16
 """How many numbers registers lie further apart than they are wide (machine.c)."""
-_TAP = np.dtype([("data", "u8"), ("format", "i8"), ("file", "i8"), ("position", "i8")])
+TAP = np.dtype([("data", "u8"), ("format", "i8"), ("file", "i8"), ("position", "i8")])
+"""Where the numbers of a model are, as machine.c reads it."""
 
 
 class Op(NamedTuple):
@@ -52,15 +55,17 @@ class Op(NamedTuple):
 class Program:
     """Operations in their order. Methods give the register of the result: a new one, or that of `into`.
 
-    `width` is the number of elements of a register: that of a row, where there are operations on rows.
+    `width` is the number of elements of a register: that of a row, where there are operations on rows. What is held of
+    magnitudes is held in the `slab`, until that is begun again.
     """
 
-    def __init__(self, width: int = WIDTH) -> None:
-        self.width = width
+    def __init__(self, width: int = WIDTH, slab: Slab | None = None) -> None:
+        self.width, self._slab = width, slab
         self._second: dict[int, int] = {}
         self._ops: list[Numbered] = []
         self.held: dict[int, NDArray[Any]] = {}
         """The arrays of operations that gather, or that read them, by the number of the operation."""
+        self._gathered: list[NDArray[Any]] = []
         self._bins: NDArray[np.uint32] | None = None
         self.registers = 0
 
@@ -185,9 +190,10 @@ class Program:
 
     def around(self, a: int, ends: tuple[int, int], most: int, zeros: bool) -> tuple[int, NDArray[np.uint32]]:
         """Which operation, and what it meets: four counts of 64 bits, then the magnitudes inside, for which is room."""
-        found = np.empty(8 + most, np.uint32)
+        found = self._slab.take(8 + most) if self._slab is not None else np.empty(8 + most, np.uint32)
         found[:8] = 0
         self.held[len(self._ops)] = found
+        self._gathered.append(found[:8])
         self._op(Code.AROUND, a, where=found.ctypes.data, low=ends[0], between=ends[1], p=float(zeros), into=0)
         return len(self._ops) - 1, found
 
@@ -234,9 +240,19 @@ class Program:
         """As they were written, for machines that read them so."""
         return [Op(Code(op[0]), *op[1:], self._second.get(place, -1)) for place, op in enumerate(self._ops)]
 
-    def finish(self) -> tuple[NDArray[Any], Mapping[int, int], int]:
+    def short(self) -> tuple[list[Numbered], Mapping[int, int], int]:
         """Its operations, where in them those are that were written in this order, and how many registers they need."""
         return shorten(self._ops, self._second)
+
+    def finish(self) -> tuple[NDArray[Any], Mapping[int, int], int]:
+        """The same as machine.c reads them."""
+        ops, places, registers = self.short()
+        return np.array(ops, OP), places, registers
+
+    def forget(self) -> None:
+        """Let arrays be as if no pass had gathered anything."""
+        for array in self._gathered:
+            array[:] = 0
 
     def _room_for_bins(self) -> int:
         if self._bins is None:
@@ -245,6 +261,7 @@ class Program:
 
     def _gathers(self, code: Code, into: NDArray[Any], a: int, b: int = 0, low: int = 0) -> NDArray[Any]:
         self.held[len(self._ops)] = into
+        self._gathered.append(into)
         self._op(code, a, b, where=into.ctypes.data, low=low, into=0)
         return into
 
@@ -280,13 +297,24 @@ class Run:
 
     _local = threading.local()
 
-    def __init__(self, program: Program, formats: Sequence[str], out: str | None = None):
+    def __init__(
+        self, program: Program, formats: Sequence[str], out: str | None = None, ops: NDArray[Any] | None = None
+    ):
+        """`ops` are the program's own, as `finish` gives them, with other numbers in them."""
         found = library()
         assert found is not None, "only called where there is a library"
         self._library, self._program = found, program
-        self._ops, self._places, self._registers = program.finish()
-        self._taps = np.array([(0, FORMATS[one], -1, 0) for one in formats], _TAP)
+        own, self._places, self._registers = program.finish()
+        self._ops = own if ops is None else ops
+        self._counts = self._ops["count"].copy()
+        self._taps = np.array([(0, FORMATS[one], -1, 0) for one in formats], TAP)
         self._out = FORMATS[out] if out else 0
+        self._done = 0
+
+    def rewind(self) -> None:
+        """Be ready for another tensor."""
+        self._ops["count"] = self._counts
+        self._program.forget()
         self._done = 0
 
     def count(self, op: int) -> int:
@@ -320,12 +348,12 @@ class Run:
         return self._ops.ctypes.data, len(self._ops)
 
     def _rest(self, out: NDArray[np.uint8] | None, count: int) -> tuple[int | None, ...]:
-        room = self._room(max(1, self._registers) * (self._program.width + SPARE))
+        room = self.room(max(1, self._registers) * (self._program.width + SPARE))
         into = out.ctypes.data if out is not None else None
         return into, self._out, room.ctypes.data, self._program.width, self._done, count
 
     @classmethod
-    def _room(cls, size: int) -> NDArray[np.float32]:
+    def room(cls, size: int) -> NDArray[np.float32]:
         """For registers. They begin where a line of the cache does."""
         room: NDArray[np.float32] | None = getattr(cls._local, "room", None)
         if room is None or len(room) < size:

@@ -70,6 +70,8 @@ class Rule:
     """The rows that it leaves before their summed magnitude is restored; `found` is then what the ranks gave."""
     masks: Does | None = None
     """What it keeps, as ones and zeros, where that is remembered: drawing it again would take longer."""
+    draws: bool = False
+    """Whether what it does depends on the place beyond what its fold has found there."""
     by_row: ByRow | None = None
     """What it multiplies each row with, where that is asked for: `found` are then the factors, one array for each."""
 
@@ -309,8 +311,8 @@ RULES: Mapping[str, Rule] = {
     "ram": Rule(_ram),
     "trim": Rule(_and_restored(_trimmed), prunes=_trimmed),
     "breadcrumbs": Rule(_and_restored(_band), prunes=_band),
-    "dare": Rule(_dare, prunes=_drawn),
-    "della": Rule(_della, masks=_ranked),
+    "dare": Rule(_dare, prunes=_drawn, draws=True),
+    "della": Rule(_della, masks=_ranked, draws=True),
     "ties": Rule(_ties),
     "sce": Rule(_sce, ranks=_variance, prunes=_selected),
 }

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import cached_property, lru_cache
+from typing import TypeAlias
 
 import numpy as np
 
 from smelt.fused.operation import Code, reads, writes
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-__all__ = ["OP", "shorten"]
+__all__ = ["OP", "Numbered", "shorten"]
 
 OP = np.dtype(
     [
@@ -50,11 +47,11 @@ class _Op:
     source: int
     """The operation of the long program whose places and counts it has."""
 
-    @property
+    @cached_property
     def needs(self) -> list[int]:
         return reads(self.code, self.dst, self.a, self.b, self.second)
 
-    @property
+    @cached_property
     def changes(self) -> list[int]:
         return writes(self.code, self.dst, self.second)
 
@@ -180,15 +177,15 @@ def _short(form: Form) -> _Short:
     return _Short(found, {op.source: k for k, op in enumerate(ops)}, registers)
 
 
-def shorten(long: Sequence[Numbered], seconds: Mapping[int, int]) -> tuple[NDArray[Any], Mapping[int, int], int]:
+def shorten(long: Sequence[Numbered], seconds: Mapping[int, int]) -> tuple[list[Numbered], Mapping[int, int], int]:
     """The short program, where in it the operations are that count or gather, and how many registers it needs.
 
     `seconds` tells of the operations that take one more register which it is.
     """
     short = _short(tuple((*op[:4], seconds.get(k, -1)) for k, op in enumerate(long)))
     numbers = [number for op in long for number in op[4:6]] + [_VALUE[_NONE], _VALUE[_ONE]]
-    ops = []
+    ops: list[Numbered] = []
     for code, dst, a, b, second, p, q, source in short.ops:
         _, _, _, _, _, _, count, where, low, between = long[source]
         ops.append((code, dst, a, b, numbers[p], numbers[q], count, where, second or low, between))
-    return np.array(ops, OP), short.place, short.registers
+    return ops, short.place, short.registers

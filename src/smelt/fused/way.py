@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -13,11 +13,15 @@ from smelt.engine import dtype as dtypes
 from smelt.engine.blocks import Span, place_of, row_length
 from smelt.engine.refuse import refuse_inputs, refuse_result
 from smelt.fused.each_row import EachRow
+from smelt.fused.jobs import Jobs, Prepared
 from smelt.fused.library import library
-from smelt.fused.looks import Part, looker, sample_of
+from smelt.fused.looks import Part, asks_alike, looker, sample_of
+from smelt.fused.pieces import Pieces
 from smelt.fused.program import WIDTH, Program, Run, floats
 from smelt.fused.rules import RULES, At
+from smelt.fused.slab import Slab
 from smelt.fused.takes import Takes, stored
+from smelt.fused.template import Found, Template, form_of
 from smelt.ops.block import Place
 
 if TYPE_CHECKING:
@@ -30,11 +34,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Fused", "fused"]
 
+Known: TypeAlias = "Mapping[int, Fold] | Mapping[int, Found]"
+"""What folds have found, by the positions of their stages."""
+
 _AT_ONCE = 1 << 20
 """Elements of one call of the machine: the interpreter's lock is handed over before and after it."""
 _READ = 1 << 16
 """Elements that the machine reads at once from each file: what is read stays in the second cache until it is used."""
 _SPAN = 1 << 21
+_SMALL = 1 << 15
+"""Elements up to which a tensor is worked on together with its neighbours."""
+_TEMPLATES = 256
 _PIECE = 256
 """Elements of a sample that are read at once: few, since neighbours are alike."""
 
@@ -50,6 +60,7 @@ class Fused:
     def __init__(self, seed: int, write: Write, advance: Advance):
         self._seed, self._write, self._advance = seed, write, advance
         self._takes = Takes()
+        self._templates: dict[tuple[object, ...], Template] = {}
         self._local = threading.local()
 
     def close(self) -> None:
@@ -58,6 +69,9 @@ class Fused:
     def takes(self, item: Item) -> bool:
         """Whether an item can be worked on so."""
         return self._takes(item)
+
+    def small(self, item: Item) -> bool:
+        return item.info.count <= min(_SMALL, _SPAN)  # what is found for its one span is for all of it
 
     def spans(self, item: Item) -> list[Span]:
         count, whole = item.info.count, _width(item) if item.unit == "row" else 1
@@ -68,8 +82,7 @@ class Fused:
         return item.unit == "element"  # whole rows are no good sample: their numbers are alike
 
     def look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, watched: bool) -> Any:
-        program, part = self._looking(item, index, fold, folds, span)
-        running = Run(program, [stored(tap) for tap in item.all_taps])
+        running, part = self._look(item, index, fold, folds, span)
         share = sample_of(fold)
         for start, stop in span.blocks():
             if share < 1:  # what is not finite in it is told of by the pass that follows
@@ -78,7 +91,21 @@ class Fused:
             self._feed(running, item, start, stop)
         if watched:
             self._advance(item.bytes_of(span.stop - span.start))
-        return part(running)
+        return part(running, (item.order, span.start))
+
+    def _look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span) -> tuple[Run, Part]:
+        """A pass that has not begun. Where nothing in it is the tensor's own, a thread makes it once."""
+        formats, asks = tuple(stored(tap) for tap in item.all_taps), asks_alike(fold)
+        if folds or asks is None or not self.small(item) or _own(item.stages[: index + 1]):
+            program, part = self._looking(item, index, fold, folds, span, self._slab())
+            return Run(program, formats), part
+        kind = (*_kind(item), index, asks, formats)
+        known: dict[object, tuple[Run, Part]] = self._local.__dict__.setdefault("looks", {})
+        if kind not in known:
+            program, part = self._looking(item, index, fold, folds, replace(span, stop=span.start + _SMALL))
+            known[kind] = Run(program, formats), part
+        known[kind][0].rewind()
+        return known[kind]
 
     def merge(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
         program, each = self._merging(item, folds, span)
@@ -86,13 +113,58 @@ class Fused:
         size = dtypes.item_size(item.info.dtype)
         for start, stop in span.blocks():
             out = self._buffer("out", (stop - start) * size)
-            read = None
-            if each is not None:
-                read = self._read(item, start, stop)
-                each.feed(read, stop - start)
-            self._feed(running, item, start, stop, out, read)
+            self._merge(running, each, item, start, stop, out)
             self._write(item, start, out.data)
             self._advance(item.bytes_of(stop - start))
+
+    def _merge(
+        self, running: Run, each: EachRow | None, item: Item, start: int, stop: int, out: NDArray[np.uint8]
+    ) -> None:
+        read = None
+        if each is not None:
+            read = self._read(item, start, stop)
+            each.feed(read, stop - start)
+        self._feed(running, item, start, stop, out, read)
+
+    def merge_all(self, items: Sequence[Item], folds: Sequence[Mapping[int, Fold]]) -> memoryview:
+        out = self._buffer("out", sum(item.info.nbytes for item in items))
+        taps = max(len(item.all_taps) for item in items)
+        jobs = Jobs([self._buffer(f"in {number}", 4 * _SMALL) for number in range(taps)])
+        waiting: list[tuple[Item, int]] = []
+        address, end = out.ctypes.data, 0
+        for item, found in zip(items, folds, strict=True):
+            begin, end = end, end + item.info.nbytes
+            if item.copied:
+                assert item.base is not None
+                item.base.source.read_bytes(item.base.key, 0, out[begin:end].data)
+                continue
+            what, each = self._prepare(item, found)
+            files, formats = self._files(item, 0), [stored(tap) for tap in item.all_taps]
+            if files is None or each is not None:
+                running = Run(what.program, formats, item.info.dtype, what.ops)
+                self._merge(running, each, item, 0, item.info.count, out[begin:end])
+                continue
+            jobs.add(what, formats, files, address + begin, item.info.dtype, item.info.count)
+            waiting.append((item, begin))
+        fault = jobs.run()
+        if fault is not None:
+            item, begin = waiting[fault]
+            _refuse(item, self._read(item, 0, item.info.count), out[begin : begin + item.info.nbytes], 0)
+        return out.data
+
+    def _prepare(self, item: Item, folds: Mapping[int, Fold]) -> tuple[Prepared, EachRow | None]:
+        """The program that merges all of an item. What it has in common with those of others is made once."""
+        span = Span(0, item.info.count, item.info.count)
+        found = {position: fold.at(place_of(item, 0, span.stop)) for position, fold in folds.items()}
+        form = form_of(found) if not _own(item.stages) else None
+        kind = (*_kind(item), form)
+        if form is None or (kind not in self._templates and len(self._templates) >= _TEMPLATES):
+            program, each = self._merging(item, folds, span)
+            return Prepared.of(program), each
+        if kind not in self._templates:
+            self._templates[kind] = Template(found, lambda stand_ins: self._merging(item, stand_ins, span)[0])
+        template = self._templates[kind]
+        return template.filled(found) if template.works else Prepared.of(self._merging(item, folds, span)[0]), None
 
     def copy(self, item: Item, span: Span) -> None:
         assert item.base is not None
@@ -104,16 +176,22 @@ class Fused:
             self._advance(item.bytes_of(stop - start))
 
     def _looking(
-        self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span
+        self,
+        item: Item,
+        index: int,
+        fold: Fold,
+        folds: Mapping[int, Fold],
+        span: Span,
+        slab: Slab | None = None,
     ) -> tuple[Program, Part]:
         """What a pass over a span does, and what makes the fold's part of it afterwards."""
-        program, place = Program(_width(item)), place_of(item, span.start, span.stop)
+        program, place = Program(_width(item), slab), place_of(item, span.start, span.stop)
         rows, _ = self._rows(program, item, index, place, folds)
         run = item.stages[index]
         rule, at = RULES[run.stage.name], self._at(run, place)
         return program, looker(fold, rule, program, rows, at, span.stop - span.start)
 
-    def _merging(self, item: Item, folds: Mapping[int, Fold], span: Span) -> tuple[Program, EachRow | None]:
+    def _merging(self, item: Item, folds: Known, span: Span) -> tuple[Program, EachRow | None]:
         """From the stored numbers of a span to the merged ones, and what must be known of each row before."""
         program, place = Program(_width(item)), place_of(item, span.start, span.stop)
         method = item.stages[-1]
@@ -126,7 +204,7 @@ class Fused:
         program.store(_to_space(program, merged, method.stage.space_for(method.parameters), item.gives, base))
         return program, each
 
-    def _each_row(self, item: Item, place: Place, folds: Mapping[int, Fold]) -> EachRow | None:
+    def _each_row(self, item: Item, place: Place, folds: Known) -> EachRow | None:
         """What the method multiplies rows with, where it does so row by row."""
         method = item.stages[-1]
         by_row = RULES[method.stage.name].by_row
@@ -138,7 +216,7 @@ class Fused:
         return EachRow(program, rows, formats, place, lambda grams: by_row(grams, method.parameters))
 
     def _rows(
-        self, program: Program, item: Item, index: int, place: Place, folds: Mapping[int, Fold]
+        self, program: Program, item: Item, index: int, place: Place, folds: Known
     ) -> tuple[Sequence[int], int | None]:
         """The registers of the models as the stage at `index` sees them, and that of the base."""
         loaded = [program.load(number) for number in range(len(item.all_taps))]
@@ -152,7 +230,7 @@ class Fused:
                 seen = RULES[run.stage.name].does(program, seen, self._at(run, place, folds))
         return seen, base
 
-    def _at(self, run: RunStage, place: Place, folds: Mapping[int, Fold] | None = None) -> At:
+    def _at(self, run: RunStage, place: Place, folds: Known | None = None) -> At:
         fold = folds.get(run.position) if folds is not None else None
         found = fold.at(place) if fold is not None else None
         return At(place, self._seed, run.position, run.parameters, found)
@@ -199,28 +277,37 @@ class Fused:
         return found
 
     def _read_sample(self, item: Item, start: int, stop: int, share: float) -> tuple[list[NDArray[np.uint8]], int]:
-        """Pieces at equal distances, one after the other, and how many elements they have."""
-        pieces = []
-        for first in range(start, stop, stride := int(_PIECE / share)):
-            pieces.append((first, max(1, round(min(stride, stop - first) * share))))
-        count = sum(length for _, length in pieces)
-        found = []
+        """A sample of a block, and how many elements it has."""
+        pieces, found = Pieces.of(start, stop, share, _PIECE, item.order), []
         for number, tap in enumerate(item.all_taps):
-            size, done = dtypes.item_size(stored(tap)), 0
-            raw = self._buffer(f"in {number}", count * size)
-            for first, length in pieces:
-                tap.source.read_bytes(tap.key, first, raw.data[done : done + length * size])
-                done += length * size
+            raw = self._buffer(f"in {number}", pieces.count * dtypes.item_size(stored(tap)))
+            pieces.read(tap.source, tap.key, raw)
             found.append(raw)
-        return found, count
+        return found, pieces.count
+
+    def _slab(self) -> Slab:
+        """A thread's own: what its last pass held has been taken over by the fold."""
+        slab: Slab = self._local.__dict__.setdefault("slab", Slab(8 + _SPAN))
+        slab.begin()
+        return slab
 
     def _buffer(self, name: str, size: int) -> NDArray[np.uint8]:
         """A thread's own memory, used again for every block."""
         known: NDArray[np.uint8] | None = getattr(self._local, name, None)
         if known is None or len(known) < size:
-            known = np.empty(max(size, 4 * _AT_ONCE), np.uint8)
+            known = np.empty(max(size, 2 * _READ), np.uint8)
             setattr(self._local, name, known)
         return known[:size]
+
+
+def _own(stages: Sequence[RunStage]) -> bool:
+    """Whether what stages without folds do is another thing in every tensor."""
+    return any(RULES[run.stage.name].draws or RULES[run.stage.name].by_row for run in stages)
+
+
+def _kind(item: Item) -> tuple[object, ...]:
+    """Alike for items that are worked on in the same way but for what folds find. The plan's stages outlive it."""
+    return id(item.stages), item.takes, item.gives, item.base is None, len(item.taps), _width(item)
 
 
 def _to_space(program: Program, row: int, have: Space, want: Space, base: int | None) -> int:

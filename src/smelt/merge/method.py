@@ -19,7 +19,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar, get_args, get_type_hints
 
 from pydantic import Field, TypeAdapter
@@ -294,8 +294,14 @@ def _parameter(name: str, annotation: Any, default: Any) -> Parameter:
 
 
 def _accepted(function: Callable[..., Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = inspect.signature(function).parameters
+    wanted = _names(function)
     return {name: value for name, value in parameters.items() if name in wanted}
+
+
+@lru_cache(1024)
+def _names(function: Callable[..., Any]) -> frozenset[str]:
+    """Of its parameters: asked for every tensor of a plan."""
+    return frozenset(inspect.signature(function).parameters)
 
 
 def _type_name(annotation: Any) -> str:

@@ -26,20 +26,23 @@ Bracket: TypeAlias = tuple[int, int]
 EVERYTHING: Bracket = (0, 0x7F800000)
 """From zero to infinity."""
 _SAMPLE, _LARGEST_SAMPLE, _SHARE = 1 << 15, 1 << 22, 128
-_COUNTED = 1 << 31
+_COUNTED, _HELD = 1 << 31, 1 << 25
 _SPREAD = 5.0
 """Half the width of a bracket in standard deviations of a sample whose entries are independent, which those of a row
 are not quite."""
 
 
-def sample_share(count: int) -> float | None:
+def sample_share(count: int, models: int = 1) -> float | None:
     """Which share of so many entries makes a good sample; 1 where all can be held, None where a bracket could not be.
 
-    With n/128 entries in the sample, a bracket around the median holds 57 times the root of n.
+    With n/128 entries in the sample, a bracket around the median holds 57 times the root of n. Of all models together
+    no more than 2**25 entries are held, of the sample as of the brackets.
     """
-    if count > _COUNTED:
+    sample = min(max(count / _SHARE, _SAMPLE), _LARGEST_SAMPLE, count)
+    inside = _SPREAD * count / math.sqrt(max(1, sample))
+    if count > _COUNTED or models * max(sample, min(inside, count)) > _HELD:
         return None
-    return min(1.0, min(max(count / _SHARE, _SAMPLE), _LARGEST_SAMPLE) / max(1, count))
+    return sample / max(1, count)
 
 
 @dataclass
@@ -64,7 +67,7 @@ class Around:
 
     def magnitudes(self) -> Bits:
         """Those that were held, in no order; of a pass with EVERYTHING all but zeros."""
-        return np.concatenate([bits for _, bits in self.inside])
+        return self.inside[0][1] if len(self.inside) == 1 else np.concatenate([bits for _, bits in self.inside])
 
     @property
     def at_bottom(self) -> int:
@@ -85,7 +88,8 @@ def _nth_largest(bits: Bits, ranks: list[int]) -> list[int]:
     """Zeros are not among the bits, and are what comes after them."""
     places = [len(bits) - rank for rank in ranks]
     inside = [place for place in places if place >= 0]
-    ordered = np.partition(bits, inside) if inside else bits
+    # Named twice: for a single place numpy has another way, ten times slower where many magnitudes are equal.
+    ordered = np.partition(bits, [*inside, inside[-1]]) if inside else bits
     return [int(ordered[place]) if place >= 0 else 0 for place in places]
 
 

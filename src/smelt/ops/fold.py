@@ -30,13 +30,15 @@ class Fold(ABC):
     scope: Scope = "tensor"
     passes: int = 1
     """How many passes over all entries it takes at most."""
+    joins_exactly: bool = False
+    """Whether neighbouring parts may be joined before they are joined to those before them: not where sums round."""
 
     @property
     @abstractmethod
     def wants_pass(self) -> bool:
         """Whether the blocks must stream past once more."""
 
-    def sampled(self, count: int) -> None:  # noqa: B027 - most folds need every entry
+    def sampled(self, count: int, models: int = 1) -> None:  # noqa: B027 - most folds need every entry
         """Whoever streams the blocks of so many entries can also show a sample of them, if the fold can use it."""
 
     @abstractmethod
@@ -120,8 +122,12 @@ class Chain(Fold):
     def wants_pass(self) -> bool:
         return self.current.wants_pass
 
-    def sampled(self, count: int) -> None:
-        self.first.sampled(count)
+    @property
+    def joins_exactly(self) -> bool:  # type: ignore[override]
+        return self.current.joins_exactly
+
+    def sampled(self, count: int, models: int = 1) -> None:
+        self.first.sampled(count, models)
 
     def look(self, block: Block) -> Any:
         return self.current.look(block)

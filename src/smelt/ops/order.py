@@ -122,6 +122,7 @@ class Largest(Fold):
     """
 
     passes = 4
+    joins_exactly = True
     skips_zeros = False
     """Whether entries that are as good as zero are not there to be ranked."""
 
@@ -147,8 +148,8 @@ class Largest(Fold):
     def wants_pass(self) -> bool:
         return self.step != "done"
 
-    def sampled(self, count: int) -> None:
-        share = sample_share(count)
+    def sampled(self, count: int, models: int = 1) -> None:
+        share = sample_share(count, models)
         if share is not None:
             self.step, self.share, self._count = "sample", share, count
 

@@ -22,6 +22,8 @@
 /* One library for all processors of a kind: the widest vectors that the machine has are chosen when it is loaded. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
 #define EVERY_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define FOR_EVERY_PROCESSOR
+#include <immintrin.h>
 #else
 #define EVERY_PROCESSOR
 #endif
@@ -389,8 +391,8 @@ INLINE Bounds bin_bounds(const float *restrict a, int n, uint32_t count) {
         uint32_t bits = bits_of(a[i]) & 0x7fffffffu;
         most = bits > most ? bits : most;
     }
-    /* Sixteen octaves below the largest magnitude are told apart; all that is smaller shares the first bin. */
-    uint32_t least = most > (16u << 23) ? most - (16u << 23) : 0;
+    /* Fifteen octaves below the largest magnitude are told apart; all that is smaller shares the first bin. */
+    uint32_t least = most > (15u << 23) ? most - (15u << 23) : 0;
     while (((most - least) >> shift) + 1 >= count) shift++;
     return (Bounds){least, shift};
 }
@@ -399,7 +401,7 @@ INLINE uint32_t bin_of(uint32_t bits, const Bounds *bounds) {
     return bits < bounds->least ? 0 : ((bits - bounds->least) >> bounds->shift) + 1;
 }
 
-/* There is room for 5 n + 2 numbers, of which this takes four. */
+/* There is room for 5 n + 96 numbers, of which this takes four. */
 INLINE Bins into_bins(const float *restrict a, int n, uint32_t *room) {
     Bins bins = {room, room + 2 * n + 1, room + 3 * n + 1};
     uint32_t *restrict begin = bins.begin, *restrict bin = bins.bin, count = 2 * (uint32_t)n;
@@ -444,46 +446,114 @@ INLINE void rank_in(const float *restrict a, int n, uint32_t bits, uint32_t *sma
     *equal = same;
 }
 
+/* The numbers of those that are not below 0, and how many they are. There is room for sixteen more. */
+#if defined(FOR_EVERY_PROCESSOR)
+__attribute__((target("avx512f"))) static uint32_t not_below_512(uint32_t *restrict found, const int32_t *restrict a, int n) {
+    uint32_t count = 0;
+    __m512i number = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    int i = 0;
+    for (; i + 16 <= n; i += 16) {
+        const __mmask16 these = _mm512_cmpge_epi32_mask(_mm512_loadu_si512(a + i), _mm512_setzero_si512());
+        _mm512_storeu_si512(found + count, _mm512_maskz_compress_epi32(these, number));
+        count += (uint32_t)__builtin_popcount(these);
+        number = _mm512_add_epi32(number, _mm512_set1_epi32(16));
+    }
+    for (; i < n; i++)
+        if (a[i] >= 0) found[count++] = (uint32_t)i;
+    return count;
+}
+#endif
+
+INLINE uint32_t not_below(uint32_t *restrict found, const int32_t *restrict a, int n) {
+#if defined(FOR_EVERY_PROCESSOR)
+    if (__builtin_cpu_supports("avx512f")) return not_below_512(found, a, n);
+#endif
+    uint32_t count = 0;
+    for (int i = 0; i < n; i++) {
+        found[count] = (uint32_t)i;
+        count += a[i] >= 0;
+    }
+    return count;
+}
+
+/* Bins of which every second one holds a single magnitude: even ones those at the edge of a stretch, odd ones the inside
+   of it. Differences of half-precision numbers have few digits, so that most lie at an edge. Bins lie in sixteen columns
+   of `1 << rows` and one more, so that those of all columns are summed at once: after a bin lies the next, 16 further. */
+INLINE void edged_bins(uint16_t *restrict bin, const float *restrict a, int n, int rows) {
+    const Bounds bounds = bin_bounds(a, n, 8u << rows);
+    const uint32_t inside = (1u << bounds.shift) - 1, least = bounds.least & ~inside, shift = bounds.shift;
+    const uint32_t column = (1u << rows) - 1;
+    for (int i = 0; i < n; i++) {
+        const uint32_t bits = bits_of(a[i]) & 0x7fffffffu;
+        const uint32_t edge = bits < least ? 0 : 2 + ((bits - least) >> shift << 1);
+        const uint32_t b = edge + ((bits & (bits < least ? ~0u : inside)) != 0);
+        bin[i] = (uint16_t)((b & column) << 4 | b >> rows);
+    }
+}
+
+/* From counts in two parts, each 16 after its bin, to how many entries are in the bins before each. */
+INLINE void begin_bins(uint32_t *restrict begin, const uint32_t *restrict more, int rows) {
+    const int last = 16 << rows;
+    uint32_t columns[16], before = 0;
+    for (int i = 16; i < last + 16; i++) begin[i] += more[i] + begin[i - 16];
+    for (int c = 0; c < 16; c++) {
+        columns[c] = before;
+        before += begin[last + c];
+    }
+    for (int i = 0; i < last + 16; i += 16)
+        for (int c = 0; c < 16; c++) begin[i + c] += columns[c];
+}
+
 /* An entry stays if its rank exceeds (u - lowest) / step, u uniform. Most u lie beyond all ranks and decide at once; of
-   the others a rank must be known only where that number falls into the entry's own bin. Of entries of equal magnitude
-   the half stays for which its fraction is below 1/2. */
+   the others a rank must be known only where that number, which `at` has to within one, falls into the entry's own bin.
+   Of entries of equal magnitude the half stays for which its fraction is below 1/2. Nothing may branch on what chance
+   decides: what is left to do is written down, and counted. There is room for 5 n + 96 numbers. */
 INLINE void draw_ranked(float *restrict dst, const float *restrict a, int n, uint32_t counter, uint32_t between,
                         float lowest, float step, uint32_t *room) {
-    const uint32_t count = (uint32_t)n / 2;
-    uint32_t *restrict begin = room, *restrict bin = begin + count + 1, *restrict known = bin + n; /* three for each bin */
-    int32_t *restrict drawn_here = (int32_t *)known + 3 * count;
-    uint32_t *restrict open = (uint32_t *)drawn_here + n, opened = 0;
-    const Bounds bounds = bin_bounds(a, n, count);
+    int rows = 1;
+    while (64 << rows <= n) rows++;
+    const uint32_t count = 16 * ((1u << rows) + 1); /* at most n / 2 + 16 */
+    uint32_t *restrict open = room, *restrict begin = open + n + 16, *restrict more = begin + count, unsure = 0;
+    uint32_t *restrict asked = more + count, *restrict smaller = asked + count, *restrict equal = smaller + count;
+    int32_t *restrict at = (int32_t *)(equal + count);
+    uint16_t *restrict bin = (uint16_t *)(at + n);
     const int32_t sure = below_chance(lowest);
     const uint32_t wide = (uint32_t)(step * (float)n * 1.001f * 0x1p24f) + 2; /* a little more than all ranks take */
+    const float steps = 0x1p-24f / step < 1e30f ? 0x1p-24f / step : 1e30f, most = (float)n;
     for (int i = 0; i < n; i++) {
-        int32_t drawn = mixed(counter + (uint32_t)i, between);
-        drawn_here[i] = drawn;
-        dst[i] = drawn < sure ? 1.0f : 0.0f;
-        bin[i] = bin_of(bits_of(a[i]) & 0x7fffffffu, &bounds);
+        const int32_t drawn = mixed(counter + (uint32_t)i, between) - sure;
+        const float near = (float)drawn * steps < most ? (float)drawn * steps : most;
+        at[i] = (uint32_t)drawn < wide ? (int32_t)near : -1;
+        dst[i] = drawn < 0 ? 1.0f : 0.0f;
     }
-    memset(begin, 0, sizeof(uint32_t) * (count + 1));
-    memset(known, 0xff, sizeof(uint32_t) * 3 * count);
-    for (int i = 0; i < n; i++) {
-        begin[bin[i] + 1]++;
-        open[opened] = (uint32_t)i;
-        opened += (uint32_t)(drawn_here[i] - sure) < wide; /* by chance: nothing may branch on it */
+    edged_bins(bin, a, n, rows);
+    memset(begin, 0, sizeof(uint32_t) * 2 * count);
+    memset(asked, 0xff, sizeof(uint32_t) * count);
+    for (int i = 0; i + 2 <= n; i += 2) { /* a count is not read again just after it was written */
+        begin[bin[i] + 16]++;
+        more[bin[i + 1] + 16]++;
     }
-    for (uint32_t i = 1; i <= count; i++) begin[i] += begin[i - 1];
+    if (n % 2) begin[bin[n - 1] + 16]++;
+    begin_bins(begin, more, rows);
+    const uint32_t opened = not_below(open, at, n);
     for (uint32_t k = 0; k < opened; k++) {
-        const uint32_t i = open[k];
-        const float exact = ((float)drawn_here[i] * 0x1p-24f + 0.5f - lowest) / step;
-        const int32_t at = exact < (float)n ? (int32_t)exact : n; /* not below 0 */
-        const uint32_t from = begin[bin[i]], size = begin[bin[i] + 1] - from;
-        uint32_t kept = at < (int32_t)from;
-        if ((uint32_t)at - from < size) {
-            uint32_t bits = bits_of(a[i]) & 0x7fffffffu, *rank = known + 3 * bin[i]; /* the last one asked for there */
-            if (rank[0] != bits) {
-                rank[0] = bits;
-                rank_in(a, n, bits, rank + 1, rank + 2);
-            }
-            kept = (uint32_t)at < rank[1] || ((uint32_t)at < rank[1] + rank[2] && 0.5f - (exact - (float)at) > 0.0f);
+        const uint32_t i = open[k], from = begin[bin[i]], to = begin[bin[i] + 16], near = (uint32_t)at[i] + 1;
+        dst[i] = float_of((0u - (near < from)) & 0x3f800000u);
+        open[unsure] = i;
+        unsure += near - from < to - from + 2;
+    }
+    for (uint32_t k = 0; k < unsure; k++) {
+        const uint32_t i = open[k], b = bin[i], bits = bits_of(a[i]) & 0x7fffffffu;
+        if ((b >> 4) % 2 == 0) {
+            smaller[b] = begin[b];
+            equal[b] = begin[b + 16] - begin[b];
+        } else if (asked[b] != bits) { /* the last one asked for there */
+            asked[b] = bits;
+            rank_in(a, n, bits, smaller + b, equal + b);
         }
+        const float exact = (uniform(counter + i, between) - lowest) / step;
+        const uint32_t whole = exact < (float)n ? (uint32_t)exact : (uint32_t)n; /* not below 0 */
+        const uint32_t kept = whole < smaller[b] || (whole < smaller[b] + equal[b] && 0.5f - (exact - (float)whole) > 0.0f);
         dst[i] = float_of((0u - kept) & 0x3f800000u);
     }
 }

@@ -240,7 +240,7 @@ class Program:
 
     def _room_for_bins(self) -> int:
         if self._bins is None:
-            self._bins = np.empty(5 * self.width + 2, np.uint32)
+            self._bins = np.empty(5 * self.width + 96, np.uint32)
         return int(self._bins.ctypes.data)
 
     def _gathers(self, code: Code, into: NDArray[Any], a: int, b: int = 0, low: int = 0) -> NDArray[Any]:

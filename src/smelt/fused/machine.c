@@ -93,7 +93,13 @@ enum {
     ROW_DOT = 48,         /* the sum of the row = a . b */
     ROW_SCALE = 49,       /* dst = a * the factor of the row */
     VARIANCE = 50,        /* dst = that of a, b and register `low` */
-    WHERE = 51            /* dst = a where |b| > p, else 0 */
+    WHERE = 51,           /* dst = a where |b| > p, else 0 */
+    DRAWN_MASSES = 52,    /* two sums: of |a|, and of |a| with chance p; `low`, `between` as for DRAW */
+    LESS_DRAWN = 53,      /* dst = (tap a - b with chance p, else 0 times it) * q; `low`, `between` as for DRAW */
+    UNPACKED = 54,        /* dst = (a where a bit is set, else 0 * a) * q */
+    AGREE_PLUS = 55,      /* dst = register `low` + max(a * b, 0) */
+    STORE_PRODUCT = 56,   /* out = a * b + register `low` */
+    WHERE_SQUARES = 57    /* sum += a . a where |b| > p */
 };
 
 typedef struct {
@@ -191,8 +197,14 @@ INLINE void cut(float *restrict dst, const float *restrict a, int n, float above
 
 /* Of the entries of this magnitude only the first `left` stay. */
 INLINE int64_t cut_equal(float *restrict dst, const float *restrict a, int n, float value, int64_t left) {
-    for (int i = 0; i < n; i++)
-        if (fabsf(a[i]) == value && left-- <= 0) dst[i] = 0.0f;
+    int i = 0;
+    for (; i < n; i += 64) {
+        const int end = n - i < 64 ? n : i + 64;
+        uint32_t any = 0;
+        for (int j = i; j < end; j++) any |= fabsf(a[j]) == value;
+        for (int j = i; any && j < end; j++)
+            if (fabsf(a[j]) == value && left-- <= 0) dst[j] = 0.0f;
+    }
     return left < 0 ? 0 : left;
 }
 
@@ -216,6 +228,9 @@ INLINE float drawn(uint32_t counter, uint32_t between, int32_t bound) {
     return mixed(counter, between) < bound ? 1.0f : 0.0f;
 }
 
+/* A number where it is kept, else 0 with its sign, as a product with 1 or 0 would be. */
+INLINE float kept(float value, int is_kept) { return float_of(bits_of(value) & (is_kept ? 0xffffffffu : 0x80000000u)); }
+
 INLINE void variance(float *restrict dst, const float *restrict a, const float *restrict b, const float *restrict c, int n) {
     for (int i = 0; i < n; i++) {
         float mean = (a[i] + b[i] + c[i]) / 3.0f, x = a[i] - mean, y = b[i] - mean, z = c[i] - mean;
@@ -224,7 +239,15 @@ INLINE void variance(float *restrict dst, const float *restrict a, const float *
 }
 
 INLINE void agree_into(float *restrict sum, float *restrict shares, const float *restrict a, const float *restrict sign,
-                       int n, float share, float weight) {
+                       int n, float share, float weight, int is_first) {
+    if (is_first) {
+        for (int i = 0; i < n; i++) {
+            float size = a[i] * sign[i] > 0.0f ? a[i] * sign[i] : 0.0f;
+            sum[i] = fmaf(size, weight, 0.0f);
+            shares[i] = fmaf(size > 0.0f ? 1.0f : 0.0f, share, 0.0f);
+        }
+        return;
+    }
     for (int i = 0; i < n; i++) {
         float size = a[i] * sign[i] > 0.0f ? a[i] * sign[i] : 0.0f;
         sum[i] = fmaf(size, weight, sum[i]);
@@ -338,6 +361,19 @@ INLINE double square_sum(const float *restrict a, int n) {
     return sum_of(lanes);
 }
 
+/* The same of those where |b| is larger than p. */
+INLINE double where_squares(const float *restrict a, const float *restrict b, int n, float above) {
+    double lanes[16] = {0};
+    int i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (int j = 0; j < 16; j++) {
+            double x = float_of(bits_of(a[i + j]) & (fabsf(b[i + j]) > above ? 0xffffffffu : 0u));
+            lanes[j] += x * x;
+        }
+    for (int j = 0; i < n; i++, j++) lanes[j] += fabsf(b[i]) > above ? (double)a[i] * (double)a[i] : 0.0;
+    return sum_of(lanes);
+}
+
 /* The products of three rows with each other, each as `dot` has it: aa, ab, bb, ac, bc, cc. */
 INLINE void dots(double *sums, const float *restrict a, const float *restrict b, const float *restrict c, int n) {
     double lanes[6][16] = {{0}};
@@ -369,6 +405,25 @@ INLINE void masses(double *sums, const float *restrict a, const float *restrict 
         for (int j = 0; j < 16; j++)
             left[j] += (double)float_of(bits_of(a[i + j]) & (kept[i + j] != 0.0f ? 0x7fffffffu : 0u));
     for (int j = 0; i < n; i++, j++) left[j] += (double)(kept[i] != 0.0f ? fabsf(a[i]) : 0.0f);
+    sums[0] += sum_of(all);
+    sums[1] += sum_of(left);
+}
+
+/* The same of what is drawn. */
+INLINE void drawn_masses(double *sums, const float *restrict a, int n, uint32_t counter, uint32_t between, int32_t bound) {
+    double all[16] = {0}, left[16] = {0};
+    int i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (int j = 0; j < 16; j++) {
+            double x = fabsf(a[i + j]);
+            all[j] += x;
+            left[j] += mixed(counter + (uint32_t)(i + j), between) < bound ? x : 0.0;
+        }
+    for (int j = 0; i < n; i++, j++) {
+        double x = fabsf(a[i]);
+        all[j] += x;
+        left[j] += mixed(counter + (uint32_t)i, between) < bound ? x : 0.0;
+    }
     sums[0] += sum_of(all);
     sums[1] += sum_of(left);
 }
@@ -582,6 +637,17 @@ INLINE void unpack(float *restrict dst, const uint8_t *restrict bits, int n, int
     for (; i < n; i++) dst[i] = (float)((bits[(at + i) >> 3] >> (7 - ((at + i) & 7))) & 1);
 }
 
+INLINE void unpacked(float *restrict dst, const float *restrict a, const uint8_t *restrict bits, int n, int64_t at, float factor) {
+    int i = 0;
+    if (at % 8 == 0)
+        for (; i + 32 <= n; i += 32) {
+            const uint8_t *restrict four = bits + ((at + i) >> 3);
+            const uint32_t word = (uint32_t)four[0] << 24 | (uint32_t)four[1] << 16 | (uint32_t)four[2] << 8 | four[3];
+            for (int k = 0; k < 32; k++) dst[i + k] = kept(a[i + k], (int)(word >> (31 - k)) & 1) * factor;
+        }
+    for (; i < n; i++) dst[i] = kept(a[i], (bits[(at + i) >> 3] >> (7 - ((at + i) & 7))) & 1) * factor;
+}
+
 /* Registers may be the same one: every place is read before it is written. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define APART _Pragma("GCC ivdep")
@@ -627,6 +693,8 @@ INLINE void unpack(float *restrict dst, const uint8_t *restrict bits, int n, int
     else                                                                                                               \
         TO(float, to_f32, F32_END, value)
 
+#define THIRD (registers + (int64_t)op->low * (width + SPARE)) /* the register of operations that have one more */
+
 INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *registers, int width,
                    int64_t before, int64_t at, int n) {
     float *d = registers + (int64_t)op->dst * (width + SPARE);
@@ -641,6 +709,10 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
     case LESS_ADD_SCALED: LOADED(fmaf(x - b[i], p, d[i]))
     case STORE: STORED(a[i])
     case STORE_SUM: STORED(a[i] + b[i])
+    case STORE_PRODUCT: {
+        const float *c = THIRD;
+        STORED(a[i] * b[i] + c[i])
+    }
     case SUBTRACT: EACH(a[i] - b[i]);
     case ADD: EACH(a[i] + b[i]);
     case MULTIPLY: EACH(a[i] * b[i]);
@@ -651,6 +723,10 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
     case SIGN: EACH((float)((a[i] > 0.0f) - (a[i] < 0.0f)));
     case SIGN_UP: EACH(a[i] < 0.0f ? -1.0f : 1.0f);
     case AGREE: EACH(a[i] * b[i] > 0.0f ? a[i] * b[i] : 0.0f);
+    case AGREE_PLUS: {
+        const float *c = THIRD;
+        EACH(c[i] + (a[i] * b[i] > 0.0f ? a[i] * b[i] : 0.0f));
+    }
     case LARGER: EACH(a[i] > b[i] ? a[i] : b[i]);
     case AT_LEAST: EACH(a[i] > p ? a[i] : p);
     case NO_ZERO: EACH(a[i] == 0.0f ? 1.0f : a[i]);
@@ -661,19 +737,23 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
     case SIGN_SUM: EACH((float)((a[i] + b[i] > 0.0f) - (a[i] + b[i] < 0.0f)));
     case SIGN_SUM_UP: EACH(a[i] + b[i] < 0.0f ? -1.0f : 1.0f);
     case AGREE_INTO:
-        if (op->count == 0) {
-            memset(d, 0, sizeof(float) * (size_t)n);
-            memset(registers + (int64_t)op->low * (width + SPARE), 0, sizeof(float) * (size_t)n);
-        }
-        agree_into(d, registers + (int64_t)op->low * (width + SPARE), a, b, n, p, q);
+        agree_into(d, THIRD, a, b, n, p, q, op->count == 0);
         break;
     case RATIO: EACH(a[i] / (b[i] > p ? b[i] : p));
     case PRODUCT: EACH((a[i] * b[i]) * p);
     case DRAWN: {
         const uint32_t counter = op->low + (uint32_t)(before + at), between = op->between;
         const int32_t bound = below_chance(p);
-        EACH(drawn(counter + (uint32_t)i, between, bound) * a[i] * q);
+        EACH(kept(a[i], mixed(counter + (uint32_t)i, between) < bound) * q);
     }
+    case LESS_DRAWN: {
+        const uint32_t counter = op->low + (uint32_t)(before + at), between = op->between;
+        const int32_t bound = below_chance(p);
+        LOADED(kept(x - b[i], mixed(counter + (uint32_t)i, between) < bound) * q)
+    }
+    case DRAWN_MASSES:
+        drawn_masses((double *)op->where, a, n, op->low + (uint32_t)(before + at), op->between, below_chance(p));
+        break;
     case DISTANCE: EACH((a[i] - b[i]) * (a[i] - b[i]));
     case DISTANCE_INTO: EACH(d[i] + (a[i] - b[i]) * (a[i] - b[i]));
     case BAND: EACH((fabsf(a[i]) > p ? a[i] : 0.0f) - (fabsf(a[i]) > q ? a[i] : 0.0f));
@@ -692,6 +772,7 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
         break;
     case PACK: pack((uint8_t *)op->where, a, n, before + at); break;
     case UNPACK: unpack(d, (const uint8_t *)op->where, n, before + at); break;
+    case UNPACKED: unpacked(d, a, (const uint8_t *)op->where, n, before + at, q); break;
     case COARSE: coarse((uint32_t *)op->where, a, n); break;
     case FINE: op->count = fine((uint16_t *)op->where, op->count, a, n, op->low); break;
     case AROUND: op->count = around((Met *)op->where, op->count, a, n, op->low, op->between, p != 0.0f); break;
@@ -699,9 +780,10 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
         for (int i = 0; i < n; i++) op->count += (bits_of(a[i]) & 0x7fffffffu) == op->low;
         break;
     case DOT: *(double *)op->where += a == b ? square_sum(a, n) : dot(a, b, n); break;
-    case DOTS: dots((double *)op->where, a, b, registers + (int64_t)op->low * (width + SPARE), n); break;
-    case VARIANCE: variance(d, a, b, registers + (int64_t)op->low * (width + SPARE), n); break;
-    case WHERE: EACH(fabsf(b[i]) > p ? a[i] : 0.0f);
+    case DOTS: dots((double *)op->where, a, b, THIRD, n); break;
+    case VARIANCE: variance(d, a, b, THIRD, n); break;
+    case WHERE: EACH(float_of(bits_of(a[i]) & (fabsf(b[i]) > p ? 0xffffffffu : 0u)));
+    case WHERE_SQUARES: *(double *)op->where += where_squares(a, b, n, p); break;
     case CLAMP: EACH(a[i] < -p ? -p : a[i] > p ? p : a[i]);
     case ROW_DOT: ((double *)op->where)[(before + at) / width] = dot(a, b, n); break;
     case ROW_SCALE: {

@@ -99,14 +99,16 @@ enum {
     UNPACKED = 54,        /* dst = (a where a bit is set, else 0 * a) * q */
     AGREE_PLUS = 55,      /* dst = register `low` + max(a * b, 0) */
     STORE_PRODUCT = 56,   /* out = a * b + register `low` */
-    WHERE_SQUARES = 57    /* sum += a . a where |b| > p */
+    WHERE_SQUARES = 57,   /* sum += a . a where |b| > p */
+    KEEP_WHERE = 58,      /* dst = a where |b| > p, else 0 * a */
+    ROW_DIVERGENCE = 59   /* the number of the row = how far b and a is from b; before the numbers is room for two rows */
 };
 
 typedef struct {
     int32_t code, dst, a, b;
     float p, q;
     int64_t count;    /* CUT: how many equal ones may stay; FINE, EQUAL, AROUND: found so far; AGREE_INTO: 0 for the first */
-    void *where;      /* COARSE: uint32 counts; FINE: uint16 entries; DOT, DOTS, MASSES: doubles; PACK, UNPACK: bits; ranks: room; ROW_DOT: doubles; ROW_SCALE: floats */
+    void *where;      /* COARSE: uint32 counts; FINE: uint16 entries; DOT, DOTS, MASSES: doubles; PACK, UNPACK: bits; ranks: room; ROW_DOT, ROW_DIVERGENCE: doubles; ROW_SCALE: floats */
     uint32_t low;     /* FINE, EQUAL: the wanted bits; DRAW: the counter of the first element */
     uint32_t between; /* DRAW: the second half of the key */
 } Op;
@@ -427,6 +429,8 @@ INLINE void drawn_masses(double *sums, const float *restrict a, int n, uint32_t 
     sums[0] += sum_of(all);
     sums[1] += sum_of(left);
 }
+
+#include "divergence.h"
 
 /* The magnitudes of a row, sorted into bins but not within them. */
 typedef struct {
@@ -786,6 +790,8 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
     case WHERE_SQUARES: *(double *)op->where += where_squares(a, b, n, p); break;
     case CLAMP: EACH(a[i] < -p ? -p : a[i] > p ? p : a[i]);
     case ROW_DOT: ((double *)op->where)[(before + at) / width] = dot(a, b, n); break;
+    case ROW_DIVERGENCE: ((double *)op->where)[2 * width + (before + at) / width] = divergence(a, b, n, (double *)op->where); break;
+    case KEEP_WHERE: EACH(kept(a[i], fabsf(b[i]) > p));
     case ROW_SCALE: {
         const float factor = ((const float *)op->where)[(before + at) / width];
         EACH(a[i] * factor);

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from smelt.merge.arcee_fusion import standing_out
 from smelt.merge.model_stock import step_length
 from smelt.merge.nuslerp import row_weights
 from smelt.ops.random import place_key
@@ -39,6 +40,8 @@ class At:
     parameters: Mapping[str, Any]
     found: Any = None
     """What its fold has found for this place."""
+    base: int | None = None
+    """The register of the base, where there is one."""
 
     def column(self, name: str) -> list[float]:
         """A parameter that each model has, rounded as torch would."""
@@ -70,6 +73,8 @@ class Rule:
     """The rows that it leaves before their summed magnitude is restored; `found` is then what the ranks gave."""
     masks: Does | None = None
     """What it keeps, as ones and zeros, where that is remembered: drawing it again would take longer."""
+    measures: Does | None = None
+    """The array with a number for each row, which a fold asks for before anything else."""
     by_row: ByRow | None = None
     """What it multiplies each row with, where that is asked for: `found` are then the factors, one array for each."""
 
@@ -292,6 +297,23 @@ def _sce(program: Program, rows: Rows, at: At) -> int:
     return program.multiply(merged, sign, into=merged)
 
 
+def _divergences(program: Program, rows: Rows, at: At) -> NDArray[np.float64]:
+    assert at.base is not None
+    return program.row_divergence(rows[0], at.base, (at.place.stop - at.place.start) // program.width)
+
+
+def _important(program: Program, rows: Rows, at: At) -> Rows:
+    """What has the magnitude of the importance; `found` are the divergences of rows."""
+    return [program.row_scale(rows[0], at.found)]
+
+
+def _arcee_fusion(program: Program, rows: Rows, at: At) -> int:
+    divergences, cuts = at.found
+    (important,), bound = _important(program, rows, replace(at, found=divergences)), np.float32(standing_out(cuts))
+    below = float(np.nextafter(bound, np.float32(0))) if bound > 0 else -1.0
+    return program.keep_where(rows[0], important, below)
+
+
 def _not_over_columns(parameters: Mapping[str, Any]) -> bool:
     return bool(parameters["over"] != "column")
 
@@ -312,5 +334,6 @@ RULES: Mapping[str, Rule] = {
     "dare": Rule(_dare, prunes=_drawn),
     "della": Rule(_della, masks=_ranked),
     "ties": Rule(_ties),
+    "arcee_fusion": Rule(_arcee_fusion, ranks=_important, measures=_divergences),
     "sce": Rule(_sce, ranks=_variance, prunes=_selected),
 }

@@ -108,9 +108,9 @@ class Fused:
     ) -> tuple[Program, Part]:
         """What a pass over a span does, and what makes the fold's part of it afterwards."""
         program, place = Program(_width(item)), place_of(item, span.start, span.stop)
-        rows, _ = self._rows(program, item, index, place, folds)
+        rows, base = self._rows(program, item, index, place, folds)
         run = item.stages[index]
-        rule, at = RULES[run.stage.name], self._at(run, place)
+        rule, at = RULES[run.stage.name], replace(self._at(run, place), base=base)
         return program, looker(fold, rule, program, rows, at, span.stop - span.start)
 
     def _merging(self, item: Item, folds: Mapping[int, Fold], span: Span) -> tuple[Program, EachRow | None]:

@@ -46,7 +46,7 @@ def test_the_machine_measures_what_torch_defines(columns: int, size: float) -> N
     base = torch.randn(50, columns, generator=draw) * 0.05
     change = torch.randn(50, columns, generator=draw) * size
     ours, theirs = measured(change, base), defined(change, base)
-    assert (ours.astype(np.float32) == theirs).mean() > 0.95
+    assert (ours.astype(np.float32) != theirs).sum() <= 1  # of 50; none of 48,000 when it was tried out
     assert np.abs(ours / theirs - 1).max() < 1.2e-7  # one unit in the last place of float32
 
 

@@ -9,6 +9,7 @@ FLAGS = ["-O3", "-fno-wrapv", "-ffp-contract=off", "-fno-math-errno", "-fno-trap
 MACHINE = Extension(
     "smelt.fused._machine",
     ["src/smelt/fused/machine.c", "src/smelt/fused/module.c", "src/smelt/engine/sha256.c"],
+    depends=["src/smelt/fused/divergence.h"],
     extra_compile_args=FLAGS,
     libraries=["m"],
     optional=True,

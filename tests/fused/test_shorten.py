@@ -61,3 +61,48 @@ def test_registers_are_used_again() -> None:
     rows, base = changes(program, 10)
     program.store(program.add(program.weighted_sum(rows, [0.1] * 10), base))
     assert program.finish()[2] == 2
+
+
+def test_a_draw_and_the_sums_over_it_are_one() -> None:
+    """The change itself is needed once more only for its sum, which the same operation has."""
+    program = Program()
+    (row,), _ = changes(program, 1)
+    program.masses(row, program.multiply(program.draw(0.5, 7, 9), row))
+    assert codes(program) == [Code.LOAD, Code.LOAD_LESS, Code.DRAWN_MASSES]
+    (drawn,) = (op for op in program.finish()[0] if op["code"] == Code.DRAWN_MASSES)
+    assert (drawn["p"], drawn["low"], drawn["between"]) == (0.5, 7, 9)
+    assert drawn["where"] != 0
+
+
+def test_sums_over_a_draw_that_was_scaled_are_not() -> None:
+    """Numbers that a factor has made zero are not kept."""
+    program = Program()
+    (row,), _ = changes(program, 1)
+    program.masses(row, program.scale(program.multiply(program.draw(0.5, 7, 9), row), 1e-40))
+    assert Code.DRAWN_MASSES not in codes(program)
+
+
+def test_load_subtract_draw_and_scale_are_one() -> None:
+    program = Program()
+    (row,), base = changes(program, 1)
+    kept = program.scale(program.multiply(program.draw(0.5, 7, 9), row), 2.0)
+    program.store(program.add(kept, base))
+    assert codes(program) == [Code.LOAD, Code.LESS_DRAWN, Code.STORE_SUM]
+
+
+def test_squares_of_what_is_selected_are_summed_as_it_is_selected() -> None:
+    program = Program()
+    (row, other), _ = changes(program, 2)
+    program.dot(*[program.where(row, other, 0.25)] * 2)
+    assert codes(program)[-1] == Code.WHERE_SQUARES
+    program.dot(program.where(row, other, 0.25), other)  # another product is left as it is
+    assert codes(program)[-1] == Code.DOT
+
+
+def test_agreement_is_added_and_the_product_stored_in_one() -> None:
+    program = Program()
+    (row, other), base = changes(program, 2)
+    sign = program.sign(row)
+    agreed = program.total([program.agree(row, sign), program.agree(other, sign)])
+    program.store(program.add(program.multiply(agreed, sign), base))
+    assert codes(program)[-3:] == [Code.AGREE, Code.AGREE_PLUS, Code.STORE_PRODUCT]

@@ -26,6 +26,7 @@ from smelt.ops.order import Largest
 agree = importlib.import_module("test_ways_agree")
 ELEMENTS = [one for one in agree.PIPELINES if not any(word in str(one) for word in ("della", "'row'"))]
 TWO = [one for one in agree.TWO if "'row'" not in str(one)]
+ONE = [one for one in agree.ONE if one != "arcee_fusion"]
 CPU = torch.device("cpu")
 needs_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None,
@@ -54,7 +55,7 @@ def on_tensors(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[bool]]:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-@pytest.mark.parametrize("merge", [*ELEMENTS, *TWO, *agree.ONE], ids=str)
+@pytest.mark.parametrize("merge", [*ELEMENTS, *TWO, *ONE], ids=str)
 def test_a_merge_on_tensors_is_that_of_the_other_ways(
     monkeypatch: pytest.MonkeyPatch, on_tensors: Callable[..., list[bool]], merge: Any, dtype: str
 ) -> None:

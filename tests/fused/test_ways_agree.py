@@ -59,7 +59,13 @@ TWO: list[Any] = [
     {"nuslerp": {"weights": [0.4, 0.6], "over": "row"}},
     {"nuslerp": {"around": "base", "over": "row"}},
 ]
-ONE: list[Any] = ["passthrough", {"passthrough": {"scale": 0.7}}, {"nearswap": {"t": 0.002}}, {"nearswap": {"t": 0.0}}]
+ONE: list[Any] = [
+    "passthrough",
+    {"passthrough": {"scale": 0.7}},
+    {"nearswap": {"t": 0.002}},
+    {"nearswap": {"t": 0.0}},
+    "arcee_fusion",
+]
 
 
 def models(count: int, dtypes: list[torch.dtype], seed: int = 0) -> tuple[dict[str, torch.Tensor], list[Any]]:

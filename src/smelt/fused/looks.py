@@ -13,6 +13,7 @@ from smelt.ops.fold import Chain, Fold, Totals
 from smelt.ops.geometry import gram
 from smelt.ops.order import Inside, Largest
 from smelt.ops.prune import Kept, Restored, Squares
+from smelt.ops.rows import RowNumbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,6 +43,8 @@ def can_look(fold: Fold | None, rule: Rule) -> bool:
         return can_look(fold.first, rule) and can_look(fold.second, rule)
     if isinstance(fold, Restored | Kept | Squares):
         return rule.prunes is not None or rule.masks is not None
+    if isinstance(fold, RowNumbers):
+        return rule.measures is not None
     if fold is None or fold.passes == 0:
         return True
     return isinstance(fold, Largest) or (isinstance(fold, Totals) and fold.of is gram)
@@ -57,6 +60,8 @@ def sample_of(fold: Fold) -> float:
 def asks_alike(fold: Fold) -> object:
     """What the fold's next pass gathers, where that is the same of every tensor; else None."""
     if isinstance(fold, Chain):
+        if fold.current is fold.second:  # which looks at what the first has found here
+            return None
         fold = fold.current
     if isinstance(fold, Largest):
         if fold.step == "sample" or (fold.step == "around" and fold.scope == "model"):
@@ -68,7 +73,11 @@ def asks_alike(fold: Fold) -> object:
 def looker(fold: Fold, rule: Rule, program: Program, rows: Sequence[int], at: At, count: int) -> Part:
     """Add to a program what the fold's next pass gathers from these rows."""
     if isinstance(fold, Chain):
+        if fold.current is fold.second:
+            at = replace(at, found=fold.first.at(at.place))
         fold = fold.current
+    if isinstance(fold, RowNumbers):
+        return _numbers(rule, program, rows, at)
     if isinstance(fold, Largest):
         return _ranks(fold, program, rule.ranks(program, rows, at), count)
     if isinstance(fold, Restored | Kept):
@@ -102,6 +111,12 @@ def _met(run: Finished, one: tuple[int, NDArray[np.uint32]], where: tuple[int, i
     above, top, bottom, tiny = (int(count) for count in found[:8].view(np.int64))
     inside = found[8 : 8 + run.count(op)].copy()
     return Around(above, tiny, [(where, top)], [(where, inside)], [(where, bottom)])
+
+
+def _numbers(rule: Rule, program: Program, rows: Sequence[int], at: At) -> Part:
+    assert rule.measures is not None
+    found = rule.measures(program, rows, at)
+    return lambda run, where: {at.place.start: found.astype(np.float32)}
 
 
 def _masses(fold: Restored | Kept, rule: Rule, program: Program, rows: Sequence[int], at: At) -> Part:

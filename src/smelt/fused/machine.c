@@ -22,6 +22,8 @@
 /* One library for all processors of a kind: the widest vectors that the machine has are chosen when it is loaded. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
 #define EVERY_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define FOR_EVERY_PROCESSOR
+#include <immintrin.h>
 #else
 #define EVERY_PROCESSOR
 #endif
@@ -91,14 +93,22 @@ enum {
     ROW_DOT = 48,         /* the sum of the row = a . b */
     ROW_SCALE = 49,       /* dst = a * the factor of the row */
     VARIANCE = 50,        /* dst = that of a, b and register `low` */
-    WHERE = 51            /* dst = a where |b| > p, else 0 */
+    WHERE = 51,           /* dst = a where |b| > p, else 0 */
+    DRAWN_MASSES = 52,    /* two sums: of |a|, and of |a| with chance p; `low`, `between` as for DRAW */
+    LESS_DRAWN = 53,      /* dst = (tap a - b with chance p, else 0 times it) * q; `low`, `between` as for DRAW */
+    UNPACKED = 54,        /* dst = (a where a bit is set, else 0 * a) * q */
+    AGREE_PLUS = 55,      /* dst = register `low` + max(a * b, 0) */
+    STORE_PRODUCT = 56,   /* out = a * b + register `low` */
+    WHERE_SQUARES = 57,   /* sum += a . a where |b| > p */
+    KEEP_WHERE = 58,      /* dst = a where |b| > p, else 0 * a */
+    ROW_DIVERGENCE = 59   /* the number of the row = how far b and a is from b; before the numbers is room for two rows */
 };
 
 typedef struct {
     int32_t code, dst, a, b;
     float p, q;
     int64_t count;    /* CUT: how many equal ones may stay; FINE, EQUAL, AROUND: found so far; AGREE_INTO: 0 for the first */
-    void *where;      /* COARSE: uint32 counts; FINE: uint16 entries; DOT, DOTS, MASSES: doubles; PACK, UNPACK: bits; ranks: room; ROW_DOT: doubles; ROW_SCALE: floats */
+    void *where;      /* COARSE: uint32 counts; FINE: uint16 entries; DOT, DOTS, MASSES: doubles; PACK, UNPACK: bits; ranks: room; ROW_DOT, ROW_DIVERGENCE: doubles; ROW_SCALE: floats */
     uint32_t low;     /* FINE, EQUAL: the wanted bits; DRAW: the counter of the first element */
     uint32_t between; /* DRAW: the second half of the key */
 } Op;
@@ -189,8 +199,14 @@ INLINE void cut(float *restrict dst, const float *restrict a, int n, float above
 
 /* Of the entries of this magnitude only the first `left` stay. */
 INLINE int64_t cut_equal(float *restrict dst, const float *restrict a, int n, float value, int64_t left) {
-    for (int i = 0; i < n; i++)
-        if (fabsf(a[i]) == value && left-- <= 0) dst[i] = 0.0f;
+    int i = 0;
+    for (; i < n; i += 64) {
+        const int end = n - i < 64 ? n : i + 64;
+        uint32_t any = 0;
+        for (int j = i; j < end; j++) any |= fabsf(a[j]) == value;
+        for (int j = i; any && j < end; j++)
+            if (fabsf(a[j]) == value && left-- <= 0) dst[j] = 0.0f;
+    }
     return left < 0 ? 0 : left;
 }
 
@@ -214,6 +230,9 @@ INLINE float drawn(uint32_t counter, uint32_t between, int32_t bound) {
     return mixed(counter, between) < bound ? 1.0f : 0.0f;
 }
 
+/* A number where it is kept, else 0 with its sign, as a product with 1 or 0 would be. */
+INLINE float kept(float value, int is_kept) { return float_of(bits_of(value) & (is_kept ? 0xffffffffu : 0x80000000u)); }
+
 INLINE void variance(float *restrict dst, const float *restrict a, const float *restrict b, const float *restrict c, int n) {
     for (int i = 0; i < n; i++) {
         float mean = (a[i] + b[i] + c[i]) / 3.0f, x = a[i] - mean, y = b[i] - mean, z = c[i] - mean;
@@ -222,7 +241,15 @@ INLINE void variance(float *restrict dst, const float *restrict a, const float *
 }
 
 INLINE void agree_into(float *restrict sum, float *restrict shares, const float *restrict a, const float *restrict sign,
-                       int n, float share, float weight) {
+                       int n, float share, float weight, int is_first) {
+    if (is_first) {
+        for (int i = 0; i < n; i++) {
+            float size = a[i] * sign[i] > 0.0f ? a[i] * sign[i] : 0.0f;
+            sum[i] = fmaf(size, weight, 0.0f);
+            shares[i] = fmaf(size > 0.0f ? 1.0f : 0.0f, share, 0.0f);
+        }
+        return;
+    }
     for (int i = 0; i < n; i++) {
         float size = a[i] * sign[i] > 0.0f ? a[i] * sign[i] : 0.0f;
         sum[i] = fmaf(size, weight, sum[i]);
@@ -336,6 +363,19 @@ INLINE double square_sum(const float *restrict a, int n) {
     return sum_of(lanes);
 }
 
+/* The same of those where |b| is larger than p. */
+INLINE double where_squares(const float *restrict a, const float *restrict b, int n, float above) {
+    double lanes[16] = {0};
+    int i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (int j = 0; j < 16; j++) {
+            double x = float_of(bits_of(a[i + j]) & (fabsf(b[i + j]) > above ? 0xffffffffu : 0u));
+            lanes[j] += x * x;
+        }
+    for (int j = 0; i < n; i++, j++) lanes[j] += fabsf(b[i]) > above ? (double)a[i] * (double)a[i] : 0.0;
+    return sum_of(lanes);
+}
+
 /* The products of three rows with each other, each as `dot` has it: aa, ab, bb, ac, bc, cc. */
 INLINE void dots(double *sums, const float *restrict a, const float *restrict b, const float *restrict c, int n) {
     double lanes[6][16] = {{0}};
@@ -371,6 +411,27 @@ INLINE void masses(double *sums, const float *restrict a, const float *restrict 
     sums[1] += sum_of(left);
 }
 
+/* The same of what is drawn. */
+INLINE void drawn_masses(double *sums, const float *restrict a, int n, uint32_t counter, uint32_t between, int32_t bound) {
+    double all[16] = {0}, left[16] = {0};
+    int i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (int j = 0; j < 16; j++) {
+            double x = fabsf(a[i + j]);
+            all[j] += x;
+            left[j] += mixed(counter + (uint32_t)(i + j), between) < bound ? x : 0.0;
+        }
+    for (int j = 0; i < n; i++, j++) {
+        double x = fabsf(a[i]);
+        all[j] += x;
+        left[j] += mixed(counter + (uint32_t)i, between) < bound ? x : 0.0;
+    }
+    sums[0] += sum_of(all);
+    sums[1] += sum_of(left);
+}
+
+#include "divergence.h"
+
 /* The magnitudes of a row, sorted into bins but not within them. */
 typedef struct {
     uint32_t *begin;   /* where each bin begins; one more at the end */
@@ -389,8 +450,8 @@ INLINE Bounds bin_bounds(const float *restrict a, int n, uint32_t count) {
         uint32_t bits = bits_of(a[i]) & 0x7fffffffu;
         most = bits > most ? bits : most;
     }
-    /* Sixteen octaves below the largest magnitude are told apart; all that is smaller shares the first bin. */
-    uint32_t least = most > (16u << 23) ? most - (16u << 23) : 0;
+    /* Fifteen octaves below the largest magnitude are told apart; all that is smaller shares the first bin. */
+    uint32_t least = most > (15u << 23) ? most - (15u << 23) : 0;
     while (((most - least) >> shift) + 1 >= count) shift++;
     return (Bounds){least, shift};
 }
@@ -399,7 +460,7 @@ INLINE uint32_t bin_of(uint32_t bits, const Bounds *bounds) {
     return bits < bounds->least ? 0 : ((bits - bounds->least) >> bounds->shift) + 1;
 }
 
-/* There is room for 5 n + 2 numbers, of which this takes four. */
+/* There is room for 5 n + 96 numbers, of which this takes four. */
 INLINE Bins into_bins(const float *restrict a, int n, uint32_t *room) {
     Bins bins = {room, room + 2 * n + 1, room + 3 * n + 1};
     uint32_t *restrict begin = bins.begin, *restrict bin = bins.bin, count = 2 * (uint32_t)n;
@@ -444,46 +505,114 @@ INLINE void rank_in(const float *restrict a, int n, uint32_t bits, uint32_t *sma
     *equal = same;
 }
 
+/* The numbers of those that are not below 0, and how many they are. There is room for sixteen more. */
+#if defined(FOR_EVERY_PROCESSOR)
+__attribute__((target("avx512f"))) static uint32_t not_below_512(uint32_t *restrict found, const int32_t *restrict a, int n) {
+    uint32_t count = 0;
+    __m512i number = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    int i = 0;
+    for (; i + 16 <= n; i += 16) {
+        const __mmask16 these = _mm512_cmpge_epi32_mask(_mm512_loadu_si512(a + i), _mm512_setzero_si512());
+        _mm512_storeu_si512(found + count, _mm512_maskz_compress_epi32(these, number));
+        count += (uint32_t)__builtin_popcount(these);
+        number = _mm512_add_epi32(number, _mm512_set1_epi32(16));
+    }
+    for (; i < n; i++)
+        if (a[i] >= 0) found[count++] = (uint32_t)i;
+    return count;
+}
+#endif
+
+INLINE uint32_t not_below(uint32_t *restrict found, const int32_t *restrict a, int n) {
+#if defined(FOR_EVERY_PROCESSOR)
+    if (__builtin_cpu_supports("avx512f")) return not_below_512(found, a, n);
+#endif
+    uint32_t count = 0;
+    for (int i = 0; i < n; i++) {
+        found[count] = (uint32_t)i;
+        count += a[i] >= 0;
+    }
+    return count;
+}
+
+/* Bins of which every second one holds a single magnitude: even ones those at the edge of a stretch, odd ones the inside
+   of it. Differences of half-precision numbers have few digits, so that most lie at an edge. Bins lie in sixteen columns
+   of `1 << rows` and one more, so that those of all columns are summed at once: after a bin lies the next, 16 further. */
+INLINE void edged_bins(uint16_t *restrict bin, const float *restrict a, int n, int rows) {
+    const Bounds bounds = bin_bounds(a, n, 8u << rows);
+    const uint32_t inside = (1u << bounds.shift) - 1, least = bounds.least & ~inside, shift = bounds.shift;
+    const uint32_t column = (1u << rows) - 1;
+    for (int i = 0; i < n; i++) {
+        const uint32_t bits = bits_of(a[i]) & 0x7fffffffu;
+        const uint32_t edge = bits < least ? 0 : 2 + ((bits - least) >> shift << 1);
+        const uint32_t b = edge + ((bits & (bits < least ? ~0u : inside)) != 0);
+        bin[i] = (uint16_t)((b & column) << 4 | b >> rows);
+    }
+}
+
+/* From counts in two parts, each 16 after its bin, to how many entries are in the bins before each. */
+INLINE void begin_bins(uint32_t *restrict begin, const uint32_t *restrict more, int rows) {
+    const int last = 16 << rows;
+    uint32_t columns[16], before = 0;
+    for (int i = 16; i < last + 16; i++) begin[i] += more[i] + begin[i - 16];
+    for (int c = 0; c < 16; c++) {
+        columns[c] = before;
+        before += begin[last + c];
+    }
+    for (int i = 0; i < last + 16; i += 16)
+        for (int c = 0; c < 16; c++) begin[i + c] += columns[c];
+}
+
 /* An entry stays if its rank exceeds (u - lowest) / step, u uniform. Most u lie beyond all ranks and decide at once; of
-   the others a rank must be known only where that number falls into the entry's own bin. Of entries of equal magnitude
-   the half stays for which its fraction is below 1/2. */
+   the others a rank must be known only where that number, which `at` has to within one, falls into the entry's own bin.
+   Of entries of equal magnitude the half stays for which its fraction is below 1/2. Nothing may branch on what chance
+   decides: what is left to do is written down, and counted. There is room for 5 n + 96 numbers. */
 INLINE void draw_ranked(float *restrict dst, const float *restrict a, int n, uint32_t counter, uint32_t between,
                         float lowest, float step, uint32_t *room) {
-    const uint32_t count = (uint32_t)n / 2;
-    uint32_t *restrict begin = room, *restrict bin = begin + count + 1, *restrict known = bin + n; /* three for each bin */
-    int32_t *restrict drawn_here = (int32_t *)known + 3 * count;
-    uint32_t *restrict open = (uint32_t *)drawn_here + n, opened = 0;
-    const Bounds bounds = bin_bounds(a, n, count);
+    int rows = 1;
+    while (64 << rows <= n) rows++;
+    const uint32_t count = 16 * ((1u << rows) + 1); /* at most n / 2 + 16 */
+    uint32_t *restrict open = room, *restrict begin = open + n + 16, *restrict more = begin + count, unsure = 0;
+    uint32_t *restrict asked = more + count, *restrict smaller = asked + count, *restrict equal = smaller + count;
+    int32_t *restrict at = (int32_t *)(equal + count);
+    uint16_t *restrict bin = (uint16_t *)(at + n);
     const int32_t sure = below_chance(lowest);
     const uint32_t wide = (uint32_t)(step * (float)n * 1.001f * 0x1p24f) + 2; /* a little more than all ranks take */
+    const float steps = 0x1p-24f / step < 1e30f ? 0x1p-24f / step : 1e30f, most = (float)n;
     for (int i = 0; i < n; i++) {
-        int32_t drawn = mixed(counter + (uint32_t)i, between);
-        drawn_here[i] = drawn;
-        dst[i] = drawn < sure ? 1.0f : 0.0f;
-        bin[i] = bin_of(bits_of(a[i]) & 0x7fffffffu, &bounds);
+        const int32_t drawn = mixed(counter + (uint32_t)i, between) - sure;
+        const float near = (float)drawn * steps < most ? (float)drawn * steps : most;
+        at[i] = (uint32_t)drawn < wide ? (int32_t)near : -1;
+        dst[i] = drawn < 0 ? 1.0f : 0.0f;
     }
-    memset(begin, 0, sizeof(uint32_t) * (count + 1));
-    memset(known, 0xff, sizeof(uint32_t) * 3 * count);
-    for (int i = 0; i < n; i++) {
-        begin[bin[i] + 1]++;
-        open[opened] = (uint32_t)i;
-        opened += (uint32_t)(drawn_here[i] - sure) < wide; /* by chance: nothing may branch on it */
+    edged_bins(bin, a, n, rows);
+    memset(begin, 0, sizeof(uint32_t) * 2 * count);
+    memset(asked, 0xff, sizeof(uint32_t) * count);
+    for (int i = 0; i + 2 <= n; i += 2) { /* a count is not read again just after it was written */
+        begin[bin[i] + 16]++;
+        more[bin[i + 1] + 16]++;
     }
-    for (uint32_t i = 1; i <= count; i++) begin[i] += begin[i - 1];
+    if (n % 2) begin[bin[n - 1] + 16]++;
+    begin_bins(begin, more, rows);
+    const uint32_t opened = not_below(open, at, n);
     for (uint32_t k = 0; k < opened; k++) {
-        const uint32_t i = open[k];
-        const float exact = ((float)drawn_here[i] * 0x1p-24f + 0.5f - lowest) / step;
-        const int32_t at = exact < (float)n ? (int32_t)exact : n; /* not below 0 */
-        const uint32_t from = begin[bin[i]], size = begin[bin[i] + 1] - from;
-        uint32_t kept = at < (int32_t)from;
-        if ((uint32_t)at - from < size) {
-            uint32_t bits = bits_of(a[i]) & 0x7fffffffu, *rank = known + 3 * bin[i]; /* the last one asked for there */
-            if (rank[0] != bits) {
-                rank[0] = bits;
-                rank_in(a, n, bits, rank + 1, rank + 2);
-            }
-            kept = (uint32_t)at < rank[1] || ((uint32_t)at < rank[1] + rank[2] && 0.5f - (exact - (float)at) > 0.0f);
+        const uint32_t i = open[k], from = begin[bin[i]], to = begin[bin[i] + 16], near = (uint32_t)at[i] + 1;
+        dst[i] = float_of((0u - (near < from)) & 0x3f800000u);
+        open[unsure] = i;
+        unsure += near - from < to - from + 2;
+    }
+    for (uint32_t k = 0; k < unsure; k++) {
+        const uint32_t i = open[k], b = bin[i], bits = bits_of(a[i]) & 0x7fffffffu;
+        if ((b >> 4) % 2 == 0) {
+            smaller[b] = begin[b];
+            equal[b] = begin[b + 16] - begin[b];
+        } else if (asked[b] != bits) { /* the last one asked for there */
+            asked[b] = bits;
+            rank_in(a, n, bits, smaller + b, equal + b);
         }
+        const float exact = (uniform(counter + i, between) - lowest) / step;
+        const uint32_t whole = exact < (float)n ? (uint32_t)exact : (uint32_t)n; /* not below 0 */
+        const uint32_t kept = whole < smaller[b] || (whole < smaller[b] + equal[b] && 0.5f - (exact - (float)whole) > 0.0f);
         dst[i] = float_of((0u - kept) & 0x3f800000u);
     }
 }
@@ -510,6 +639,17 @@ INLINE void unpack(float *restrict dst, const uint8_t *restrict bits, int n, int
             for (int k = 0; k < 32; k++) dst[i + k] = (float)((int32_t)(word >> (31 - k)) & 1);
         }
     for (; i < n; i++) dst[i] = (float)((bits[(at + i) >> 3] >> (7 - ((at + i) & 7))) & 1);
+}
+
+INLINE void unpacked(float *restrict dst, const float *restrict a, const uint8_t *restrict bits, int n, int64_t at, float factor) {
+    int i = 0;
+    if (at % 8 == 0)
+        for (; i + 32 <= n; i += 32) {
+            const uint8_t *restrict four = bits + ((at + i) >> 3);
+            const uint32_t word = (uint32_t)four[0] << 24 | (uint32_t)four[1] << 16 | (uint32_t)four[2] << 8 | four[3];
+            for (int k = 0; k < 32; k++) dst[i + k] = kept(a[i + k], (int)(word >> (31 - k)) & 1) * factor;
+        }
+    for (; i < n; i++) dst[i] = kept(a[i], (bits[(at + i) >> 3] >> (7 - ((at + i) & 7))) & 1) * factor;
 }
 
 /* Registers may be the same one: every place is read before it is written. */
@@ -557,6 +697,8 @@ INLINE void unpack(float *restrict dst, const uint8_t *restrict bits, int n, int
     else                                                                                                               \
         TO(float, to_f32, F32_END, value)
 
+#define THIRD (registers + (int64_t)op->low * (width + SPARE)) /* the register of operations that have one more */
+
 INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *registers, int width,
                    int64_t before, int64_t at, int n) {
     float *d = registers + (int64_t)op->dst * (width + SPARE);
@@ -571,6 +713,10 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
     case LESS_ADD_SCALED: LOADED(fmaf(x - b[i], p, d[i]))
     case STORE: STORED(a[i])
     case STORE_SUM: STORED(a[i] + b[i])
+    case STORE_PRODUCT: {
+        const float *c = THIRD;
+        STORED(a[i] * b[i] + c[i])
+    }
     case SUBTRACT: EACH(a[i] - b[i]);
     case ADD: EACH(a[i] + b[i]);
     case MULTIPLY: EACH(a[i] * b[i]);
@@ -581,6 +727,10 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
     case SIGN: EACH((float)((a[i] > 0.0f) - (a[i] < 0.0f)));
     case SIGN_UP: EACH(a[i] < 0.0f ? -1.0f : 1.0f);
     case AGREE: EACH(a[i] * b[i] > 0.0f ? a[i] * b[i] : 0.0f);
+    case AGREE_PLUS: {
+        const float *c = THIRD;
+        EACH(c[i] + (a[i] * b[i] > 0.0f ? a[i] * b[i] : 0.0f));
+    }
     case LARGER: EACH(a[i] > b[i] ? a[i] : b[i]);
     case AT_LEAST: EACH(a[i] > p ? a[i] : p);
     case NO_ZERO: EACH(a[i] == 0.0f ? 1.0f : a[i]);
@@ -591,19 +741,23 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
     case SIGN_SUM: EACH((float)((a[i] + b[i] > 0.0f) - (a[i] + b[i] < 0.0f)));
     case SIGN_SUM_UP: EACH(a[i] + b[i] < 0.0f ? -1.0f : 1.0f);
     case AGREE_INTO:
-        if (op->count == 0) {
-            memset(d, 0, sizeof(float) * (size_t)n);
-            memset(registers + (int64_t)op->low * (width + SPARE), 0, sizeof(float) * (size_t)n);
-        }
-        agree_into(d, registers + (int64_t)op->low * (width + SPARE), a, b, n, p, q);
+        agree_into(d, THIRD, a, b, n, p, q, op->count == 0);
         break;
     case RATIO: EACH(a[i] / (b[i] > p ? b[i] : p));
     case PRODUCT: EACH((a[i] * b[i]) * p);
     case DRAWN: {
         const uint32_t counter = op->low + (uint32_t)(before + at), between = op->between;
         const int32_t bound = below_chance(p);
-        EACH(drawn(counter + (uint32_t)i, between, bound) * a[i] * q);
+        EACH(kept(a[i], mixed(counter + (uint32_t)i, between) < bound) * q);
     }
+    case LESS_DRAWN: {
+        const uint32_t counter = op->low + (uint32_t)(before + at), between = op->between;
+        const int32_t bound = below_chance(p);
+        LOADED(kept(x - b[i], mixed(counter + (uint32_t)i, between) < bound) * q)
+    }
+    case DRAWN_MASSES:
+        drawn_masses((double *)op->where, a, n, op->low + (uint32_t)(before + at), op->between, below_chance(p));
+        break;
     case DISTANCE: EACH((a[i] - b[i]) * (a[i] - b[i]));
     case DISTANCE_INTO: EACH(d[i] + (a[i] - b[i]) * (a[i] - b[i]));
     case BAND: EACH((fabsf(a[i]) > p ? a[i] : 0.0f) - (fabsf(a[i]) > q ? a[i] : 0.0f));
@@ -622,6 +776,7 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
         break;
     case PACK: pack((uint8_t *)op->where, a, n, before + at); break;
     case UNPACK: unpack(d, (const uint8_t *)op->where, n, before + at); break;
+    case UNPACKED: unpacked(d, a, (const uint8_t *)op->where, n, before + at, q); break;
     case COARSE: coarse((uint32_t *)op->where, a, n); break;
     case FINE: op->count = fine((uint16_t *)op->where, op->count, a, n, op->low); break;
     case AROUND: op->count = around((Met *)op->where, op->count, a, n, op->low, op->between, p != 0.0f); break;
@@ -629,11 +784,14 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
         for (int i = 0; i < n; i++) op->count += (bits_of(a[i]) & 0x7fffffffu) == op->low;
         break;
     case DOT: *(double *)op->where += a == b ? square_sum(a, n) : dot(a, b, n); break;
-    case DOTS: dots((double *)op->where, a, b, registers + (int64_t)op->low * (width + SPARE), n); break;
-    case VARIANCE: variance(d, a, b, registers + (int64_t)op->low * (width + SPARE), n); break;
-    case WHERE: EACH(fabsf(b[i]) > p ? a[i] : 0.0f);
+    case DOTS: dots((double *)op->where, a, b, THIRD, n); break;
+    case VARIANCE: variance(d, a, b, THIRD, n); break;
+    case WHERE: EACH(float_of(bits_of(a[i]) & (fabsf(b[i]) > p ? 0xffffffffu : 0u)));
+    case WHERE_SQUARES: *(double *)op->where += where_squares(a, b, n, p); break;
     case CLAMP: EACH(a[i] < -p ? -p : a[i] > p ? p : a[i]);
     case ROW_DOT: ((double *)op->where)[(before + at) / width] = dot(a, b, n); break;
+    case ROW_DIVERGENCE: ((double *)op->where)[2 * width + (before + at) / width] = divergence(a, b, n, (double *)op->where); break;
+    case KEEP_WHERE: EACH(kept(a[i], fabsf(b[i]) > p));
     case ROW_SCALE: {
         const float factor = ((const float *)op->where)[(before + at) / width];
         EACH(a[i] * factor);

@@ -219,6 +219,15 @@ class Program:
         """A where |b| is larger than `above`, else 0."""
         return self._op(Code.WHERE, a, b, p=above)
 
+    def keep_where(self, a: int, b: int, above: float) -> int:
+        """A where |b| is larger than `above`, else 0 times it."""
+        return self._op(Code.KEEP_WHERE, a, b, p=above)
+
+    def row_divergence(self, change: int, base: int, rows: int) -> NDArray[np.float64]:
+        """How far the softmax of every row of the changed base is from that of the base (merge/arcee_fusion.py)."""
+        room = 2 * self.width
+        return self._gathers(Code.ROW_DIVERGENCE, np.zeros(room + rows), change, base)[room:]
+
     def row_dot(self, a: int, b: int, rows: int) -> NDArray[np.float64]:
         """The product of every row of a with that of b."""
         return self._gathers(Code.ROW_DOT, np.zeros(rows), a, b)
@@ -256,7 +265,7 @@ class Program:
 
     def _room_for_bins(self) -> int:
         if self._bins is None:
-            self._bins = np.empty(5 * self.width + 2, np.uint32)
+            self._bins = np.empty(5 * self.width + 96, np.uint32)
         return int(self._bins.ctypes.data)
 
     def _gathers(self, code: Code, into: NDArray[Any], a: int, b: int = 0, low: int = 0) -> NDArray[Any]:

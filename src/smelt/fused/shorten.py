@@ -46,6 +46,8 @@ class _Op:
     q: int
     source: int
     """The operation of the long program whose places and counts it has."""
+    key: int
+    """And the one whose random numbers, or bits to look for."""
 
     @cached_property
     def needs(self) -> list[int]:
@@ -73,7 +75,7 @@ def _pair(one: _Op, two: _Op) -> _Op | None:
             return replace(two, code=Code.LOAD_CUT, a=one.a, b=one.b, p=_NONE, q=two.p)
         case Code.LOAD_LESS, Code.ABOVE:
             return replace(two, code=Code.LOAD_CUT, a=one.a, b=one.b, q=_ONE)
-        case ((Code.LOAD_CUT | Code.DRAWN), Code.SCALE) if one.q == _ONE:
+        case ((Code.LOAD_CUT | Code.DRAWN | Code.LESS_DRAWN | Code.UNPACKED), Code.SCALE) if one.q == _ONE:
             return replace(one, dst=two.dst, q=two.p)
         case Code.ABOVE, Code.SCALE:
             return replace(two, code=Code.CUT_SCALED, a=one.a, p=one.p, q=two.p)
@@ -88,6 +90,18 @@ def _pair(one: _Op, two: _Op) -> _Op | None:
             return replace(two, code=Code.STORE_SUM, a=one.a, b=one.b)
         case Code.DRAW, Code.MULTIPLY if first:
             return replace(one, code=Code.DRAWN, dst=two.dst, a=two.b, q=_ONE)
+        case Code.LOAD_LESS, Code.DRAWN:
+            return replace(two, code=Code.LESS_DRAWN, a=one.a, b=one.b)
+        case Code.DRAWN, Code.MASSES if not first and two.a == one.a and one.q == _ONE:
+            return replace(two, code=Code.DRAWN_MASSES, b=0, p=one.p, key=one.key)
+        case Code.UNPACK, Code.MULTIPLY if first:
+            return replace(one, code=Code.UNPACKED, dst=two.dst, a=two.b, q=_ONE)
+        case Code.AGREE, Code.ADD:
+            return replace(two, code=Code.AGREE_PLUS, a=one.a, b=one.b, second=two.b if first else two.a)
+        case Code.MULTIPLY, Code.STORE_SUM:
+            return replace(two, code=Code.STORE_PRODUCT, a=one.a, b=one.b, second=two.b if first else two.a)
+        case Code.WHERE, Code.DOT if two.a == two.b:
+            return replace(two, code=Code.WHERE_SQUARES, a=one.a, b=one.b, p=one.p)
         case Code.SUBTRACT, Code.SQUARE:
             return replace(two, code=Code.DISTANCE, a=one.a, b=one.b)
         case Code.DISTANCE, Code.ADD if not first and two.a == two.dst:
@@ -100,7 +114,7 @@ def _joined(ops: list[_Op], j: int) -> list[_Op] | None:
     two = ops[j]
     for middle in set(two.needs):
         i = next((k for k in range(j - 1, -1, -1) if middle in ops[k].changes), None)
-        if i is None or two.needs.count(middle) > 1:
+        if i is None or (two.needs.count(middle) > 1 and two.code != Code.DOT):
             continue
         one, between = ops[i], ops[i + 1 : j]
         wanted = any(middle in op.needs for op in between) or _wanted(middle, two, ops[j + 1 :])
@@ -149,21 +163,24 @@ def _packed(ops: list[_Op]) -> tuple[list[_Op], int]:
     return out, used
 
 
-_TAPS = (Code.LOAD, Code.LOAD_LESS, Code.LOAD_CUT, Code.LOAD_SCALED, Code.LOAD_ADD_SCALED, Code.LESS_ADD_SCALED)
+_TAPS = (
+    Code.LOAD, Code.LOAD_LESS, Code.LOAD_CUT, Code.LOAD_SCALED, Code.LOAD_ADD_SCALED, Code.LESS_ADD_SCALED,
+    Code.LESS_DRAWN,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class _Short:
-    """A shortened form: of each operation code and registers, where p and q come from, and whose places it has."""
+    """A shortened form: of each operation code and registers, where p and q come from, whose places and key it has."""
 
-    ops: Sequence[tuple[int, int, int, int, int, int, int, int]]
+    ops: Sequence[tuple[int, int, int, int, int, int, int, int, int]]
     place: Mapping[int, int]
     registers: int
 
 
 @lru_cache(256)
 def _short(form: Form) -> _Short:
-    ops = [_Op(*op, 2 * k, 2 * k + 1, k) for k, op in enumerate(form)]
+    ops = [_Op(*op, 2 * k, 2 * k + 1, k, k) for k, op in enumerate(form)]
     j = 0
     while j < len(ops):
         shorter = _joined(ops, j)
@@ -173,7 +190,7 @@ def _short(form: Form) -> _Short:
             j -= len(ops) - len(shorter)
             ops = shorter
     ops, registers = _packed(ops)
-    found = [(op.code, op.dst, op.a, op.b, max(0, op.second), op.p, op.q, op.source) for op in ops]
+    found = [(op.code, op.dst, op.a, op.b, max(0, op.second), op.p, op.q, op.source, op.key) for op in ops]
     return _Short(found, {op.source: k for k, op in enumerate(ops)}, registers)
 
 
@@ -185,7 +202,8 @@ def shorten(long: Sequence[Numbered], seconds: Mapping[int, int]) -> tuple[list[
     short = _short(tuple((*op[:4], seconds.get(k, -1)) for k, op in enumerate(long)))
     numbers = [number for op in long for number in op[4:6]] + [_VALUE[_NONE], _VALUE[_ONE]]
     ops: list[Numbered] = []
-    for code, dst, a, b, second, p, q, source in short.ops:
-        _, _, _, _, _, _, count, where, low, between = long[source]
+    for code, dst, a, b, second, p, q, source, key in short.ops:
+        count, where = long[source][6:8]
+        low, between = long[key][8:]
         ops.append((code, dst, a, b, numbers[p], numbers[q], count, where, second or low, between))
     return ops, short.place, short.registers

@@ -186,9 +186,9 @@ class Fused:
     ) -> tuple[Program, Part]:
         """What a pass over a span does, and what makes the fold's part of it afterwards."""
         program, place = Program(_width(item), slab), place_of(item, span.start, span.stop)
-        rows, _ = self._rows(program, item, index, place, folds)
+        rows, base = self._rows(program, item, index, place, folds)
         run = item.stages[index]
-        rule, at = RULES[run.stage.name], self._at(run, place)
+        rule, at = RULES[run.stage.name], replace(self._at(run, place), base=base)
         return program, looker(fold, rule, program, rows, at, span.stop - span.start)
 
     def _merging(self, item: Item, folds: Known, span: Span) -> tuple[Program, EachRow | None]:
@@ -302,7 +302,8 @@ class Fused:
 
 def _own(stages: Sequence[RunStage]) -> bool:
     """Whether what stages without folds do is another thing in every tensor."""
-    return any(RULES[run.stage.name].draws or RULES[run.stage.name].by_row for run in stages)
+    rules = [RULES[run.stage.name] for run in stages]
+    return any(rule.draws or rule.by_row or rule.measures for rule in rules)
 
 
 def _kind(item: Item) -> tuple[object, ...]:

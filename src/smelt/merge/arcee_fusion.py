@@ -4,53 +4,73 @@
     cut = median + 1.5 * (upper quartile - lower quartile)             over the tensor
 
 As mergekit documents it. Its quartiles come from up to a million random samples and change from run to run; these
-are exact.
+are exact. The divergence is summed from terms that are all positive: for p and q, each an entry of a softmax and 1e-8,
+q ((1 + t) log(1 + t) - t) with t = p / q - 1, which has the sum of p log(p / q), since both add up to the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from smelt.merge.method import Stack, merge_method
-from smelt.ops.block import Block
+from smelt.ops.block import Block, Place
+from smelt.ops.fold import Chain
 from smelt.ops.order import Cut, Largest
+from smelt.ops.rows import RowNumbers
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
 _FLOOR = 1e-8
 
 
-def _importance(deltas: Stack, base: Tensor) -> Tensor:
+def _divergences(block: Block) -> Tensor:
+    """Of each row. t comes from the changes: p - q would be the difference of nearly equal numbers."""
     import torch
 
-    # in float32 the divergence of a usual fine-tune is all rounding error
-    ours = torch.softmax(deltas[0].double() + base, -1) + _FLOOR
-    theirs = torch.softmax(base.double(), -1) + _FLOOR
-    divergence = (ours * torch.log(ours / theirs)).sum(-1, keepdim=True).clamp_min_(0.0)
-    return deltas[0].abs() * divergence.float()
-
-
-def _of_block(block: Block) -> Tensor:
     assert block.base is not None
-    return _importance(block.stack, block.base)[None]
+    base, change = block.base.double(), block.stack[0].double()
+    share = torch.softmax(base, -1)
+    grown = torch.expm1(change.clamp_(-600, 600))
+    mean = (share * grown).sum(-1, keepdim=True)
+    floored = share + _FLOOR
+    t = grown.sub_(mean).div_((1 + mean).clamp_min_(1e-300)).mul_(share).div_(floored)
+    apart = torch.log1p(t).mul_(1 + t).sub_(t).mul_(floored)
+    return apart.sum(-1).clamp_min_(0.0).float()
 
 
-def _quartiles() -> Largest:
+def _importance(deltas: Stack, divergences: NDArray[np.float32]) -> Tensor:
+    import torch
+
+    return deltas[0].abs() * torch.from_numpy(divergences).to(deltas.device)[:, None]
+
+
+def _prepare() -> Chain:
     def ranks(row: int, count: int) -> list[int]:
         return [count - int(quantile * (count - 1)) for quantile in (0.25, 0.5, 0.75)]
 
-    return Largest(ranks, values=_of_block, exact=False)
+    def quartiles(at: Callable[[Place], NDArray[np.float32]]) -> Largest:
+        return Largest(ranks, values=lambda block: _importance(block.stack, at(block.place))[None], exact=False)
+
+    return Chain(RowNumbers(_divergences), quartiles)
+
+
+def standing_out(quartiles: list[list[Cut]]) -> float:
+    """The importance from which on a change is taken over."""
+    lower, median, upper = (cut.value for cut in quartiles[0])
+    return median + 1.5 * (upper - lower)
 
 
 @merge_method(
     "arcee_fusion",
     unit="row",
-    prepare=_quartiles,
+    prepare=_prepare,
     models=(1, 1),
     exempt={"copies": "only the changes that stand out are taken over"},
 )
-def arcee_fusion(deltas: Stack, base: Tensor, quartiles: list[list[Cut]]) -> Tensor:
-    lower, median, upper = (cut.value for cut in quartiles[0])
-    cut = median + 1.5 * (upper - lower)
-    return deltas[0] * (_importance(deltas, base) >= cut)
+def arcee_fusion(deltas: Stack, found: tuple[NDArray[np.float32], list[list[Cut]]]) -> Tensor:
+    divergences, quartiles = found
+    return deltas[0] * (_importance(deltas, divergences) >= standing_out(quartiles))

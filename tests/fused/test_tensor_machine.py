@@ -82,7 +82,7 @@ def test_blocks_and_spans_change_nothing(on_tensors: Callable[..., list[bool]], 
 
 
 @needs_triton
-@pytest.mark.parametrize("merge", [*ELEMENTS, *TWO, *agree.ONE], ids=str)
+@pytest.mark.parametrize("merge", [*ELEMENTS, *TWO, *ONE], ids=str)
 def test_a_kernel_gives_the_same_bits(
     monkeypatch: pytest.MonkeyPatch, on_tensors: Callable[..., list[bool]], merge: Any
 ) -> None:
@@ -130,6 +130,16 @@ def test_tensors_share_a_kernel_and_what_is_not_finite_is_named(
     tunes[1]["b"][7_000] = float("inf")  # which the cut or the draw may drop
     with pytest.raises(NumericalError, match="'b' at element 7,000"):
         smelt.merge(tunes, base=base, method=merge)
+
+
+@needs_triton
+def test_a_pass_that_nothing_came_by_has_found_nothing() -> None:
+    program = Program()
+    op, found = program.around(program.load(0), (0, 9), 8, zeros=True)
+    run = TensorRun(program, CPU, kernels=True)
+    run.finish()
+    assert run.count(op) == 0
+    assert not found[:8].any()
 
 
 @needs_triton

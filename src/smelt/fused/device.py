@@ -120,6 +120,8 @@ class OnDevice(Fused):
             for start, stop in span.blocks():
                 if share < 1:  # what is not finite in it is told of by the pass that follows
                     read, count = self._read_sample(item, start, stop, share)
+                    if not count:
+                        continue
                     room.lay([(count, dtype) for dtype in formats])
                     for here, one in zip(room.bytes, read, strict=True):
                         here[:] = one.data

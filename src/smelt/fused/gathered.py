@@ -69,7 +69,8 @@ class Gathered:
     def finish(self, held: dict[int, NDArray[Any]]) -> None:
         """Put what was gathered into the arrays of the program."""
         for place, op in self._ops.items():
-            if place not in self._found:
+            if place not in self._found:  # nothing came by
+                self.counts[place] = 0
                 continue
             total, into = _counted(self._found[place], op), held.get(place)
             if op.code is Code.EQUAL:

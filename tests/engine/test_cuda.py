@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import smelt
+from smelt.fused import kernel
 from smelt.merge import stages
 from smelt.testing import Pico
 from smelt.testing.trial import statistics_for
@@ -24,8 +25,13 @@ BASE = _model(0)
 MODELS = {f"m{seed}": _model(seed, BASE) for seed in (1, 2, 3)}
 
 
+@pytest.mark.parametrize("kernels", ["0", "1"])
 @pytest.mark.parametrize("name", sorted(stages))
-def test_every_stage_gives_the_same_numbers_on_both_devices(name: str) -> None:
+def test_every_stage_gives_the_same_numbers_on_both_devices(
+    monkeypatch: pytest.MonkeyPatch, name: str, kernels: str
+) -> None:
+    monkeypatch.setenv("SMELT_KERNELS", kernels)
+    kernel.refused.clear()
     stage = stages[name]
     models = dict(list(MODELS.items())[: stage.models[1] or 3])
     example = {"t": 0.01} if name == "nearswap" else {}
@@ -40,6 +46,14 @@ def test_every_stage_gives_the_same_numbers_on_both_devices(name: str) -> None:
     on_gpu = smelt.merge(models, base=BASE, method=method, device="cuda", **words)
     for key in BASE:
         torch.testing.assert_close(on_gpu[key], on_cpu[key], rtol=1e-4, atol=2e-5)
+    assert not kernel.refused
+
+
+def test_a_merge_leaves_nothing_on_the_device() -> None:
+    smelt.merge(MODELS, base=BASE, method="task_arithmetic", device="cuda")
+    before = torch.cuda.memory_allocated()
+    smelt.merge(MODELS, base=BASE, method="task_arithmetic", device="cuda")
+    assert torch.cuda.memory_allocated() == before
 
 
 def test_a_device_that_is_not_there_is_refused() -> None:

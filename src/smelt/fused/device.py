@@ -88,6 +88,8 @@ class OnDevice(Fused):
 
     def close(self) -> None:
         torch.set_num_threads(self._threads)
+        for _ in range(_ROOMS):  # all are free: what they take on the device goes at once, whoever still knows this
+            self._rooms.get()
 
     def takes(self, item: Item) -> bool:
         if not super().takes(item):

@@ -1,7 +1,8 @@
 """Smelt and mergekit on the same checkpoints, with the same configuration files, as whole processes.
 
 In: a list of methods. Out: Markdown tables on standard output and, with -o, a result file with every run in it. The
-tools take turns, so that a slow minute of the machine falls on both.
+tools take turns, so that a slow minute of the machine falls on both. Each has merged the checkpoints once before: what a
+first merge pays for hashes of its inputs is measured by growth.py.
 
     python benchmarks/compare.py [--methods linear,ties] [--repeat 1] [--size 0.48b] [--scaling] [-o results.json]
 """
@@ -42,6 +43,7 @@ def main() -> int:
     if args.methods:
         checkpoints = work / f"checkpoints-{args.size}-seed{args.seed}"
         ensure(checkpoints, replace(SIZES[args.size], seed=args.seed))
+        _warm_up(tools, checkpoints, work, args.timeout)
         for method in args.methods:
             merges.append(_merge(RECIPES[method], tools, checkpoints, work, args, floor))
             _save(args.output, results, "merges", merges)
@@ -78,6 +80,13 @@ def _start_up(tools: list[Tool], timeout: float) -> Row:
                 row.runs[tool.name].append(run)
     _say(row)
     return row
+
+
+def _warm_up(tools: list[Tool], checkpoints: Path, work: Path, timeout: float) -> None:
+    """One merge of all checkpoints that is not counted."""
+    config = RECIPES["task_arithmetic"].write(work / "configs" / checkpoints.name / "first.yaml", checkpoints)
+    for tool in tools:
+        measure(tool.merge(config, work / "out" / tool.name), output=work / "out" / tool.name, timeout=timeout)
 
 
 def _merge(

@@ -1,8 +1,8 @@
 """Smelt and mergekit on the same checkpoints, with the same configuration files, as whole processes.
 
 In: a list of methods. Out: Markdown tables on standard output and, with -o, a result file with every run in it. The
-tools take turns, so that a slow minute of the machine falls on both. Each has merged the checkpoints once before: what a
-first merge pays for hashes of its inputs is measured by growth.py.
+tools take turns, so that a slow minute of the machine falls on both. Each has merged the checkpoints once before; what
+a first merge pays for hashes of its inputs is measured by growth.py.
 
     python benchmarks/compare.py [--methods linear,ties] [--repeat 1] [--size 0.48b] [--scaling] [-o results.json]
 """

@@ -90,13 +90,21 @@ def test_a_kernel_gives_the_same_bits(
     """Merges and what they gather before, by kernels that Triton's interpreter runs."""
     base, tunes = agree.models(1 if merge in agree.ONE else 2 if merge in TWO else 3, [torch.bfloat16] * 4)
     expected = smelt.merge(tunes, base=base, method=merge)
+    ours = _by_kernels(monkeypatch, on_tensors, tunes, base, merge)
+    for name, one in expected.items():
+        assert torch.equal(ours[name], one), (name, (ours[name].float() - one.float()).abs().max())
+
+
+def _by_kernels(
+    monkeypatch: pytest.MonkeyPatch, on_tensors: Callable[..., list[bool]], tunes: Any, base: Any, merge: Any
+) -> Any:
+    """A merge for which kernels are made, all of which are used."""
     made = _seen(monkeypatch)
     on_tensors(kernels=True)
     ours = smelt.merge(tunes, base=base, method=merge)
     assert made
     assert None not in made, kernel.refused
-    for name, one in expected.items():
-        assert torch.equal(ours[name], one), (name, (ours[name].float() - one.float()).abs().max())
+    return ours
 
 
 def _seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
@@ -154,11 +162,7 @@ def test_numbers_near_the_end_of_the_range_are_divided_in_the_plain_form(
     base = {"w": torch.randn(3000, generator=draw) * scale}
     tunes = [{"w": base["w"] + torch.randn(3000, generator=draw) * scale} for _ in "123"]
     expected = smelt.merge(tunes, base=base, method=merge)
-    made = _seen(monkeypatch)
-    on_tensors(kernels=True)
-    ours = smelt.merge(tunes, base=base, method=merge)
-    assert made
-    assert None not in made, kernel.refused
+    ours = _by_kernels(monkeypatch, on_tensors, tunes, base, merge)
     assert torch.equal(ours["w"].view(torch.int32), expected["w"].view(torch.int32))
 
 

@@ -53,8 +53,8 @@ class Gathered:
             return
         self._met, totals, at = met, met.sums.sum(1), 0
         for place, op in self._ops.items():
-            slots = SLOTS[op.code]
-            self._known(place).add_(totals[at : at + slots].to(self._known(place).dtype).view(self._known(place).shape))
+            slots, known = SLOTS[op.code], self._known(place)
+            known.add_(totals[at : at + slots].to(known.dtype).view(known.shape))
             at += slots
 
     def settle(self) -> None:

@@ -8,16 +8,17 @@ import sys
 import typer
 
 from smelt.cli.commands import COMMANDS, application
+from smelt.cli.parser import complaint
 from smelt.errors import SmeltError
 
 __all__ = ["run"]
 
 
 def run() -> None:
-    """Run the command line; a SmeltError becomes one clear message and its exit code."""
+    """Run the command line; a SmeltError, and what the parser cannot read, becomes one clear message and an exit code."""
     asked = sys.argv[1] if len(sys.argv) > 1 else ""
     try:
-        application([asked] if asked in COMMANDS else COMMANDS)()
+        code = application([asked] if asked in COMMANDS else COMMANDS)(prog_name="smelt", standalone_mode=False)
     except SmeltError as error:
         typer.echo(f"smelt: {error}", err=True)
         sys.exit(error.exit_code)
@@ -27,3 +28,10 @@ def run() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except Exception as error:
+        said = complaint(error)
+        if said is None:
+            raise
+        typer.echo(said, err=True)
+        sys.exit(2)
+    sys.exit(code if isinstance(code, int) else 0)

@@ -10,7 +10,6 @@ from smelt.cli.hub_words import (
     FilesOption,
     HubOption,
     QuietOption,
-    interruptible,
 )
 
 if TYPE_CHECKING:
@@ -63,5 +62,5 @@ def serve(
         room = upload_mb * 1_000_000
         words |= {"upload_bytes": room, "unpacked_bytes": 2 * room}
     told = None if quiet else lambda model: typer.echo(f"adding zoo:{model}", err=True)
-    with interruptible(), Hub.open_or_init_zoo(hub, files=files, progress=told) as here:
+    with Hub.open_or_init_zoo(hub, files=files, progress=told) as here:
         run(here, host=host, port=port, settings=Settings(**words), ready=ready)

@@ -35,7 +35,6 @@ __all__ = [
     "UrlOption",
     "as_text",
     "captioner",
-    "interruptible",
     "opened",
     "table",
     "task_request",
@@ -107,17 +106,8 @@ def opened(place: str | None, files: Path | None) -> Iterator[Hub]:
     """The hub at a place, closed at the end."""
     from smelt.hub.hub import Hub
 
-    with interruptible(), Hub.open(place, files=files) as hub:
+    with Hub.open(place, files=files) as hub:
         yield hub
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Ctrl-C is told in words, after everything was closed."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise SmeltError("interrupted") from None
 
 
 @dataclass(frozen=True)

@@ -133,8 +133,8 @@ def plan(
     from smelt.engine.expected import planned_after_looking
 
     with planned_after_looking(recipe, relative_to, pool) as ready:
-        names, budget = [call.name for call in recipe.merge], recipe.data.examples if recipe.data else None
-        looking = looking_needs(names, ready.pool.reference, len(ready.pool.models), budget)
+        budget = recipe.data.examples if recipe.data else None
+        looking = looking_needs(recipe.merge, ready.pool.reference, len(ready.pool.models), budget)
         return describe_plan(ready, threads, memory, device, looking)
 
 

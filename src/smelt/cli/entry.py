@@ -15,7 +15,7 @@ __all__ = ["run"]
 
 
 def run() -> None:
-    """Run the command line; a SmeltError, and what the parser cannot read, becomes one clear message and an exit code."""
+    """Run the command line; a SmeltError, or what the parser cannot read, becomes one message and an exit code."""
     asked = sys.argv[1] if len(sys.argv) > 1 else ""
     try:
         code = application([asked] if asked in COMMANDS else COMMANDS)(prog_name="smelt", standalone_mode=False)

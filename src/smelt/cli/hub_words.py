@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from smelt.errors import RecipeError, SmeltError
+from smelt.errors import RecipeError
 
 if TYPE_CHECKING:
     from smelt.hub.hub import Hub

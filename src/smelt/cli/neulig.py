@@ -40,6 +40,7 @@ def neulig(
     \b
     smelt neulig --base zoo:clip-tiny --model photos=zoo:clip-tiny-photos --model digits=zoo:clip-tiny-digits -o OUT
     smelt eval OUT --tasks photos,digits            every picture by its own merged model
+    smelt eval OUT --tasks photos --level both      merged (Mer.), ensembled (Ens.), and the gap between them
     smelt merge OUT/recipes/photos.yaml -o photos   one merged model for the whole task
     """
     from smelt.learn.neulig.call import neulig as run

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typer.core import TyperGroup
 
 from smelt.errors import RecipeError, SmeltError, nearest, unknown
-
-if TYPE_CHECKING:
-    from typer import Context
 
 __all__ = ["CommandGroup", "complaint"]
 
@@ -20,14 +17,14 @@ class CommandGroup(TyperGroup):
     The parser would turn Ctrl-C into an exit without a word. Here everything that a command had open is closed already.
     """
 
-    def resolve_command(self, ctx: Context, args: list[str]) -> Any:
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             what = "command" if ctx.parent is None else f"command of `{ctx.command_path}`"
             raise RecipeError(f"{unknown(what, name, self.list_commands(ctx))}; see `{ctx.command_path} --help`")
         return super().resolve_command(ctx, args)
 
-    def invoke(self, ctx: Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:

@@ -143,12 +143,26 @@ def _show_table(outcomes: Sequence[Outcome]) -> None:
         for outcome in outcomes
     ]
     tasks = list(dict.fromkeys(task for score in scores for task in score))
-    table = Table("job", *tasks, "result")
-    for outcome, score in zip(outcomes, scores, strict=True):
-        said = shorten(str(outcome.error), 120) if outcome.error else str(outcome.saved or "done")
-        cells = [f"{100 * score[task]:.1f}" if task in score else "" for task in tasks]
-        table.add_row(" ".join(outcome.swept), *cells, f"failed: {said}" if outcome.error else said)
-    Console().print(table)
+    jobs = [" ".join(outcome.swept) for outcome in outcomes]
+    said = [_result(outcome) for outcome in outcomes]
+    console = Console()
+    # A column has three cells of its own beside its text. Settings are never cut: tasks go first, the mean stays.
+    texts = [["job", *jobs], *([task, "100.0"] for task in tasks), ["result", *said]]
+    wide = 1 + sum(3 + max(map(len, column)) for column in texts)
+    shown = tasks if not console.is_terminal or wide <= console.width else [task for task in tasks if task == "average"]
+    table = Table()
+    table.add_column("job", overflow="fold", min_width=min(max(map(len, jobs)), console.width // 2))
+    for heading in (*shown, "result"):
+        table.add_column(heading, overflow="fold")
+    for job, score, result in zip(jobs, scores, said, strict=True):
+        table.add_row(job, *(f"{100 * score[task]:.1f}" if task in score else "" for task in shown), result)
+    (console if console.is_terminal else Console(width=max(console.width, wide))).print(table)
+    if shown != tasks:
+        typer.echo("each task: in the saved reports, with --json, or in a wider terminal")
+
+
+def _result(outcome: Outcome) -> str:
+    return f"failed: {shorten(str(outcome.error), 120)}" if outcome.error else str(outcome.saved or "done")
 
 
 def _as_dict(one: Prepared, outcome: Outcome) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from smelt.engine.manifest import MANIFEST
 from smelt.errors import CorruptFile
 from smelt.evaluate.corruptions import CLEAN, Corruption
 from smelt.evaluate.find import AnyTask, task_folders
-from smelt.evaluate.row import DataBudget, Row, code_version, now
+from smelt.evaluate.row import DataBudget, Level, Row, code_version, now
 
 if TYPE_CHECKING:
     from smelt.evaluate.classify import Result
@@ -37,6 +37,7 @@ def row_of(result: Result | LanguageResult, model: Classifier | CausalLM | Image
         "when": now(),
         **_recipe(getattr(model, "folder", None)),
         **({"way": "mix", "data_budget": model.data_budget} if hasattr(model, "data_budget") else {}),
+        **_level(getattr(model, "level", None)),
     }
     return Row(
         **{**known, **about},
@@ -52,6 +53,12 @@ def row_of(result: Result | LanguageResult, model: Classifier | CausalLM | Image
         loss=result.loss,
         corruption=result.corruption,
     )
+
+
+def _level(level: Level | None) -> dict[str, Any]:
+    """Where the experts of a collaboration met; a model of its own has no level."""
+    ensembled = {"way": "ensemble"} if level == "ensembled" else {}
+    return {"level": level, **ensembled} if level else {}
 
 
 def _recipe(folder: Path | None) -> dict[str, Any]:
@@ -83,9 +90,12 @@ def command_for(
     allow_pickle: bool,
     corruptions: list[Corruption | None],
 ) -> str:
-    """The command line that gives the same numbers, where the model has a reference."""
+    """The command line that gives the same numbers; nothing where the model is one that no command line makes."""
     import shlex
 
+    own = getattr(model, "eval_flags", ())
+    if own is None:
+        return ""
     named = task_folders()
     places = ",".join(task.name if _is_named(task, named) else task.reference for task in tasks)
     words = ["smelt", "eval", label, "--tasks", places, "--split", split]
@@ -96,6 +106,7 @@ def command_for(
     words += ["--allow-pickle"] if allow_pickle else []
     for worse in corruptions if corruptions != [None] else []:
         words += ["--corruption", worse.name if worse else CLEAN]
+    words += own
     return shlex.join(words)
 
 

@@ -8,7 +8,8 @@ longest example, V the vocabulary, b the bytes of a weight (4: statistics and le
     regmean       8 sum of w²  over the layers of one round, w a layer's inputs; all layers need as many rounds over the
                   data as it takes to stay below `memory`. Layers with one input (q, k, v; gate, up) share a matrix
                   + 16 n t w  over the same layers: the inputs of four chunks of n examples wait for their matrices
-    localize      24 M: the merged model, the change, the mask's scores, their two moments and their gradient
+    localize      20 M: the merged model, the mask's scores, their two moments and their gradient
+                  + d M  the change, d the bytes of its format; on disk with `deltas: disk`
     work          16 t V      the scores of t tokens, their softmax and gradients (not for regmean)
                   + 4 t w L   the inputs of all L blocks, as checkpoints
                   + 8 t s     one block's activations, s the inputs and outputs of its matrices together
@@ -56,6 +57,8 @@ class Needs:
     """The part that lies where the network computes."""
     disk: int = 0
     """What the statistics take when they are kept (float32)."""
+    scratch: int = 0
+    """What lies on disk while one model is looked at."""
 
 
 def memory_needs(
@@ -67,16 +70,20 @@ def memory_needs(
     tokens: int,
     memory: int = 8 << 30,
     device: str = "cpu",
+    deltas: Literal["memory", "disk"] = "memory",
+    delta_dtype: str = "float32",
 ) -> Needs:
     """What one model needs for a method that looks at `examples` texts of at most `tokens` tokens.
 
     `memory` bounds the Gram matrices of one round; on an accelerator (`device`) more examples go through at once.
-    `shapes` are a model's, as its header gives them.
+    `shapes` are a model's, as its header gives them. `deltas` and `delta_dtype` are localize's: where the change lies,
+    and in what format.
     """
     if method not in METHODS:
         raise RecipeError(unknown("method that looks at data", method, METHODS))
-    if dtype not in _ITEM:
-        raise RecipeError(unknown("format of weights", dtype, _ITEM))
+    for one in (dtype, delta_dtype):
+        if one not in _ITEM:
+            raise RecipeError(unknown("format of weights", one, _ITEM))
     if examples < 1 or tokens < 1:
         raise RecipeError(f"examples and tokens are at least 1; got {examples} and {tokens}")
     sizes = {name: math.prod(shape) for name, shape in shapes.items()}
@@ -94,14 +101,17 @@ def memory_needs(
             note="sums in float64 lie in main memory, all else where the model computes; blocks are checkpointed",
         )
     if method == "localize":
+        change, on_disk = _ITEM[delta_dtype] * measured, deltas == "disk"
+        less = "the change lies on disk" if on_disk else f"`deltas: disk` saves {_gb(change)}"
         return _sum(
             weights,
-            24 * measured,
+            20 * measured + (0 if on_disk else change),
             work,
             1,
             main=0,
             disk=measured,
-            note=f"`deltas: disk` saves {_gb(4 * measured)}; the dataless `localize_and_stitch` needs none of it",
+            scratch=change if on_disk else 0,
+            note=f"{less}; the dataless `localize_and_stitch` needs none of it",
         )
     widths = list(inputs_of(own).values())
     rounds = _rounds(widths, memory)
@@ -120,10 +130,13 @@ def memory_needs(
     )
 
 
-def _sum(weights: int, statistics: int, work: int, passes: int, *, main: int, disk: int, note: str) -> Needs:
+def _sum(
+    weights: int, statistics: int, work: int, passes: int, *, main: int, disk: int, note: str, scratch: int = 0
+) -> Needs:
     total = weights + statistics + work
-    said = f"{_gb(total - main)} where the model computes, {_gb(main)} in main memory, {_gb(disk)} on disk: {note}"
-    return Needs(weights, statistics, work, total, passes, said, device=total - main, disk=disk)
+    places = f"{_gb(total - main)} where the model computes, {_gb(main)} in main memory, {_gb(disk + scratch)} on disk"
+    said = f"{places}: {note}"
+    return Needs(weights, statistics, work, total, passes, said, device=total - main, disk=disk, scratch=scratch)
 
 
 def is_measured(name: str) -> bool:

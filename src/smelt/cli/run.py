@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+_RESULT = 30
+"""Letters of a sweep's results before they are folded."""
+
 
 def run(
     overrides: Annotated[
@@ -147,8 +150,8 @@ def _show_table(outcomes: Sequence[Outcome]) -> None:
     said = [_result(outcome) for outcome in outcomes]
     console = Console()
     # A column has three cells of its own beside its text. Settings are never cut: tasks go first, the mean stays.
-    texts = [["job", *jobs], *([task, "100.0"] for task in tasks), ["result", *said]]
-    wide = 1 + sum(3 + max(map(len, column)) for column in texts)
+    texts = [max(map(len, jobs)), *(max(len(task), 5) for task in tasks), min(max(map(len, said)), _RESULT)]
+    wide = 1 + sum(3 + text for text in texts)
     shown = tasks if not console.is_terminal or wide <= console.width else [task for task in tasks if task == "average"]
     table = Table()
     table.add_column("job", overflow="fold", min_width=min(max(map(len, jobs)), console.width // 2))

@@ -50,7 +50,7 @@ def merge(
     recipe, relative_to, pool = read_request(models, base, method, words)
     if _looks_at_data(recipe, pool):
         if out is not None and not resume:
-            from smelt.engine.sink import check_output
+            from smelt.engine.output import check_output
 
             check_output(Path(out), [], force=force, needed=0)
         recipe, relative_to = _after_looking(recipe, relative_to, pool, options, data_device or device), None

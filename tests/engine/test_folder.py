@@ -15,7 +15,7 @@ def test_one_file_is_enough(tmp_path):
     save_file(state(), tmp_path / "model.safetensors")
     source = open_path(tmp_path)
     assert sorted(source.tensors) == sorted(state())
-    assert (source.folder, source.files) == (tmp_path, (tmp_path / "model.safetensors",))
+    assert (source.folder, list(source.files)) == (tmp_path, [tmp_path / "model.safetensors"])
 
 
 def test_a_file_of_any_name_alone_in_its_folder_is_the_model(tmp_path):

@@ -17,11 +17,13 @@ from typing import Any
 from smelt.engine.hold import hold
 from smelt.errors import OutputError, RecipeError
 from smelt.evaluate.row import CostRow, Row, append_rows, read_rows
+from smelt.files.replace import Mark, check_place
 from smelt.recipe.schema import Recipe
 
 __all__ = ["Folder"]
 
 _ROWS, _RUN = "rows.jsonl", "run.json"
+_MARK = Mark(_RUN, ("models", "tasks"))
 
 
 class Folder:
@@ -36,6 +38,7 @@ class Folder:
         self._lock = _locked(path)
         try:
             if force:
+                check_place(path, _MARK, force=True)
                 _clear(path)
             self._check(words)
             rows = read_rows(self.rows_file) if self.rows_file.exists() else []
@@ -83,13 +86,13 @@ class Folder:
         path = self.path / _RUN
         if not path.exists():
             if self.rows_file.exists():
-                raise RecipeError(f"{self.path} holds rows of something else; choose another folder or give --force")
+                raise RecipeError(f"{self.path} holds rows of something else; choose another folder")
             path.write_text(json.dumps(words, indent=1) + "\n", encoding="utf-8")
             return
         try:
             before = json.loads(path.read_text(encoding="utf-8"))
         except ValueError:
-            raise RecipeError(f"{path}: not readable as JSON; give --force to begin anew") from None
+            raise RecipeError(f"{path}: not readable as JSON; choose another folder, or remove this one") from None
         other = sorted(word for word in words.keys() | before.keys() if words.get(word) != before.get(word))
         if other:
             said = ", ".join(_difference(word, before.get(word), words.get(word)) for word in other)

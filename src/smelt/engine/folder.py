@@ -16,12 +16,14 @@ from smelt.engine.open_clip import from_open_clip
 from smelt.engine.source import FileSource, MemorySource, Source
 from smelt.engine.tower import with_tower_prefix
 from smelt.errors import CorruptFile, RecipeError
+from smelt.files.identity import FileIdentity, identities
 
-__all__ = ["is_adapter", "is_delta", "is_pickle", "open_path", "read_json"]
+__all__ = ["files_beside", "is_adapter", "is_delta", "is_pickle", "open_path", "read_json"]
 
 _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
 _DELTA = "delta.safetensors"
+_SMALL = (".json", ".jinja")
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _SHARD = re.compile(r"^(?P<stem>.+)-(?P<number>\d{5})-of-(?P<total>\d{5})\.(safetensors|bin|pt|pth)$")
 _TRAINER = re.compile(r"^(training_args|optimizer|scheduler|scaler|rng_state|random_states|adapter_model)")
@@ -40,7 +42,19 @@ def open_path(path: Path, *, allow_pickle: bool = False) -> Source:
 
         _refuse_other_weights(pack)
         return open_delta(pack, allow_pickle=allow_pickle)
-    return with_module_names(with_tower_prefix(from_open_clip(_open_weights(path, allow_pickle))))
+    source = _open_weights(path, allow_pickle)
+    source.beside = files_beside(source.folder)
+    return with_module_names(with_tower_prefix(from_open_clip(source)))
+
+
+def files_beside(folder: Path | None) -> dict[Path, FileIdentity]:
+    """Config, tokenizer, templates and whatever else comes along with the weights of a folder, as they are now."""
+    if folder is None:
+        return {}
+    from smelt.engine.carry import small_files
+
+    read = [path for path in sorted(folder.iterdir()) if path.suffix in _SMALL and path.is_file()]
+    return identities([*read, *small_files(folder).values()])
 
 
 def _open_weights(path: Path, allow_pickle: bool) -> Source:
@@ -155,6 +169,7 @@ def _open_pickles(files: list[Path], path: Path, folder: Path | None, allow_pick
 
     import torch
 
+    seen = identities(files)
     state: dict[str, Any] = {}
     for file in files:
         try:
@@ -172,5 +187,5 @@ def _open_pickles(files: list[Path], path: Path, folder: Path | None, allow_pick
             raise CorruptFile(f"{file}: {sorted(twice)[0]!r} stands in another file of this model too")
         state.update(content)
     source = MemorySource(str(path), state)
-    source.files, source.folder = tuple(files), folder
+    source.files, source.folder = seen, folder
     return source

@@ -18,11 +18,14 @@ from smelt.engine.folder import read_json
 from smelt.engine.hashers import Hashers
 from smelt.engine.sha256 import FileHash
 from smelt.errors import CorruptFile, RecipeError
+from smelt.files.replace import Mark
 
-__all__ = ["MANIFEST", "Verification", "already_made", "encode_manifest", "verify_folder"]
+__all__ = ["MANIFEST", "MARK", "Verification", "already_made", "encode_manifest", "verify_folder"]
 
 MANIFEST = "manifest.json"
 _SEAL = "manifest_sha256"
+MARK = Mark(MANIFEST, ("smelt", "files", _SEAL))
+"""By which an output folder is known."""
 _LOADED = (".safetensors", ".bin", ".index.json", ".gguf", ".pt", ".pth")
 
 

@@ -14,7 +14,7 @@ from smelt.errors import OutputError, RecipeError
 
 if TYPE_CHECKING:
     from smelt.engine.delta_note import DeltaNote
-    from smelt.engine.sink import OutputFolder
+    from smelt.engine.output import OutputFolder
     from smelt.engine.source import Source
 
 __all__ = ["PackSummary", "UnpackSummary", "pack", "unpack"]
@@ -150,11 +150,12 @@ def _checked(bits: int | None, rank: int | None) -> int | None:
 @contextmanager
 def _folder(out: Path, sources: Sequence[Source], *, force: bool, needed: int) -> Iterator[OutputFolder]:
     """A folder that is written at one go: it appears when it is complete, and a failure leaves nothing behind."""
-    from smelt.engine.sink import OutputFolder, check_output, disk_full
+    from smelt.engine.output import OutputFolder, check_output, disk_full
+    from smelt.engine.source import files_of
 
     inputs = [path for s in sources for path in (*s.files, *([s.folder] if s.folder else []))]
     check_output(out, inputs, force=force, needed=needed)
-    folder = OutputFolder(out.resolve(), "at one go", resume=False, force=force)
+    folder = OutputFolder(out.resolve(), "at one go", inputs=files_of(sources), resume=False, force=force)
     try:
         yield folder
     except OutputError:

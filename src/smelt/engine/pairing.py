@@ -176,7 +176,7 @@ def _note(source: Source | None) -> StatisticsNote | None:
 def _check_intact(statistics: Mapping[str, Source]) -> None:
     """Refuse files that are not what was written."""
     damaged = [
-        f"the statistics of {name} ({source.files[0]}) are damaged or were replaced: their SHA-256 begins with "
+        f"the statistics of {name} ({source.values}) are damaged or were replaced: their SHA-256 begins with "
         f"{source.sha256[:12]}, their note says {source.note.sha256[:12]}; measure or learn them again"
         for name, source in statistics.items()
         if isinstance(source, StatisticsSource) and source.sha256 and source.sha256 != source.note.sha256

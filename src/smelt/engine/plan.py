@@ -16,8 +16,9 @@ from smelt.engine.compat import left_out, tensor_faults
 from smelt.engine.drafts import Draft, Drafts, Tap, draft
 from smelt.engine.header import TensorInfo
 from smelt.engine.pairing import Pairing
-from smelt.engine.source import Source
+from smelt.engine.source import Source, files_of
 from smelt.errors import IncompatibleModels, RecipeError
+from smelt.files.identity import FileIdentity
 from smelt.merge import Stage, stages
 from smelt.merge.method import Space, Unit
 from smelt.pool.layout import Layout
@@ -102,18 +103,16 @@ class Plan:
         """Bytes that one pass over the inputs reads."""
         return sum(item.bytes_in for item in self.items)
 
+    @property
+    def inputs(self) -> dict[Path, FileIdentity]:
+        """All files that it reads, as they were when they were opened."""
+        return files_of([*self.parents.values(), *self.statistics.values()])
+
     def fingerprint(self, device: str) -> str:
         """Changes whenever a resumed run could not continue an earlier one: code, device, recipe, tensors, inputs."""
-        sources = [*self.parents.values(), *self.statistics.values()]
-        paths = {path for source in sources for path in (*source.files, *_small_files(source.folder))}
-        files = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(paths)]
+        files = [(str(path), *seen) for path, seen in sorted(self.inputs.items())]
         tensors = [(item.key, item.info.dtype, item.info.shape) for item in self.items]
         return hashlib.sha256(json.dumps([__version__, device, self.recipe.hash, tensors, files]).encode()).hexdigest()
-
-
-def _small_files(folder: Path | None) -> list[Path]:
-    """Config and tokenizer files, which decide rows and names as much as weights do."""
-    return [path for path in folder.iterdir() if path.suffix in (".json", ".txt", ".jinja")] if folder else []
 
 
 def make_plan(recipe: Recipe, pool: ModelPool, written: Recipe | None = None) -> Plan:

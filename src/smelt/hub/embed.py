@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from smelt.errors import MissingExtra, NumericalError, RecipeError, unknown
+from smelt.files.identity import file_identity
 from smelt.hub.endpoint import Endpoint, EndpointError
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ def _state(model: str) -> str:
     if not folder.is_dir():
         return model
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    facts = [f"{path.relative_to(folder)} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files]
+    facts = [f"{path.relative_to(folder)} {tuple(file_identity(path))}" for path in files]
     return f"{folder.resolve()} {facts}"
 
 

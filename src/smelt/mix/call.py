@@ -157,7 +157,8 @@ class _Job:
         self.parents = {name: {"ref": refs[name], "files": base_hashes(source)} for name, source in pool.all.items()}
 
     def run(self, out: Path | None, *, resume: bool, force: bool, quiet: bool) -> Mixed:
-        from smelt.engine.sink import check_output
+        from smelt.engine.output import check_output
+        from smelt.engine.source import files_of
         from smelt.mix.folder import Record, bytes_of, write_mixed
         from smelt.mix.network import mixed_network
         from smelt.mix.routing import routing_of_streams
@@ -182,7 +183,8 @@ class _Job:
         check_output(place, sources, force=replaces, needed=bytes_of(mixed))
         trace = self._learn(mixed, kept / "learning", resume, quiet)
         routing = routing_of_streams(mixed, self.streams) if self.streams else None
-        record = Record(self.recipe, self._note(trace), trace, routing, self._files())
+        inputs = files_of(self.pool.all.values())
+        record = Record(self.recipe, self._note(trace), trace, routing, self._files(), inputs)
         place.parent.mkdir(parents=True, exist_ok=True)
         note = write_mixed(mixed, place, record, formats, force=replaces)
         return Mixed(place, note, trace, routing)

@@ -12,11 +12,14 @@ from smelt import __version__
 from smelt.engine.folder import read_json
 from smelt.errors import CorruptFile
 from smelt.evaluate.row import DataBudget
+from smelt.files.replace import Mark
 from smelt.recipe.schema import Pool
 
-__all__ = ["NOTE", "NeuLigNote", "is_collaboration"]
+__all__ = ["MARK", "NOTE", "NeuLigNote", "is_collaboration"]
 
 NOTE = "neulig.json"
+MARK = Mark(NOTE, ("smelt", "pool", "experts"))
+"""By which the folder of a collaboration is known."""
 
 
 class _Strict(BaseModel):

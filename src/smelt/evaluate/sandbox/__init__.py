@@ -3,9 +3,9 @@
     outcome = run(code, seconds=5)                           # Outcome(status, stdout, stderr, seconds)
     outcome = judge(code, "assert double(2) == 4")           # its status is the verdict
 
-The kernel refuses what the program has no business with (Landlock and seccomp on Linux); the verdict is given by another
-process, which alone knows the tests. `protection()` says what this system offers. Where it is not all, the first call
-says so on stderr before it runs anything.
+The kernel refuses what the program has no business with (Landlock and seccomp on Linux). The verdict is given by
+another process, which alone knows the tests. `protection()` says what this system offers; where something is missing,
+the first call says so on stderr before it runs anything.
 """
 
 from __future__ import annotations

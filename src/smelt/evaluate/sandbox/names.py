@@ -37,6 +37,6 @@ def _free(table: symtable.SymbolTable) -> set[str]:
 
 
 def _global_names(table: symtable.SymbolTable) -> set[str]:
-    inner = [_global_names(child) for child in table.get_children()]
     top = table.get_type() == "module"
-    return {one.get_name() for one in table.get_symbols() if one.is_referenced() and (top or one.is_global())}.union(*inner)
+    here = {one.get_name() for one in table.get_symbols() if one.is_referenced() and (top or one.is_global())}
+    return here.union(*(_global_names(child) for child in table.get_children()))

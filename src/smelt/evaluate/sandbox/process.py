@@ -10,9 +10,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from smelt.evaluate.sandbox.inside.marks import BEGIN
 from smelt.evaluate.sandbox.inside.plain import encode
@@ -131,12 +131,13 @@ _ENVIRONMENT = {
 }
 
 
-def _file(content: bytes) -> Any:
+@contextlib.contextmanager
+def _file(content: bytes) -> Iterator[IO[bytes]]:
     """An open file with this content, that has no name."""
-    file = tempfile.TemporaryFile(prefix="smelt-sandbox-")
-    file.write(content)
-    file.seek(0)
-    return file
+    with tempfile.TemporaryFile(prefix="smelt-sandbox-") as file:
+        file.write(content)
+        file.seek(0)
+        yield file
 
 
 def _nothing_else(value: object) -> tuple[str, str]:

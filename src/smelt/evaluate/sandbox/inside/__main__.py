@@ -27,6 +27,7 @@ _MOST = 16 << 20
 
 def main() -> None:
     order_file, mark, *pipes = map(int, sys.argv[1:])
+    channel = Channel(pipes[0], pipes[1], _MOST) if pipes else None
     with open(order_file, "rb") as file:
         order: dict[str, Any] = decode(file.read(), lambda *_: None)
     home, sys.dont_write_bytecode = os.environ.pop("PYTHONPATH"), True
@@ -40,12 +41,12 @@ def main() -> None:
     space = vars(sys.modules["__main__"])
     os.write(mark, BEGIN)
     try:
-        if order["role"] == "judge":
-            judge(order, Channel(*pipes, _MOST), space)
+        if channel and order["role"] == "judge":
+            judge(order, channel, space)
         else:
             exec(compile(order["source"], "program.py", "exec"), space)
-            if pipes:
-                serve(space, Channel(*pipes, _MOST))
+            if channel:
+                serve(space, channel)
             sys.stdout.flush()
     except MemoryError:
         os._exit(NO_MEMORY)

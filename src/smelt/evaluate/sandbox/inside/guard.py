@@ -7,6 +7,7 @@ network at all. All this lives in the program's own process: it stops accidents,
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import sys
@@ -27,7 +28,8 @@ _REFUSED: tuple[str, ...] = (
 )
 _REFUSED += ("os.startfile", "os.kill", "os.putenv", "pty.", "sys.addaudithook", "signal.pthread_kill", "webbrowser.")
 _REFUSED += ("winreg.", "ftplib.", "http.client.", "imaplib.", "poplib.", "smtplib.", "telnetlib.", "urllib.Request")
-_MODULES = {"_ctypes", "ctypes", "_posixshmem", "_gdbm", "_dbm", "_sqlite3", "readline", "_xxsubinterpreters", "_interpreters"}
+_MODULES = {"_ctypes", "ctypes", "_posixshmem", "_gdbm", "_dbm", "_sqlite3", "readline"}
+_MODULES |= {"_xxsubinterpreters", "_interpreters"}
 """Foreign code, modules that write files without asking (of SQLite a word of SQL can: `attach`), and interpreters that
 the hook does not reach."""
 
@@ -74,10 +76,8 @@ def _close_network() -> None:
 
 def _limit_processes() -> None:
     """All of this user together, so it may be that not even a thread is left for it."""
-    try:
+    with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NPROC, (64, 64))
-    except (ValueError, OSError):
-        pass
 
 
 class _Places:

@@ -16,7 +16,7 @@ from .plain import NotPlain, decode, encode
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
+    from typing import Any, NoReturn
 
 __all__ = ["Program", "ProgramLeft", "Remote", "judge"]
 
@@ -66,7 +66,8 @@ class Program:
                 return value
             case ("raised", str(kind), str(text)):
                 raise _exception(kind, text)
-        self._leave()
+            case _:
+                return self._leave()
 
     def _said(self) -> Any:
         try:
@@ -75,7 +76,9 @@ class Program:
         except (OSError, NotPlain):
             return None
 
-    def _find(self, tag: str, text: str) -> Remote:
+    def _find(self, tag: str, text: str) -> Any:
+        if tag == "p" and isinstance(vars(builtins).get(text), type):
+            return vars(builtins)[text]
         if tag != "k" or not text.isdecimal():
             raise ValueError(tag)
         return self._known.setdefault(text, Remote(self, tag, text))
@@ -90,13 +93,13 @@ class Program:
             case _:
                 self._leave()
 
-    def _leave(self) -> Any:
+    def _leave(self) -> NoReturn:
         self.left = True
         raise ProgramLeft
 
 
 class Remote:
-    """Something that stays in the program: `n`, a name of it; `k`, a result that it keeps; `p`, a function of Python."""
+    """Something that stays in the program: `n`, a name in it; `k`, a result kept there; `p`, a builtin of Python."""
 
     def __init__(self, program: Program, tag: str, text: str):
         vars(self)["__where__"] = (program, tag, text)
@@ -147,6 +150,9 @@ def _refer(value: Any) -> tuple[str, str]:
     if type(value) is Remote:
         _, tag, text = vars(value)["__where__"]
         return tag, text
+    name = getattr(value, "__name__", None)
+    if isinstance(name, str) and vars(builtins).get(name) is value:
+        return "p", name
     raise TypeError(f"a {type(value).__name__} cannot be given to a program in a sandbox: it is no plain data")
 
 

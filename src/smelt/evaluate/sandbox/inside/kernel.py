@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import struct
 import sys
 
@@ -19,7 +20,7 @@ else:
     _C = ctypes.CDLL(None, use_errno=True)
 
 _NUMBERS = numbers(SETUP, MACHINE)
-_NO_NEW_PRIVS = 38
+_NO_NEW_PRIVS, _SET_PDEATHSIG = 38, 1
 _SET_SECCOMP, _MODE_FILTER = 22, 2
 _CAPABILITY_VERSION = 0x20080522
 
@@ -42,9 +43,10 @@ def _prctl(what: int, *given: int | bytes) -> int:
 
 
 def drop_privileges() -> None:
-    """No program that it might start has more rights than it, and root's own are laid down."""
+    """It gets no new rights, lays down those of root, and does not outlive the one who started it."""
     _prctl(_NO_NEW_PRIVS, 1)
     call("capset", struct.pack("=Ii", _CAPABILITY_VERSION, 0), bytes(24))
+    _prctl(_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def filter_calls(program: bytes) -> None:

@@ -57,6 +57,8 @@ class _Kept:
         self._numbers: dict[int, int] = {}
 
     def refer(self, value: Any) -> tuple[str, str]:
+        if isinstance(value, type) and vars(builtins).get(value.__name__) is value:
+            return "p", value.__name__
         if id(value) not in self._numbers:  # it is kept, so that nothing else will have its id
             self._numbers[id(value)] = len(self._objects)
             self._objects.append(value)

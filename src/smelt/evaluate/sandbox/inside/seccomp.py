@@ -23,6 +23,7 @@ _LOAD, _EQUAL, _AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 
 _CLONE_THREAD = 0x10000
+_O_TMPFILE = 0o20000000
 _IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 """Is it a terminal, how wide, how much is there to read; blocking or not; closed by exec or not."""
 _FCNTLS = (0, 1, 2, 3, 4, 1030)
@@ -55,13 +56,13 @@ def instructions(machine: str, process: int, changes: bool) -> list[_Instruction
 
 def _checks(process: int, changes: bool) -> dict[str, _Check]:
     """`clone3` is missing: it hides its arguments, and says "not known", so that the C library takes `clone`."""
-    opens = 0o3 | os.O_CREAT | os.O_TRUNC | 0o20000000  # the last makes a file without a name
-    plain = (0,)
+    fine: tuple[int, ...] = (0,)
+    flags = 0o3 | os.O_CREAT | os.O_TRUNC | _O_TMPFILE
     if changes:  # only what reads and cuts at once is refused: old versions of Landlock take it for reading
-        opens, plain = 0o3 | os.O_TRUNC, (0, 1, 2, 1 | os.O_TRUNC, 2 | os.O_TRUNC)
+        flags, fine = 0o3 | os.O_TRUNC, (0, 1, 2, 1 | os.O_TRUNC, 2 | os.O_TRUNC)
     return {
-        "open": (1, opens, plain),
-        "openat": (2, opens, plain),
+        "open": (1, flags, fine),
+        "openat": (2, flags, fine),
         "ioctl": (1, 0xFFFFFFFF, _IOCTLS),
         "fcntl": (1, 0xFFFFFFFF, _FCNTLS),
         "clone": (0, _CLONE_THREAD, (_CLONE_THREAD,)),

@@ -6,7 +6,7 @@ of files, and whatever kernels will learn.
 
 from __future__ import annotations
 
-__all__ = ["CHECKED", "CHANGES", "HARMLESS", "SETUP", "numbers"]
+__all__ = ["CHANGES", "CHECKED", "HARMLESS", "SETUP", "numbers"]
 
 HARMLESS = (
     # reading and writing what is open

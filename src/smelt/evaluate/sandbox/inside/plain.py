@@ -1,6 +1,6 @@
 """Plain data as bytes: all that crosses between a program and its judge. Reading it runs nobody's code.
 
-    value  = tag, length, ":", content            i3:0x7   s2:hi   l10:i3:0x1N0:
+    value = tag, length, ":", content                       i1:7   s2:hi   l7:i1:7N0:
 
 Numbers, texts, bytes, lists, tuples, sets, tables, ranges, decimals and fractions, nested as one likes. What is a kind
 of these (a named tuple, a counter) crosses as its plain kind. Anything else stays where it is: `refer` gives it a tag

@@ -52,6 +52,7 @@ def row_of(result: Result | LanguageResult, model: Classifier | CausalLM | Image
         high=high,
         loss=result.loss,
         corruption=result.corruption,
+        sandbox=getattr(result, "sandbox", None),
     )
 
 

@@ -126,8 +126,8 @@ def _data_of(manager: Any, name: str) -> str:
 
 def passes_in_sandbox(references: Sequence[str], predictions: Sequence[Any], **_: Any) -> float:
     """Pass@1: the share of predictions whose first program passes its tests."""
-    from smelt.evaluate.sandbox import run
+    from smelt.evaluate.sandbox import judge
 
     programs = [one if isinstance(one, str) else one[0] for one in predictions]
-    outcomes = [run(f"{program}\n{tests}") for program, tests in zip(programs, references, strict=True)]
+    outcomes = [judge(program, tests) for program, tests in zip(programs, references, strict=True)]
     return sum(outcome.status == "ok" for outcome in outcomes) / len(outcomes)

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from smelt.engine import dtype as dtypes
-from smelt.engine.cycles import not_now
 from smelt.errors import CorruptFile
+from smelt.files.cycles import not_now
 
 __all__ = ["Header", "TensorInfo", "encode_header", "read_header"]
 

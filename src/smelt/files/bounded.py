@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from smelt.errors import CorruptFile, SmeltError, shortened
 
-__all__ = ["MOST_BYTES", "is_there", "open_plain", "os_reason", "read_bytes", "read_text"]
+__all__ = ["MOST_BYTES", "is_there", "names_in", "open_plain", "os_reason", "read_bytes", "read_text"]
 
 MOST_BYTES = 128 << 20
 """Of a file that is read whole, unless its reader knows better: four times the largest tokenizer.json there is."""
@@ -56,6 +56,14 @@ def is_there(path: str | Path) -> bool:
     except ValueError:  # a name with a zero byte in it
         return False
     return True
+
+
+def names_in(folder: str | Path) -> list[str]:
+    """The names of all that lies in a folder."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError as error:
+        raise CorruptFile(f"{shortened(str(folder))}: {os_reason(error)}") from None
 
 
 def open_plain(path: str | Path, kind: type[SmeltError] = CorruptFile) -> BinaryIO:

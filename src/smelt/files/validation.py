@@ -10,7 +10,7 @@ from smelt.errors import shortened
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-__all__ = ["faults_of", "first_fault", "place_of", "reason_of"]
+__all__ = ["faults_of", "first_fault", "given_in", "place_of", "reason_of"]
 
 _MOST = 50
 
@@ -33,4 +33,10 @@ def place_of(fault: Mapping[str, Any]) -> str:
 
 
 def reason_of(fault: Mapping[str, Any]) -> str:
+    """What is wrong there."""
     return shortened(str(fault["msg"]).removeprefix("Value error, "), 500)
+
+
+def given_in(fault: Mapping[str, Any]) -> str:
+    """What was given there."""
+    return shortened(repr(fault["input"]))

@@ -14,7 +14,17 @@ from typing import BinaryIO
 
 from smelt.errors import CorruptFile, SmeltError, shortened
 
-__all__ = ["MOST_BYTES", "is_there", "names_in", "open_plain", "os_reason", "read_bytes", "read_text"]
+__all__ = [
+    "MOST_BYTES",
+    "check_name",
+    "check_plain",
+    "is_there",
+    "names_in",
+    "open_plain",
+    "os_reason",
+    "read_bytes",
+    "read_text",
+]
 
 MOST_BYTES = 128 << 20
 """Of a file that is read whole, unless its reader knows better: four times the largest tokenizer.json there is."""
@@ -29,8 +39,8 @@ _KINDS = {
 _REASONS = {
     errno.ENOENT: "there is no such file",
     errno.ENOTDIR: "a part of its path is no folder",
-    errno.EACCES: "this user may not read it (permission denied)",
-    errno.EPERM: "this user may not read it (permission denied)",
+    errno.EACCES: "this user may not open it (permission denied)",
+    errno.EPERM: "this user may not open it (permission denied)",
     errno.EISDIR: "is a folder; a file is expected",
     errno.ENXIO: "is a socket or a device; a file is expected",
     errno.ELOOP: "is a link that leads back to itself",
@@ -64,6 +74,20 @@ def names_in(folder: str | Path) -> list[str]:
         return sorted(os.listdir(folder))
     except OSError as error:
         raise CorruptFile(f"{shortened(str(folder))}: {os_reason(error)}") from None
+
+
+def check_name(path: Path, kind: type[SmeltError] = CorruptFile) -> None:
+    """Refuse a name that is not text: nothing that Smelt writes could say it."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        said = shortened(str(path).encode(errors="backslashreplace").decode())
+        raise kind(f"{said}: a part of the name is not text in UTF-8; rename it") from None
+
+
+def check_plain(path: Path) -> None:
+    """Refuse what is no plain file, or one that this user may not read, before it is needed."""
+    open_plain(path).close()
 
 
 def open_plain(path: str | Path, kind: type[SmeltError] = CorruptFile) -> BinaryIO:

@@ -7,7 +7,8 @@ import torch
 from safetensors.torch import save_file
 
 from checkpoints import state, write_model
-from smelt.engine.folder import is_adapter, open_path, read_json
+from smelt.engine.folder import is_adapter, open_path
+from smelt.files.json_reader import read_json
 from smelt.errors import CorruptFile, RecipeError
 
 

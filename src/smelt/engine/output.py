@@ -19,13 +19,16 @@ from pathlib import Path
 from smelt.engine.hashing import hash_file
 from smelt.engine.journal import Journal
 from smelt.engine.manifest import MANIFEST, MARK
-from smelt.errors import OutputError
+from smelt.errors import OutputError, shortened
+from smelt.files.bounded import check_name, os_reason, read_bytes
 from smelt.files.identity import FileIdentity, check_unchanged
 from smelt.files.replace import Mark, check_place, is_free
 
 __all__ = ["OutputFolder", "check_output", "clear_finished", "disk_full", "partial_folder"]
 
 _OUTPUT = "output"
+_LONGEST_NAME = 255
+"""Bytes of a file's name, on all file systems in use."""
 
 
 class OutputFolder:
@@ -56,7 +59,7 @@ class OutputFolder:
     def put(self, name: str, content: bytes | Path) -> None:
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.read_bytes() if isinstance(content, Path) else content)
+        path.write_bytes(read_bytes(content) if isinstance(content, Path) else content)
 
     def complete(
         self,
@@ -99,7 +102,18 @@ class OutputFolder:
 
 def check_output(given: Path, inputs: Sequence[Path], *, force: bool, needed: int, mark: Mark = MARK) -> None:
     """Refuse an output that would destroy something or cannot fit, before any work is done."""
+    try:
+        _check_output(given, inputs, force=force, needed=needed, mark=mark)
+    except (OSError, RuntimeError) as error:  # pathlib says a loop of links by the latter
+        reason = os_reason(error) if isinstance(error, OSError) else str(error)
+        raise OutputError(f"{shortened(str(given))}: cannot be written there ({reason})") from None
+
+
+def _check_output(given: Path, inputs: Sequence[Path], *, force: bool, needed: int, mark: Mark) -> None:
     out = given.resolve()
+    check_name(out, OutputError)
+    if len(os.fsencode(partial_folder(out).name)) > _LONGEST_NAME:
+        raise OutputError(f"{shortened(str(given))}: the name is too long, as a run works in one that is longer still")
     for path in inputs:
         real = path.resolve()
         if real == out or out in real.parents:

@@ -14,7 +14,16 @@ from smelt import __version__
 from smelt.engine.hashing import ParentHashes
 from smelt.engine.manifest import already_made
 from smelt.engine.progress import Progress
-from smelt.errors import CorruptFile, IncompatibleModels, InputChanged, NumericalError, OutputError, RecipeError
+from smelt.errors import (
+    CorruptFile,
+    IncompatibleModels,
+    InputChanged,
+    NumericalError,
+    OutputError,
+    RecipeError,
+    shortened,
+)
+from smelt.files.bounded import os_reason
 from smelt.files.identity import check_unchanged
 from smelt.pool.modelpool import ModelPool, opened, with_statistics
 from smelt.recipe.schema import Recipe
@@ -164,7 +173,7 @@ def _write(ready: Ready, out: Path, options: Options, hashes: ParentHashes) -> t
             ) from None
         if folder is not None:
             _blame_inputs(folder, seen)
-        raise
+        raise OutputError(f"{shortened(str(error.filename or out))}: {os_reason(error)}; {kept}") from error
     except KeyboardInterrupt:
         raise OutputError(f"interrupted; {kept}. Continue with --resume") from None
     except (RecipeError, IncompatibleModels, InputChanged, NumericalError, CorruptFile):

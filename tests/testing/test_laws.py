@@ -28,7 +28,7 @@ from smelt.testing.pico import BUFFER
 CASES = [(name, law) for name, stage in sorted(stages.items()) for law in applicable(stage)]
 
 # What may not depend on a parameter. `wudi: {solver: adam}` takes seconds a merge and differs only inside a matrix.
-OF_ANY_PARAMETERS = ("order", "blocks", "zero", "finite", "scale")
+OF_ANY_PARAMETERS = ("order", "blocks", "zero", "finite", "scale", "transposed", "stacked")
 VARIANTS = [
     (name, variant, law)
     for name, stage in sorted(stages.items())

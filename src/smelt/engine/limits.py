@@ -54,7 +54,9 @@ def work_memory(item: Item, blocking: Blocking) -> int:
     """Bytes that working on this item takes: inputs, float32 stack, and a few temporaries of the stack's size.
 
     A matrix is decomposed in float64, whose temporaries are larger; statistics of whole matrices are summed in it.
+    Of a stack of matrices each is worked on by itself.
     """
+    item = item.parts[0]
     rows = len(item.taps) + 2
     if item.unit in ("tensor", "matrix"):
         sizes = [tap.source.tensors[tap.key].count for tap in item.statistics]

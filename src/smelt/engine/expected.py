@@ -46,7 +46,7 @@ class ExpectedSource(Source):
         wanted = {key: layers.of(key) for key in model.tensors if not some or is_measured(key)}
         if kind == "gram":  # measured at layers that are modules of their own, which experts in a stack are not
             wanted = {key: one for key, one in wanted.items() if one.count == 1 and Layout.is_matrix(key, one.shape)}
-        code = "BOOL" if kind == "mask" else "F32"
+        code = {"mask": "BOOL", "gram": "F64"}.get(kind, "F32")
         self.tensors = {
             key: TensorInfo(code, statistic_shape(kind, model.tensors[key].shape, one)) for key, one in wanted.items()
         }

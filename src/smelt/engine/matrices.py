@@ -20,9 +20,9 @@ from smelt.engine.rename import Piece, RenamedSource
 if TYPE_CHECKING:
     from smelt.engine.plan import Item
 
-__all__ = ["each_matrix", "in_its_place"]
+__all__ = ["SUMMARIES", "each_matrix", "in_its_place"]
 
-_SUMMARIES = {"gram": 2, "components": 1}
+SUMMARIES = {"gram": 2, "components": 1}
 """Statistics that are not as large as the matrix, and their axes; a stack of matrices has one more."""
 
 
@@ -33,8 +33,7 @@ def each_matrix(item: Item) -> tuple[Item, ...]:
         return (item,)
     taps = [_views(tap, item) for tap in item.taps]
     base = _views(item.base, item) if item.base is not None else [None] * matrices.count
-    kind = next((run.stage.statistics for run in item.stages if run.stage.statistics), None)
-    statistics = [_views(tap, item, kind) for tap in item.statistics]
+    statistics = [_views(tap, item, item.statistics_kind) for tap in item.statistics]
     # Rows of a transposed matrix lie all over it: it is read whole.
     unit = "tensor" if matrices.transposed and item.unit == "row" else item.unit
     return tuple(
@@ -72,7 +71,7 @@ def _views(tap: Tap, item: Item, kind: str | None = None) -> Sequence[Tap]:
     """A tap on each of the matrices, or on the statistic of this kind that belongs to each."""
     matrices, stored = item.matrices, tap.source.tensors[tap.key]
     assert matrices is not None
-    axes = _SUMMARIES.get(kind or "")
+    axes = SUMMARIES.get(kind or "")
     info = TensorInfo(stored.dtype, stored.shape[-axes:] if axes else matrices.shape)
     names = [tap.key] if matrices.count == 1 else [f"{tap.key}[{number}]" for number in range(matrices.count)]
     pieces = {

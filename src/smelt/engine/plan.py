@@ -76,6 +76,11 @@ class Item:
         """The models' tensors, and the base's last where it is read too."""
         return (*self.taps, self.base) if self.base is not None else self.taps
 
+    @property
+    def statistics_kind(self) -> str | None:
+        """What kind of statistics its stages read."""
+        return next((run.stage.statistics for run in self.stages if run.stage.statistics), None)
+
     @cached_property
     def parts(self) -> tuple[Item, ...]:
         """What is run: itself, or its matrices one by one where its stages know rows or matrices."""

@@ -80,6 +80,11 @@ class Orientation:
             return Matrices(1, shape)
         return Matrices(1, shape[::-1], True) if self._transposed(name, shape) else Matrices(1, shape)
 
+    @property
+    def informed(self) -> bool:
+        """Whether shapes or the config say anything of how lone layers are stored."""
+        return bool(self._votes) or not self._types.isdisjoint(TRANSPOSED)
+
     @cached_property
     def _types(self) -> frozenset[str]:
         """The model types that the config names, those of its parts among them."""

@@ -20,6 +20,7 @@ from smelt.engine.memory import keep_pages
 from smelt.engine.plan import Item, Plan
 from smelt.engine.schedule import Batch, InOrder, Program, run_here, run_programs
 from smelt.engine.ways import Sink, Watcher, Way, Ways
+from smelt.errors import NumericalError
 from smelt.ops.fold import Fold
 
 __all__ = ["Executor"]
@@ -165,6 +166,10 @@ class Executor:
                 fold.sampled(item.info.count, len(item.taps))
             while fold.wants_pass:
                 tasks = [partial(way.look, item, index, fold, dict(folds), span, False) for span in way.spans(item)]
-                fold.absorb((yield Batch(tasks, fold.join)))
+                total = yield Batch(tasks, fold.join)
+                try:
+                    fold.absorb(total)
+                except NumericalError as error:  # a fold does not know where it is
+                    raise NumericalError(f"{item.name!r}: {error}") from None
             folds[run.position] = fold
         return folds

@@ -43,9 +43,7 @@ class LoraSource(Source):
         self.tensors, self.tied, self.folder = base.tensors, base.tied, base.folder
         # The config is an origin of the numbers too: it holds the scaling.
         self.files = (*base.files, *self._adapter.files, folder / "adapter_config.json")
-        layout = plan_adapter(
-            config, self._adapter.tensors, base.tensors, base.tied, Orientation.in_source(base)
-        )
+        layout = plan_adapter(config, self._adapter.tensors, base.tensors, base.tied, Orientation.in_source(base))
         faults = layout.faults or [
             f"{stored[0]!r} and {other!r} stand for one tensor of the base, {key!r}, but differ; untie the base first"
             for key, stored in layout.replaced.items()

@@ -68,6 +68,12 @@ class Item:
     first: int = 0
 
     @property
+    def name(self) -> str:
+        """How messages call it: the tensor, and which of its matrices where there are several."""
+        several = self.whole is not None and self.info.count < self.whole.info.count
+        return f"{self.key}[{self.first // self.info.count}]" if several else self.key
+
+    @property
     def copied(self) -> bool:
         return not self.stages
 
@@ -253,9 +259,7 @@ class _Builder:
         known = None if matrices.as_stored(info.shape) else matrices
         if known is not None and known.doubt and unit != "element":
             self._doubt(one.key, known, run)
-        return Item(
-            one.key, order, _in_dtype(info, code), one.depth, base, taps, run, unit, statistics, matrices=known
-        )
+        return Item(one.key, order, _in_dtype(info, code), one.depth, base, taps, run, unit, statistics, matrices=known)
 
     def notes(self) -> list[str]:
         return [
@@ -313,7 +317,7 @@ class _Builder:
                 name: resolve(parameter, b.values[name], one.spot, models)
                 for name, parameter in b.stage.parameters.items()
             }
-            self._check_fold(b, values)
+            self._check_fold(b, values, one.key)
             stage = b.stage
             for name, parameter in stage.parameters.items():
                 if parameter.names_model and values[name] is not None and values[name] not in models:
@@ -330,10 +334,13 @@ class _Builder:
             run.append(RunStage(stage, one.pipeline, position, values))
         return tuple(run)
 
-    def _check_fold(self, b: BoundStage, values: Mapping[str, Any]) -> None:
+    def _check_fold(self, b: BoundStage, values: Mapping[str, Any], key: str) -> None:
         """Ask for the fold now: values that do not go together are refused here, not in the middle of the run."""
-        fold = b.stage.fold_for(values)
         varying = [name for name in b.stage.fold_parameters if not constant(b.values[name])]
+        try:
+            fold = b.stage.fold_for(values)
+        except RecipeError as error:
+            raise RecipeError(f"{key!r}: {error}" if varying else str(error)) from None
         if varying and fold is not None and fold.scope == "model":
             raise RecipeError(
                 f"{b.stage.name} ranks over the whole model, so {', '.join(varying)} cannot vary by tensor; "

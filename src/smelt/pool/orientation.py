@@ -171,7 +171,9 @@ class Orientation:
         if block is not None and len(self._norms.get(block[:2], ())) == 1:
             return self._norms[block[:2]]
         keys = ("hidden_size", "n_embd", "d_model")
-        return {value for section in _sections(self._config) for key in keys if isinstance(value := section.get(key), int)}
+        return {
+            value for section in _sections(self._config) for key in keys if isinstance(value := section.get(key), int)
+        }
 
     @cached_property
     def _norms(self) -> dict[tuple[str, int], set[int]]:

@@ -1,6 +1,6 @@
 """Laws about how models are stored: a merge is one of linear layers, not of the axes and files that they lie in.
 
-    merge(W_1^T, ..., W_n^T) = merge(W_1, ..., W_n)^T            merge(stack_i) = stack(merge_1, ..., merge_E)
+merge(W_1^T, ..., W_n^T) = merge(W_1, ..., W_n)^T            merge(stack_i) = stack(merge_1, ..., merge_E)
 """
 
 from __future__ import annotations

@@ -62,7 +62,10 @@ def pico(models: int = 3, *, seed: int = 0, dtype: torch.dtype = torch.float32) 
 
 
 def pico_of(
-    shapes: Iterable[tuple[str, tuple[int, ...]]], models: int, seed: int = 0, beside: Mapping[str, Tensor] | None = None
+    shapes: Iterable[tuple[str, tuple[int, ...]]],
+    models: int,
+    seed: int = 0,
+    beside: Mapping[str, Tensor] | None = None,
 ) -> Pico:
     """The same with tensors of these names and shapes; `beside` are further ones of the base."""
     draw = torch.Generator().manual_seed(seed)

@@ -140,7 +140,9 @@ def filled(stage: Stage, parameters: Mapping[str, Any]) -> tuple[dict[str, Any],
     """All parameters of a trial, and the fold that the stage needs with them."""
     values = {p.name: p.default for p in stage.parameters.values()} | dict(pipeline_of(stage, parameters))[stage.name]
     columns = {
-        name: [value] * count_for(stage) if stage.parameters[name].per_model and isinstance(value, int | float) else value
+        name: [value] * count_for(stage)
+        if stage.parameters[name].per_model and isinstance(value, int | float)
+        else value
         for name, value in values.items()
     }
     return columns, stage.fold_for(columns)

@@ -184,7 +184,7 @@ def test_a_stack_needs_the_memory_of_one_expert() -> None:
             "l.0.mlp.router.weight": torch.ones(experts, 64),
             "l.0.mlp.experts.up_proj": torch.ones(experts, 96, 64),
         }
-        recipe, _, pool = read_request({n: state for n in NAMES}, state, "tsv", {})
+        recipe, _, pool = read_request(dict.fromkeys(NAMES, state), state, "tsv", {})
         with planned(recipe, pool=pool) as ready:
             return limits.limits(ready.plan, 1, None).largest
 

@@ -170,7 +170,7 @@ def llama_8b() -> dict[str, tuple[int, ...]]:
 
 
 def test_gram_matrices_are_measured_at_the_layers_of_gpt2() -> None:
-    """Their weights are [in, out]: a Gram matrix is as wide as the first side. c_attn is given ln_1 of the embeddings."""
+    """Their weights are [in, out]: a Gram matrix is as wide as the first side. c_attn gets ln_1 of the embeddings."""
     import transformers
 
     words = {"n_embd": 12, "n_layer": 1, "n_head": 2, "vocab_size": 30, "n_positions": 8}

@@ -90,6 +90,11 @@ def test_dbrx_lays_its_experts_below_one_another() -> None:
     assert "says how many" in alone.doubt
 
 
+def test_experts_of_a_gguf_file_are_a_stack() -> None:
+    shapes = {"blk.0.ffn_gate_inp.weight": (3, 8), "blk.0.ffn_down_exps.weight": (3, 8, 20)}
+    assert Orientation(shapes).of("blk.0.ffn_down_exps.weight") == Matrices(3, (8, 20))
+
+
 def test_biases_of_experts_are_one_row_each() -> None:
     shapes = {"l.0.mlp.experts.gate_up_proj": (3, 8, 20), "l.0.mlp.experts.gate_up_proj_bias": (3, 20)}
     known = Orientation(shapes)

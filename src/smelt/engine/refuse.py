@@ -33,8 +33,9 @@ def refuse_result(item: Item, merged: NDArray[np.float32], start: int) -> None:
     bad = _first(merged)
     if bad is not None:
         raise NumericalError(
-            f"the merge gave {float(merged[bad])} in {item.name!r} at element {_stored(item, start + bad):,} although all "
-            f"inputs are finite; check the weights and scales of the recipe, and whether {item.info.dtype} can hold it"
+            f"the merge gave {float(merged[bad])} in {item.name!r} at element {_stored(item, start + bad):,} although "
+            f"all inputs are finite; check the weights and scales of the recipe, and whether {item.info.dtype} can "
+            "hold it"
         )
 
 

@@ -62,7 +62,7 @@ class PlaceRandom:
         before, inside = here - here % (rows * columns), here % (rows * columns)
         places = before + inside % rows * columns + inside // rows
         for row, model in zip(out.flatten(1), self.place.models, strict=True):
-            for high in (places >> 32).unique().tolist():
+            for high in range(int(places.min()) >> 32, (int(places.max()) >> 32) + 1):
                 first, between = place_key(self.seed, self.stage, self.place.key, model, high)
                 some = (places >> 32) == high
                 low = (places[some] & 0xFFFFFFFF) + first & 0xFFFFFFFF

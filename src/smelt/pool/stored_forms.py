@@ -29,7 +29,9 @@ TRANSPOSED: Mapping[str, re.Pattern[str]] = {
 NAMED_TRANSPOSED = re.compile(r"(^|\.)(text_projection|visual\.proj)$")
 """Bare parameters that inputs are multiplied with from the left: the projections of OpenAI's and open_clip's models."""
 
-EXPERTS = re.compile(r"(^|\.)(\w*experts|\w*moe)\.|(^|\.)(input_linear|output_linear)\.(weight|bias)$")
+EXPERTS = re.compile(
+    r"(^|\.)(\w*experts|\w*moe)\.|(^|\.)(input_linear|output_linear|ffn_(gate|up|down|gate_up)_exps)\.(weight|bias)$"
+)
 """Names under which a tensor of three axes is one matrix per expert; not those with a number: `experts.0.w1.weight`."""
 
 EXPERTS_TRANSPOSED: Mapping[str, bool] = {
@@ -51,7 +53,14 @@ EXPERTS_TRANSPOSED: Mapping[str, bool] = {
 GIVES_HIDDEN = re.compile(r"(down|w2|fc2|output_linear|wo)\w*(\.weight)?$")
 """The layer of an expert that leads back to the model's width; all others start from it."""
 
-ROUTERS = ("router.weight", "gate.weight", "router.layer.weight", "gate.wg.weight", "router.classifier.weight")
+ROUTERS = (
+    "router.weight",
+    "gate.weight",
+    "router.layer.weight",
+    "router.classifier.weight",
+    "gate.wg.weight",
+    "ffn_gate_inp.weight",
+)
 """Names beside the experts of the layer that chooses among them: [experts, width]."""
 
 DBRX = re.compile(r"^(?P<ffn>.*)\.experts\.mlp\.(?P<layer>w1|v1|w2)$")

@@ -36,7 +36,7 @@ def experts(models: int) -> Pico:
 
 
 def stacked(state: State, *, transposed: bool = False) -> State:
-    """The same with the experts of a layer in one tensor: layers.0.mlp.experts.gate_up_proj, each as [in, out] if so."""
+    """The same with a layer's experts in one tensor, layers.0.mlp.experts.gate_up_proj; each as [in, out] if so."""
     found: dict[str, list[torch.Tensor]] = {}
     for name, tensor in state.items():
         match = _EXPERT.match(name)

@@ -8,8 +8,8 @@ from safetensors.torch import save_file
 
 from checkpoints import state, write_model
 from smelt.engine.folder import is_adapter, open_path
-from smelt.files.json_reader import read_json
 from smelt.errors import CorruptFile, RecipeError
+from smelt.files.json_reader import read_json
 
 
 def test_one_file_is_enough(tmp_path):

@@ -53,7 +53,7 @@ def tensor_faults(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> list[str]:
         if rest:
             remedy = (
                 f"; leave it out with `skip: {rest[0]}`"
-                if name == BASE
+                if name == BASE or pool.base is None
                 else "; `missing: base` takes the base's instead"
             )
             faults.append(f"{name} lacks {_some(rest)}{remedy}")

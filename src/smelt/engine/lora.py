@@ -21,6 +21,7 @@ from smelt.engine.lora_layout import LowRank, plan_adapter
 from smelt.engine.source import FileSource, Source
 from smelt.errors import CorruptFile, IncompatibleModels
 from smelt.files.identity import identities
+from smelt.pool.orientation import Orientation
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,7 +45,7 @@ class LoraSource(Source):
         self.tensors, self.tied, self.folder, self.beside = base.tensors, base.tied, base.folder, base.beside
         # The config is an origin of the numbers too: it holds the scaling.
         self.files = {**base.files, **self._adapter.files, **seen}
-        layout = plan_adapter(config, self._adapter.tensors, base.tensors, base.tied)
+        layout = plan_adapter(config, self._adapter.tensors, base.tensors, base.tied, Orientation.in_source(base))
         faults = layout.faults or [
             f"{stored[0]!r} and {other!r} stand for one tensor of the base, {key!r}, but differ; untie the base first"
             for key, stored in layout.replaced.items()

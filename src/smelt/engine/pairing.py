@@ -16,6 +16,7 @@ from smelt.errors import CorruptFile, unknown
 from smelt.merge import stages
 from smelt.pool.layout import Layout
 from smelt.pool.modelpool import ModelPool
+from smelt.pool.orientation import Matrices
 from smelt.recipe.pipeline import BoundStage
 
 __all__ = ["Pairing", "statistic_shape"]
@@ -23,12 +24,13 @@ __all__ = ["Pairing", "statistic_shape"]
 _SHOWN = 3
 
 
-def statistic_shape(kind: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that a statistic of a tensor of this shape has."""
+def statistic_shape(kind: str, shape: tuple[int, ...], matrices: Matrices) -> tuple[int, ...]:
+    """The shape that a statistic of a tensor of this shape has, with these linear layers in it."""
+    stack = (matrices.count,) if matrices.count > 1 or len(matrices.shape) < len(shape) else ()
     if kind == "gram":
-        return (shape[-1], shape[-1])
+        return (*stack, matrices.shape[-1], matrices.shape[-1])
     if kind == "components":
-        return (min(shape),)
+        return (*stack, min(matrices.shape))
     return shape
 
 
@@ -108,12 +110,12 @@ class Pairing:
                 )
         return faults
 
-    def taps(self, one: Draft, shape: tuple[int, ...]) -> tuple[Tap, ...]:
+    def taps(self, one: Draft, shape: tuple[int, ...], matrices: Matrices) -> tuple[Tap, ...]:
         """Where each model's statistic for an output tensor lies; none where no stage reads it or no model has it."""
         reader = self._readers[one.pipeline]
         if reader is None:
             return ()
-        if reader.stage.unit_for(reader.values) == "matrix" and not Layout.is_matrix(one.key, shape):
+        if reader.stage.unit_for(reader.values) == "matrix" and not Layout.is_matrix(one.key, matrices.shape):
             return ()
         found = {name: self._find(name, key) for name, key in one.taps.items()}
         taps = tuple(tap for tap in found.values() if tap is not None)
@@ -122,7 +124,7 @@ class Pairing:
         elif len(taps) < len(found):
             lacking = tuple(name for name, tap in found.items() if tap is None)
             self._partly.setdefault(lacking, []).append(one.key)
-        wanted = statistic_shape(str(reader.stage.statistics), shape)
+        wanted = statistic_shape(str(reader.stage.statistics), shape, matrices)
         for tap in taps:
             got = tap.source.tensors[tap.key].shape
             if got != wanted:

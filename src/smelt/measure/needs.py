@@ -32,6 +32,7 @@ from smelt.errors import RecipeError, unknown
 from smelt.measure.inputs_shared import inputs_of
 from smelt.measure.kept import TOGETHER, examples_at_once
 from smelt.pool.layout import Layout
+from smelt.pool.orientation import Orientation
 
 __all__ = ["METHODS", "Needs", "is_measured", "memory_needs"]
 
@@ -56,7 +57,7 @@ class Needs:
     device: int = 0
     """The part that lies where the network computes."""
     disk: int = 0
-    """What the statistics take when they are kept (float32)."""
+    """What the statistics take when they are kept: Gram matrices in float64, Fishers in float32, masks as bytes."""
     scratch: int = 0
     """What lies on disk while one model is looked at."""
 
@@ -76,8 +77,8 @@ def memory_needs(
     """What one model needs for a method that looks at `examples` texts of at most `tokens` tokens.
 
     `memory` bounds the Gram matrices of one round; on an accelerator (`device`) more examples go through at once.
-    `shapes` are a model's, as its header gives them. `deltas` and `delta_dtype` are localize's: where the change lies,
-    and in what format.
+    `shapes` are a model's, as its header gives them; linear layers count as [out, in] however they are stored. `deltas`
+    and `delta_dtype` are localize's: where the change lies, and in what format.
     """
     if method not in METHODS:
         raise RecipeError(unknown("method that looks at data", method, METHODS))
@@ -86,6 +87,8 @@ def memory_needs(
             raise RecipeError(unknown("format of weights", one, _ITEM))
     if examples < 1 or tokens < 1:
         raise RecipeError(f"examples and tokens are at least 1; got {examples} and {tokens}")
+    layers = Orientation(shapes)
+    shapes = {name: one.shape if (one := layers.of(name)).count == 1 else shape for name, shape in shapes.items()}
     sizes = {name: math.prod(shape) for name, shape in shapes.items()}
     own = {name: shape for name, shape in shapes.items() if is_measured(name)}
     weights, measured = _ITEM[dtype] * sum(sizes.values()), sum(sizes[name] for name in own)
@@ -124,7 +127,7 @@ def memory_needs(
         work + kept,
         len(rounds),
         main=matrices,
-        disk=4 * sum(width**2 for width in widths),
+        disk=8 * sum(width**2 for width in widths),
         note=f"{len(widths)} matrices in {len(rounds)} round{'s' * (len(rounds) != 1)} over {examples} examples, "
         "in main memory; more memory, fewer rounds",
     )

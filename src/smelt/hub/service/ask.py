@@ -89,12 +89,10 @@ class Desk:
         return self._broadest.get((graph.version, most), find)
 
     def warm(self) -> None:
-        """Do once what the first visitor would wait for: strengths, and the embedder of a selection."""
-        cards = self.hub.models()
-        for card in cards:
+        """Do once what the first visitor would wait for: the embedder of a selection, and strengths."""
+        self.hub.warm()
+        for card in self.hub.models():
             self.strengths(card)
-        if any(card.label for card in cards):
-            self.hub.select(["thing"])
 
     async def select(self, form: TaskForm) -> Selection:
         """The hub's choice for a task; the same question is answered from memory while the hub is the same."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -321,6 +322,10 @@ class Hub:
         from smelt.hub.loaded import model_folder
 
         return model_folder(self._store, self._store.model(name))
+
+    def staging(self) -> AbstractContextManager[Path]:
+        """A folder for what is on its way into the hub, gone at the end; a killed process's the next `open` clears."""
+        return self._store.staging()
 
     def add_node(self, node: NewNode) -> None:
         """One more node of the graph; the labels of all models are extended, nothing is computed twice."""

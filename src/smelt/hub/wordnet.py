@@ -176,7 +176,7 @@ def _places() -> Iterator[Path]:
 
 
 def nltk_places() -> list[str]:
-    """Where NLTK looks for data; it takes seconds to import, and on most machines there is nothing to be read with it."""
+    """Where NLTK looks for data. It takes seconds to import, and most machines have nothing that it could read."""
     named = [os.path.expanduser(place) for place in os.environ.get("NLTK_DATA", "").split(os.pathsep) if place]
     here = [os.path.join(sys.prefix, *parts, "nltk_data") for parts in ((), ("share",), ("lib",))]
     shared = [f"{root}/{part}/nltk_data" for part in ("share", "lib") for root in ("/usr", "/usr/local")]

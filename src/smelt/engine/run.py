@@ -173,7 +173,8 @@ def _write(ready: Ready, out: Path, options: Options, hashes: ParentHashes) -> t
             ) from None
         if folder is not None:
             _blame_inputs(folder, seen)
-        raise OutputError(f"{shortened(str(error.filename or out))}: {os_reason(error)}; {kept}") from error
+        still = f"; {kept}" if folder is not None else ""
+        raise OutputError(f"{shortened(str(error.filename or out))}: {os_reason(error)}{still}") from error
     except KeyboardInterrupt:
         raise OutputError(f"interrupted; {kept}. Continue with --resume") from None
     except (RecipeError, IncompatibleModels, InputChanged, NumericalError, CorruptFile):

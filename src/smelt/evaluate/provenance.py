@@ -11,6 +11,7 @@ from smelt.errors import CorruptFile
 from smelt.evaluate.corruptions import CLEAN, Corruption
 from smelt.evaluate.find import AnyTask, task_folders
 from smelt.evaluate.row import DataBudget, Row, code_version, now
+from smelt.files.remote_code import FLAG, is_trusted
 
 if TYPE_CHECKING:
     from smelt.evaluate.classify import Result
@@ -94,6 +95,7 @@ def command_for(
     words += ["--device", model.device] if model.device != "cpu" else []
     words += ["--dtype", model.dtype] if model.dtype != "float32" else []
     words += ["--allow-pickle"] if allow_pickle else []
+    words += [FLAG] if is_trusted() else []
     for worse in corruptions if corruptions != [None] else []:
         words += ["--corruption", worse.name if worse else CLEAN]
     return shlex.join(words)

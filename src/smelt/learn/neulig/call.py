@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import OutputError, RecipeError, unknown
+from smelt.files.remote_code import takes_trust
 from smelt.recipe.schema import Recipe
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ __all__ = ["neulig"]
 _EXAMPLES, _VALIDATION = 500, 100
 
 
+@takes_trust
 def neulig(
     models: Mapping[str, str],
     *,
@@ -37,6 +39,7 @@ def neulig(
     device: str = "cpu",
     threads: int | None = None,
     force: bool = False,
+    trust_remote_code: bool = False,
     **setting: Any,
 ) -> Collaboration:
     """Fit Portland for a group of experts, and write it with its CoopVec Map and a recipe for each task.

@@ -11,6 +11,7 @@ from smelt.evaluate.language.harness_file import resolved
 from smelt.evaluate.language.quiet import quiet_harness
 from smelt.evaluate.language.records import as_dataset
 from smelt.evaluate.task import TaskError
+from smelt.evaluate.templates import TemplateFailed
 from smelt.files.remote_code import permit_code
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ def built(name: str, source: str, config: dict[str, Any]) -> Any:
         _permit(name, config)
         try:
             return library.api.task.ConfigurableTask(config=config)
+        except TemplateFailed as error:
+            raise TaskError(f"{name}: {error}") from None
         except SmeltError:
             raise
         except Exception as error:  # whatever the harness, the data library and the network raise
@@ -72,7 +75,10 @@ def _permit(name: str, config: Mapping[str, Any]) -> None:
 
 def pairs_of(task: Any) -> list[tuple[str, str]]:
     """Prompt and answer of every example of a prepared task; of several right answers the first."""
-    return [(str(task.doc_to_text(doc)), answer_of(task, doc)) for doc in task.eval_docs]
+    try:
+        return [(str(task.doc_to_text(doc)), answer_of(task, doc)) for doc in task.eval_docs]
+    except TemplateFailed as error:
+        raise TaskError(f"{task.config.task}: {error}") from None
 
 
 def answer_of(task: Any, doc: dict[str, Any]) -> str:

@@ -33,12 +33,16 @@ class TemplateFailed(RecipeError):
     """A template that cannot be rendered with these values."""
 
 
-class TemplateLimit(RecipeError):
+class TemplateLimit(TemplateFailed):
     """A template that does not come to an end within its limits."""
 
 
-def render(template: str, values: Mapping[str, Any], *, kind: Kind = "task", seconds: float = SECONDS) -> str:
-    """The text of a template. `kind` is whose words it knows: those of the harness's tasks, or of chats."""
+def render(template: str, values: Mapping[str, Any], *, kind: Kind = "task", seconds: float | None = None) -> str:
+    """The text of a template, made in at most `seconds` (5, if nothing is said).
+
+    `kind` is whose words it knows: those of the harness's tasks, or of chats.
+    """
+    seconds = SECONDS if seconds is None else seconds
     content = pickle.dumps((kind, template, _plain(values)))
     try:
         answer = _renderer.ask(content, seconds)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from smelt.engine.manifest import Verification, verify_folder
 from smelt.engine.run import Options, Summary, merge_to_folder, merge_to_memory, planned
 from smelt.errors import RecipeError
+from smelt.files.remote_code import takes_trust
 from smelt.pool.request import read_request
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["merge", "methods", "plan", "verify"]
 
 
+@takes_trust
 def merge(
     models: Any,
     *,
@@ -34,6 +36,7 @@ def merge(
     resume: bool = False,
     force: bool = False,
     quiet: bool = True,
+    trust_remote_code: bool = False,
     **words: Any,
 ) -> dict[str, torch.Tensor] | Summary:
     """Merge models into one.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from smelt.errors import OutputError, RecipeError, SmeltError
 from smelt.evaluate.pictures import Data
 from smelt.evaluate.row import DataBudget, code_version, fusionbench_report, now
+from smelt.files.remote_code import takes_trust
 from smelt.recipe.compose import Job, compose_jobs
 from smelt.recipe.fusionbench import Evaluation, Experiment, read_experiment
 from smelt.recipe.fusionbench_methods import Cosine
@@ -49,8 +50,13 @@ class Outcome:
     error: SmeltError | None = None
 
 
+@takes_trust
 def run(
-    *overrides: str, multirun: bool = False, config_dir: str | Path | None = None, quiet: bool = True
+    *overrides: str,
+    multirun: bool = False,
+    config_dir: str | Path | None = None,
+    quiet: bool = True,
+    trust_remote_code: bool = False,
 ) -> list[Outcome]:
     """Compose a config from overrides in FusionBench's words and carry it out.
 

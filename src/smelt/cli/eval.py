@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from smelt.cli.request import AllowPickleOption, JsonOption, ThreadsOption
+from smelt.cli.request import AllowPickleOption, JsonOption, ThreadsOption, TrustOption
 
 if TYPE_CHECKING:
     from smelt.evaluate.call import Average, Evaluation
@@ -59,6 +59,7 @@ def evaluate(
         ),
     ] = None,
     allow_pickle: AllowPickleOption = False,
+    trust_remote_code: TrustOption = False,
     confusion: Annotated[bool, typer.Option("--confusion", help="Show what was taken for what.")] = False,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Append the rows to this file (JSON lines).", show_default=False)
@@ -90,6 +91,7 @@ def evaluate(
         threads=threads,
         quiet=quiet or as_json,
         allow_pickle=allow_pickle,
+        trust_remote_code=trust_remote_code,
         corruption=corruption,
         corrupted_by=cast("SetName", corrupted_by),
         level=cast("Level | None", level),

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from smelt.cli.request import JsonOption, ThreadsOption
+from smelt.cli.request import JsonOption, ThreadsOption, TrustOption
 
 __all__ = ["neulig"]
 
@@ -31,6 +31,7 @@ def neulig(
     seed: Annotated[int, typer.Option(min=0, help="Of Portland's start and of the pictures' order.")] = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
     threads: ThreadsOption = None,
+    trust_remote_code: TrustOption = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing output, at the end.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     as_json: JsonOption = False,
@@ -54,6 +55,7 @@ def neulig(
         validation=validation,
         device=device,
         threads=threads,
+        trust_remote_code=trust_remote_code,
         force=force,
         boosting=boosting,
         alignment=alignment,

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from smelt.cli.request import JsonOption
+from smelt.cli.request import JsonOption, TrustOption
 from smelt.errors import RecipeError
+from smelt.files.remote_code import trusting
 
 if TYPE_CHECKING:
     from smelt.experiment import Outcome, Prepared
@@ -34,6 +35,7 @@ def run(
         Path | None,
         typer.Option("--config-dir", help="A folder with your own method/, modelpool/ and taskpool/ configs."),
     ] = None,
+    trust_remote_code: TrustOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -62,7 +64,8 @@ def run(
             typer.echo(f"# job {number} of {len(jobs)}: {' '.join(one.job.swept)}")
         if not silent and (one.experiment.dry_run or (one.experiment.print_config and number == 1)):
             _show_config(one)
-        outcome = attempt(one, quiet=silent, data=data)
+        with trusting(trust_remote_code):
+            outcome = attempt(one, quiet=silent, data=data)
         outcomes.append(outcome)
         if outcome.error is not None:
             if not multirun:

@@ -20,6 +20,7 @@ from smelt.evaluate.pictures import Data
 from smelt.evaluate.provenance import command_for, row_of
 from smelt.evaluate.questions.task import QuestionTask
 from smelt.evaluate.row import Level, Row, append_rows
+from smelt.files.remote_code import takes_trust
 
 if TYPE_CHECKING:
     from smelt.evaluate.language.result import LanguageResult
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["Average", "Evaluation", "TasksFailed", "evaluate", "evaluation", "row_of"]
 
 _WORDS = (
-    "split limit text_from batch device dtype threads quiet data out allow_pickle corruption corrupted_by level"
-).split()
+    "split limit text_from batch device dtype threads quiet data out allow_pickle trust_remote_code".split()
+    + "corruption corrupted_by level".split()
+)
 
 
 @dataclass(frozen=True)
@@ -108,10 +110,11 @@ def evaluate(model: Any, tasks: Tasks = "clip8", *, out: str | Path | None = Non
     is merged first; a state dict and a model that is a picture tower alone need `text_from`, the model with the rest.
     Other words: `split` ("test"), `limit` (a fixed part of each split, the same for every model), `batch` (256),
     `device` ("cpu"), `dtype` ("float32"), `threads`, `quiet`, `data` (pictures shared by several calls), `allow_pickle`
-    (False: references to `.bin` and `.pt` files are refused), `corruption` (`"motion_blur@3"`, done to the stored
-    pictures; of several, with `"clean"` for none, each gives its own rows), `corrupted_by` (the numbers that a severity
-    stands for: "cifar_c", or "imagenet_c"), `level` (of a folder that `smelt.neulig` wrote: "merged", "ensembled" or
-    "both", each with its own rows), and those of the row (`suite`, `entry`).
+    (False: references to `.bin` and `.pt` files are refused), `trust_remote_code` (False: Python that comes with the
+    model or a task is refused), `corruption` (`"motion_blur@3"`, done to the stored pictures; of several, with
+    `"clean"` for none, each gives its own rows), `corrupted_by` (the numbers that a severity stands for: "cifar_c", or
+    "imagenet_c"), `level` (of a folder that `smelt.neulig` wrote: "merged", "ensembled" or "both", each with its own
+    rows), and those of the row (`suite`, `entry`).
 
     Where some language tasks cannot be asked the others still are; then `TasksFailed` is raised, which has their rows.
     """
@@ -123,6 +126,7 @@ def evaluate(model: Any, tasks: Tasks = "clip8", *, out: str | Path | None = Non
     return done.rows
 
 
+@takes_trust
 def evaluation(
     model: Any,
     tasks: Tasks = "clip8",
@@ -137,6 +141,7 @@ def evaluation(
     quiet: bool = True,
     data: Data | None = None,
     allow_pickle: bool = False,
+    trust_remote_code: bool = False,
     corruption: Corruptions = None,
     corrupted_by: SetName = "cifar_c",
     level: Level | Literal["both"] | None = None,

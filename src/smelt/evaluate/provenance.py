@@ -11,6 +11,7 @@ from smelt.evaluate.corruptions import CLEAN, Corruption
 from smelt.evaluate.find import AnyTask, task_folders
 from smelt.evaluate.row import DataBudget, Level, Row, code_version, now
 from smelt.files.json_reader import read_json
+from smelt.files.remote_code import FLAG, is_trusted
 
 if TYPE_CHECKING:
     from smelt.evaluate.classify import Result
@@ -105,6 +106,7 @@ def command_for(
     words += ["--device", model.device] if model.device != "cpu" else []
     words += ["--dtype", model.dtype] if model.dtype != "float32" else []
     words += ["--allow-pickle"] if allow_pickle else []
+    words += [FLAG] if is_trusted() else []
     for worse in corruptions if corruptions != [None] else []:
         words += ["--corruption", worse.name if worse else CLEAN]
     words += own

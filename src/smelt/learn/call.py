@@ -16,6 +16,7 @@ from smelt.engine.source import files_of
 from smelt.errors import InputChanged, RecipeError
 from smelt.evaluate.row import DataBudget, code_version, now
 from smelt.files.identity import check_unchanged
+from smelt.files.remote_code import takes_trust
 from smelt.learn.coefficients import Coefficients, load_coefficients, patterns_for, save_coefficients
 from smelt.learn.heat import heat_rows
 from smelt.learn.learner import Learner, check_learner
@@ -67,6 +68,7 @@ class Learned:
     peak_bytes: int = 0
 
 
+@takes_trust
 def learn(
     models: Any,
     *,
@@ -80,6 +82,7 @@ def learn(
     threads: int | None = None,
     quiet: bool = True,
     resume: bool = True,
+    trust_remote_code: bool = False,
     **words: Any,
 ) -> Learned:
     """Learn from data how to merge models: coefficients, masks, singular components, or the weights themselves.

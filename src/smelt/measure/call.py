@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.engine.statistics import DataUse, StatisticsNote, check_statistics_place
 from smelt.errors import RecipeError, unknown
+from smelt.files.remote_code import takes_trust
 from smelt.measure.fisher import BATCH, ESTIMATORS, default_estimator
 from smelt.measure.merged_call import measure_merged
 from smelt.measure.request import is_language, model_files, one_task, stored_dtype
@@ -27,6 +28,7 @@ __all__ = ["KINDS", "measure", "measure_merged"]
 KINDS = ("fisher", "gram")
 
 
+@takes_trust
 def measure(
     model: Any,
     kind: str,
@@ -47,6 +49,7 @@ def measure(
     quiet: bool = True,
     force: bool = False,
     allow_pickle: bool = False,
+    trust_remote_code: bool = False,
     data: Data | None = None,
 ) -> Measured:
     """Measure the diagonal Fisher information (`kind="fisher"`) or the Gram matrices (`"gram"`) of a model on a task.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.engine.statistics import DataUse, StatisticsNote, check_statistics_place
 from smelt.errors import RecipeError
+from smelt.files.remote_code import takes_trust
 from smelt.measure.gram import tied_names
 from smelt.measure.request import is_language, model_files, one_task, stored_dtype
 from smelt.measure.store import Made, Measured, content_key, keep
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["measure_merged"]
 
 
+@takes_trust
 def measure_merged(
     models: Mapping[str, Any] | Pool,
     tasks: Mapping[str, str | Path | Task | LanguageTask] | None = None,
@@ -45,6 +47,7 @@ def measure_merged(
     quiet: bool = True,
     force: bool = False,
     allow_pickle: bool = False,
+    trust_remote_code: bool = False,
     data: Data | None = None,
 ) -> dict[str, Measured]:
     """Measure the Gram matrices that make `regmean` a RegMean++, each model on its own task, paired by name.

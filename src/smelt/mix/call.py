@@ -15,6 +15,7 @@ from smelt.engine.cache import cache_folder
 from smelt.errors import CorruptFile, OutputError, RecipeError, unknown
 from smelt.evaluate.row import DataBudget
 from smelt.files.json_reader import read_json
+from smelt.files.remote_code import takes_trust
 from smelt.mix.note import ROUTING, TRACE, Learning, MixNote
 from smelt.mix.ways import ROUTED, mixers, read_mixer
 from smelt.pool.request import read_request
@@ -67,6 +68,7 @@ class Mixed:
         return load_mixed(self.folder, device=device, dtype=dtype)
 
 
+@takes_trust
 def mix(
     models: Any,
     *,
@@ -81,6 +83,7 @@ def mix(
     resume: bool = True,
     force: bool = False,
     quiet: bool = True,
+    trust_remote_code: bool = False,
     **words: Any,
 ) -> Mixed:
     """Mix fine-tuned models into one larger model that chooses between them for each sample.

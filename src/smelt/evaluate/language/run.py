@@ -14,6 +14,8 @@ from smelt.evaluate.language.quiet import quiet_harness
 from smelt.evaluate.language.result import LanguageResult, as_scores
 from smelt.evaluate.sandbox import announced, protection
 from smelt.evaluate.task import TaskError
+from smelt.evaluate.templates import TemplateFailed
+from smelt.files.remote_code import CodeNotTrusted
 
 if TYPE_CHECKING:
     from smelt.evaluate.language.task import LanguageTask
@@ -62,9 +64,11 @@ class Prepared:
 
 
 def prepared(tasks: Sequence[LanguageTask], split: str) -> tuple[list[Prepared], list[Failure]]:
-    """Tasks with their data, before any model is loaded; a split that a task lacks is refused for all.
+    """Tasks with their data, before any model is loaded.
 
-    Where programs of models will run, what this system does not protect from is said now.
+    A split that a task lacks is refused for all, and so is code that nobody allowed: a flag is quickly given, and what
+    the others would take by then is not. Where programs of models will run, what this system does not protect from is
+    said now.
     """
     for task in tasks:
         task.check_split(split)
@@ -72,6 +76,8 @@ def prepared(tasks: Sequence[LanguageTask], split: str) -> tuple[list[Prepared],
     for task in tasks:
         try:
             ready.append(Prepared(task, split, task.harness_tasks(split)))
+        except CodeNotTrusted:
+            raise
         except SmeltError as error:
             failures.append(Failure(task.name, error))
     if any(one.runs_programs for one in ready):
@@ -100,6 +106,8 @@ def ask(
                 raise NumericalError(
                     f"{model.label} gives NaN or infinite scores on {one.task.name}; its weights are not sound"
                 ) from None
+            except TemplateFailed as error:
+                failures.append(Failure(one.task.name, TaskError(f"{one.task.name}: {error}")))
             except SmeltError as error:
                 failures.append(Failure(one.task.name, error))
     return results, failures

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import OutputError, RecipeError, unknown
 from smelt.files.identity import FileIdentity, check_unchanged
+from smelt.files.remote_code import takes_trust
 from smelt.files.replace import check_place
 from smelt.recipe.schema import Recipe
 
@@ -27,6 +28,7 @@ __all__ = ["neulig"]
 _EXAMPLES, _VALIDATION = 500, 100
 
 
+@takes_trust
 def neulig(
     models: Mapping[str, str],
     *,
@@ -39,6 +41,7 @@ def neulig(
     device: str = "cpu",
     threads: int | None = None,
     force: bool = False,
+    trust_remote_code: bool = False,
     **setting: Any,
 ) -> Collaboration:
     """Fit Portland for a group of experts, and write it with its CoopVec Map and a recipe for each task.

@@ -10,11 +10,9 @@ from typing import Annotated
 import typer
 
 from smelt.cli.request import JsonOption
-from smelt.files.kinds import shown
+from smelt.files.kinds import some_of
 
 __all__ = ["verify"]
-
-_SHOWN = 8
 
 
 def verify(
@@ -37,7 +35,8 @@ def verify(
         if found.ok:
             typer.echo(f"{found.folder}: {found.checked} files, all as the manifest says")
         if found.unknown:
-            names = ", ".join(map(shown, found.unknown[:_SHOWN])) + (" ..." if len(found.unknown) > _SHOWN else "")
-            typer.echo(f"{len(found.unknown)} more that it does not know and no program would load: {names}")
+            typer.echo(
+                f"{len(found.unknown)} more that it does not know and no program would load: {some_of(found.unknown)}"
+            )
     if not found.ok:
         raise typer.Exit(1)

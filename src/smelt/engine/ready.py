@@ -14,7 +14,7 @@ from smelt.engine import dtype as dtypes
 from smelt.engine.adapter_bases import base_faults
 from smelt.engine.align import Alignment, align
 from smelt.engine.card import model_card
-from smelt.engine.carry import carried_files
+from smelt.engine.carry import carried_files, files_beside
 from smelt.engine.cycles import not_now
 from smelt.engine.frozen import leave_frozen
 from smelt.engine.manifest import encode_manifest
@@ -128,8 +128,14 @@ def make_ready(recipe: Recipe, pool: ModelPool) -> Ready:
     faults = config_faults(recipe, pool)
     if faults:
         raise IncompatibleModels(faults)
-    plan = replace(plan, notes=(*plan.notes, *over, *alignment.notes))
+    plan = replace(plan, notes=(*plan.notes, *over, *alignment.notes, *_beside(recipe, pool, config_from)))
     return Ready(plan, alignment.pool, alignment, config_from)
+
+
+def _beside(recipe: Recipe, pool: ModelPool, config_from: str) -> list[str]:
+    """What becomes of the files beside the weights; an adapter has none of them."""
+    merged = [file for source in pool.all.values() for file in source.files]
+    return [] if recipe.lora else files_beside(pool.all[config_from].folder, merged).notes(config_from)
 
 
 def config_faults(recipe: Recipe, pool: ModelPool) -> list[str]:

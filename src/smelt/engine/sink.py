@@ -80,7 +80,10 @@ class OutputFolder:
     def put(self, name: str, content: bytes | Path) -> None:
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.read_bytes() if isinstance(content, Path) else content)
+        if isinstance(content, Path):
+            shutil.copyfile(content, path)
+        else:
+            path.write_bytes(content)
 
     def complete(
         self,

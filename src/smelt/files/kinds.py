@@ -8,9 +8,10 @@ a picture). Names count without regard to case: some file systems have none.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Literal, TypeAlias, get_args
 
-__all__ = ["TOOL_FILES", "Kind", "kind_of", "shown"]
+__all__ = ["TOOL_FILES", "Kind", "kind_of", "shown", "some_of"]
 
 Kind: TypeAlias = Literal["weights", "pickle", "code", "tokenizer", "template", "config"]
 
@@ -26,7 +27,7 @@ _NAMES: dict[Kind, str] = {
     # Every .json: libraries give their configs, processors, adapters and notes hundreds of names.
     "config": r".*\.json|(.*[-_.])?config\.ya?ml",
 }
-_LONGEST = 255
+_LONGEST, _MOST = 255, 8
 _TABLE = tuple((kind, re.compile(_NAMES[kind], re.DOTALL)) for kind in get_args(Kind))
 
 TOOL_FILES = frozenset({".git", ".gitattributes", ".gitignore", ".cache", ".huggingface", ".ds_store"})
@@ -43,3 +44,9 @@ def shown(name: str) -> str:
     """A file's name for a line of text: no longer than a name can be, with the characters escaped that no line has."""
     name = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}..."
     return name if name.isprintable() else ascii(name)
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first few of many names in a row, and how many there are beside."""
+    row = ", ".join(map(shown, names[:_MOST]))
+    return row + (f" and {len(names) - _MOST} more" if len(names) > _MOST else "")

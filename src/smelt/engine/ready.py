@@ -140,16 +140,9 @@ def _beside(recipe: Recipe, pool: ModelPool, config_from: str) -> list[str]:
 
 def config_faults(recipe: Recipe, pool: ModelPool) -> list[str]:
     """What the configs of a pool disagree about, in sentences with the remedy."""
-    configs = {name: read_config(source.folder) for name, source in pool.all.items()}
-    quantised = [name for name, config in configs.items() if (config or {}).get("quantization_config")]
-    if quantised:
-        return [
-            f"{name} is quantised (its config.json has a quantization_config): its weights are codes, not numbers; "
-            "merge a dequantised copy"
-            for name in quantised
-        ]
     if recipe.config:
         return []
+    configs = {name: read_config(source.folder) for name, source in pool.all.items()}
     sliced = bool(recipe.slices) or any(part.slices for part in recipe.parts)
     return [
         f"config.json differs: {difference}; write `config: NAME` to choose whose the output gets"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -36,6 +36,10 @@ class Ready:
     pool: ModelPool
     alignment: Alignment
     config_from: str
+
+    def noting(self, notes: Sequence[str]) -> Ready:
+        """The same with more to say."""
+        return replace(self, plan=replace(self.plan, notes=(*self.plan.notes, *notes)))
 
     def files(self, name: str) -> dict[str, bytes | Path]:
         """Config, tokenizer, processor, templates and model card of the output."""
@@ -128,8 +132,8 @@ def make_ready(recipe: Recipe, pool: ModelPool) -> Ready:
     faults = config_faults(recipe, pool)
     if faults:
         raise IncompatibleModels(faults)
-    plan = replace(plan, notes=(*plan.notes, *over, *alignment.notes, *_beside(recipe, pool, config_from)))
-    return Ready(plan, alignment.pool, alignment, config_from)
+    ready = Ready(plan, alignment.pool, alignment, config_from)
+    return ready.noting([*over, *alignment.notes, *_beside(recipe, pool, config_from)])
 
 
 def _beside(recipe: Recipe, pool: ModelPool, config_from: str) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.manifest import Verification, verify_folder
 from smelt.engine.run import Options, Summary, merge_to_folder, merge_to_memory, planned
+from smelt.engine.verify import Verification, verify_folder
 from smelt.errors import RecipeError
 from smelt.files.remote_code import takes_trust
 from smelt.pool.request import read_request

@@ -11,7 +11,7 @@ import pytest
 
 import smelt
 from checkpoints import write_yaml
-from smelt.engine.manifest import verify_folder
+from smelt.engine.verify import verify_folder
 from smelt.fused.library import library
 from smelt.merge import stages
 from smelt.testing import variants

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from smelt.engine import dtype as dtypes
 from smelt.engine.drafts import Draft, Drafts
+from smelt.engine.quantised import quantised_faults
 from smelt.engine.source import Source
 from smelt.pool.modelpool import BASE, ModelPool
 from smelt.recipe.schema import Recipe
@@ -66,8 +67,7 @@ def tensor_faults(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> list[str]:
         if extra:
             where = pool.reference_name
             faults.append(f"{name} has {_some(extra)}, which {where} lacks; leave it out with `skip: {extra[0]}`")
-    faults += _scale_faults(pool)
-    return faults
+    return faults + quantised_faults(pool)
 
 
 def taps_of(pool: ModelPool, draft: Draft) -> Iterable[tuple[str, Source, str]]:
@@ -100,20 +100,3 @@ def _pattern_faults(recipe: Recipe, pool: ModelPool) -> list[str]:
         for pattern in patterns
         if not any(matches(pattern, name) for name in names)
     ]
-
-
-def _scale_faults(pool: ModelPool) -> list[str]:
-    """8-bit weights that need a scale tensor beside them are not numbers that can be averaged."""
-    faults = []
-    for name, source in pool.all.items():
-        for key, info in source.tensors.items():
-            stem = key.removesuffix(".weight")
-            scale = next(
-                (s for s in (f"{key}_scale_inv", f"{key}_scale", f"{stem}.scale") if s in source.tensors), None
-            )
-            if info.dtype in dtypes.FP8 and scale:
-                faults.append(
-                    f"{name}: {key!r} is quantised with {scale!r}; merge a dequantised copy of the model instead"
-                )
-                break
-    return faults

@@ -20,7 +20,7 @@ from smelt.engine.hashing import hash_file
 from smelt.engine.journal import Journal
 from smelt.engine.manifest import MANIFEST, MARK
 from smelt.errors import OutputError, shortened
-from smelt.files.bounded import check_name, os_reason, read_bytes
+from smelt.files.bounded import check_name, open_plain, os_reason
 from smelt.files.identity import FileIdentity, check_unchanged
 from smelt.files.replace import Mark, check_place, is_free
 
@@ -59,7 +59,11 @@ class OutputFolder:
     def put(self, name: str, content: bytes | Path) -> None:
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(read_bytes(content) if isinstance(content, Path) else content)
+        if isinstance(content, Path):
+            with open_plain(content) as source, open(path, "wb") as copy:
+                shutil.copyfileobj(source, copy)
+        else:
+            path.write_bytes(content)
 
     def complete(
         self,

@@ -121,10 +121,12 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
         sources = [*pool.all.values(), *pool.statistics.values()]
         hashes = ParentHashes({file: seen for source in sources for file, seen in source.files.items()})
         try:
+            from smelt.engine.base_check import doubt_of_plan
             from smelt.engine.ready import make_ready
             from smelt.engine.ways import load_what_it_needs
 
             ready = make_ready(recipe, pool)
+            ready = ready.noting(doubt_of_plan(ready.plan))
             load_what_it_needs(ready.plan, options.device)
             done, said = _write(ready, out, options, hashes)
         finally:

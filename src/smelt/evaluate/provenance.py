@@ -72,7 +72,7 @@ def _recipe(folder: Path | None) -> dict[str, Any]:
         used = manifest["recipe"].get("looked_at")
         budget = {"data_budget": DataBudget.model_validate(used)} if used else {}
         return {"recipe": dict(manifest["recipe"]), "recipe_hash": str(manifest["recipe_hash"]), **budget}
-    except (CorruptFile, KeyError, TypeError, ValueError):
+    except (CorruptFile, AttributeError, KeyError, TypeError, ValueError):
         return {}
 
 

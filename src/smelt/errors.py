@@ -18,14 +18,27 @@ __all__ = [
     "RecipeError",
     "SmeltError",
     "nearest",
+    "shortened",
     "unknown",
 ]
 
 
+_LONGEST = 20_000
+"""Letters of a message; a list of two hundred faults fits."""
+_FEW = 60
+"""Options that are worth listing."""
+
+
 class SmeltError(Exception):
-    """Anything Smelt refuses or fails at, with a message written for the person who asked."""
+    """Anything Smelt refuses or fails at, with a message written for the person who asked.
+
+    What a message quotes comes from files that anybody may have written, so that it is never printed without end.
+    """
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        return shortened(super().__str__(), _LONGEST)
 
 
 class RecipeError(SmeltError):
@@ -68,8 +81,15 @@ class MissingExtra(SmeltError):
     exit_code = 2
 
 
+def shortened(text: str, most: int = 200) -> str:
+    """What is quoted of somebody's file: its beginning, where it is longer than that, and how much there is of it."""
+    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} letters in all)"
+
+
 def nearest(name: str, options: Iterable[str]) -> str | None:
     """The option that was probably meant."""
+    if len(name) > 200:  # the search takes the square of it, and nobody mistypes so much
+        return None
     near = difflib.get_close_matches(name, sorted(options), n=1, cutoff=0.6)
     return near[0] if near else None
 
@@ -78,5 +98,7 @@ def unknown(what: str, name: str, options: Iterable[str]) -> str:
     """`no merge method named 'tise' (did you mean 'ties'?)`; lists the options where none is near."""
     options = sorted(options)
     near = nearest(name, options)
-    hint = f"did you mean {near!r}?" if near else f"there is: {', '.join(options) or 'nothing'}"
-    return f"no {what} named {name!r} ({hint})"
+    more = f" and {len(options) - _FEW:,} more" if len(options) > _FEW else ""
+    listed = ", ".join(shortened(option) for option in options[:_FEW]) + more
+    hint = f"did you mean {shortened(near)!r}?" if near else f"there is: {listed or 'nothing'}"
+    return f"no {what} named {shortened(name)!r} ({hint})"

@@ -193,9 +193,9 @@ def _found(experiment: Experiment, quiet: bool) -> Found:
 
 def _check_evaluation(experiment: Experiment, wanted: Evaluation, data: Data) -> None:
     """Open the pictures and the text model before anything is merged: what is missing is said at once."""
-    from smelt.engine.folder import read_json
     from smelt.evaluate.find import find_tasks
     from smelt.evaluate.task import Task
+    from smelt.files.json_reader import read_json_table
     from smelt.pool.modelpool import opened
     from smelt.recipe.schema import Pool
 
@@ -209,7 +209,7 @@ def _check_evaluation(experiment: Experiment, wanted: Evaluation, data: Data) ->
     pool = Pool(base=experiment.pool.base, models={"clip_model": wanted.text_from})
     with opened(pool, allow_pickle=experiment.allow_pickle) as models:
         configs = [
-            read_json(source.folder / "config.json").get("vision_config", {})
+            read_json_table(source.folder / "config.json").get("vision_config", {})
             for source in models.all.values()
             if source.folder is not None and (source.folder / "config.json").exists()
         ]

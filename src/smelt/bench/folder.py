@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from smelt.engine.hold import hold
-from smelt.errors import OutputError, RecipeError
+from smelt.errors import CorruptFile, OutputError, RecipeError
 from smelt.evaluate.row import CostRow, Row, append_rows, read_rows
+from smelt.files.json_reader import read_json_table
 from smelt.recipe.schema import Recipe
 
 __all__ = ["Folder"]
@@ -87,9 +88,9 @@ class Folder:
             path.write_text(json.dumps(words, indent=1) + "\n", encoding="utf-8")
             return
         try:
-            before = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:
-            raise RecipeError(f"{path}: not readable as JSON; give --force to begin anew") from None
+            before = read_json_table(path)
+        except CorruptFile as error:
+            raise RecipeError(f"{error}; give --force to begin anew") from None
         other = sorted(word for word in words.keys() | before.keys() if words.get(word) != before.get(word))
         if other:
             said = ", ".join(_difference(word, before.get(word), words.get(word)) for word in other)

@@ -13,6 +13,7 @@ from smelt.bench.language.suite import LanguageSuite
 from smelt.bench.selection.suite import SelectionSuite
 from smelt.errors import RecipeError, unknown
 from smelt.evaluate.corruptions import Corruption, Kind, SetName
+from smelt.files.validation import faults_of
 from smelt.recipe.read import load_yaml
 from smelt.recipe.schema import DataUse, Pipeline, Pool, Recipe
 
@@ -163,9 +164,11 @@ def find_suite(name: str | Path) -> AnySuite:
     if not path.exists() and path.suffix not in (".yaml", ".yml"):
         raise RecipeError(unknown("suite", str(name), shipped))
     content = load_yaml(path, "suite")
+    if not isinstance(content, dict):
+        raise RecipeError(f"{path}: a suite is a table with a name, tasks and entries, got {type(content).__name__}")
     schema = _KINDS.get(str(content.get("kind")), Suite)
     try:
         return schema.model_validate(content)
     except ValidationError as error:
-        faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
-        raise RecipeError(f"{path}: not a suite:" + "".join(f"\n  - {fault}" for fault in faults)) from None
+        faults = "".join(f"\n  - {fault}" for fault in faults_of(error))
+        raise RecipeError(f"{path}: not a suite:{faults}") from None

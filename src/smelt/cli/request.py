@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from smelt.errors import RecipeError
+from smelt.files.yaml_reader import parse_yaml
 
 __all__ = [
     "AllowPickleOption",
@@ -110,12 +111,7 @@ def _name_and_ref(text: str) -> tuple[str, str]:
 
 
 def _assignment(text: str) -> tuple[str, Any]:
-    import yaml
-
     key, equals, value = text.partition("=")
     if not equals or not key.isidentifier():
         raise RecipeError(f"--set takes NAME=VALUE, got {text!r}")
-    try:
-        return key, yaml.safe_load(value)
-    except yaml.YAMLError:
-        raise RecipeError(f"--set {key}: {value!r} is not readable as YAML") from None
+    return key, parse_yaml(value, f"--set {key}", kind=RecipeError)

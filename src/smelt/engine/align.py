@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from smelt.engine.compat import left_out
-from smelt.engine.folder import read_json
 from smelt.engine.source import Source
 from smelt.engine.tied import untie
 from smelt.engine.vocab import VocabSource
 from smelt.errors import IncompatibleModels, RecipeError, unknown
+from smelt.files.json_reader import parse_json, read_json_table
 from smelt.pool.chat_template import resolve_chat_template, with_chat_template
 from smelt.pool.config import read_config
 from smelt.pool.layout import Layout
@@ -128,8 +128,9 @@ def _check_configs(pool: ModelPool, rows: Mapping[str, int]) -> None:
 
 
 def _read(content: bytes | Path) -> dict[str, Any]:
-    table = read_json(content) if isinstance(content, Path) else json.loads(content)
-    return dict(table)
+    if isinstance(content, Path):
+        return read_json_table(content)
+    return dict(parse_json(content, "a file of the output"))
 
 
 def _with_rows(config: dict[str, Any], rows: int) -> dict[str, Any]:

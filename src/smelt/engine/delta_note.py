@@ -12,9 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from smelt import __version__
 from smelt.engine import dtype as dtypes
 from smelt.engine.delta_codes import row_bytes
-from smelt.engine.folder import read_json
 from smelt.engine.header import TensorInfo
 from smelt.errors import CorruptFile
+from smelt.files.json_reader import read_json
+from smelt.files.validation import first_fault
 
 __all__ = ["NOTE", "WEIGHTS", "BaseNote", "DeltaNote", "ErrorNote", "TensorNote", "as_matrix", "layout"]
 
@@ -69,9 +70,7 @@ class DeltaNote(_Strict):
         try:
             note = cls.model_validate(data)
         except ValidationError as error:
-            fault = error.errors()[0]
-            where = ".".join(map(str, fault["loc"])) or "it"
-            raise CorruptFile(f"{path}: not a delta pack's note ({where}: {fault['msg']})") from None
+            raise CorruptFile(f"{path}: not a delta pack's note ({first_fault(error)})") from None
         if (note.bits is None) == (note.rank is None):
             raise CorruptFile(f"{path}: not a delta pack's note (it must give either bits or rank)")
         strange = next((t.dtype for t in note.tensors.values() if not dtypes.known(t.dtype)), None)

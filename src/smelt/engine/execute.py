@@ -13,11 +13,11 @@ from typing import Any
 
 from smelt.engine.blocks import Blocking
 from smelt.engine.bundles import bundles
-from smelt.engine.cycles import left_alone
 from smelt.engine.memory import keep_pages
 from smelt.engine.plan import Item, Plan
 from smelt.engine.schedule import Batch, InOrder, Program, run_here, run_programs
 from smelt.engine.ways import Sink, Watcher, Way, Ways
+from smelt.files.cycles import left_alone
 from smelt.ops.fold import Fold
 
 __all__ = ["Executor"]

@@ -6,7 +6,6 @@ kinds merge.
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,10 @@ from smelt.engine.open_clip import from_open_clip
 from smelt.engine.source import FileSource, MemorySource, Source
 from smelt.engine.tower import with_tower_prefix
 from smelt.errors import CorruptFile, RecipeError
+from smelt.files.bounded import is_there, names_in
+from smelt.files.json_reader import read_json
 
-__all__ = ["is_adapter", "is_delta", "is_pickle", "open_path", "read_json"]
+__all__ = ["is_adapter", "is_delta", "is_pickle", "open_path"]
 
 _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
@@ -59,7 +60,7 @@ def _open_weights(path: Path, allow_pickle: bool) -> Source:
 
 
 def is_adapter(path: Path) -> bool:
-    return (path / "adapter_config.json").exists()
+    return is_there(path / "adapter_config.json")
 
 
 def is_delta(path: Path) -> bool:
@@ -80,14 +81,6 @@ def _refuse_other_weights(pack: Path) -> None:
         )
 
 
-def read_json(path: Path) -> Any:
-    """A JSON file, or an error that names it."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, UnicodeDecodeError) as error:
-        raise CorruptFile(f"{path}: not readable as JSON ({error})") from None
-
-
 def _open_folder(path: Path, allow_pickle: bool) -> Source:
     has_index, has_single = (path / _INDEX).exists(), (path / _SINGLE).exists()
     if has_index and has_single:
@@ -104,7 +97,7 @@ def _open_folder(path: Path, allow_pickle: bool) -> Source:
     gguf = sorted(path.glob("*.gguf"))
     if len(gguf) == 1:
         return open_path(gguf[0])
-    pickles = sorted(file for file in path.iterdir() if is_pickle(file.name))
+    pickles = sorted(path / name for name in names_in(path) if is_pickle(name))
     if pickles:
         return _open_pickles(_complete(path, pickles), path, path, allow_pickle)
     raise CorruptFile(f"{path}: no model weights (*.safetensors) in this folder")

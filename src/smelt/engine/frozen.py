@@ -23,6 +23,8 @@ from smelt.engine.hashing import file_identity
 from smelt.engine.lora import LoraSource
 from smelt.engine.shared import SharedSource
 from smelt.engine.source import Source
+from smelt.errors import CorruptFile
+from smelt.files.json_reader import read_json
 from smelt.pool.config import read_config
 from smelt.pool.families.image_text_kinds import kind_of
 from smelt.pool.modelpool import ModelPool
@@ -133,8 +135,8 @@ def _hash(source: Source, key: str) -> str:
 
 def _read(file: Path) -> dict[str, str] | None:
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        content = read_json(file)
+    except CorruptFile:
         return None
     return content if isinstance(content, dict) else None
 

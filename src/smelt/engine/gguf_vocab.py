@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from smelt.engine.folder import read_json
-from smelt.errors import RecipeError, unknown
+from smelt.errors import RecipeError, shortened, unknown
+from smelt.files.json_reader import read_json_table
 from smelt.pool.chat_template import read_chat_template
+from smelt.pool.tokenizer_spec import MOST_IDS, read_tokenizer_json
 from smelt.pool.vocabulary import vocabulary_of
 
 __all__ = ["PRE", "vocabulary_fields"]
@@ -33,12 +34,14 @@ def vocabulary_fields(folder: Path, config: Mapping[str, Any], pre: str | None =
     """The fields; `pre` names the cutting rule where it is not found out. Without a tokenizer, that is what is said."""
     if not (folder / "tokenizer.json").is_file():
         return {"tokenizer.ggml.model": "no_vocab"}
-    content = read_json(folder / "tokenizer.json")
+    content = read_tokenizer_json(folder / "tokenizer.json")
     if pre is not None and pre not in PRE:
         raise RecipeError(unknown("way to cut text", pre, PRE))
     name = pre or _pre_name(folder, content)
     ids = vocabulary_of(content)
-    size = int(config.get("vocab_size") or 0)
+    size = config.get("vocab_size") or 0
+    if type(size) is not int or not 0 <= size <= MOST_IDS:
+        raise RecipeError(f"{folder}: config.json says vocab_size {shortened(repr(size))}; that is no number of tokens")
     if max(ids.values(), default=-1) >= size:
         raise RecipeError(
             f"{folder}: its tokenizer has the id {max(ids.values())}, but the embedding only {size} rows; "
@@ -49,7 +52,7 @@ def vocabulary_fields(folder: Path, config: Mapping[str, Any], pre: str | None =
     for token, number in ids.items():
         tokens[number] = token
         kinds[number] = _NORMAL if token not in added else _CONTROL if added[token] else _USER
-    merges = [one if isinstance(one, str) else " ".join(one) for one in content["model"]["merges"]]
+    merges = [one if isinstance(one, str) else " ".join(one) for one in content["model"].get("merges") or ()]
     template = read_chat_template(folder)
     return {
         "tokenizer.ggml.model": "gpt2",
@@ -85,25 +88,27 @@ def _steps(rule: Any) -> tuple[str, ...]:
         return ()
     kind = rule.get("type")
     if kind == "Sequence":
-        return tuple(step for inner in rule.get("pretokenizers") or () for step in _steps(inner))
+        steps = rule.get("pretokenizers")
+        return tuple(step for inner in (steps if isinstance(steps, list) else ()) for step in _steps(inner))
     if kind == "ByteLevel" and not rule.get("add_prefix_space"):
         return ("bytes by words" if rule.get("use_regex", True) else "bytes",)
     if kind == "Digits" and rule.get("individual_digits"):
         return ("digits",)
     if kind == "Split" and rule.get("behavior") == "Isolated" and not rule.get("invert"):
-        return (str((rule.get("pattern") or {}).get("Regex")),)
+        pattern = rule.get("pattern")
+        return (str(pattern.get("Regex") if isinstance(pattern, Mapping) else pattern),)
     return (str(kind),)
 
 
 def _special(folder: Path, config: Mapping[str, Any], ids: Mapping[str, int]) -> dict[str, Any]:
     """The tokens that begin and end a text: as the tokenizer says, else as the config does."""
     path = folder / "tokenizer_config.json"
-    settings = read_json(path) if path.is_file() else {}
+    settings = read_json_table(path) if path.is_file() else {}
     fields: dict[str, Any] = {}
     for role, word in _ROLES.items():
         token = settings.get(f"{role}_token")
         token = token.get("content") if isinstance(token, Mapping) else token
-        number = ids.get(token) if token is not None else config.get(f"{role}_token_id")
+        number = ids.get(str(token)) if token is not None else config.get(f"{role}_token_id")
         number = number[0] if isinstance(number, list) and number else number
         if isinstance(number, int):
             fields[f"tokenizer.ggml.{word}_token_id"] = number

@@ -12,6 +12,8 @@ from pathlib import Path
 from smelt.engine.cache import cache_folder
 from smelt.engine.hashers import Hashers
 from smelt.engine.sha256 import FileHash
+from smelt.errors import CorruptFile
+from smelt.files.json_reader import read_json
 
 __all__ = ["ParentHashes", "file_hashes", "file_identity", "hash_file"]
 
@@ -62,9 +64,9 @@ class _Memory:
     def __init__(self) -> None:
         self._path = cache_folder() / "hashes.json"
         try:
-            known = json.loads(self._path.read_text())
+            known = read_json(self._path)
             self._known: dict[str, str] = known if isinstance(known, dict) else {}
-        except (OSError, ValueError):
+        except CorruptFile:
             self._known = {}
 
     def get(self, path: Path) -> str | None:

@@ -18,13 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from smelt.engine import dtype as dtypes
-from smelt.engine.cycles import not_now
-from smelt.errors import CorruptFile
+from smelt.errors import CorruptFile, shortened
+from smelt.files.bounded import open_plain
+from smelt.files.cycles import not_now
+from smelt.files.json_reader import parse_json
 
 __all__ = ["Header", "TensorInfo", "encode_header", "read_header"]
 
 _LIMIT = 100_000_000
 """No real header comes near this many bytes; the reference library draws the same line."""
+_MOST_AXES = 64
+_MOST_ELEMENTS = 1 << 60
+"""No machine holds an exabyte; beyond, libraries overflow instead of refusing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +58,8 @@ class Header:
 
 @not_now()
 def read_header(path: Path) -> Header:
-    if not path.is_file():
-        raise CorruptFile(f"{path}: not a file")
-    size = os.path.getsize(path)
-    with open(path, "rb") as file:
+    with open_plain(path) as file:
+        size = os.fstat(file.fileno()).st_size
         prefix = file.read(8)
         if len(prefix) < 8:
             raise CorruptFile(f"{path}: {size} bytes are too few for a safetensors file; it may be cut off")
@@ -66,20 +69,19 @@ def read_header(path: Path) -> Header:
         if 8 + length > size:
             raise CorruptFile(f"{path}: the header says {length:,} bytes but the file has {size:,}; it is cut off")
         text = file.read(length)
-    try:
-        entries = json.loads(text, object_pairs_hook=_no_duplicates)
-    except (ValueError, UnicodeDecodeError, RecursionError) as error:
-        raise CorruptFile(f"{path}: not a safetensors file (unreadable header: {error})") from None
+    entries = parse_json(text, f"{path}: not a safetensors file, its header", pairs=_no_duplicates)
     if not isinstance(entries, dict):
         raise CorruptFile(f"{path}: not a safetensors file (its header is no table)")
     metadata = entries.pop("__metadata__", None) or {}
+    if not isinstance(metadata, dict) or set(map(type, metadata.values())) - {str}:
+        raise CorruptFile(f"{path}: not a safetensors file (its __metadata__ is no table of words)")
     tensors = {name: _info(path, name, entry) for name, entry in entries.items()}
     _check_layout(
         path, {name: tuple(entry["data_offsets"]) for name, entry in entries.items()}, tensors, size - 8 - length
     )
     start = 8 + length
     offsets = {name: start + entry["data_offsets"][0] for name, entry in entries.items()}
-    return Header(tensors, offsets, metadata if isinstance(metadata, dict) else {})
+    return Header(tensors, offsets, metadata)
 
 
 def encode_header(tensors: Mapping[str, TensorInfo], metadata: Mapping[str, str]) -> tuple[bytes, dict[str, int]]:
@@ -114,10 +116,12 @@ def _info(path: Path, name: str, entry: Any) -> TensorInfo:
     except (TypeError, KeyError, ValueError):
         sound = False
     if not sound:
-        raise CorruptFile(f"{path}: the header's entry for {name!r} is malformed: {str(entry)[:200]}")
+        raise CorruptFile(f"{path}: the header's entry for {shortened(name)!r} is malformed: {shortened(str(entry))}")
     if not dtypes.known(code):
-        raise CorruptFile(f"{path}: {name!r} has the unknown type {code!r}")
+        raise CorruptFile(f"{path}: {shortened(name)!r} has the unknown type {shortened(code)!r}")
     info = _shared(code, tuple(shape))
+    if info is None:
+        raise CorruptFile(f"{path}: {shortened(name)!r} has the impossible shape {shortened(str(shape))}")
     if info.nbytes != end - begin:
         raise CorruptFile(
             f"{path}: {name!r} of shape {tuple(shape)} and type {code} needs {info.nbytes:,} bytes, "
@@ -127,9 +131,10 @@ def _info(path: Path, name: str, entry: Any) -> TensorInfo:
 
 
 @lru_cache(1 << 12)
-def _shared(code: str, shape: tuple[int, ...]) -> TensorInfo:
-    """One for all tensors that are alike: models have few kinds, and many of each."""
-    return TensorInfo(code, shape)
+def _shared(code: str, shape: tuple[int, ...]) -> TensorInfo | None:
+    """One for all tensors that are alike: models have few kinds, and many of each. None for what no tensor can be."""
+    possible = len(shape) <= _MOST_AXES and math.prod(size or 1 for size in shape) < _MOST_ELEMENTS
+    return TensorInfo(code, shape) if possible else None
 
 
 def _check_layout(

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from smelt.engine.hold import hold
-from smelt.errors import OutputError
+from smelt.errors import CorruptFile, OutputError
+from smelt.files.json_reader import parse_json
 
 __all__ = ["Journal"]
 
@@ -95,8 +96,8 @@ def _busy(folder: Path) -> OutputError:
 
 def _parse(line: bytes) -> Any:
     try:
-        return json.loads(line)
-    except ValueError:
+        return parse_json(line, "the journal")
+    except CorruptFile:
         return None  # the line that was being written when the run was killed
 
 

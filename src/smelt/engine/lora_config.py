@@ -5,14 +5,16 @@ In: the adapter's folder. Out: an `AdapterConfig`, whose `faults` say why an ada
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from smelt.errors import CorruptFile
+from smelt.engine.linear_pattern import LinearPattern, PatternError
+from smelt.errors import CorruptFile, RecipeError, shortened
+from smelt.files.bounded import is_there
+from smelt.files.json_reader import read_json_table
 
 __all__ = ["AdapterConfig"]
 
@@ -40,30 +42,31 @@ class AdapterConfig:
         self.use_dora = bool(settings.get("use_dora"))
         self.transposed = bool(settings.get("fan_in_fan_out"))
         self.keeps_ties = bool(settings.get("ensure_weight_tying"))
-        self.saved_modules = tuple(settings.get("modules_to_save") or ())
+        saved = settings.get("modules_to_save")
+        self.saved_modules = tuple(map(str, saved)) if isinstance(saved, list | tuple) else ()
         self._rslora = bool(settings.get("use_rslora"))
         self._rank, self._alpha = settings.get("r", 8), settings.get("lora_alpha", 8)
         self._ranks: Mapping[str, int] = _table(settings.get("rank_pattern"))
         self._alphas: Mapping[str, float] = _table(settings.get("alpha_pattern"))
+        self._rules: dict[str, Callable[[str], bool]] = {}
         self.faults = self._judge(settings)
 
     @classmethod
     def load(cls, folder: Path) -> AdapterConfig:
         path = folder / "adapter_config.json"
-        try:
-            settings = json.loads(path.read_bytes())
-        except FileNotFoundError:
-            raise CorruptFile(f"{folder}: no adapter_config.json here; this is not a PEFT adapter's folder") from None
-        except (ValueError, RecursionError) as error:
-            raise CorruptFile(f"{path}: not readable as JSON ({error})") from None
-        if not isinstance(settings, dict):
-            raise CorruptFile(f"{path}: a table of settings is expected, not {type(settings).__name__}")
-        return cls(settings)
+        if folder.is_file():
+            raise RecipeError(
+                f"{folder}: an adapter is a folder with adapter_config.json and adapter_model.safetensors, as PEFT "
+                "writes it; a single file (as kohya's tools write) does not say its scaling in a way that is read here"
+            )
+        if not is_there(path):
+            raise CorruptFile(f"{folder}: no adapter_config.json here; this is not a PEFT adapter's folder")
+        return cls(read_json_table(path))
 
     def rank_and_scaling(self, module: str) -> tuple[int, float]:
         """For a module by its name in the adapter without `base_model.model.`; only where there are no faults."""
-        rank = _by_pattern(self._ranks, module, self._rank)
-        alpha = _by_pattern(self._alphas, module, self._alpha)
+        rank = self._by_pattern(self._ranks, module, self._rank)
+        alpha = self._by_pattern(self._alphas, module, self._alpha)
         return rank, alpha / (math.sqrt(rank) if self._rslora else rank)
 
     def saves(self, name: str) -> bool:
@@ -73,7 +76,7 @@ class AdapterConfig:
     def _judge(self, settings: Mapping[str, Any]) -> list[str]:
         if settings.get("peft_type") != "LORA":
             kind = settings.get("peft_type")
-            return [f"peft_type is {kind!r}; only LORA adapters (DoRA and rsLoRA among them) are merged"]
+            return [f"peft_type is {shortened(repr(kind))}; only LORA adapters (DoRA and rsLoRA among them) are merged"]
         faults = [
             f"{name} is set: {why}; it cannot be added to a base"
             for name, why in _NOT_ADDABLE.items()
@@ -85,21 +88,38 @@ class AdapterConfig:
                 f"init_lora_weights is {start!r}, which changed the base before training; convert the adapter with "
                 "PEFT's save_pretrained(..., path_initial_model_for_weight_conversion=...)"
             )
+        saved = settings.get("modules_to_save")
+        if saved and not self.saved_modules:
+            faults.append(f"modules_to_save is {shortened(repr(saved))}; a list of names is expected")
         ranks = [("r", self._rank), *(("rank_pattern", rank) for rank in self._ranks.values())]
         faults += [
-            f"{where} gives the rank {v!r}; a whole number from 1 on is needed" for where, v in ranks if not _is_rank(v)
+            f"{where} gives the rank {shortened(repr(v))}; a whole number from 1 on is needed"
+            for where, v in ranks
+            if not _is_rank(v)
         ]
         alphas = [("lora_alpha", self._alpha), *(("alpha_pattern", alpha) for alpha in self._alphas.values())]
-        faults += [f"{where} gives {v!r}; a number is needed" for where, v in alphas if not _is_number(v)]
+        faults += [
+            f"{where} gives {shortened(repr(v))}; a number is needed" for where, v in alphas if not _is_number(v)
+        ]
         for what, patterns in (("rank_pattern", self._ranks), ("alpha_pattern", self._alphas)):
             if not patterns and settings.get(what):
-                faults.append(f"{what} is {settings[what]!r}; a table of patterns is expected")
+                faults.append(f"{what} is {shortened(repr(settings[what]))}; a table of patterns is expected")
             for pattern in patterns:
                 try:
-                    re.compile(pattern)
-                except re.error as error:
-                    faults.append(f"{what} holds {pattern!r}, which is no regular expression ({error})")
+                    self._rules[pattern] = _rule(pattern)
+                except PatternError as error:
+                    said = f"{shortened(pattern)!r}, which is no regular expression that is matched here"
+                    faults.append(f"{what} holds {said} ({shortened(str(error))})")
         return faults
+
+    def _by_pattern(self, patterns: Mapping[str, _Number], module: str, default: _Number) -> _Number:
+        for pattern, value in patterns.items():
+            try:
+                if self._rules[pattern](module):
+                    return value
+            except PatternError as error:
+                raise CorruptFile(f"adapter_config.json: the pattern {shortened(pattern)!r}: {error}") from None
+        return default
 
 
 def _table(value: object) -> dict[str, Any]:
@@ -111,12 +131,19 @@ def _is_rank(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return type(value) in (int, float)
+    return type(value) is int or (type(value) is float and math.isfinite(value))
 
 
-def _by_pattern(patterns: Mapping[str, _Number], module: str, default: _Number) -> _Number:
-    """PEFT's rule: the first pattern that is the module's whole name, or its end after a dot."""
-    for pattern, value in patterns.items():
-        if re.match(rf"(.*\.)?({pattern})$", module):
-            return value
-    return default
+def _rule(pattern: str) -> Callable[[str], bool]:
+    """PEFT's rule: the first pattern that is the module's whole name, or its end after a dot.
+
+    Names are the usual patterns, by the hundred; where nothing repeats or chooses, `re` is quick and cannot get lost.
+    """
+    whole = rf"(.*\.)?({pattern})$"
+    if not set(pattern) & set("*+?{|("):
+        try:
+            matched = re.compile(whole).match
+        except (re.error, RecursionError) as error:
+            raise PatternError(str(error)) from None
+        return lambda module: matched(module) is not None
+    return LinearPattern(whole).matches

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from smelt import __version__
-from smelt.engine.folder import read_json
 from smelt.engine.hashers import Hashers
 from smelt.engine.sha256 import FileHash
 from smelt.errors import CorruptFile, RecipeError
+from smelt.files.json_reader import read_json
 
 __all__ = ["MANIFEST", "Verification", "already_made", "encode_manifest", "verify_folder"]
 

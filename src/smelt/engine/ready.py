@@ -15,12 +15,12 @@ from smelt.engine.adapter_bases import base_faults
 from smelt.engine.align import Alignment, align
 from smelt.engine.card import model_card
 from smelt.engine.carry import carried_files
-from smelt.engine.cycles import not_now
 from smelt.engine.frozen import leave_frozen
 from smelt.engine.manifest import encode_manifest
 from smelt.engine.plan import Plan, make_plan
 from smelt.engine.source import Source
 from smelt.errors import IncompatibleModels, RecipeError, unknown
+from smelt.files.cycles import not_now
 from smelt.pool.config import config_differences, read_config
 from smelt.pool.modelpool import ModelPool
 from smelt.recipe.schema import Recipe

@@ -21,10 +21,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from smelt import __version__
 from smelt.engine import dtype as dtypes
-from smelt.engine.folder import read_json
 from smelt.engine.header import TensorInfo, encode_header
 from smelt.engine.source import FileSource, Source
 from smelt.errors import CorruptFile, OutputError, RecipeError
+from smelt.files.json_reader import read_json
+from smelt.files.validation import first_fault
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -105,9 +106,7 @@ class StatisticsNote(_Strict):
         try:
             note = cls.model_validate(content)
         except ValidationError as error:
-            fault = error.errors()[0]
-            where = ".".join(map(str, fault["loc"])) or "it"
-            raise CorruptFile(f"{path}: not a note of statistics ({where}: {fault['msg']})") from None
+            raise CorruptFile(f"{path}: not a note of statistics ({first_fault(error)})") from None
         if note.kind in SUMS and note.examples < 1:
             raise CorruptFile(f"{path}: not a note of statistics (examples: sums over none have no mean)")
         return note
@@ -192,7 +191,7 @@ def open_statistics(ref: str | Path) -> StatisticsSource:
 
 
 def _with_header(ref: str | Path) -> StatisticsSource:
-    folder = Path(str(ref).removeprefix("dir:")).expanduser()
+    folder = Path(os.path.expanduser(str(ref).removeprefix("dir:")))
     if not folder.exists():
         raise RecipeError(
             f"there are no statistics at {str(folder)!r}; make them with `smelt measure fisher|gram MODEL --task T`"

@@ -59,7 +59,7 @@ class VocabSource(Source):
                 yield f"{key!r} is {info.shape} in {model}, but its vocabulary and the other models make it {wanted}"
 
     def read(self, key: str, start: int, out: Tensor) -> None:
-        if key not in self._keys:
+        if key not in self._keys or not out.numel():
             self._inner.read(key, start, out)
             return
         width = math.prod(self.tensors[key].shape[1:])

@@ -16,6 +16,7 @@ examples. The order of names is that of the table.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
@@ -97,7 +98,7 @@ def find_task(name: str | Path) -> AnyTask:
     folders = task_folders()
     if str(name) in folders:
         return _load(folders[str(name)])
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))
     if path.exists():
         return _load(path)
     if not _zoo() and str(name) in _OF_THE_ZOO:

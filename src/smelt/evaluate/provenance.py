@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.folder import read_json
 from smelt.engine.manifest import MANIFEST
 from smelt.errors import CorruptFile
 from smelt.evaluate.corruptions import CLEAN, Corruption
 from smelt.evaluate.find import AnyTask, task_folders
 from smelt.evaluate.row import DataBudget, Row, code_version, now
+from smelt.files.json_reader import read_json
 
 if TYPE_CHECKING:
     from smelt.evaluate.classify import Result

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,6 +20,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from smelt import __version__
 from smelt.errors import CorruptFile
+from smelt.files.bounded import read_bytes
+from smelt.files.json_reader import parse_json
+from smelt.files.validation import first_fault
 
 __all__ = [
     "CostRow",
@@ -45,6 +47,8 @@ Level = Literal["merged", "ensembled"]
 
 _Count = Annotated[int, Field(ge=0)]
 _Seconds = Annotated[float, Field(ge=0)]
+_MOST_BYTES = 1 << 30
+"""Of a file of rows: half a million of them."""
 
 
 class _Strict(BaseModel):
@@ -167,7 +171,7 @@ def append_rows(path: str | Path, rows: Iterable[Row | CostRow]) -> None:
 def read_rows(path: str | Path) -> list[Row | CostRow]:
     """Every row of a file. A torn last line is left out; any other line that is no row is an error."""
     path = Path(path)
-    *lines, last = path.read_bytes().split(b"\n")
+    *lines, last = read_bytes(path, _MOST_BYTES).split(b"\n")
     rows = [_parse(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
     with contextlib.suppress(CorruptFile):  # after the last end of line: nothing, or what a killed process left
         rows.append(_parse(last, str(path)))
@@ -175,18 +179,14 @@ def read_rows(path: str | Path) -> list[Row | CostRow]:
 
 
 def _parse(line: bytes, where: str) -> Row | CostRow:
-    try:
-        content = json.loads(line)
-    except ValueError as error:
-        raise CorruptFile(f"{where}: not readable as JSON ({error})") from None
+    content = parse_json(line, where)
     kind = content.get("kind") if isinstance(content, dict) else None
     if kind not in _KINDS:
         raise CorruptFile(f"{where}: not a row (its kind is {kind!r}; there is: {', '.join(_KINDS)})")
     try:
         return _KINDS[kind].model_validate(content)
     except ValidationError as error:
-        fault = error.errors()[0]
-        raise CorruptFile(f"{where}: not a row ({'.'.join(map(str, fault['loc']))}: {fault['msg']})") from None
+        raise CorruptFile(f"{where}: not a row ({first_fault(error)})") from None
 
 
 @contextlib.contextmanager

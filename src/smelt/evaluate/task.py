@@ -24,6 +24,8 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
 from smelt.errors import RecipeError, unknown
+from smelt.files.validation import place_of, reason_of
+from smelt.files.yaml_reader import read_yaml
 
 __all__ = ["FILE", "FolderData", "HubData", "MosaicData", "Task", "TaskError", "licence_in", "read_table", "refused"]
 
@@ -192,16 +194,11 @@ def licence_in(readme: str) -> str | None:
 
 def read_table(path: str | Path, name: str, what: str, words: str) -> tuple[dict[str, Any], Path]:
     """The table in a task's file, given by its path or its folder's, and the file; `words` are what it has to hold."""
-    import yaml
-
     path = Path(path)
     file = path if path.is_file() else path / name
     if not file.is_file():
         raise TaskError(f"{path}: no such {what} (a folder with a {name})")
-    try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise TaskError(f"{file}: not readable as YAML ({' '.join(str(error).split())})") from None
+    content = read_yaml(file, kind=TaskError)
     if not isinstance(content, dict):
         raise TaskError(f"{file}: a {what} is a table with {words}")
     return content, file
@@ -214,9 +211,9 @@ def refused(where: str, error: ValidationError, what: str, known: Iterable[str])
 
 
 def _fault(error: Any, what: str, known: Sequence[str]) -> str:
-    where = ".".join(str(part) for part in error["loc"])
+    where = place_of(error)
     if error["type"] == "extra_forbidden":
         return unknown(f"word of a {what}", str(error["loc"][-1]), known)
     if error["type"] == "missing":
         return f"{where} is missing"
-    return f"{where}: {error['msg'].removeprefix('Value error, ')}"
+    return f"{where}: {reason_of(error)}"

@@ -26,10 +26,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from smelt.errors import RecipeError
+from smelt.files.validation import faults_of
+from smelt.files.yaml_reader import read_yaml
 from smelt.hub.graph import MOST, NewNode, SemanticGraph
 from smelt.hub.wordnet import NOTICE, Sense, WordNet
 
@@ -80,18 +81,14 @@ class GraphConfig(_Strict):
         path = Path(path)
         if not path.is_file():
             raise RecipeError(f"{path}: there is no such file")
-        try:
-            return cls.parse(yaml.safe_load(path.read_text(encoding="utf-8")), path.parent, str(path))
-        except yaml.YAMLError as error:
-            raise RecipeError(f"{path}: is no YAML ({error})") from None
+        return cls.parse(read_yaml(path, kind=RecipeError), path.parent, str(path))
 
     @classmethod
     def parse(cls, content: Any, folder: Path = Path(), where: str = "the graph's configuration") -> GraphConfig:
         try:
             config = cls.model_validate(content)
         except ValidationError as error:
-            wrong = [f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}" for one in error.errors()]
-            raise RecipeError(f"{where}: " + "; ".join(wrong)) from None
+            raise RecipeError(f"{where}: " + "; ".join(faults_of(error))) from None
         sets = tuple(one.model_copy(update={"folder": folder / one.folder}) for one in config.pictures)
         wordnet = folder / config.wordnet if config.wordnet is not None else None
         return config.model_copy(update={"pictures": sets, "wordnet": wordnet})

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, OutputError, RecipeError, SmeltError
 from smelt.evaluate.mosaic import PER_ROW, pillow, read_mosaic, write_mosaic
+from smelt.files.json_reader import read_json
 from smelt.hub.graph import Node, Picture, SemanticGraph, hash_pixels
 
 if TYPE_CHECKING:
@@ -253,7 +254,7 @@ def read_graph(folder: Path) -> tuple[str, str, list[Node], list[Picture], Shelf
     if not path.is_file():
         raise RecipeError(f"{folder}: is not the folder of a semantic graph (it has no {NOTE})")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
         if not isinstance(content, Mapping) or content.get("format") != FORMAT:
             found = content.get("format") if isinstance(content, Mapping) else None
             raise CorruptFile(f"{path}: its format is {found!r}; this version of smelt reads format {FORMAT}")

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile
+from smelt.files.json_reader import parse_json
 from smelt.hub.labels import LabelKey
 from smelt.hub.mapped_file import mapped_bytes
 from smelt.hub.whole_file import write_whole
@@ -123,10 +124,7 @@ def _mapped(path: Path) -> tuple[NDArray[np.uint8], dict[str, Any], int]:
     if len(mapped) < begin or mapped[: len(_MAGIC)].tobytes() != _MAGIC:
         raise CorruptFile(f"{path}: is not an index of labels")
     stop = begin + struct.unpack("<I", mapped[len(_MAGIC) : begin].tobytes())[0]
-    try:
-        head = json.loads(mapped[begin:stop].tobytes())
-    except ValueError as error:
-        raise CorruptFile(f"{path}: the head of the index cannot be read ({error})") from None
+    head = parse_json(mapped[begin:stop].tobytes(), f"{path}, the head of the index")
     if not isinstance(head, dict):
         raise CorruptFile(f"{path}: the head of the index is no table")
     return mapped, head, stop

@@ -6,7 +6,6 @@ code, an index that names files elsewhere, a delta pack's path to its base (whic
 
 from __future__ import annotations
 
-import json
 import re
 import stat
 from collections.abc import Iterator
@@ -16,6 +15,8 @@ from typing import Any
 from smelt.engine.folder import is_pickle
 from smelt.engine.header import read_header
 from smelt.errors import CorruptFile, RecipeError, SmeltError
+from smelt.files.bounded import read_text
+from smelt.files.json_reader import parse_json
 from smelt.hub.store.content import copy_in
 
 __all__ = ["LARGEST", "TEXTS", "WEIGHTS", "allowed", "listed", "read_in"]
@@ -117,13 +118,8 @@ def _check_weights(path: Path) -> None:
 
 
 def _check_text(path: Path, names: Any) -> None:
-    try:
-        text = path.read_text(encoding="utf-8")
-        content = json.loads(text) if path.suffix == ".json" else None
-    except UnicodeDecodeError:
-        raise CorruptFile(f"{path.name}: is not text") from None
-    except (ValueError, RecursionError) as error:
-        raise CorruptFile(f"{path.name}: not readable as JSON ({error})") from None
+    text = read_text(path, _LARGEST_TEXT)
+    content = parse_json(text, path.name) if path.suffix == ".json" else None
     if path.name == "model.safetensors.index.json":
         places = content.get("weight_map") if isinstance(content, dict) else None
         strange = sorted({str(one) for one in places.values()} - set(names)) if isinstance(places, dict) else []

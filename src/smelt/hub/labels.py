@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from smelt.engine.header import TensorInfo, encode_header, read_header
 from smelt.errors import CorruptFile, RecipeError, unknown
+from smelt.files.json_reader import parse_json
 from smelt.hub.mapped_file import mapped_bytes
 from smelt.hub.whole_file import write_whole
 
@@ -68,7 +69,7 @@ class LabelKey:
     @classmethod
     def parse(cls, text: str, where: str) -> LabelKey:
         try:
-            words = json.loads(text)
+            words = parse_json(text, where)
             key = cls(**{**words, "templates": tuple(words["templates"])})
         except (ValueError, TypeError, KeyError) as error:
             raise CorruptFile(f"{where}: does not say which model and graph it belongs to ({error!r})") from None

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from smelt import __version__
-from smelt.errors import OutputError
+from smelt.errors import CorruptFile, OutputError
+from smelt.files.json_reader import read_json
 from smelt.jobs.job import Job
 
 __all__ = ["Kept", "Store"]
@@ -43,11 +44,11 @@ class Store:
     def read(self, job: Job) -> Kept | None:
         """The result, if it is there and sound."""
         try:
-            content = json.loads(self.path(job).read_bytes())
+            content = read_json(self.path(job))
             if content["key"] != job.key or content["sha256"] != _hash(content["result"]):
                 return None
             return Kept(content["result"], float(content["seconds"]))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (CorruptFile, ValueError, KeyError, TypeError):
             return None
 
     def write(self, job: Job, result: Any, seconds: float) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from smelt.errors import CorruptFile, RecipeError
+from smelt.files.json_reader import read_json
 from smelt.learn.levels import Level, groups_of
 from smelt.recipe.values import matches
 
@@ -103,7 +104,7 @@ def load_coefficients(
 
 def _from_json(path: Path) -> Coefficients:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
         groups = {str(name): tuple(map(str, keys)) for name, keys in content["groups"].items()}
         values = {str(model): tuple(map(float, row)) for model, row in content["values"].items()}
         level = content["level"]

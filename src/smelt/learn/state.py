@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.engine.hold import hold
 from smelt.errors import CorruptFile, OutputError, RecipeError
+from smelt.files.bounded import read_bytes
+from smelt.files.json_reader import parse_json_lines, read_json_table
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -80,9 +82,9 @@ class State:
             _write_whole(path, json.dumps(words, indent=1) + "\n")
             return
         try:
-            before = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:
-            raise CorruptFile(f"{path}: not readable as JSON; remove {self.folder} to begin anew") from None
+            before = read_json_table(path)
+        except CorruptFile as error:
+            raise CorruptFile(f"{error}; remove {self.folder} to begin anew") from None
         other = sorted(word for word in words.keys() | before.keys() if words.get(word) != before.get(word))
         if other:
             said = ", ".join(_difference(word, before.get(word), words.get(word)) for word in other)
@@ -114,10 +116,7 @@ def alone(lock: Path, waits: Callable[[], None] | None = None) -> Iterator[None]
 
 def read_trace(path: Path) -> list[dict[str, Any]]:
     """The lines of a trace."""
-    try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
-    except ValueError as error:
-        raise CorruptFile(f"{path}: not readable as lines of JSON ({error})") from None
+    return list(parse_json_lines(read_bytes(path), str(path))) if path.exists() else []
 
 
 def digest(tensor: Tensor) -> str:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from smelt.engine.cache import cache_folder
-from smelt.engine.folder import read_json
 from smelt.engine.statistics import StatisticsNote, check_place, check_statistics, write_statistics
 from smelt.errors import CorruptFile, OutputError
+from smelt.files.json_reader import read_json
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -14,6 +14,7 @@ from smelt.engine import dtype as dtypes
 from smelt.engine.cache import cache_folder
 from smelt.errors import CorruptFile, OutputError, RecipeError, unknown
 from smelt.evaluate.row import DataBudget
+from smelt.files.json_reader import read_json
 from smelt.mix.note import ROUTING, TRACE, Learning, MixNote
 from smelt.mix.ways import ROUTED, mixers, read_mixer
 from smelt.pool.request import read_request
@@ -317,7 +318,7 @@ def _finished(place: Path) -> Mixed | None:
         if not place.is_dir():
             return None
         note = MixNote.load(place)
-        routing = json.loads((place / ROUTING).read_text()) if (place / ROUTING).is_file() else None
+        routing = read_json(place / ROUTING) if (place / ROUTING).is_file() else None
         return Mixed(place, note, read_trace(place / TRACE), routing, cached=True)
     except (CorruptFile, OutputError, OSError, ValueError):
         return None

@@ -9,10 +9,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from smelt import __version__
-from smelt.engine.folder import read_json
 from smelt.engine.hashing import file_hashes
 from smelt.errors import CorruptFile, RecipeError
 from smelt.evaluate.row import DataBudget
+from smelt.files.json_reader import read_json
+from smelt.files.validation import first_fault
 
 __all__ = ["EXPERTS", "MODEL", "NOTE", "ROUTERS", "ROUTING", "TRACE", "MixNote", "is_mixed"]
 
@@ -83,9 +84,7 @@ class MixNote(_Strict):
         try:
             note = cls.model_validate(data)
         except ValidationError as error:
-            fault = error.errors()[0]
-            where = ".".join(map(str, fault["loc"])) or "it"
-            raise CorruptFile(f"{path}: not a mixed model's note ({where}: {fault['msg']})") from None
+            raise CorruptFile(f"{path}: not a mixed model's note ({first_fault(error)})") from None
         if not note.experts or len(set(note.experts)) != len(note.experts):
             raise CorruptFile(f"{path}: not a mixed model's note (experts: names, each once, got {note.experts})")
         return note

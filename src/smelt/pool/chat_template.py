@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from importlib.resources import files as package_files
 from pathlib import Path
 
-from smelt.engine.folder import read_json
 from smelt.errors import RecipeError, unknown
+from smelt.files.bounded import read_text
+from smelt.files.json_reader import parse_json, read_json_table
 
 __all__ = ["known_templates", "read_chat_template", "resolve_chat_template", "with_chat_template"]
 
@@ -47,13 +48,13 @@ def resolve_chat_template(choice: str, folders: Iterable[Path | None]) -> str | 
 def read_chat_template(folder: Path) -> str | None:
     """A model's own template. A file of its own wins over the tokenizer's settings, as in transformers."""
     if (path := folder / _FILE).is_file():
-        return path.read_text(encoding="utf-8")
+        return read_text(path)
     if not (path := folder / _SETTINGS).is_file():
         return None
-    template = read_json(path).get("chat_template")
+    template = read_json_table(path).get("chat_template")
     if isinstance(template, list):
-        named = {entry.get("name"): entry.get("template") for entry in template}
-        template = named.get("default")
+        entries = [entry for entry in template if isinstance(entry, dict) and entry.get("name") == "default"]
+        template = entries[-1].get("template") if entries else None
     return template if isinstance(template, str) else None
 
 
@@ -63,6 +64,6 @@ def with_chat_template(files: Mapping[str, bytes | Path], template: str) -> dict
     settings = kept.get(_SETTINGS)
     if settings is None:
         return {**kept, _FILE: template.encode()}
-    table = json.loads(settings) if isinstance(settings, bytes) else read_json(settings)
+    table = parse_json(settings, _SETTINGS) if isinstance(settings, bytes) else read_json_table(settings)
     text = json.dumps({**table, "chat_template": template}, ensure_ascii=False, indent=2)
     return {**kept, _SETTINGS: (text + "\n").encode()}

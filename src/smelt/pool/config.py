@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-from smelt.engine.folder import read_json
 from smelt.errors import RecipeError
+from smelt.files.json_reader import read_json_table
 
 __all__ = ["config_differences", "read_config", "updated_config"]
 
@@ -30,7 +30,7 @@ def read_config(folder: Path | None) -> dict[str, Any] | None:
     path = folder / "config.json" if folder else None
     if path is None or not path.exists():
         return None
-    config = read_json(path)
+    config = read_json_table(path)
     return config if isinstance(config, dict) else None
 
 

@@ -10,7 +10,6 @@ What comes out is an ordinary folder of transformers. It is there whole or not a
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from abc import abstractmethod
@@ -20,6 +19,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from smelt.engine.cache import cache_folder
 from smelt.errors import CorruptFile, unknown
+from smelt.files.json_reader import read_json
+from smelt.files.validation import first_fault
 
 __all__ = ["NOTE", "Origin", "unpacked"]
 
@@ -44,18 +45,14 @@ class Origin(BaseModel):
 
         kinds: dict[str, type[Origin]] = {"package": PackageOrigin, "towers": TowersOrigin}
         file = folder / NOTE
-        try:
-            content = json.loads(file.read_bytes())
-        except ValueError as error:
-            raise CorruptFile(f"{file}: not readable as JSON ({error})") from None
+        content = read_json(file)
         kind = content.get("kind", "package") if isinstance(content, dict) else None
         if kind not in kinds:
             raise CorruptFile(f"{file}: {unknown('kind of origin', str(kind), kinds)}")
         try:
             return kinds[kind].model_validate(content)
         except ValidationError as error:
-            fault = error.errors()[0]
-            raise CorruptFile(f"{file}: {'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
+            raise CorruptFile(f"{file}: {first_fault(error)}") from None
 
     @property
     @abstractmethod

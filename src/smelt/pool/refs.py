@@ -14,9 +14,11 @@ import os
 import re
 from pathlib import Path
 
-from smelt.engine.folder import is_adapter, open_path, read_json
+from smelt.engine.folder import is_adapter, open_path
 from smelt.engine.source import Source
 from smelt.errors import RecipeError
+from smelt.files.bounded import is_there
+from smelt.files.json_reader import read_json_table
 
 __all__ = ["absolute_ref", "adapter_base", "local_path", "open_ref", "ref_name", "ref_seen_from"]
 
@@ -27,20 +29,30 @@ def open_ref(ref: str, *, relative_to: Path | None = None, allow_pickle: bool = 
     With `shapes`, a public model that is not on this machine is not fetched but given by its shapes, where they are
     known: enough to plan with.
     """
-    if ref.startswith("shape:") or (shapes and ref.startswith("hf:")):
-        source = _shape(ref)
-        if source is not None:
-            return source
+    source = _shape(ref.removeprefix("hf:")) if shapes and ref.startswith("hf:") else None
+    return source or _open(ref, relative_to, allow_pickle)
+
+
+def _open(ref: str, relative_to: Path | None, allow_pickle: bool, over: tuple[Path, ...] = ()) -> Source:
+    """`over` are the adapters whose base this is."""
+    if ref.startswith("shape:"):
+        from smelt.pool.shapes import shape_source
+
+        return shape_source(ref.removeprefix("shape:"))
     path = local_path(ref, relative_to)
     if path is None and "+" in ref:
         base, adapter = _split_adapter(ref, relative_to)
-        return _adapt(open_ref(base, relative_to=relative_to, allow_pickle=allow_pickle), _fetch(adapter, relative_to))
+        return _adapt(_open(base, relative_to, allow_pickle, over), _fetch(adapter, relative_to))
     path = path or _fetch(ref, relative_to, allow_pickle)
+    if path in over:
+        raise RecipeError(f"{path}: an adapter that is its own base; name the model that it was trained on: BASE+{ref}")
     if path.is_dir() and is_adapter(path):
         base = adapter_base(path, relative_to)
         try:
-            return _adapt(open_ref(base, relative_to=relative_to, allow_pickle=allow_pickle), path)
+            return _adapt(_open(base, relative_to, allow_pickle, (*over, path)), path)
         except RecipeError as error:
+            if over:
+                raise
             raise RecipeError(
                 f"{ref}: the base that this adapter names, {base.removeprefix('hf:')!r}, cannot be opened ({error}); "
                 f"say where it lies: BASE+{ref}"
@@ -50,13 +62,13 @@ def open_ref(ref: str, *, relative_to: Path | None = None, allow_pickle: bool = 
 
 def adapter_base(folder: Path, relative_to: Path | None = None) -> str:
     """The reference of the base that an adapter's config names; a path may be relative to the adapter's folder."""
-    base = read_json(folder / "adapter_config.json").get("base_model_name_or_path")
-    if not base:
+    base = read_json_table(folder / "adapter_config.json").get("base_model_name_or_path")
+    if not base or not isinstance(base, str):
         raise RecipeError(f"{folder}: an adapter that does not name its base; write BASE+{folder}")
     for place in (relative_to, folder):
-        if (path := local_path(str(base), place)) is not None:
+        if (path := local_path(base, place)) is not None:
             return str(path)
-    return f"hf:{base}" if ":" not in base and base.count("/") == 1 else str(base)
+    return f"hf:{base}" if ":" not in base and base.count("/") == 1 else base
 
 
 def ref_name(ref: str) -> str:
@@ -88,13 +100,10 @@ def absolute_ref(ref: str, relative_to: Path) -> str:
     return ref
 
 
-def _shape(ref: str) -> Source | None:
-    from smelt.pool.shapes import shape_source, shape_source_of_repository
-
-    kind, _, name = ref.partition(":")
-    if kind == "shape":
-        return shape_source(name)
+def _shape(name: str) -> Source | None:
+    """The shapes of a model on the hub that is not on this machine, where they are known."""
     from smelt.pool.download import in_cache
+    from smelt.pool.shapes import shape_source_of_repository
 
     return None if "+" in name or in_cache(name) else shape_source_of_repository(name)
 
@@ -118,9 +127,9 @@ def local_path(ref: str, relative_to: Path | None = None) -> Path | None:
     """The folder or file that a reference names, None where there is none."""
     if ref.startswith(("hf:", "zoo:", "hub:", "shape:")):
         return None
-    path = Path(ref.removeprefix("dir:")).expanduser()
+    path = Path(os.path.expanduser(ref.removeprefix("dir:")))
     for candidate in (relative_to / path if relative_to and not path.is_absolute() else None, path):
-        if candidate is not None and candidate.exists():
+        if candidate is not None and is_there(candidate):
             return candidate.resolve()
     return None
 

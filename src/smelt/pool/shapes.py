@@ -18,6 +18,7 @@ from smelt.engine import dtype as dtypes
 from smelt.engine.header import TensorInfo
 from smelt.engine.source import Source
 from smelt.errors import RecipeError, unknown
+from smelt.files.yaml_reader import parse_yaml
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -88,12 +89,10 @@ class ShapeSource(Source):
 @cache
 def known_sizes() -> dict[str, Size]:
     """The sizes by name."""
-    import yaml
-
     folder = package_files("smelt.pool").joinpath("sizes")
     found = (entry for entry in folder.iterdir() if entry.name.endswith(_SUFFIX))
     return {
-        entry.name.removesuffix(_SUFFIX): Size.model_validate(yaml.safe_load(entry.read_text(encoding="utf-8")))
+        entry.name.removesuffix(_SUFFIX): Size.model_validate(parse_yaml(entry.read_text(encoding="utf-8"), entry.name))
         for entry in sorted(found, key=lambda one: one.name)
     }
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smelt.engine.folder import read_json
 from smelt.errors import RecipeError
+from smelt.files.json_reader import read_json_table
 from smelt.pool.tokenizer_json import carry_over
+from smelt.pool.tokenizer_spec import read_tokenizer_json
 from smelt.pool.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def tokenizer_files(plan: VocabularyPlan, folders: Mapping[str, Path | None]) ->
     files: dict[str, bytes | Path] = {**_found(folder, _TEMPLATES), "tokenizer.json": _encoded(spec)}
     gone = vocabulary.ids.keys() - plan.tokens.keys()
     for name, path in _found(folder, _SETTINGS).items():
-        files[name] = _encoded(_settings(read_json(path), gone, spec["added_tokens"]))
+        files[name] = _encoded(_settings(read_json_table(path), gone, spec["added_tokens"]))
     return files
 
 
@@ -117,7 +118,9 @@ def _spec(model: str, folder: Path) -> dict[str, Any]:
             f"`transformers.AutoTokenizer.from_pretrained({str(folder)!r}).save_pretrained({str(folder)!r})`, "
             "or write `vocab: base` or a model's name to keep a tokenizer as it is"
         )
-    spec: dict[str, Any] = read_json(path)
+    spec = read_tokenizer_json(path)
+    if not spec["model"].get("type"):
+        raise RecipeError(f"{path}: model has no type (BPE, Unigram, WordPiece ...); save it with a newer tokenizers")
     return spec
 
 
@@ -131,7 +134,7 @@ def _settings(settings: Mapping[str, Any], gone: Set[str], added: Sequence[Mappi
         if result.get(f"{side}_token") is None and settings.get(f"{side}_token") and result.get(f"add_{side}_token"):
             result[f"add_{side}_token"] = False
     if "added_tokens_decoder" in result:
-        result["added_tokens_decoder"] = {str(e["id"]): {flag: e[flag] for flag in _FLAGS} for e in added}
+        result["added_tokens_decoder"] = {str(e["id"]): {flag: e.get(flag, False) for flag in _FLAGS} for e in added}
     return result
 
 
@@ -141,7 +144,7 @@ def _without(value: Any, gone: Set[str]) -> Any:
     if isinstance(value, dict) and "content" not in value:
         return {key: item for key, item in value.items() if _without(item, gone) is not None}
     token = value["content"] if isinstance(value, dict) else value
-    return None if token in gone else value
+    return None if isinstance(token, str) and token in gone else value
 
 
 def _encoded(content: Any) -> bytes:

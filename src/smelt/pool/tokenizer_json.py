@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from smelt.errors import RecipeError
+from smelt.errors import CorruptFile, RecipeError, shortened
 from smelt.pool.vocabulary import vocabulary_of
 
 __all__ = ["carry_over"]
@@ -50,7 +50,7 @@ def carry_over(spec: Spec, tokens: Mapping[str, int], others: Mapping[str, Spec]
     if vocabulary_of(result) != dict(tokens):
         # The library numbers added tokens itself unless the model's list holds them too.
         _place(model, [*listed_tokens, *(t for t in added if t not in scores)], scores, tokens)
-    if "merges" in model:
+    if model.get("merges") is not None:
         text = any(isinstance(pair, str) for pair in model["merges"][:1])
         whole = (pair for pair in merges if pair[0] in model["vocab"] and pair[1] in model["vocab"])
         model["merges"] = [" ".join(pair) if text else list(pair) for pair in whole]
@@ -82,7 +82,10 @@ def _place(
 
 def _pairs(model: Spec) -> list[tuple[str, str]]:
     """Merges, which older files write as one string and newer ones as a pair."""
-    split = (pair.split(" ") if isinstance(pair, str) else pair for pair in model.get("merges") or ())
+    split = [pair.split(" ") if isinstance(pair, str) else pair for pair in model.get("merges") or ()]
+    strange = next((pair for pair in split if len(pair) != 2), None)
+    if strange is not None:
+        raise CorruptFile(f"tokenizer.json: the merge {shortened(' '.join(strange))!r} is no pair of tokens")
     return [(left, right) for left, right in split]
 
 
@@ -120,7 +123,7 @@ def _processor(processor: Any, tokens: Mapping[str, int]) -> Any:
             if all(token in tokens for token in entry["tokens"])
         }
         templates = {
-            side: [piece for piece in processor[side] if piece.get("SpecialToken", {}).get("id", None) in {*kept, None}]
+            side: [piece for piece in processor[side] if (piece.get("SpecialToken") or {}).get("id") in {*kept, None}]
             for side in ("single", "pair")
         }
         return {**processor, **templates, "special_tokens": kept}

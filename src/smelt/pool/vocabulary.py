@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from smelt.engine.folder import read_json
-from smelt.errors import CorruptFile
+from smelt.errors import CorruptFile, shortened
+from smelt.files.bounded import read_text
+from smelt.files.json_reader import read_json_table
+from smelt.pool.tokenizer_spec import id_fault, read_tokenizer_json
 
 __all__ = ["Vocabulary", "vocabulary_of"]
 
@@ -52,21 +54,21 @@ def _added(folder: Path) -> dict[str, int]:
     """Tokens beside a vocab.json or vocab.txt: newer folders keep them in the configuration, older ones apart."""
     ids: dict[str, int] = {}
     if (path := folder / "tokenizer_config.json").is_file():
-        decoder = read_json(path).get("added_tokens_decoder") or {}
+        decoder = read_json_table(path).get("added_tokens_decoder") or {}
         ids.update({entry["content"]: int(number) for number, entry in decoder.items()})
     if (path := folder / "added_tokens.json").is_file():
-        ids.update(read_json(path))
+        ids.update(read_json_table(path))
     return ids
 
 
 def _lines(path: Path) -> dict[str, int]:
-    lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    lines = read_text(path).removesuffix("\n").split("\n")
     return {line: number for number, line in enumerate(lines)}
 
 
 _READERS: Mapping[str, Callable[[Path], dict[str, int]]] = {
-    "tokenizer.json": lambda path: vocabulary_of(read_json(path)),
-    "vocab.json": lambda path: {**read_json(path), **_added(path.parent)},
+    "tokenizer.json": lambda path: vocabulary_of(read_tokenizer_json(path)),
+    "vocab.json": lambda path: {**read_json_table(path), **_added(path.parent)},
     "vocab.txt": lambda path: {**_lines(path), **_added(path.parent)},
 }
 
@@ -75,8 +77,9 @@ def _checked(path: Path, parse: Callable[[Path], dict[str, int]]) -> dict[str, i
     try:
         ids = parse(path)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CorruptFile(f"{path}: not a tokenizer that Smelt can read ({error!r}); fetch the file again") from None
-    for token, number in ids.items():
-        if type(number) is not int or number < 0:
-            raise CorruptFile(f"{path}: token {token!r} has the id {number!r}; an id is a whole number from 0 on")
+        raise CorruptFile(
+            f"{path}: not a tokenizer that Smelt can read ({shortened(repr(error))}); fetch the file again"
+        ) from None
+    if fault := id_fault(ids):
+        raise CorruptFile(f"{path}: {fault}")
     return ids

@@ -91,11 +91,11 @@ def _describe(name: str, folder: Path) -> ZooModel:
 
 
 def _adapter(name: str, folder: Path) -> ZooModel:
-    from smelt.engine.folder import read_json
     from smelt.engine.header import read_header
+    from smelt.files.json_reader import read_json_table
     from smelt.pool.refs import ref_name
 
-    config, weights = read_json(folder / "adapter_config.json"), folder / "adapter_model.safetensors"
+    config, weights = read_json_table(folder / "adapter_config.json"), folder / "adapter_model.safetensors"
     kind = f"adapter of {ref_name(str(config.get('base_model_name_or_path')))}, rank {config.get('r')}"
     count = sum(info.count for info in read_header(weights).tensors.values())
     return ZooModel(name, kind, count, weights.stat().st_size, first_sentence(folder / "README.md"))

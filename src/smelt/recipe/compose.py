@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import MissingExtra, RecipeError, unknown
+from smelt.files.yaml_reader import read_yaml
 
 if TYPE_CHECKING:
     from hydra.core.config_loader import ConfigLoader
@@ -101,6 +102,8 @@ def _add_folder(folder: Path, options: dict[str, list[str]]) -> tuple[str, ...]:
         raise RecipeError(f"--config-dir: there is no folder {str(folder)!r}")
     for group, known in options.items():
         own = list(_files(folder / group))
+        for name in own:
+            read_yaml(folder / group / f"{name}.yaml", kind=RecipeError)  # Hydra's own reader knows no bounds
         taken = [name for name in own if name in known]
         if taken:
             raise RecipeError(f"{folder / group / taken[0]}.yaml: Smelt has a config of this name; give it another")

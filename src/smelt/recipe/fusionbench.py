@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from smelt.errors import RecipeError, SmeltError, unknown
+from smelt.files.validation import given_in, place_of, reason_of
 from smelt.recipe.fusionbench_methods import Cosine, meaning_of
 from smelt.recipe.schema import Pool, Recipe
 
@@ -114,7 +115,7 @@ def read_model_pool(content: Any, where: str) -> tuple[Pool, dict[str, Any]]:
     try:
         read = _ModelPool.model_validate(content)
     except ValidationError as error:
-        faults = [f"{'.'.join(map(str, one['loc']))}: {_reason(one)}" for one in error.errors()]
+        faults = [f"{place_of(one)}: {_reason(one)}" for one in error.errors()]
         raise RecipeError(f"{where}: not a pool of models ({'; '.join(faults)})") from None
     pool, words = read.read()
     return pool, {**words, **({"allow_pickle": True} if read.allow_pickle else {})}
@@ -263,7 +264,7 @@ def _explain(error: ValidationError) -> str:
         elif fault["type"] == "union_tag_invalid":
             lines.append(f"taskpool.type: {unknown('type', fault['ctx']['tag'], _branches())}")
         else:
-            lines.append(f"{'.'.join(path)}: {_reason(fault)}, got {fault['input']!r}")
+            lines.append(f"{'.'.join(path)}: {_reason(fault)}, got {given_in(fault)}")
     lines = list(dict.fromkeys(lines))
     return lines[0] if len(lines) == 1 else "the config has faults:" + "".join(f"\n  - {line}" for line in lines)
 
@@ -271,7 +272,7 @@ def _explain(error: ValidationError) -> str:
 def _reason(fault: Any) -> str:
     if fault["type"] == "string_pattern_mismatch":
         return "write cpu, cuda or cuda:1"
-    return str(fault["msg"]).removeprefix("Value error, ").lower()
+    return reason_of(fault).lower()
 
 
 def _is_branch(part: str) -> bool:

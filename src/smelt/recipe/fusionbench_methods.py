@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, validate_call
 
 from smelt.errors import RecipeError, nearest, unknown
+from smelt.files.validation import given_in, reason_of
 
 __all__ = ["Cosine", "Meaning", "meaning_of", "own_methods"]
 
@@ -101,7 +102,7 @@ def _fault(name: str, fault: Any, known: Sequence[str]) -> str:
         return f"{name} has no parameter {key!r}{hint}; it has: {', '.join(known) or 'none'}"
     if fault["type"] == "missing_keyword_only_argument":
         return f"method.{key} is missing"
-    return f"method.{key}: {fault['msg'].lower()}, got {fault['input']!r}"
+    return f"method.{key}: {reason_of(fault).lower()}, got {given_in(fault)}"
 
 
 def _dummy() -> Meaning:

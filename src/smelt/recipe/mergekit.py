@@ -7,6 +7,7 @@ Arithmetic stays float32. Unlike mergekit, an unknown key is an error.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -221,7 +222,7 @@ def _reference(ref: Any) -> str:
         return _path_reference(ref.get("model")) + (f"+{_path_reference(lora)}" if lora else "")
     if not isinstance(ref, str) or not ref:
         raise RecipeError(f"mergekit: not a model reference: {ref!r}")
-    if Path(ref).expanduser().exists():
+    if os.path.exists(os.path.expanduser(ref)):
         return ref
     return "+".join(_one_reference(part) for part in ref.split("+"))
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import RecipeError
+from smelt.files.bounded import is_there
+from smelt.files.yaml_reader import read_yaml
 from smelt.recipe.schema import Recipe
 
 __all__ = ["load_yaml", "read_recipe", "with_found_models"]
@@ -57,37 +59,8 @@ def with_found_models(pool: Mapping[str, Any], relative_to: Path | None) -> Mapp
 
 def load_yaml(path: Path, what: str = "recipe") -> Any:
     """The content of a YAML file in which no key stands twice; `what` it should be is said where it is none."""
-    import yaml
-
-    if not path.exists():
+    if not is_there(path):
         raise RecipeError(f"no {what} at {path}")
     if path.is_dir():
         raise RecipeError(f"{path} is a folder; a {what} is a YAML file")
-    try:
-        return yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise RecipeError(f"{path}: not readable as YAML ({' '.join(str(error).split())})") from None
-
-
-def _unique_keys() -> Any:
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        """YAML whose repeated keys are an error, not a silent overwrite."""
-
-    def construct(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[Any, Any]:
-        table: dict[Any, Any] = {}
-        for key_node, value_node in node.value:
-            key = loader.construct_object(key_node, deep=True)
-            if key in table:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} stands twice", key_node.start_mark
-                )
-            table[key] = loader.construct_object(value_node, deep=True)
-        return table
-
-    Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, construct)
-    return Loader
-
-
-_UniqueKeys = _unique_keys()
+    return read_yaml(path, kind=RecipeError)

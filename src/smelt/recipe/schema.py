@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
-from smelt.errors import RecipeError, unknown
+from smelt.errors import RecipeError, shortened, unknown
+from smelt.files.validation import reason_of
 from smelt.recipe.select import Select, SoupWords, UqWords
 from smelt.recipe.tune import Tune
 
@@ -227,7 +228,7 @@ def parse_size(text: str | int) -> int:
 def _explain(error: ValidationError) -> str:
     lines = []
     for fault in error.errors():
-        *path, last = (str(part) for part in fault["loc"])
+        *path, last = (shortened(str(part)) for part in fault["loc"])
         where = ".".join(path)
         if fault["type"] == "extra_forbidden":
             known = _fields_at(path)
@@ -235,7 +236,7 @@ def _explain(error: ValidationError) -> str:
         elif fault["type"] == "missing":
             lines.append(f"{'.'.join([*path, last])} is missing")
         else:
-            lines.append(f"{'.'.join([*path, last])}: {fault['msg'].removeprefix('Value error, ')}")
+            lines.append(f"{'.'.join([*path, last])}: {reason_of(fault)}")
     return lines[0] if len(lines) == 1 else "the recipe has faults:" + "".join(f"\n  - {line}" for line in lines)
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from smelt.errors import RecipeError, nearest, unknown
+from smelt.files.validation import given_in, reason_of
 
 if TYPE_CHECKING:
     from smelt.merge import Stage
@@ -66,8 +67,8 @@ def check(
                 if parameter.names_model and leaf is not None and leaf not in models:
                     raise RecipeError(unknown("model", str(leaf), models))
         except ValidationError as error:
-            reason = error.errors()[0]["msg"].lower()
-            faults.append(f"{stage.name}.{parameter.name}: {reason}, got {error.errors()[0]['input']!r}")
+            fault = error.errors()[0]
+            faults.append(f"{stage.name}.{parameter.name}: {reason_of(fault).lower()}, got {given_in(fault)}")
         except RecipeError as error:
             faults.append(f"{stage.name}.{parameter.name}: {error}")
     return faults

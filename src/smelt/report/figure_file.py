@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile
+from smelt.files.json_reader import read_json
 
 __all__ = ["read_figure"]
 
@@ -16,9 +16,9 @@ def read_figure(path: Path, remedy: str) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise CorruptFile(f"{path}: not readable as JSON ({error}); {remedy}") from None
+        content = read_json(path)
+    except CorruptFile as error:
+        raise CorruptFile(f"{error}; {remedy}") from None
     if not isinstance(content, dict):
         raise CorruptFile(f"{path}: should hold an object, has {type(content).__name__}")
     return content

@@ -33,8 +33,8 @@ def check_split(split: str, tasks: Sequence[AnyTask]) -> None:
 
 def check_kind(recipe: Recipe, relative_to: Path | None, tasks: Sequence[AnyTask]) -> None:
     """Refuse tasks of two kinds, and those that the models can say nothing about."""
-    from smelt.engine.folder import read_json
     from smelt.evaluate.task import Task
+    from smelt.files.json_reader import read_json_table
     from smelt.pool.families.causal_lm import CAUSAL_LM
     from smelt.pool.families.clip import CLIP
 
@@ -44,7 +44,7 @@ def check_kind(recipe: Recipe, relative_to: Path | None, tasks: Sequence[AnyTask
         raise RecipeError(f"tasks: {pictures[0]} is about pictures and {texts[0]} about text; tune on one kind")
     with opened(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle) as pool:
         folder = pool.reference.folder
-    config = read_json(folder / "config.json") if folder and (folder / "config.json").is_file() else {}
+    config = read_json_table(folder / "config.json") if folder and (folder / "config.json").is_file() else {}
     kind = str(config.get("model_type"))
     if pictures and kind not in CLIP.model_types and kind in CAUSAL_LM.model_types:
         raise RecipeError(

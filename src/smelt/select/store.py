@@ -46,7 +46,7 @@ class LogitStore:
                 logits, about, known = file["logits"], str(file["about"]), str(file["sha256"])
         except _TORN:
             return None
-        if logits.dtype != np.float32 or json.loads(about) != dict(words) or known != _hash(logits):
+        if logits.dtype != np.float32 or about != json.dumps(dict(words), sort_keys=True) or known != _hash(logits):
             return None
         found: NDArray[np.float32] = logits
         return found

@@ -19,9 +19,10 @@ from smelt.bench.hub.steps import Step, Steps
 from smelt.bench.hub.suite import HubSuite
 from smelt.bench.options import Finished, Options
 from smelt.bench.rounds import settled
-from smelt.errors import RecipeError, SmeltError
+from smelt.errors import CorruptFile, RecipeError, SmeltError
 from smelt.evaluate.find import picture_task
 from smelt.evaluate.row import CostRow, Row
+from smelt.files.json_reader import read_json
 from smelt.recipe.schema import Pool
 from smelt.report.hub_rows import COUNT, MODEL, MODELS
 
@@ -126,8 +127,8 @@ class _Run:
     def _asked(self, figure: str) -> str | None:
         """What a figure that is there was asked to show."""
         try:
-            content = json.loads((self.folder.path / "analyses" / f"{figure}.json").read_bytes())
-        except (OSError, ValueError):
+            content = read_json(self.folder.path / "analyses" / f"{figure}.json")
+        except CorruptFile:
             return None
         return str(content.get("asked")) if isinstance(content, dict) else None
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from smelt.errors import RecipeError, unknown
+from smelt.files.validation import faults_of
 from smelt.recipe.schema import DataUse, Pipeline, Pool, Recipe
 from smelt.recipe.tune import Tune
 
@@ -160,8 +161,7 @@ class LanguageSuite(_Strict):
         try:
             return LanguageSuite.model_validate(words)
         except ValidationError as error:
-            faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
-            raise RecipeError(f"{self.name}, preset {name}: " + "; ".join(faults)) from None
+            raise RecipeError(f"{self.name}, preset {name}: " + "; ".join(faults_of(error))) from None
 
     def recipe(self, entry: Entry) -> Recipe:
         """The recipe of an entry at its published setting; what may vary stands in its `tune`."""

@@ -19,8 +19,9 @@ from smelt.bench.selection.member import Member, alone, group
 from smelt.bench.selection.plan import JUDGED, Course, Wanted, courses, growing, subsets
 from smelt.bench.selection.steps import SOUP, Step, Steps, ask_words
 from smelt.bench.selection.suite import KINDS, SelectionSuite
-from smelt.errors import RecipeError, SmeltError
+from smelt.errors import CorruptFile, RecipeError, SmeltError
 from smelt.evaluate.row import CostRow, Row
+from smelt.files.json_reader import read_json
 
 __all__ = ["Run"]
 
@@ -151,8 +152,8 @@ class Run:
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
-            content = json.loads((self.folder.path / "analyses" / f"{name}.json").read_bytes())
-        except (OSError, ValueError):
+            content = read_json(self.folder.path / "analyses" / f"{name}.json")
+        except CorruptFile:
             return None
         return content if isinstance(content, dict) else None
 

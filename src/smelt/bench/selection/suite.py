@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from smelt.errors import RecipeError, unknown
 from smelt.evaluate.perturb.perturbation import Perturbation
+from smelt.files.validation import faults_of
 from smelt.recipe.schema import Pipeline, Pool, Recipe
 
 __all__ = ["Disturbance", "Entry", "Preset", "RandomSizes", "SelectionSuite"]
@@ -171,8 +172,7 @@ class SelectionSuite(_Strict):
         try:
             return SelectionSuite.model_validate(words)
         except ValidationError as error:
-            faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
-            raise RecipeError(f"{self.name}, preset {name}: " + "; ".join(faults)) from None
+            raise RecipeError(f"{self.name}, preset {name}: " + "; ".join(faults_of(error))) from None
 
     def words(self) -> Mapping[str, Any]:
         """What the numbers follow from, beside the contents of models and sets."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.evaluate.task import TaskError
+from smelt.files.yaml_reader import read_yaml
 
 __all__ = ["Function", "read_harness_file", "resolved"]
 
@@ -57,16 +58,8 @@ def _load(file: Path) -> Any:
 
 def read_harness_file(file: Path, depth: int = 0) -> dict[str, Any]:
     """The table of a YAML, with what it includes below its own words."""
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        """A loader of its own, so that nobody else's YAML learns the word."""
-
-    Loader.add_constructor("!function", lambda loader, node: Function(str(node.value), file))
-    try:
-        content = yaml.load(file.read_text(encoding="utf-8"), Loader)
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
-        raise TaskError(f"{file}: not readable as YAML ({' '.join(str(error).split())})") from None
+    tags = {"!function": lambda loader, node: Function(str(node.value), file)}
+    content = read_yaml(file, kind=TaskError, tags=tags, unique=False)
     if not isinstance(content, dict):
         raise TaskError(f"{file}: a language task is a table with task, doc_to_text, metric_list and more")
     below = content.pop("include", None)

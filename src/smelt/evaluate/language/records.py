@@ -6,7 +6,6 @@ So the same file always gives the same examples, nothing is written to a cache, 
 from __future__ import annotations
 
 import gzip
-import json
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from smelt.errors import CorruptFile
 from smelt.evaluate.task import TaskError
+from smelt.files.json_reader import parse_json
 
 __all__ = ["as_dataset", "count_records", "numbered_records", "read_records"]
 
@@ -56,10 +56,7 @@ def _of_file(file: Path, what: str) -> list[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(_lines(file), 1):
         if not line.strip():
             continue
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise CorruptFile(f"{file}, line {number}: not readable as JSON ({error})") from None
+        record = parse_json(line, f"{file}, line {number}")
         if not isinstance(record, dict):
             raise CorruptFile(f"{file}, line {number}: a record is a table, got {type(record).__name__}")
         records.append((number, record))

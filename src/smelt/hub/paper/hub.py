@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from smelt.errors import RecipeError, unknown
+from smelt.files.yaml_reader import read_yaml
 from smelt.hub.select import TaskWords
 
 if TYPE_CHECKING:
@@ -200,7 +201,6 @@ def _words() -> dict[str, tuple[str, ...]]:
 
 
 def _read(name: str) -> dict[str, Any]:
-    import yaml
 
-    content: dict[str, Any] = yaml.safe_load((_HERE / f"{name}.yaml").read_text(encoding="utf-8"))
+    content: dict[str, Any] = read_yaml(_HERE / f"{name}.yaml")
     return content

@@ -6,7 +6,6 @@ directory, the third while unpacking, by counting what really comes out.
 
 from __future__ import annotations
 
-import json
 import stat
 import zipfile
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from smelt.engine.folder import is_delta
 from smelt.engine.header import TensorInfo, read_header
 from smelt.errors import CorruptFile
+from smelt.files.json_reader import read_json
 from smelt.hub.service.config_bounds import check_numbers, check_size
 from smelt.hub.service.problems import Refused
 from smelt.hub.service.uploads import base_name
@@ -127,8 +127,8 @@ def _check_json(path: Path) -> Any:
     if path.stat().st_size > most:
         raise Refused(400, f"{path.name} is larger than {most / 1e6:.0f} MB; this is no model's file")
     try:
-        content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
+        content = read_json(path, most)
+    except CorruptFile:
         raise Refused(400, f"{path.name} is no JSON; send the model as save_pretrained writes it") from None
     if isinstance(content, dict) and "auto_map" in content:
         raise Refused(400, f"{path.name} asks for code of its own (auto_map); this hub runs none")

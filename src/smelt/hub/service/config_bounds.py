@@ -7,12 +7,12 @@ tensors or parameters than its files hold is refused.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smelt.hub.service.problems import Refused
+from smelt.pool.config_layers import MOST_LAYERS, layers_in, tables_in
 
 if TYPE_CHECKING:
     from smelt.engine.header import TensorInfo
@@ -21,18 +21,13 @@ __all__ = ["check_numbers", "check_size"]
 
 _LARGEST = 1_000_000
 _LONGEST = 64
-_LAYERS = 1000
-"""Of all towers together."""
 _SLACK = 4
 """How many times the parameters of the files a config may imply: what it implies is an estimate."""
 _SIDES = ("image_size", "shortest_edge", "longest_edge", "height", "width", "size", "crop_size")
 _BOUNDS = {**dict.fromkeys(_SIDES, 2048), "num_labels": 100_000, "num_hidden_layers": 512, "layers": 512}
 _IDS = re.compile(r"vocab_size|(.*_)?token_id")
-_COUNTS = re.compile(r"(.*_)?(layers?|depths?|blocks|repeats)|block_sizes")
-"""Words that say how many layers there are, or how many at every stage."""
 _FACTORS = re.compile(r".*(coefficient|multiplier|ratio|factor)s?")
 """Words that multiply others."""
-_DEPTH = re.compile(r"depth_(coefficient|multiplier|factor)")
 _FREE = frozenset({"model_max_length"})
 """A tokenizer without a limit writes 10^30 here; nothing is made of that size."""
 
@@ -47,16 +42,16 @@ def check_numbers(name: str, content: Any, *, lists: bool = True) -> None:
         most = _bound(key)
         if key not in _FREE and not abs(value) <= most:  # NaN, too
             raise Refused(400, f"{name}: {key} is {f'{value:,}'[:40]}, more than this hub takes ({most:,})")
-    if (layers := _layers(content)) > _LAYERS:
-        raise Refused(400, f"{name}: has {layers:,} layers, more than this hub takes ({_LAYERS:,})")
+    if (layers := layers_in(content)) > MOST_LAYERS:
+        raise Refused(400, f"{name}: has {layers:,} layers, more than this hub takes ({MOST_LAYERS:,})")
 
 
 def check_size(name: str, content: Any, tensors: Sequence[TensorInfo]) -> None:
     """Whether the tensors of the files can be all of the model that a config describes."""
-    there, layers = sum(info.count for info in tensors), _layers(content)
+    there, layers = sum(info.count for info in tensors), layers_in(content)
     if layers > len(tensors):
         raise Refused(400, f"{name}: has {layers:,} layers, but the weights only {len(tensors):,} tensors")
-    needed = sum(_parameters(one) for one in _tables(content))
+    needed = sum(_parameters(one) for one in tables_in(content))
     if needed > _SLACK * there:
         raise Refused(
             400, f"{name}: describes a model of {needed:,} parameters at the least, but the weights have {there:,}"
@@ -69,16 +64,6 @@ def _bound(key: str) -> int:
     if _FACTORS.fullmatch(key):
         return _LONGEST
     return 10 * _LARGEST if _IDS.fullmatch(key) else _LARGEST
-
-
-def _layers(content: Any) -> int:
-    """All layers that are counted anywhere, times the factors of depth beside them."""
-    total = 0
-    for table in _tables(content):
-        own = sum(sum(_numbers(value)) for key, value in table.items() if _COUNTS.fullmatch(key))
-        factors = [one for key, value in table.items() if _DEPTH.fullmatch(key) for one in _numbers(value)]
-        total += math.ceil(own * max(1.0, *factors)) if factors else own
-    return total
 
 
 def _parameters(table: dict[str, Any]) -> int:
@@ -97,14 +82,6 @@ def _parameters(table: dict[str, Any]) -> int:
     return total
 
 
-def _tables(content: Any) -> Iterator[dict[str, Any]]:
-    """Every table of a config, those in lists and tables too."""
-    if isinstance(content, dict):
-        yield content
-    for value in content.values() if isinstance(content, dict) else content if isinstance(content, list) else ():
-        yield from _tables(value)
-
-
 def _walk(content: Any, key: str = "") -> Iterator[tuple[str, Any]]:
     """Every number and list with the nearest word above it."""
     if isinstance(content, dict):
@@ -116,10 +93,3 @@ def _walk(content: Any, key: str = "") -> Iterator[tuple[str, Any]]:
             yield from _walk(value, key)
     elif isinstance(content, int | float) and not isinstance(content, bool):
         yield key, content
-
-
-def _numbers(value: Any) -> list[Any]:
-    """The numbers of a value, also in lists of lists; a count below zero makes up for none above."""
-    if isinstance(value, list):
-        return [number for one in value for number in _numbers(one)]
-    return [max(0, value)] if isinstance(value, int | float) and not isinstance(value, bool) else []

@@ -9,9 +9,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from smelt import __version__
-from smelt.engine.folder import read_json
 from smelt.errors import CorruptFile
 from smelt.evaluate.row import DataBudget
+from smelt.files.json_reader import read_json
+from smelt.files.validation import first_fault
 from smelt.recipe.schema import Pool
 
 __all__ = ["NOTE", "NeuLigNote", "is_collaboration"]
@@ -49,9 +50,7 @@ class NeuLigNote(_Strict):
         try:
             return cls.model_validate(read_json(path))
         except ValidationError as error:
-            fault = error.errors()[0]
-            where = ".".join(map(str, fault["loc"]))
-            raise CorruptFile(f"{path}: not the note of a collaboration ({where}: {fault['msg']})") from None
+            raise CorruptFile(f"{path}: not the note of a collaboration ({first_fault(error)})") from None
 
     def save(self, folder: Path) -> None:
         (folder / NOTE).write_text(json.dumps(self.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")

@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from smelt.engine.folder import read_json
 from smelt.errors import CorruptFile, OutputError, RecipeError
+from smelt.files.json_reader import read_json
 from smelt.learn.tensors import load_tensors, save_tensors
 
 __all__ = ["Portland"]

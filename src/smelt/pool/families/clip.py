@@ -18,8 +18,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import MissingExtra, RecipeError
+from smelt.pool.config_layers import check_layers
 from smelt.pool.families.clip_model import TOKENIZER, Clip
 from smelt.pool.families.clip_parts import TOWERS, VISION, WHOLE, check_kinds, places, whole_config
+from smelt.pool.families.empty import buildable
 from smelt.pool.families.given import Given, check_device
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ def _assemble(given: Given, text: Given, device: str, dtype: str) -> Clip:
     from smelt.pool.families.plain_norm import with_plain_norms
 
     config = whole_config(given, text)
-    model = _empty_model(config)
+    model = _empty_model(config, given.label)
     state = {name: owner.read(here) for name, (owner, here) in places(given, text, model.state_dict()).items()}
     vision = _digest({name: tensor for name, tensor in state.items() if name.startswith(VISION)})
     rest = _digest({name: tensor for name, tensor in state.items() if not name.startswith(VISION)})
@@ -103,7 +105,7 @@ def _assemble(given: Given, text: Given, device: str, dtype: str) -> Clip:
     )
 
 
-def _empty_model(config: Mapping[str, Any]) -> Any:
+def _empty_model(config: Mapping[str, Any], label: str) -> Any:
     """A model without numbers."""
     import torch
 
@@ -111,7 +113,8 @@ def _empty_model(config: Mapping[str, Any]) -> Any:
         import transformers as library
     except ImportError:
         raise MissingExtra("evaluating CLIP models needs transformers: pip install 'smelt[clip]'") from None
-    with torch.device("meta"):
+    check_layers(config, label)
+    with buildable(label), torch.device("meta"):
         if config["model_type"] == "clip":
             return library.CLIPModel(library.CLIPConfig.from_dict(copy.deepcopy(dict(config))))
         return library.VisionTextDualEncoderModel(

@@ -12,12 +12,13 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import MissingExtra, RecipeError
+from smelt.errors import MissingExtra, RecipeError, shortened
+from smelt.pool.config_layers import check_layers
 
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["empty_causal_lm", "empty_image_text"]
+__all__ = ["buildable", "empty_causal_lm", "empty_image_text"]
 
 _ONE_AT_A_TIME = threading.Lock()
 _FORMATS = ("dtype", "torch_dtype", "quantization_config")
@@ -45,11 +46,25 @@ def _empty(config: Mapping[str, Any], label: str, auto: str, what: str) -> Any:
         raise RecipeError(
             f"{label}: its config.json says model_type {kind!r}, which transformers {library.__version__} does not know"
         )
-    made, classes = library.CONFIG_MAPPING[kind].from_dict(words), getattr(library, auto)
+    check_layers(config, label)
+    with buildable(label):
+        made, classes = library.CONFIG_MAPPING[kind].from_dict(words), getattr(library, auto)
     if type(made) not in classes._model_mapping:
         raise RecipeError(f"{label}: is a model of type {kind!r}, which is no {what} ({auto} has none)")
-    with _without_numbers():
+    with buildable(label), _without_numbers():
         return classes.from_config(made)
+
+
+@contextlib.contextmanager
+def buildable(label: str) -> Iterator[None]:
+    """What transformers says of a config that it cannot build a model from, as one sentence."""
+    try:
+        yield
+    except Exception as error:  # whatever its many classes raise at sizes that do not fit together
+        reason = shortened(" ".join(str(error).split()))
+        raise RecipeError(
+            f"{label}: its config.json describes no model that can be built ({type(error).__name__}: {reason})"
+        ) from error
 
 
 @contextlib.contextmanager

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.engine import dtype as dtypes
-from smelt.engine.folder import read_json
 from smelt.engine.header import TensorInfo
 from smelt.engine.source import MemorySource, Source
 from smelt.errors import RecipeError
+from smelt.files.json_reader import read_json_table
 from smelt.pool.families.preprocess import Preprocess
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Given:
         self.folder = self.source.folder
         if self.folder is not None:
             file = self.folder / "config.json"
-            self.config = read_json(file) if file.is_file() else None
+            self.config = read_json_table(file) if file.is_file() else None
             self.preprocess = Preprocess.load(self.folder)
         return self
 

@@ -15,8 +15,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from smelt.engine.folder import read_json
 from smelt.errors import RecipeError
+from smelt.files.json_reader import read_json
 from smelt.pool.families.causal_tokenizer import (
     check_vocabulary,
     no_tokenizer,

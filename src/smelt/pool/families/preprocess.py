@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.folder import read_json
 from smelt.errors import CorruptFile, MissingExtra
+from smelt.files.json_reader import read_json
 
 if TYPE_CHECKING:
     import numpy as np

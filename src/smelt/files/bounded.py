@@ -1,0 +1,105 @@
+"""Files as bytes or text, within bounds: a plain file, not too large, that this user may read.
+
+In: a path that somebody gave, or that a folder holds. Out: its content, or a `CorruptFile` in one line. A pipe, a
+socket or a device where a file should be is refused before anything waits for it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from smelt.errors import CorruptFile, SmeltError, shortened
+
+__all__ = ["MOST_BYTES", "is_there", "names_in", "open_plain", "os_reason", "read_bytes", "read_text"]
+
+MOST_BYTES = 128 << 20
+"""Of a file that is read whole, unless its reader knows better: four times the largest tokenizer.json there is."""
+
+_KINDS = {
+    stat.S_IFDIR: "is a folder",
+    stat.S_IFIFO: "is a pipe",
+    stat.S_IFSOCK: "is a socket",
+    stat.S_IFCHR: "is a device",
+    stat.S_IFBLK: "is a device",
+}
+_REASONS = {
+    errno.ENOENT: "there is no such file",
+    errno.ENOTDIR: "a part of its path is no folder",
+    errno.EACCES: "this user may not read it (permission denied)",
+    errno.EPERM: "this user may not read it (permission denied)",
+    errno.EISDIR: "is a folder; a file is expected",
+    errno.ENXIO: "is a socket or a device; a file is expected",
+    errno.ELOOP: "is a link that leads back to itself",
+    errno.ENAMETOOLONG: "this is longer than a file's name can be",
+    errno.EFBIG: "it would be larger than a file may become here (ulimit -f)",
+}
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+
+
+def os_reason(error: OSError) -> str:
+    """What the operating system refused, in words that need no manual."""
+    return _REASONS.get(error.errno or 0) or error.strerror or str(error) or type(error).__name__
+
+
+def is_there(path: str | Path) -> bool:
+    """Whether a path leads to anything; where that cannot be found out (permission, a loop of links), it is said."""
+    try:
+        os.stat(path)
+    except OSError as error:
+        if error.errno in _ABSENT:
+            return False
+        raise CorruptFile(f"{shortened(str(path))}: {os_reason(error)}") from None
+    except ValueError:  # a name with a zero byte in it
+        return False
+    return True
+
+
+def names_in(folder: str | Path) -> list[str]:
+    """The names of all that lies in a folder."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError as error:
+        raise CorruptFile(f"{shortened(str(folder))}: {os_reason(error)}") from None
+
+
+def open_plain(path: str | Path, kind: type[SmeltError] = CorruptFile) -> BinaryIO:
+    """A plain file, open for reading. Nothing waits, whatever lies there."""
+    try:
+        # Without O_NONBLOCK, opening a pipe waits for somebody who writes into it.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except (OSError, ValueError) as error:
+        raise kind(f"{shortened(str(path))}: {_reason(error)}") from None
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise kind(f"{shortened(str(path))}: {_KINDS.get(stat.S_IFMT(mode), 'is no plain file')}; a file is expected")
+    return os.fdopen(descriptor, "rb")
+
+
+def read_bytes(path: str | Path, most: int = MOST_BYTES, kind: type[SmeltError] = CorruptFile) -> bytes:
+    """The whole content of a plain file of at most so many bytes; every failure is a `kind` of error."""
+    with open_plain(path, kind) as file:
+        try:
+            size = os.fstat(file.fileno()).st_size
+            content = file.read(most + 1) if size <= most else b""
+        except OSError as error:
+            raise kind(f"{shortened(str(path))}: {_reason(error)}") from None
+    if max(size, len(content)) > most:
+        raise kind(f"{shortened(str(path))}: has {size:,} bytes; a file of this kind has at most {most:,}")
+    return content
+
+
+def read_text(path: str | Path, most: int = MOST_BYTES, kind: type[SmeltError] = CorruptFile) -> str:
+    """The same as text, which is UTF-8."""
+    try:
+        return read_bytes(path, most, kind).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise kind(f"{shortened(str(path))}: is not text in UTF-8 ({error.reason} at byte {error.start:,})") from None
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return os_reason(error) if isinstance(error, OSError) else f"is no name of a file ({error})"

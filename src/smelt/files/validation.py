@@ -1,0 +1,42 @@
+"""What a schema found wrong with somebody's data, as short sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from smelt.errors import shortened
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+__all__ = ["faults_of", "first_fault", "given_in", "place_of", "reason_of"]
+
+_MOST = 50
+
+
+def faults_of(error: ValidationError) -> list[str]:
+    """`models.0.rank: Input should be greater than 0`, for every fault; of very many, for the first of them."""
+    found = error.errors(include_url=False, include_context=False)
+    more = [f"and {len(found) - _MOST:,} more"] if len(found) > _MOST else []
+    return [f"{place_of(fault)}: {reason_of(fault)}" for fault in found[:_MOST]] + more
+
+
+def first_fault(error: ValidationError) -> str:
+    """The first of them; enough where a file is not what it should be."""
+    return faults_of(error)[0]
+
+
+def place_of(fault: Mapping[str, Any]) -> str:
+    """Where in the data: `models.0.rank`, or `it` for the whole."""
+    return shortened(".".join(map(str, fault["loc"]))) or "it"
+
+
+def reason_of(fault: Mapping[str, Any]) -> str:
+    """What is wrong there."""
+    return shortened(str(fault["msg"]).removeprefix("Value error, "), 500)
+
+
+def given_in(fault: Mapping[str, Any]) -> str:
+    """What was given there."""
+    return shortened(repr(fault["input"]))

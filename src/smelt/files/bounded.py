@@ -7,17 +7,25 @@ socket or a device where a file should be is refused before anything waits for i
 from __future__ import annotations
 
 import errno
+import gzip
+import io
 import os
 import stat
+import zlib
 from pathlib import Path
 from typing import BinaryIO
 
 from smelt.errors import CorruptFile, SmeltError, shortened
 
-__all__ = ["MOST_BYTES", "is_there", "names_in", "open_plain", "os_reason", "read_bytes", "read_text"]
+__all__ = ["MOST_BYTES", "is_there", "names_in", "open_plain", "os_reason", "read_bytes", "read_text", "unpacked"]
 
 MOST_BYTES = 128 << 20
 """Of a file that is read whole, unless its reader knows better: four times the largest tokenizer.json there is."""
+
+_GROWN = 1 << 16
+"""Bytes that a file may have more than its size says: some have none to say."""
+_PACKED, _LEAST = 100, 64 << 20
+"""How many times its size a packed file may unpack to, and what any may: a text shrinks to a tenth, a bomb to 1/1000."""
 
 _KINDS = {
     stat.S_IFDIR: "is a folder",
@@ -85,7 +93,8 @@ def read_bytes(path: str | Path, most: int = MOST_BYTES, kind: type[SmeltError] 
     with open_plain(path, kind) as file:
         try:
             size = os.fstat(file.fileno()).st_size
-            content = file.read(most + 1) if size <= most else b""
+            # Memory is taken for as much as is asked for, so not for all that would be allowed.
+            content = file.read(min(most, size + _GROWN) + 1) if size <= most else b""
         except OSError as error:
             raise kind(f"{shortened(str(path))}: {_reason(error)}") from None
     if max(size, len(content)) > most:
@@ -99,6 +108,19 @@ def read_text(path: str | Path, most: int = MOST_BYTES, kind: type[SmeltError] =
         return read_bytes(path, most, kind).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise kind(f"{shortened(str(path))}: is not text in UTF-8 ({error.reason} at byte {error.start:,})") from None
+
+
+def unpacked(packed: bytes, where: str | Path) -> bytes:
+    """What a .gz file holds; one that would not end is refused."""
+    most = max(_PACKED * len(packed), _LEAST)
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
+            content = file.read(most + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise CorruptFile(f"{shortened(str(where))}: cannot be unpacked ({error})") from None
+    if len(content) > most:
+        raise CorruptFile(f"{shortened(str(where))}: unpacks to more than {most:,} bytes; it is no packed text")
+    return content
 
 
 def _reason(error: OSError | ValueError) -> str:

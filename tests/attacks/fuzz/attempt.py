@@ -22,7 +22,7 @@ __all__ = ["LIMIT_BYTES", "LIMIT_SECONDS", "Outcome", "Place", "keep_within"]
 
 LIMIT_SECONDS = 5.0
 LIMIT_BYTES = 1_000_000_000
-LONGEST_TEXT = 20_000
+LONGEST_TEXT = 21_000
 """Letters of a refusal: more than that nobody reads."""
 
 

@@ -119,7 +119,9 @@ def main() -> None:
         tally.add(outcome)
         if time.monotonic() - shown > 10:
             shown = time.monotonic()
-            _say(f"{tally.inputs:,} inputs, {len(tally.faults)} faults, {tally.inputs / (shown - began):.0f} per second")
+            _say(
+                f"{tally.inputs:,} inputs, {len(tally.faults)} faults, {tally.inputs / (shown - began):.0f} per second"
+            )
     _show(tally, words.seed, time.monotonic() - began)
     if words.out is not None:
         _write(words.out, tally, words.seed, time.monotonic() - began, words.jobs)
@@ -138,10 +140,14 @@ def _show(tally: Tally, seed: int, seconds: float) -> None:
         _say(f"{name:14} " + "  ".join(f"{key} {value}" for key, value in row.items()))
     for kind, found in tally.by_kind().items():
         first = found[0]
-        _say(f"\n{len(found)} x {kind}\n  --format {first.format} --seed {first.seed} --index {first.index} ({first.file})")
+        _say(
+            f"\n{len(found)} x {kind}\n  --format {first.format} --seed {first.seed} --index {first.index} ({first.file})"
+        )
         _say("  " + "\n  ".join(first.detail.strip().splitlines()[-3:]))
     rate = tally.inputs / seconds
-    _say(f"\nseed {seed}: {tally.inputs:,} inputs in {seconds:.0f} s ({rate:.0f} per second), {len(tally.faults)} faults")
+    _say(
+        f"\nseed {seed}: {tally.inputs:,} inputs in {seconds:.0f} s ({rate:.0f} per second), {len(tally.faults)} faults"
+    )
 
 
 def _write(path: Path, tally: Tally, seed: int, seconds: float, jobs: int) -> None:

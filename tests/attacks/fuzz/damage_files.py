@@ -20,7 +20,19 @@ from typing import Any
 from fuzz.damage_bytes import damage_bytes
 from fuzz.damage_tree import damage_json, damage_tree, damage_yaml, dump, tree_of
 
-__all__ = ["Damage", "gzipped_lines", "json_file", "lines", "npz", "png", "raw", "safetensors", "text", "yaml_file", "zipped"]
+__all__ = [
+    "Damage",
+    "gzipped_lines",
+    "json_file",
+    "lines",
+    "npz",
+    "png",
+    "raw",
+    "safetensors",
+    "text",
+    "yaml_file",
+    "zipped",
+]
 
 Damage = Callable[[random.Random, bytes], bytes]
 

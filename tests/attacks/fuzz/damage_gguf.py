@@ -1,7 +1,7 @@
 """Damage to a GGUF file: fields, arrays, tensor names, sizes, types and offsets that lie, in a file that is laid out.
 
-    magic, version (u32), tensors (u64), fields (u64); each field: key, type, value; each tensor: name, dimensions,
-    type, offset; then the data from the next multiple of the alignment on
+magic, version (u32), tensors (u64), fields (u64); each field: key, type, value; each tensor: name, dimensions,
+type, offset; then the data from the next multiple of the alignment on
 """
 
 from __future__ import annotations
@@ -92,11 +92,30 @@ def _count(draw: random.Random, head: list[int], fields: list[Any], tensors: lis
 def _field(draw: random.Random, head: list[int], fields: list[Any], tensors: list[Any]) -> None:
     field = draw.choice(fields)
     if isinstance(field[2], bytes):
-        odd = (b"", b"\xff\xfe", b"llama\0", b"x" * 70_000, b"qwen2", b"gemma3", b"phi3", b"clip", field[2][:-1], b"../..")
+        odd = (
+            b"",
+            b"\xff\xfe",
+            b"llama\0",
+            b"x" * 70_000,
+            b"qwen2",
+            b"gemma3",
+            b"phi3",
+            b"clip",
+            field[2][:-1],
+            b"../..",
+        )
         field[2] = draw.choice(odd)
     elif isinstance(field[2], list):
         inner, values = field[2]
-        ways = ([inner, values[:-1]], [inner, values * 2], [inner, []], [4, [1, 2]], [12, []], [99, []], [9, [[4, [1]]] * 3])
+        ways = (
+            [inner, values[:-1]],
+            [inner, values * 2],
+            [inner, []],
+            [4, [1, 2]],
+            [12, []],
+            [99, []],
+            [9, [[4, [1]]] * 3],
+        )
         field[2] = draw.choice(ways)
     else:
         field[2] = draw.choice((field[2] + 1, field[2] * 2, 0, 1, 3, 5, 2**31, 2**63, -1))
@@ -143,7 +162,16 @@ def _twice(draw: random.Random, head: list[int], fields: list[Any], tensors: lis
 
 def _name(draw: random.Random, head: list[int], fields: list[Any], tensors: list[Any]) -> None:
     one = draw.choice(tensors)
-    odd = (b"", b"\xff\xfe", b"x" * 300, one[0] + b"x", draw.choice(tensors)[0], b"blk.99.attn_q.weight", b"a\0b", b"..")
+    odd = (
+        b"",
+        b"\xff\xfe",
+        b"x" * 300,
+        one[0] + b"x",
+        draw.choice(tensors)[0],
+        b"blk.99.attn_q.weight",
+        b"a\0b",
+        b"..",
+    )
     one[0] = draw.choice(odd)
 
 

@@ -5,6 +5,7 @@ A table is kept as a list of pairs (`Table`), so that a key can stand twice; `Ra
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from typing import Any
@@ -112,6 +113,11 @@ def _places(tree: Any) -> list[tuple[list[Any], int]]:
     return found
 
 
+def _some(draw: random.Random, values: list[list[Any]]) -> Any:
+    """A value from one of several lists, as a copy: later changes must not get into the lists."""
+    return copy.deepcopy(draw.choice(draw.choice(values)))
+
+
 def _get(node: list[Any], at: int) -> Any:
     return node[at][1] if isinstance(node, Table) else node[at]
 
@@ -121,7 +127,7 @@ def _set(node: list[Any], at: int, value: Any) -> None:
 
 
 def _replace(draw: random.Random, node: list[Any], at: int, values: list[list[Any]]) -> None:
-    _set(node, at, draw.choice(draw.choice(values)))
+    _set(node, at, _some(draw, values))
 
 
 def _alike(draw: random.Random, node: list[Any], at: int, values: list[list[Any]]) -> None:
@@ -135,7 +141,7 @@ def _alike(draw: random.Random, node: list[Any], at: int, values: list[list[Any]
         cut, more = draw.randrange(len(old) + 1), draw.choice(_WORDS)
         _set(node, at, draw.choice((old[:cut], old[cut:], old + "x", old.upper(), old[:cut] + str(more) + old[cut:])))
     elif isinstance(old, list):
-        ways = (old[:-1], old[::-1], old * 2, old + [draw.choice(draw.choice(values[:3]))], old[1:])
+        ways = (old[:-1], old[::-1], old * 2, old + [_some(draw, values[:3])], old[1:])
         new = draw.choice(ways)
         if isinstance(old, Table):
             new = Table(pair for pair in new if isinstance(pair, list) and len(pair) == 2)
@@ -154,12 +160,12 @@ def _rename(draw: random.Random, node: list[Any], at: int, values: list[list[Any
         key = str(node[at][0])
         node[at] = [draw.choice((key + "x", key[:-1], key.upper(), draw.choice(_WORDS))), node[at][1]]
     else:
-        node.insert(at, draw.choice(draw.choice(values)))
+        node.insert(at, _some(draw, values))
 
 
 def _twice(draw: random.Random, node: list[Any], at: int, values: list[list[Any]]) -> None:
     if isinstance(node, Table):
-        node.append([node[at][0], draw.choice((node[at][1], draw.choice(draw.choice(values))))])
+        node.append([node[at][0], draw.choice((node[at][1], _some(draw, values)))])
     else:
         node.append(node[at])
 
@@ -167,7 +173,7 @@ def _twice(draw: random.Random, node: list[Any], at: int, values: list[list[Any]
 def _strange_key(draw: random.Random, node: list[Any], at: int, values: list[list[Any]]) -> None:
     old = _get(node, at)
     if isinstance(old, Table):
-        old.append([draw.choice(_WORDS), draw.choice(draw.choice(values))])
+        old.append([draw.choice(_WORDS), _some(draw, values)])
     else:
         _replace(draw, node, at, values)
 
@@ -181,7 +187,7 @@ def _elsewhere(draw: random.Random, node: list[Any], at: int, values: list[list[
     """A value from another place of the file."""
     other, place = draw.choice(_places(node))
     found = _get(other, place)
-    _set(node, at, json.loads(json.dumps(found)) if not isinstance(found, list) else draw.choice(values[2]))
+    _set(node, at, json.loads(json.dumps(found)) if not isinstance(found, list) else _some(draw, values[2:3]))
 
 
 _WAYS = (_replace, _replace, _alike, _alike, _alike, _remove, _rename, _twice, _strange_key, _wrap, _elsewhere)
@@ -193,7 +199,17 @@ def _damage_lines(draw: random.Random, text: str) -> str:
         at = draw.randrange(len(lines) + 1)
         line = lines[at % len(lines)] if lines else ""
         new = draw.choice(
-            (line, f"  {line}", line.lstrip(), f"{line}:", f"- {line}", f"&a {line}", "<<: *a", f"? {line}", f"!!x {line}")
+            (
+                line,
+                f"  {line}",
+                line.lstrip(),
+                f"{line}:",
+                f"- {line}",
+                f"&a {line}",
+                "<<: *a",
+                f"? {line}",
+                f"!!x {line}",
+            )
             + ("%TAG ! a", "---", "...", "\t", f"{line} {draw.choice(_YAML)}", f"{draw.choice(_YAML)}: 1", "a: |", "#")
         )
         lines[at : at + draw.choice((0, 1))] = [new]

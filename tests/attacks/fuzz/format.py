@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.damage_files import Damage
+
 from smelt.errors import SmeltError
 
 __all__ = ["Format"]

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from fuzz.damage_files import json_file, raw, safetensors, text, zipped
+from fuzz.damage_gguf import gguf
+from fuzz.format import Format
 from safetensors.torch import load_file, save_file
 
 import smelt
 from checkpoints import random_state, write_model
-from fuzz.damage_files import json_file, raw, safetensors, text, zipped
-from fuzz.damage_gguf import gguf
-from fuzz.format import Format
 
 __all__ = ["FORMATS"]
 
@@ -344,7 +344,10 @@ def _is_the_mean_of_gguf(place: Path, made: tuple[str, dict[str, torch.Tensor]])
 
     file, merged = made
     cars = load_file(place / "cars/model.safetensors")
-    found = {one.name: one for one in library.GGUFReader(place / file).tensors}
+    opened = library.GGUFReader(place / file)
+    if (opened.fields["general.architecture"].contents() == "llama") != (file == "llama.gguf"):
+        return None  # its norms may be stored in another way
+    found = {one.name: one for one in opened.tensors}
     for name in GGUF_SHAPES:
         if "self_attn" in name:
             continue

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import torch
-
-import smelt
-from checkpoints import random_state, snapshot, write_model
 from fuzz.damage_files import json_file, lines, npz, safetensors
 from fuzz.format import Format
 from fuzz.formats_of_models import SHAPES, pool
+
+import smelt
+from checkpoints import random_state, snapshot, write_model
 
 __all__ = ["FORMATS"]
 
@@ -191,7 +191,6 @@ def _load_mix(place: Path, file: str) -> Any:
 
 def _make_rows(place: Path) -> None:
     from report.made_up_suite import row  # type: ignore[import-not-found]
-
     from smelt.evaluate.row import CostRow, append_rows
 
     rows: list[Any] = [row(entry, task, 1200) for entry in ("average", "ties") for task in ("photos", "digits")]

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import yaml
-
-import smelt
-from checkpoints import random_state, write_model
 from fuzz.damage_files import gzipped_lines, json_file, lines, npz, png, yaml_file
 from fuzz.format import Format
 from fuzz.formats_of_models import LLAMA_SHAPES, make_llamas
+
+import smelt
+from checkpoints import random_state, write_model
 
 __all__ = ["FORMATS"]
 
@@ -41,7 +41,10 @@ RECIPES: dict[str, Any] = {
         "pool": {"models": {"cars": "cars", "birds": "birds"}},
         "merge": "passthrough",
         "slices": [{"models": {"cars": [0, 1]}}, {"models": {"birds": [0, 1]}, "merge": "passthrough"}],
-        "parts": [{"keys": "lm_head.*", "models": ["cars"]}, {"keys": ["model.embed*", "model.norm.*"], "models": ["cars"]}],
+        "parts": [
+            {"keys": "lm_head.*", "models": ["cars"]},
+            {"keys": ["model.embed*", "model.norm.*"], "models": ["cars"]},
+        ],
     },
 }
 MERGEKIT: dict[str, Any] = {
@@ -50,7 +53,10 @@ MERGEKIT: dict[str, Any] = {
         "base_model": "./base",
         "models": [
             {"model": "./cars", "parameters": {"weight": 0.3, "density": [0.2, 0.8]}},
-            {"model": {"model": {"path": "./birds"}}, "parameters": {"weight": [{"filter": "mlp", "value": 1}, {"value": 0.5}]}},
+            {
+                "model": {"model": {"path": "./birds"}},
+                "parameters": {"weight": [{"filter": "mlp", "value": 1}, {"value": 0.5}]},
+            },
         ],
         "parameters": {"normalize": True, "int8_mask": True},
         "dtype": "bfloat16",
@@ -108,7 +114,13 @@ def _make_configs(place: Path) -> None:
     parts = {
         "modelpool": {"type": "huggingface_clip_vision", **pool, "missing": "refuse"},
         "taskpool": {"type": "clip_vit_classification", "tasks": ["photos"], "clip_model": "base", "split": "test"},
-        "method": {"name": "ties_merging", "scaling_factor": 0.3, "threshold": 20, "remove_keys": [], "merge_func": "sum"},
+        "method": {
+            "name": "ties_merging",
+            "scaling_factor": 0.3,
+            "threshold": 20,
+            "remove_keys": [],
+            "merge_func": "sum",
+        },
     }
     for group, content in parts.items():
         _write_yaml(place / f"configs/{group}/mine.yaml", content)
@@ -197,8 +209,13 @@ HUB = {
     "title": "A hub",
     "models": {"one": "one", "two": "two"},
     "graph": "graph",
-    "tasks": ["plain"],
+    "tasks": {name: {"domain": "photo", "task": "tell colours apart"} for name in ("plain", "turned")},
     "methods": {"mll": {"label": "MLL"}, "any": {"label": "Any", "by": "random"}},
+    "embedder": "hashed",
+    "nodes": 1,
+    "k": [1, 2],
+    "sweeps": {"method": "mll", "alpha": [0.5, 0.7], "k": [1, 2, 3]},
+    "timing": {"task": "plain", "pictures": 6, "repeats": 1},
 }
 SUITES = {"pico": SUITE, "language": LANGUAGE, "selection": SELECTION, "hub": HUB}
 
@@ -270,7 +287,12 @@ def _make_questions(place: Path) -> None:
     folder = write_questions(place / "noise", 3)
     packed = gzip.compress((folder / "test.jsonl").read_bytes(), mtime=0)
     (folder / "more.jsonl.gz").write_bytes(packed)
-    content = {"name": "noise", "version": 1, "splits": {"test": "test.jsonl", "val": "more.jsonl.gz"}, "extra": ["none"]}
+    content = {
+        "name": "noise",
+        "version": 1,
+        "splits": {"test": "test.jsonl", "val": "more.jsonl.gz"},
+        "extra": ["none"],
+    }
     _write_yaml(folder / "questions.yaml", content)
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
 import typer
 
 from smelt.cli.commands import COMMANDS, application
-from smelt.errors import SmeltError
+from smelt.errors import SmeltError, shortened
+from smelt.files.bounded import os_reason
 
 __all__ = ["run"]
 
 
 def run() -> None:
     """Run the command line; a SmeltError becomes one clear message and its exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as stderr is: names of files may be no text at all
     asked = sys.argv[1] if len(sys.argv) > 1 else ""
     try:
         application([asked] if asked in COMMANDS else COMMANDS)()
@@ -27,3 +31,20 @@ def run() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except (OSError, RecursionError, MemoryError, UnicodeError) as error:
+        typer.echo(f"smelt: {_machine_fault(error)}", err=True)
+        sys.exit(1)
+
+
+def _machine_fault(error: BaseException) -> str:
+    """What the machine refused, where no room of Smelt foresaw it. Any other exception is a mistake of Smelt's own and
+    keeps its traceback.
+    """
+    if isinstance(error, OSError):
+        where = f"{shortened(str(error.filename))}: " if error.filename is not None else ""
+        return f"{where}{os_reason(error)}"
+    if isinstance(error, RecursionError):
+        return "something that was given is nested too deep to be worked with"
+    if isinstance(error, MemoryError):
+        return "this machine has not enough memory for that; `smelt plan` tells what a merge needs"
+    return f"a name or a text is not valid Unicode ({shortened(str(error))})"

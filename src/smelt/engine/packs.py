@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import OutputError, RecipeError
+from smelt.errors import OutputError, RecipeError, shortened
+from smelt.files.bounded import os_reason
 
 if TYPE_CHECKING:
     from smelt.engine.delta_note import DeltaNote
@@ -165,6 +166,9 @@ def _folder(out: Path, sources: Sequence[Source], *, force: bool, needed: int) -
             raise OutputError(
                 f"the disk is full; nothing was written to {out}. Free some space and run again"
             ) from None
+        if isinstance(error, OSError):
+            where = shortened(str(error.filename or out))
+            raise OutputError(f"{where}: {os_reason(error)}; nothing was written to {out}") from error
         raise
     finally:
         folder.close()

@@ -20,6 +20,7 @@ from smelt.engine.manifest import encode_manifest
 from smelt.engine.plan import Plan, make_plan
 from smelt.engine.source import Source
 from smelt.errors import IncompatibleModels, RecipeError, unknown
+from smelt.files.bounded import check_plain
 from smelt.files.cycles import not_now
 from smelt.pool.config import config_differences, read_config
 from smelt.pool.modelpool import ModelPool
@@ -46,6 +47,9 @@ class Ready:
         if own_config is not None and (config := own_config()):
             files["config.json"] = json.dumps({**config, "dtype": self._dtype()}, indent=2).encode() + b"\n"
         files = self.alignment.change_files(files, recipe, self.pool, self.config_from)
+        for content in files.values():
+            if isinstance(content, Path):
+                check_plain(content)
         return {**files, "README.md": self.card(name)}
 
     def _dtype(self) -> str | None:

@@ -14,7 +14,8 @@ from smelt import __version__
 from smelt.engine.hashing import ParentHashes
 from smelt.engine.manifest import already_made
 from smelt.engine.progress import Progress
-from smelt.errors import CorruptFile, IncompatibleModels, NumericalError, OutputError, RecipeError
+from smelt.errors import CorruptFile, IncompatibleModels, NumericalError, OutputError, RecipeError, shortened
+from smelt.files.bounded import os_reason
 from smelt.pool.modelpool import ModelPool, opened, with_statistics
 from smelt.recipe.schema import Recipe
 
@@ -150,7 +151,7 @@ def _write(ready: Ready, out: Path, options: Options, hashes: ParentHashes) -> t
             raise OutputError(
                 f"the disk is full; {kept}. Free some space and run again with --resume, or delete that folder"
             ) from None
-        raise
+        raise OutputError(f"{shortened(str(error.filename or out))}: {os_reason(error)}; {kept}") from error
     except KeyboardInterrupt:
         raise OutputError(f"interrupted; {kept}. Continue with --resume") from None
     except (RecipeError, IncompatibleModels, NumericalError, CorruptFile):

@@ -24,7 +24,8 @@ from smelt.engine.plan import Item, Plan
 from smelt.engine.reserve import reserve
 from smelt.engine.shards import INDEX_NAME, Shard, index_file, lay_out
 from smelt.engine.ways import Sink
-from smelt.errors import OutputError
+from smelt.errors import OutputError, shortened
+from smelt.files.bounded import check_name, os_reason, read_bytes
 from smelt.recipe.schema import parse_size
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from smelt.engine.header import TensorInfo
 
 __all__ = ["FolderSink", "MemorySink", "OutputFolder", "check_output", "disk_full", "partial_folder"]
+_LONGEST_NAME = 255
+"""Bytes of a file's name, on all file systems in use."""
 
 
 class MemorySink(Sink):
@@ -80,7 +83,7 @@ class OutputFolder:
     def put(self, name: str, content: bytes | Path) -> None:
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.read_bytes() if isinstance(content, Path) else content)
+        path.write_bytes(read_bytes(content) if isinstance(content, Path) else content)
 
     def complete(
         self,
@@ -255,7 +258,18 @@ def _write_at(descriptor: int, view: memoryview, position: int) -> None:
 
 def check_output(given: Path, inputs: Sequence[Path], *, force: bool, needed: int) -> None:
     """Refuse an output that would destroy something or cannot fit, before any work is done."""
+    try:
+        _check_output(given, inputs, force=force, needed=needed)
+    except (OSError, RuntimeError) as error:  # pathlib says a loop of links by the latter
+        reason = os_reason(error) if isinstance(error, OSError) else str(error)
+        raise OutputError(f"{shortened(str(given))}: cannot be written there ({reason})") from None
+
+
+def _check_output(given: Path, inputs: Sequence[Path], *, force: bool, needed: int) -> None:
     out = given.resolve()
+    check_name(out, OutputError)
+    if len(os.fsencode(partial_folder(out).name)) > _LONGEST_NAME:
+        raise OutputError(f"{shortened(str(given))}: the name is too long, as a run works in one that is longer still")
     for path in inputs:
         real = path.resolve()
         if real == out or out in real.parents:

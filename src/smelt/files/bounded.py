@@ -7,25 +7,30 @@ socket or a device where a file should be is refused before anything waits for i
 from __future__ import annotations
 
 import errno
-import gzip
-import io
 import os
 import stat
-import zlib
 from pathlib import Path
 from typing import BinaryIO
 
 from smelt.errors import CorruptFile, SmeltError, shortened
 
-__all__ = ["MOST_BYTES", "is_there", "names_in", "open_plain", "os_reason", "read_bytes", "read_text", "unpacked"]
+__all__ = [
+    "MOST_BYTES",
+    "check_name",
+    "check_plain",
+    "is_there",
+    "names_in",
+    "open_plain",
+    "os_reason",
+    "read_bytes",
+    "read_text",
+]
 
 MOST_BYTES = 128 << 20
 """Of a file that is read whole, unless its reader knows better: four times the largest tokenizer.json there is."""
 
 _GROWN = 1 << 16
-"""Bytes that a file may have more than its size says: some have none to say."""
-_PACKED, _LEAST = 100, 64 << 20
-"""How many times its size a packed file may unpack to, and what any may: a text shrinks to a tenth, a bomb to 1/1000."""
+"""Bytes that a file may have beyond its size: some say that they have none."""
 
 _KINDS = {
     stat.S_IFDIR: "is a folder",
@@ -37,8 +42,8 @@ _KINDS = {
 _REASONS = {
     errno.ENOENT: "there is no such file",
     errno.ENOTDIR: "a part of its path is no folder",
-    errno.EACCES: "this user may not read it (permission denied)",
-    errno.EPERM: "this user may not read it (permission denied)",
+    errno.EACCES: "this user may not open it (permission denied)",
+    errno.EPERM: "this user may not open it (permission denied)",
     errno.EISDIR: "is a folder; a file is expected",
     errno.ENXIO: "is a socket or a device; a file is expected",
     errno.ELOOP: "is a link that leads back to itself",
@@ -74,6 +79,20 @@ def names_in(folder: str | Path) -> list[str]:
         raise CorruptFile(f"{shortened(str(folder))}: {os_reason(error)}") from None
 
 
+def check_name(path: Path, kind: type[SmeltError] = CorruptFile) -> None:
+    """Refuse a name that is not text: nothing that Smelt writes could say it."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        said = shortened(str(path).encode(errors="backslashreplace").decode())
+        raise kind(f"{said}: a part of the name is not text in UTF-8; rename it") from None
+
+
+def check_plain(path: Path) -> None:
+    """Refuse what is no plain file, or one that this user may not read, before it is needed."""
+    open_plain(path).close()
+
+
 def open_plain(path: str | Path, kind: type[SmeltError] = CorruptFile) -> BinaryIO:
     """A plain file, open for reading. Nothing waits, whatever lies there."""
     try:
@@ -93,7 +112,7 @@ def read_bytes(path: str | Path, most: int = MOST_BYTES, kind: type[SmeltError] 
     with open_plain(path, kind) as file:
         try:
             size = os.fstat(file.fileno()).st_size
-            # Memory is taken for as much as is asked for, so not for all that would be allowed.
+            # Memory is taken for all that is asked for, so no more is asked for than may be there.
             content = file.read(min(most, size + _GROWN) + 1) if size <= most else b""
         except OSError as error:
             raise kind(f"{shortened(str(path))}: {_reason(error)}") from None
@@ -108,19 +127,6 @@ def read_text(path: str | Path, most: int = MOST_BYTES, kind: type[SmeltError] =
         return read_bytes(path, most, kind).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise kind(f"{shortened(str(path))}: is not text in UTF-8 ({error.reason} at byte {error.start:,})") from None
-
-
-def unpacked(packed: bytes, where: str | Path) -> bytes:
-    """What a .gz file holds; one that would not end is refused."""
-    most = max(_PACKED * len(packed), _LEAST)
-    try:
-        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
-            content = file.read(most + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise CorruptFile(f"{shortened(str(where))}: cannot be unpacked ({error})") from None
-    if len(content) > most:
-        raise CorruptFile(f"{shortened(str(where))}: unpacks to more than {most:,} bytes; it is no packed text")
-    return content
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import RecipeError
+from smelt.files.bounded import is_there
 from smelt.files.json_reader import read_json_table
 
 __all__ = ["config_differences", "read_config", "updated_config"]
@@ -28,10 +29,7 @@ _LAYER_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 def read_config(folder: Path | None) -> dict[str, Any] | None:
     """A folder's config.json, None where there is none."""
     path = folder / "config.json" if folder else None
-    if path is None or not path.exists():
-        return None
-    config = read_json_table(path)
-    return config if isinstance(config, dict) else None
+    return read_json_table(path) if path is not None and is_there(path) else None
 
 
 def config_differences(configs: Mapping[str, Mapping[str, Any] | None], ignore_layers: bool) -> list[str]:

@@ -33,8 +33,8 @@ def layers_in(content: Any) -> int:
     """All layers that are counted anywhere, times the factors of depth beside them."""
     total = 0.0
     for table in tables_in(content):
-        own = sum(sum(_numbers(value)) for key, value in table.items() if _COUNTS.fullmatch(key))
-        factors = [one for key, value in table.items() if _DEPTH.fullmatch(key) for one in _numbers(value)]
+        own = sum(sum(_numbers(value)) for key, value in table.items() if _COUNTS.fullmatch(str(key)))
+        factors = [one for key, value in table.items() if _DEPTH.fullmatch(str(key)) for one in _numbers(value)]
         total += math.ceil(own * max(1.0, *factors)) if factors and own < _ENDLESS else own
     return int(total) if total < _ENDLESS else _ENDLESS  # NaN and infinity, too
 

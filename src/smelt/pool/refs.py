@@ -17,7 +17,7 @@ from pathlib import Path
 from smelt.engine.folder import is_adapter, open_path
 from smelt.engine.source import Source
 from smelt.errors import RecipeError
-from smelt.files.bounded import is_there
+from smelt.files.bounded import check_name, is_there
 from smelt.files.json_reader import read_json_table
 
 __all__ = ["absolute_ref", "adapter_base", "local_path", "open_ref", "ref_name", "ref_seen_from"]
@@ -130,7 +130,9 @@ def local_path(ref: str, relative_to: Path | None = None) -> Path | None:
     path = Path(os.path.expanduser(ref.removeprefix("dir:")))
     for candidate in (relative_to / path if relative_to and not path.is_absolute() else None, path):
         if candidate is not None and is_there(candidate):
-            return candidate.resolve()
+            found = candidate.resolve()
+            check_name(found)
+            return found
     return None
 
 

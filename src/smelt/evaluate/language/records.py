@@ -11,7 +11,8 @@ from typing import Any
 
 from smelt.errors import CorruptFile
 from smelt.evaluate.task import TaskError
-from smelt.files.bounded import read_bytes, unpacked
+from smelt.files.bounded import read_bytes
+from smelt.files.gzip_reader import unpacked
 from smelt.files.json_reader import parse_json
 
 __all__ = ["as_dataset", "count_records", "numbered_records", "read_records"]

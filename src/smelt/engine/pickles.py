@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,8 +33,11 @@ def check_records(path: Path, tensors: Iterable[Tensor]) -> None:
     """Refuse a zip whose tensors have other sizes than its records: mapped, they would be the bytes of neighbours."""
     if not zipfile.is_zipfile(path):
         return
-    with zipfile.ZipFile(path) as archive:
-        sizes = {0, *(entry.file_size for entry in archive.infolist())}
-    wrong = next((size for tensor in tensors if (size := tensor.untyped_storage().nbytes()) not in sizes), None)
-    if wrong is not None:
-        raise CorruptFile(f"{path}: a tensor has {wrong:,} bytes, but no record of the file has; it is damaged")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            records = Counter(entry.file_size for entry in archive.infolist())
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise CorruptFile(f"{path}: its directory cannot be read ({error})") from None
+    stored = {storage.data_ptr(): storage.nbytes() for storage in (tensor.untyped_storage() for tensor in tensors)}
+    if more := Counter(size for size in stored.values() if size) - records:
+        raise CorruptFile(f"{path}: a tensor has {min(more):,} bytes, but no record of its own has; it is damaged")

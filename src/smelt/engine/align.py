@@ -73,7 +73,7 @@ def align(recipe: Recipe, pool: ModelPool) -> Alignment:
         if Layout.holds_vocabulary(key) and len(info.shape) in (1, 2) and not left_out(recipe, key)
     ]
     embedding = next((key for key in keys if len(pool.reference.tensors[key].shape) == 2), None)
-    if embedding is None or any(_resolve(source, embedding) not in source.tensors for source in pool.all.values()):
+    if embedding is None or not all(_has_rows(source, _resolve(source, embedding)) for source in pool.all.values()):
         if recipe.vocab not in ("refuse", "rows"):
             raise RecipeError(
                 f"vocab: {recipe.vocab}, but no tensor that all models share looks like an embedding of tokens"
@@ -105,6 +105,11 @@ def align(recipe: Recipe, pool: ModelPool) -> Alignment:
         notes.append(f"the vocabulary has {plan.rows:,} rows ({recipe.vocab}); rows move in {', '.join(moved)}")
     aligned = replace(pool, base=wrapped.get(BASE), models={name: wrapped[name] for name in pool.models})
     return Alignment(aligned, plan, tuple(notes))
+
+
+def _has_rows(source: Source, key: str) -> bool:
+    """Whether a model has this tensor, as a matrix."""
+    return key in source.tensors and len(source.tensors[key].shape) == 2
 
 
 def _resolve(source: Source, key: str) -> str:

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from smelt.engine.folder import read_json
 from smelt.engine.manifest import MANIFEST
 from smelt.engine.plan import Plan
+from smelt.files.json_reader import read_json
 from smelt.files.kinds import TOOL_FILES, kind_of, some_of
 from smelt.pool.config import read_config, updated_config
 

@@ -14,7 +14,7 @@ from smelt.engine.image_text_names import with_module_names
 from smelt.engine.open_clip import from_open_clip
 from smelt.engine.source import FileSource, MemorySource, Source
 from smelt.engine.tower import with_tower_prefix
-from smelt.errors import CorruptFile, RecipeError
+from smelt.errors import CorruptFile, RecipeError, shortened
 from smelt.files.bounded import is_there, names_in
 from smelt.files.identity import FileIdentity, identities
 from smelt.files.json_reader import read_json
@@ -123,9 +123,12 @@ def _open_indexed(path: Path) -> Source:
     if not isinstance(places, dict) or not places or not all(isinstance(name, str) for name in places.values()):
         raise CorruptFile(f"{path / _INDEX}: has no weight_map from tensors to files")
     names = sorted(set(places.values()))
-    missing = [name for name in names if not (path / name).exists()]
+    outside = next((name for name in names if Path(name).is_absolute() or ".." in Path(name).parts), None)
+    if outside:
+        raise CorruptFile(f"{path / _INDEX}: names {shortened(outside)!r}, which is not in this folder")
+    missing = [name for name in names if not is_there(path / name)]
     if missing:
-        raise CorruptFile(f"{path}: the index names shards that are not there: {', '.join(missing)}")
+        raise CorruptFile(f"{path}: the index names shards that are not there: {', '.join(map(shortened, missing))}")
     source = FileSource(str(path), [path / name for name in names], path)
     absent, unlisted = sorted(places.keys() - source.tensors.keys()), sorted(source.tensors.keys() - places.keys())
     if absent or unlisted:
@@ -157,24 +160,19 @@ def _open_pickles(files: list[Path], path: Path, folder: Path | None, allow_pick
             f"{path}: its weights are pickles ({files[0].name}), which can run code when opened. Convert them to "
             "safetensors, or write `allow_pickle: true` (`--allow-pickle` as a flag) to read them with weights_only"
         )
-    import pickle
-    import zipfile
-
     import torch
+
+    from smelt.engine.pickles import check_records, read_pickle
 
     seen = identities(files)
     state: dict[str, Any] = {}
     for file in files:
-        try:
-            content = torch.load(file, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(file))
-        except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError, KeyError, AttributeError) as error:
-            raise CorruptFile(
-                f"{file}: cannot be read with weights_only ({(str(error) or type(error).__name__).splitlines()[0]})"
-            ) from None
+        content = read_pickle(file, mapped=True)
         if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
             content = content["state_dict"]
         if not isinstance(content, dict) or not all(isinstance(t, torch.Tensor) for t in content.values()):
             raise CorruptFile(f"{file}: does not hold a plain table of tensors")
+        check_records(file, content.values())
         twice = state.keys() & content.keys()
         if twice:
             raise CorruptFile(f"{file}: {sorted(twice)[0]!r} stands in another file of this model too")

@@ -50,7 +50,7 @@ class Journal:
         lines = [_parse(line) for line in content.splitlines()]
         if not lines or lines[0] != self._head:
             return None
-        return {line["done"] for line in lines[1:] if isinstance(line, dict) and "done" in line}
+        return {line["done"] for line in lines[1:] if isinstance(line, dict) and isinstance(line.get("done"), str)}
 
     def start(self) -> None:
         """Begin anew."""

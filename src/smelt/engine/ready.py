@@ -15,7 +15,6 @@ from smelt.engine.adapter_bases import base_faults
 from smelt.engine.align import Alignment, align
 from smelt.engine.card import model_card
 from smelt.engine.carry import carried_files, files_beside
-from smelt.engine.cycles import not_now
 from smelt.engine.frozen import leave_frozen
 from smelt.engine.manifest import encode_manifest
 from smelt.engine.plan import Plan, make_plan

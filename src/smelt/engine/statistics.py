@@ -54,7 +54,7 @@ Kind = Literal["fisher", "gram", "mask", "components"]
 SUMS: frozenset[Kind] = frozenset({"fisher", "gram"})
 """The kinds that are sums over examples; the others are what they are."""
 
-_Count = Annotated[int, Field(ge=0)]
+_Count = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class _Strict(BaseModel):

@@ -30,6 +30,7 @@ from smelt.evaluate.lmms.task import PREFIX as LMMS
 from smelt.evaluate.questions.task import FILE as QUESTIONS_FILE
 from smelt.evaluate.questions.task import QuestionTask
 from smelt.evaluate.task import FILE, Task, TaskError
+from smelt.files.bounded import is_there
 
 __all__ = [
     "GROUPS",
@@ -99,7 +100,7 @@ def find_task(name: str | Path) -> AnyTask:
     if str(name) in folders:
         return _load(folders[str(name)])
     path = Path(os.path.expanduser(name))
-    if path.exists():
+    if is_there(path):
         return _load(path)
     if not _zoo() and str(name) in _OF_THE_ZOO:
         raise MissingExtra(f"the task {str(name)!r} is one of the zoo's, which is not installed: pip install ./zoo")

@@ -6,6 +6,8 @@ file: it is the number of labels. What is left of the last row is padding.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["PER_ROW", "pillow", "read_mosaic", "write_mosaic"]
+__all__ = ["PER_ROW", "opened_picture", "pillow", "read_mosaic", "read_picture", "write_mosaic"]
 
 PER_ROW = 100
 
@@ -25,21 +27,17 @@ def read_mosaic(path: Path, n: int, size: int) -> NDArray[np.uint8]:
     """The pictures of a mosaic, as [n, size, size, 3]."""
     import numpy as np
 
-    image = pillow()
     rows = -(-n // PER_ROW)
     wanted = (PER_ROW * size, rows * size)
     if not path.is_file():
         raise TaskError(f"{path}: the mosaic is not there")
-    try:
-        with image.open(path) as mosaic:
-            if mosaic.size != wanted:
-                raise TaskError(
-                    f"{path}: {n} pictures of {size}×{size} make a mosaic of {wanted[0]}×{wanted[1]}, "
-                    f"but it is {mosaic.size[0]}×{mosaic.size[1]}; the size or the labels do not belong to it"
-                )
-            pixels = np.asarray(mosaic.convert("RGB"))
-    except (OSError, SyntaxError, ValueError, image.DecompressionBombError) as error:
-        raise CorruptFile(f"{path}: cannot be read as a picture ({error})") from None
+    with opened_picture(path) as mosaic:
+        if mosaic.size != wanted:
+            raise TaskError(
+                f"{path}: {n} pictures of {size}×{size} make a mosaic of {wanted[0]}×{wanted[1]}, "
+                f"but it is {mosaic.size[0]}×{mosaic.size[1]}; the size or the labels do not belong to it"
+            )
+        pixels = np.asarray(mosaic.convert("RGB"))
     tiles = pixels.reshape(rows, size, PER_ROW, size, 3).swapaxes(1, 2)
     return np.ascontiguousarray(tiles.reshape(-1, size, size, 3)[:n])
 
@@ -54,6 +52,25 @@ def write_mosaic(path: Path, pictures: NDArray[np.uint8], **options: Any) -> Non
     tiles[:n] = pictures
     pixels = tiles.reshape(rows, PER_ROW, size, size, 3).swapaxes(1, 2).reshape(rows * size, PER_ROW * size, 3)
     pillow().fromarray(pixels).save(path, **(options or {"lossless": True}))
+
+
+@contextmanager
+def opened_picture(path: Path) -> Iterator[Any]:
+    """A picture file, open in Pillow; whatever keeps it from being read is one error that names it."""
+    image = pillow()
+    try:
+        with image.open(path) as picture:
+            yield picture
+    except (OSError, SyntaxError, ValueError, image.DecompressionBombError) as error:
+        raise CorruptFile(f"{path}: cannot be read as a picture ({error})") from None
+
+
+def read_picture(path: Path) -> NDArray[np.uint8]:
+    """A picture file as [height, width, 3]."""
+    import numpy as np
+
+    with opened_picture(path) as picture:
+        return np.asarray(picture.convert("RGB"))
 
 
 def pillow() -> Any:

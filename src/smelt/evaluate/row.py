@@ -183,7 +183,7 @@ def read_rows(path: str | Path) -> list[Row | CostRow]:
 def _parse(line: bytes, where: str) -> Row | CostRow:
     content = parse_json(line, where)
     kind = content.get("kind") if isinstance(content, dict) else None
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise CorruptFile(f"{where}: not a row (its kind is {kind!r}; there is: {', '.join(_KINDS)})")
     try:
         return _KINDS[kind].model_validate(content)

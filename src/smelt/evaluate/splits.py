@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, MissingExtra, unknown
 from smelt.evaluate.held_out import held_out
-from smelt.evaluate.mosaic import pillow, read_mosaic
+from smelt.evaluate.mosaic import pillow, read_mosaic, read_picture
 from smelt.evaluate.task import FolderData, HubData, MosaicData, Task, TaskError
 
 if TYPE_CHECKING:
@@ -92,19 +92,16 @@ def _open_mosaic(task: Task, split: str, data: MosaicData) -> ArraySplit:
 
 
 def _read_labels(path: Path, split: str) -> NDArray[np.int64]:
-    import zipfile
-
     import numpy as np
+
+    from smelt.engine.npz import read_npz
 
     if not path.is_file():
         raise TaskError(f"{path}: the labels are not there")
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            if split not in arrays:
-                raise TaskError(f"{path}: {unknown('split', split, arrays.files)}")
-            labels = arrays[split]
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise CorruptFile(f"{path}: cannot be read as labels ({error})") from None
+    arrays = read_npz(path)
+    if split not in arrays:
+        raise TaskError(f"{path}: {unknown('split', split, arrays)}")
+    labels = arrays[split]
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
         raise CorruptFile(f"{path}: labels are one row of whole numbers, got {labels.dtype} of shape {labels.shape}")
     whole: NDArray[np.int64] = labels.astype(np.int64)
@@ -133,13 +130,7 @@ class _FileSplit(Split):
         return [self._read(self._files[index]) for index in indices]
 
     def _read(self, path: Path) -> NDArray[np.uint8]:
-        import numpy as np
-
-        try:
-            with pillow().open(path) as picture:
-                pixels: NDArray[np.uint8] = np.asarray(picture.convert("RGB"))
-        except (OSError, SyntaxError, ValueError) as error:
-            raise CorruptFile(f"{path}: cannot be read as a picture ({error})") from None
+        pixels = read_picture(path)
         if self._size is not None and pixels.shape[:2] != (self._size, self._size):
             raise TaskError(
                 f"{path}: is {pixels.shape[1]}×{pixels.shape[0]}, but the task {self._task} says size: {self._size}; "

@@ -29,6 +29,9 @@ __all__ = [
 MOST_BYTES = 128 << 20
 """Of a file that is read whole, unless its reader knows better: four times the largest tokenizer.json there is."""
 
+_GROWN = 1 << 16
+"""Bytes that a file may have beyond its size: some say that they have none."""
+
 _KINDS = {
     stat.S_IFDIR: "is a folder",
     stat.S_IFIFO: "is a pipe",
@@ -109,7 +112,8 @@ def read_bytes(path: str | Path, most: int = MOST_BYTES, kind: type[SmeltError] 
     with open_plain(path, kind) as file:
         try:
             size = os.fstat(file.fileno()).st_size
-            content = file.read(most + 1) if size <= most else b""
+            # Memory is taken for all that is asked for, so no more is asked for than may be there.
+            content = file.read(min(most, size + _GROWN) + 1) if size <= most else b""
         except OSError as error:
             raise kind(f"{shortened(str(path))}: {_reason(error)}") from None
     if max(size, len(content)) > most:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, OutputError, RecipeError, SmeltError
-from smelt.evaluate.mosaic import PER_ROW, pillow, read_mosaic, write_mosaic
+from smelt.evaluate.mosaic import PER_ROW, pillow, read_mosaic, read_picture, write_mosaic
 from smelt.files.json_reader import read_json
 from smelt.hub.graph import Node, Picture, SemanticGraph, hash_pixels
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Sheet", "Shelf", "read_graph", "read_picture", "write_graph"]
+__all__ = ["Sheet", "Shelf", "read_graph", "write_graph"]
 
 FORMAT = 1
 NOTE = "graph.json"
@@ -102,18 +102,6 @@ class Shelf:
             while len(self._kept) > 1 and sum(kept.nbytes for kept in self._kept.values()) > _MEMORY:
                 self._kept.popitem(last=False)
             return self._kept[sheet.path]
-
-
-def read_picture(path: Path) -> NDArray[np.uint8]:
-    """A picture file as [height, width, 3]."""
-    import numpy as np
-
-    image = pillow()
-    try:
-        with image.open(path) as opened:
-            return np.asarray(opened.convert("RGB"))
-    except (OSError, SyntaxError, ValueError, image.DecompressionBombError) as error:
-        raise CorruptFile(f"{path}: cannot be read as a picture ({error})") from None
 
 
 def write_graph(graph: SemanticGraph, shelf: Shelf, folder: Path, quality: int | None = None) -> None:

@@ -101,7 +101,7 @@ def _hash(picture: tuple[str, str, str, NDArray[np.uint8] | Path]) -> str:
     """The hash of a new picture, which must be one."""
     import numpy as np
 
-    from smelt.hub.graph_files import read_picture
+    from smelt.evaluate.mosaic import read_picture
 
     node, _, source, content = picture
     pixels = read_picture(content) if isinstance(content, Path) else content

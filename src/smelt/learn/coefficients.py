@@ -118,11 +118,11 @@ def _from_json(path: Path) -> Coefficients:
 def _from_torch(path: Path, models: Sequence[str] | None, keys: Sequence[str] | None) -> Coefficients:
     import torch
 
-    from smelt.learn.tensors import load_pickled
+    from smelt.engine.pickles import read_pickle
 
     if models is None or keys is None:
         raise RecipeError(f"{path}: a bare tensor of coefficients names nothing; give the models and tensors it is for")
-    table = load_pickled(path)
+    table = read_pickle(path)
     if not isinstance(table, torch.Tensor) or table.ndim not in (1, 2) or not table.is_floating_point():
         raise CorruptFile(f"{path}: should hold one tensor, [models] or [models, tensors]")
     wanted = (len(models),) if table.ndim == 1 else (len(models), len(keys))

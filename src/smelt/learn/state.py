@@ -55,6 +55,8 @@ class State:
         if not path.exists():
             return None
         tensors, about = load_tensors(path)
+        if not about.get("step", "").isdecimal():
+            raise CorruptFile(f"{path}: does not say how many steps it has; remove {self.folder}")
         step = int(about["step"])
         trace = read_trace(self.folder / _TRACE)[:step]
         if len(trace) < step:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from smelt.engine import dtype as dtypes
 from smelt.engine.header import TensorInfo, encode_header, read_header
 from smelt.engine.source import FileSource
-from smelt.errors import CorruptFile
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["load_pickled", "load_tensors", "save_tensors"]
+__all__ = ["load_tensors", "save_tensors"]
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> Path:
@@ -39,17 +37,6 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
     finally:
         partial.unlink(missing_ok=True)
     return path
-
-
-def load_pickled(path: Path) -> Any:
-    """What torch saved in a file, read with weights_only: nothing in it is run."""
-    import torch
-
-    try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError, KeyError, AttributeError) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise CorruptFile(f"{path}: cannot be read with weights_only ({reason})") from None
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], Mapping[str, str]]:

@@ -13,8 +13,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from smelt.engine.pickles import read_pickle
 from smelt.errors import CorruptFile, IncompatibleModels, OutputError, RecipeError
-from smelt.learn.tensors import load_pickled, load_tensors, save_tensors
+from smelt.learn.tensors import load_tensors, save_tensors
 from smelt.mix.router import Router
 
 __all__ = ["load_routers", "read_routers", "router_state", "save_routers"]
@@ -79,7 +80,7 @@ def _read(path: Path) -> Mapping[str, Tensor]:
         return load_tensors(path)[0]
     if path.suffix not in _PICKLED:
         raise RecipeError(f"{path}: routers are read from .safetensors, .pt or .ckpt")
-    content = load_pickled(path)
+    content = read_pickle(path)
     for wrapper in ("model", "state_dict"):
         if isinstance(content, Mapping) and isinstance(content.get(wrapper), Mapping):
             content = content[wrapper]

@@ -56,8 +56,8 @@ def meaning_of(method: Mapping[str, Any]) -> Meaning:
     """The meaning of a composed `method`: a name and its parameters."""
     parameters = dict(method)
     name = parameters.pop("name", None)
-    if name is None:
-        raise RecipeError("method.name is missing")
+    if not isinstance(name, str):
+        raise RecipeError("method.name is missing" if name is None else f"method.name is a text, got {name!r}")
     own = own_methods()
     if name in _METHODS:
         try:

@@ -140,12 +140,15 @@ class _Reader:
             raise RecipeError("mergekit: give tokenizer_source or tokenizer, not both")
         if legacy is None and modern is None:
             return {}
-        settings = {"source": legacy} if modern is None else dict(modern)
+        settings = {"source": legacy} if modern is None else modern
         _known(settings, _TOKENIZER, "tokenizer")
         source = settings.get("source", "union")
         if source == "base" and base is None:
             source = self._data.get("base_model") or "base"
-        tokens = {token: self._token(token, rule, base) for token, rule in (settings.get("tokens") or {}).items()}
+        tokens = settings.get("tokens") or {}
+        if not isinstance(tokens, Mapping):
+            raise RecipeError(f"mergekit: tokenizer.tokens must be a table, got {tokens!r}")
+        tokens = {token: self._token(token, rule, base) for token, rule in tokens.items()}
         return {
             "vocab": source if source in ("union", "base") else self._tokenizer_model(source, base, merged),
             "tokens": tokens or None,
@@ -153,7 +156,7 @@ class _Reader:
         }
 
     def _token(self, token: str, rule: Any, base: str | None) -> dict[str, Any]:
-        rule = dict(rule or {})
+        rule = rule or {}
         _known(rule, ["source", "force"], f"token {token!r}")
         source = rule.get("source")
         if isinstance(source, Mapping) and source.get("kind") == "model_token":

@@ -172,7 +172,7 @@ class Recipe(_Strict):
     missing: Literal["refuse", "base"] = "refuse"
     vocab: str = "refuse"
     tokens: dict[str, TokenRule] = {}
-    pad_vocab_to: Annotated[int, Field(gt=0)] | None = None
+    pad_vocab_to: Annotated[int, Field(gt=0, le=1 << 20)] | None = None
     config: str | None = None
     chat_template: str | None = None
     shard_size: Annotated[str, BeforeValidator(str)] = "5GB"

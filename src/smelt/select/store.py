@@ -9,21 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import OutputError
+from smelt.engine.npz import read_npz
+from smelt.errors import CorruptFile, OutputError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["LogitStore"]
-
-_TORN = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
 class LogitStore:
@@ -42,9 +39,9 @@ class LogitStore:
         import numpy as np
 
         try:
-            with np.load(self.path(words), allow_pickle=False) as file:
-                logits, about, known = file["logits"], str(file["about"]), str(file["sha256"])
-        except _TORN:
+            file = read_npz(self.path(words))
+            logits, about, known = file["logits"], str(file["about"]), str(file["sha256"])
+        except (CorruptFile, KeyError):
             return None
         if logits.dtype != np.float32 or about != json.dumps(dict(words), sort_keys=True) or known != _hash(logits):
             return None

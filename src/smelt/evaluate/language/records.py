@@ -5,17 +5,19 @@ So the same file always gives the same examples, nothing is written to a cache, 
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile
 from smelt.evaluate.task import TaskError
+from smelt.files.bounded import read_bytes
+from smelt.files.gzip_reader import unpacked
 from smelt.files.json_reader import parse_json
 
 __all__ = ["as_dataset", "count_records", "numbered_records", "read_records"]
+
+_MOST_BYTES = 1 << 30
 
 
 def read_records(files: Sequence[Path], what: str) -> list[dict[str, Any]]:
@@ -64,9 +66,9 @@ def _of_file(file: Path, what: str) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _lines(file: Path) -> list[str]:
+    content = read_bytes(file, _MOST_BYTES)
     try:
-        content = file.read_bytes()
-        text = (gzip.decompress(content) if file.suffix == ".gz" else content).decode()
-        return text.split("\n")  # splitlines would also split inside JSON strings
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        text = (unpacked(content, file) if file.suffix == ".gz" else content).decode()
+    except UnicodeDecodeError as error:
         raise CorruptFile(f"{file}: cannot be read ({error})") from None
+    return text.split("\n")  # splitlines would also split inside JSON strings

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import CorruptFile
-from smelt.evaluate.mosaic import pillow
+from smelt.evaluate.mosaic import pillow, read_picture
 from smelt.evaluate.questions.records import Question, picture_places
 from smelt.evaluate.task import Task, TaskError
 
@@ -36,7 +35,7 @@ class Pictures:
         if isinstance(picture, Mapping):
             return grid([self.read(cell) for cell in picture["grid"]], picture.get("columns", 1))
         if isinstance(picture, str):
-            return _read_file(self._folder / picture)
+            return read_picture(self._folder / picture)
         name, split, number = picture
         return self._data.split(self._task(name), split).read([number])[0]
 
@@ -79,13 +78,3 @@ def grid(cells: Sequence[NDArray[np.uint8]], columns: int) -> NDArray[np.uint8]:
         small = image.fromarray(cell).resize((right - left, bottom - top), image.Resampling.BILINEAR)
         whole[top:bottom, left:right] = np.asarray(small)
     return whole
-
-
-def _read_file(path: Path) -> NDArray[np.uint8]:
-    import numpy as np
-
-    try:
-        with pillow().open(path) as picture:
-            return np.asarray(picture.convert("RGB"))
-    except (OSError, SyntaxError, ValueError) as error:
-        raise CorruptFile(f"{path}: cannot be read as a picture ({error})") from None

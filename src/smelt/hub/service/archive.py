@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import stat
 import zipfile
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ def unpack(folder: Path, settings: Settings) -> None:
             left = settings.unpacked_bytes
             for name, entry in entries.items():
                 left -= _extract(archive, entry, folder / name, min(left, _most(entry, settings)), settings)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError) as error:
+    except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, OSError, ValueError) as error:
         raise Refused(400, f"the zip cannot be read ({error}); pack it again, without a password") from None
     finally:
         packed.unlink(missing_ok=True)
@@ -74,6 +75,8 @@ def _entries(archive: zipfile.ZipFile, settings: Settings) -> dict[str, zipfile.
     if len(infos) > 4 * settings.upload_files:
         raise Refused(400, f"the zip has {len(infos):,} entries; send the files of one model")
     for entry in infos:
+        if not entry.filename:
+            raise Refused(400, "the zip has an entry without a name; pack it again")
         kind = stat.S_IFMT(entry.external_attr >> 16)
         if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
             raise Refused(400, f"{entry.filename[:120]!r} is a link or a device; a model has plain files only")

@@ -95,7 +95,7 @@ class Portland(nn.Module):
         try:
             experts, width = [str(name) for name in words["experts"]], int(words["width"])
             known = words["format"] == _FORMAT
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             known = False
         if not known:
             raise CorruptFile(f"{place / _WORDS}: does not describe a Portland of format {_FORMAT}")

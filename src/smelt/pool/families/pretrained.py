@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from smelt.engine.folder import read_json
 from smelt.errors import CorruptFile, MissingExtra, RecipeError
+from smelt.files.json_reader import read_json
 from smelt.files.remote_code import permit_code
 
 __all__ = ["GENERATION", "model_with_code", "open_generation_config", "open_tokenizer", "own_code", "without_code"]

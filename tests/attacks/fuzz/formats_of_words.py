@@ -1,0 +1,344 @@
+"""Formats in which a user says what is wanted: recipes (Smelt's, mergekit's, FusionBench's), pools, suites, tasks."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from fuzz.damage_files import gzipped_lines, json_file, lines, npz, png, yaml_file
+from fuzz.format import Format
+from fuzz.formats_of_models import LLAMA_SHAPES, make_llamas
+
+import smelt
+from checkpoints import random_state, write_model
+
+__all__ = ["FORMATS"]
+
+RECIPES: dict[str, Any] = {
+    "plain": {
+        "pool": {"base": "base", "models": {"cars": "cars", "birds": "birds"}},
+        "merge": [{"dare": {"density": 0.5}}, {"ties": {"density": 0.2, "weights": {"cars": 1.0, "birds": 0.5}}}],
+        "dtype": "float16",
+        "seed": 7,
+        "skip": ["model.norm.*"],
+        "include": ["model.*"],
+        "shard_size": "1GB",
+        "vocab": "base",
+        "tokens": {"a": {"source": "cars", "force": True}},
+    },
+    "varied": {
+        "pool": {"models": ["cars", "birds"]},
+        "merge": {"slerp": {"t": [{"filter": "*.mlp.*", "value": [0, 0.5, 1]}, {"value": 0.5}]}},
+        "pad_vocab_to": 4,
+        "vocab": "union",
+        "chat_template": "auto",
+    },
+    "sliced": {
+        "pool": {"models": {"cars": "cars", "birds": "birds"}},
+        "merge": "passthrough",
+        "slices": [{"models": {"cars": [0, 1]}}, {"models": {"birds": [0, 1]}, "merge": "passthrough"}],
+        "parts": [
+            {"keys": "lm_head.*", "models": ["cars"]},
+            {"keys": ["model.embed*", "model.norm.*"], "models": ["cars"]},
+        ],
+    },
+}
+MERGEKIT: dict[str, Any] = {
+    "ties": {
+        "merge_method": "ties",
+        "base_model": "./base",
+        "models": [
+            {"model": "./cars", "parameters": {"weight": 0.3, "density": [0.2, 0.8]}},
+            {
+                "model": {"model": {"path": "./birds"}},
+                "parameters": {"weight": [{"filter": "mlp", "value": 1}, {"value": 0.5}]},
+            },
+        ],
+        "parameters": {"normalize": True, "int8_mask": True},
+        "dtype": "bfloat16",
+        "tokenizer": {"source": "union", "tokens": {"a": {"source": "./cars", "force": True}}},
+    },
+    "slerp": {
+        "merge_method": "slerp",
+        "base_model": "./cars",
+        "slices": [
+            {"sources": [{"model": "./cars", "layer_range": [0, 1]}, {"model": "./birds", "layer_range": [0, 1]}]},
+        ],
+        "parameters": {"t": [{"filter": "self_attn", "value": [0, 0.5, 0.3]}, {"value": 0.5}]},
+        "out_dtype": "float32",
+        "tokenizer_source": "base",
+        "chat_template": "chatml",
+    },
+    "passthrough": {
+        "merge_method": "passthrough",
+        "slices": [
+            {"sources": [{"model": "./cars", "layer_range": [0, 1], "parameters": {"scale": 0.5}}]},
+            {"sources": [{"model": "./birds", "layer_range": [0, 1]}]},
+        ],
+    },
+}
+
+
+def _write_yaml(path: Path, content: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+
+
+def _make_recipes(place: Path) -> None:
+    make_llamas(place)
+    for name, content in {**RECIPES, **MERGEKIT}.items():
+        _write_yaml(place / f"{name}.yaml", content)
+
+
+def _merge(place: Path, file: str) -> Any:
+    """What a recipe says is planned and carried out."""
+    return smelt.plan(place / file), smelt.merge(place / file)
+
+
+def _make_pool(place: Path) -> None:
+    for seed, name in enumerate(("base", "cars", "birds")):
+        write_model(place / name, random_state(seed, LLAMA_SHAPES))
+    _write_yaml(place / "pool.yaml", {"base": "base", "models": {"cars": "cars", "birds": "dir:birds"}})
+
+
+# ---- FusionBench
+
+
+def _make_configs(place: Path) -> None:
+    _make_pool(place)
+    pool = {"base": str(place / "base"), "models": {name: str(place / name) for name in ("cars", "birds")}}
+    parts = {
+        "modelpool": {"type": "huggingface_clip_vision", **pool, "missing": "refuse"},
+        "taskpool": {"type": "clip_vit_classification", "tasks": ["photos"], "clip_model": "base", "split": "test"},
+        "method": {
+            "name": "ties_merging",
+            "scaling_factor": 0.3,
+            "threshold": 20,
+            "remove_keys": [],
+            "merge_func": "sum",
+        },
+    }
+    for group, content in parts.items():
+        _write_yaml(place / f"configs/{group}/mine.yaml", content)
+    top = {"save_report": None, "output": None, "dry_run": True, "seed": 0, "dtype": None, "device": "cpu", "limit": 5}
+    (place / "composed.json").write_text(json.dumps({**parts, **top}))
+
+
+def _compose(place: Path, file: str) -> Any:
+    words = ("method=mine", "modelpool=mine", "taskpool=mine", "dry_run=true")
+    return smelt.run(*words, config_dir=place / "configs")
+
+
+def _read_experiment(place: Path, file: str) -> Any:
+    """The same from a table that is composed already: Hydra takes most of a second for each."""
+    from smelt.recipe.fusionbench import read_experiment
+
+    try:
+        table = json.loads((place / "composed.json").read_bytes())
+    except (ValueError, RecursionError):
+        raise smelt.RecipeError("no table") from None
+    if not isinstance(table, dict):
+        raise smelt.RecipeError("no table")
+    return read_experiment(table)
+
+
+# ---- suites
+
+SUITE = {
+    "name": "pico",
+    "version": 1,
+    "title": "Two experts",
+    "pool": {"base": "base", "models": {"cars": "cars", "birds": "birds"}},
+    "tasks": ["plain", "turned"],
+    "include": ["model.*"],
+    "scales": [0.25, 0.5],
+    "curve_limit": 12,
+    "points": 3,
+    "entries": {
+        "average": {"label": "Simple averaging", "merge": "average"},
+        "ties": {"label": "TIES", "merge": [{"ties": {"density": 0.2}}], "data": None},
+        "masks": {"label": "EMR", "merge": "emr", "for_task": "emr.task"},
+        "all": {"label": "Ensemble", "ensemble": "mean", "tune": False},
+    },
+    "paths": [{"start": "cars", "end": "birds", "tasks": ["plain"]}],
+    "parts": {"one": ["cars"]},
+    "corruptions": {"kinds": ["motion_blur"], "severities": [1, 3]},
+}
+LANGUAGE = {
+    "kind": "language",
+    "name": "pico-language",
+    "version": 1,
+    "title": "Two specialists",
+    "pool": {"base": "base", "models": {"up": "up", "down": "down"}},
+    "multitask": "both",
+    "domains": {"up": {"tests": ["up"], "validation": "up-val"}, "down": {"tests": ["down"], "validation": "down-val"}},
+    "general": ["still"],
+    "include": ["model.layers.*"],
+    "entries": {
+        "average": {"label": "Model Soup", "merge": "average"},
+        "ta": {"label": "TA", "merge": {"task_arithmetic": {"scale": 0.3}}, "tune": {"task_arithmetic.scale": [0.1]}},
+    },
+    "presets": {"fast": {"limit": 1, "experts": "own"}},
+}
+SELECTION = {
+    "kind": "selection",
+    "name": "pico-selection",
+    "version": 1,
+    "title": "Three changes",
+    "pool": {"base": "base", "models": {"mild": "mild", "bold": "bold", "wild": "wild"}},
+    "joint": "joint",
+    "held_in": ["in-a"],
+    "held_out": ["out"],
+    "validation": ["val"],
+    "passes": 2,
+    "perturbations": {"image": {"label": "Image only", "image": True}},
+    "choose": "global_min",
+    "subsets": 2,
+    "random": {"sizes": [2], "count": 2},
+    "entries": {"average": {"label": "Linear", "merge": "average", "paper": "Linear"}},
+    "presets": {"fast": {"limit": 3, "perturbations": [], "entries": ["average"]}},
+}
+HUB = {
+    "kind": "hub",
+    "name": "pico-hub",
+    "version": 1,
+    "title": "A hub",
+    "models": {"one": "one", "two": "two"},
+    "graph": "graph",
+    "tasks": {name: {"domain": "photo", "task": "tell colours apart"} for name in ("plain", "turned")},
+    "methods": {"mll": {"label": "MLL"}, "any": {"label": "Any", "by": "random"}},
+    "embedder": "hashed",
+    "nodes": 1,
+    "k": [1, 2],
+    "sweeps": {"method": "mll", "alpha": [0.5, 0.7], "k": [1, 2, 3]},
+    "timing": {"task": "plain", "pictures": 6, "repeats": 1},
+}
+SUITES = {"pico": SUITE, "language": LANGUAGE, "selection": SELECTION, "hub": HUB}
+
+
+def _make_suites(place: Path) -> None:
+    for name, content in SUITES.items():
+        _write_yaml(place / f"{name}.yaml", content)
+
+
+def _find_suite(place: Path, file: str) -> Any:
+    from smelt.bench.suite import Suite, find_suite
+
+    suite = find_suite(place / file)
+    if isinstance(suite, Suite):
+        for entry in suite.entries.values():
+            if entry.merge is not None:
+                suite.recipe(entry, task="plain")
+    return suite
+
+
+# ---- tasks
+
+
+def _make_task(place: Path) -> None:
+    from pico_clip import write_task
+
+    write_task(place / "colours", dict.fromkeys(("red", "green", "blue"), 2))
+
+
+def _read_task(place: Path, file: str) -> Any:
+    from smelt.evaluate.find import find_task
+    from smelt.evaluate.splits import open_split
+
+    task = find_task(place / "colours")
+    split = open_split(task, "test")
+    return task, split.labels, np.stack(list(split.read(range(min(6, len(split.labels))))))
+
+
+def _task_is_right(place: Path, found: Any) -> str | None:
+    """Labels and pictures are those of numpy and Pillow, where the words are as they were."""
+    from PIL import Image
+
+    _, labels, pictures = found
+    with np.load(place / "colours/labels.npz") as arrays:
+        if not np.array_equal(arrays["test"], labels):
+            return "the labels are not those of the file"
+    whole = np.asarray(Image.open(place / "colours/test.png").convert("RGB"))
+    side = pictures.shape[1]
+    return None if np.array_equal(whole[:side, :side], pictures[0]) else "the first picture is not that of the mosaic"
+
+
+def _make_language_task(place: Path) -> None:
+    from pico_language import write_language_task
+
+    write_language_task(place / "up", [("a", "b"), ("c", "d"), ("e", "f")], splits=("train", "test"))
+
+
+def _read_language_task(place: Path, file: str) -> Any:
+    from smelt.evaluate.find import find_task
+
+    task: Any = find_task(place / "up")
+    about = [task.version, task.title, task.domain, task.chat, task.metric, task.source, task.licence, task.splits]
+    return about, {split: (task.count(split), task.records(split)) for split in task.splits}
+
+
+def _make_questions(place: Path) -> None:
+    from pico_selection import write_questions
+
+    folder = write_questions(place / "noise", 3)
+    packed = gzip.compress((folder / "test.jsonl").read_bytes(), mtime=0)
+    (folder / "more.jsonl.gz").write_bytes(packed)
+    content = {
+        "name": "noise",
+        "version": 1,
+        "splits": {"test": "test.jsonl", "val": "more.jsonl.gz"},
+        "extra": ["none"],
+    }
+    _write_yaml(folder / "questions.yaml", content)
+
+
+def _read_questions(place: Path, file: str) -> Any:
+    from smelt.evaluate.find import find_task
+    from smelt.evaluate.pictures import Data
+    from smelt.evaluate.questions.ask import asked
+
+    task: Any = find_task(place / "noise")
+    data = Data()
+    found = [asked(task, split, None, data) for split in task.splits]
+    return [(one.texts, [one.pictures.read(question.picture) for question in one.questions]) for one in found]
+
+
+FORMATS = [
+    Format("recipe", _make_recipes, {f"{name}.yaml": yaml_file for name in RECIPES}, _merge, share=3),
+    Format("mergekit", _make_recipes, {f"{name}.yaml": yaml_file for name in MERGEKIT}, _merge, share=3),
+    Format("fusionbench", _make_configs, {"composed.json": json_file}, _read_experiment),
+    Format(
+        "hydra",
+        _make_configs,
+        {f"configs/{group}/mine.yaml": yaml_file for group in ("modelpool", "taskpool", "method")},
+        _compose,
+        share=0.02,
+    ),
+    Format("pool", _make_pool, {"pool.yaml": yaml_file}, lambda place, file: smelt.models(place / "pool.yaml")),
+    Format("suite", _make_suites, {f"{name}.yaml": yaml_file for name in SUITES}, _find_suite, share=2),
+    Format(
+        "task",
+        _make_task,
+        {"colours/task.yaml": yaml_file, "colours/labels.npz": npz, "colours/test.png": png},
+        _read_task,
+        _task_is_right,
+        share=2,
+    ),
+    Format(
+        "language_task",
+        _make_language_task,
+        {"up/harness.yaml": yaml_file, "up/test.jsonl.gz": gzipped_lines},
+        _read_language_task,
+    ),
+    Format(
+        "questions",
+        _make_questions,
+        {"noise/questions.yaml": yaml_file, "noise/test.jsonl": lines, "noise/more.jsonl.gz": gzipped_lines,
+         "noise/0.png": png},
+        _read_questions,
+    ),
+]  # fmt: skip

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 from smelt.engine import dtype as dtypes
 from smelt.engine.delta_note import NOTE, WEIGHTS, DeltaNote, as_matrix, layout
-from smelt.engine.folder import files_beside
+from smelt.engine.folder import identities_beside
 from smelt.engine.hashing import file_hashes
 from smelt.engine.header import TensorInfo
 from smelt.engine.source import FileSource, Source
@@ -94,7 +94,7 @@ class DeltaSource(Source):
         self.label = str(folder)
         own = (folder / "config.json").exists()
         self.folder = folder if own else base.folder
-        self.beside = {**base.beside, **(files_beside(folder) if own else {})}
+        self.beside = {**base.beside, **(identities_beside(folder) if own else {})}
         self.notes = base.notes
         _check_base(self.note, base, folder)
         self.tensors = {key: TensorInfo(t.dtype, base.tensors[key].shape) for key, t in self.note.tensors.items()}

@@ -19,7 +19,7 @@ from smelt.files.bounded import is_there, names_in
 from smelt.files.identity import FileIdentity, identities
 from smelt.files.json_reader import read_json
 
-__all__ = ["files_beside", "is_adapter", "is_delta", "is_pickle", "open_path"]
+__all__ = ["identities_beside", "is_adapter", "is_delta", "is_pickle", "open_path"]
 
 _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
@@ -44,11 +44,11 @@ def open_path(path: Path, *, allow_pickle: bool = False) -> Source:
         _refuse_other_weights(pack)
         return open_delta(pack, allow_pickle=allow_pickle)
     source = _open_weights(path, allow_pickle)
-    source.beside = files_beside(source.folder)
+    source.beside = identities_beside(source.folder)
     return with_module_names(with_tower_prefix(from_open_clip(source)))
 
 
-def files_beside(folder: Path | None) -> dict[Path, FileIdentity]:
+def identities_beside(folder: Path | None) -> dict[Path, FileIdentity]:
     """Config, tokenizer, templates and whatever else comes along with the weights of a folder, as they are now."""
     if folder is None:
         return {}

@@ -88,7 +88,7 @@ def memory_needs(
     if examples < 1 or tokens < 1:
         raise RecipeError(f"examples and tokens are at least 1; got {examples} and {tokens}")
     layers = Orientation(shapes)
-    shapes = {name: one.shape if (one := layers.of(name)).count == 1 else shape for name, shape in shapes.items()}
+    shapes = {name: at.shape if (at := layers.of(name)).count == 1 else shape for name, shape in shapes.items()}
     sizes = {name: math.prod(shape) for name, shape in shapes.items()}
     own = {name: shape for name, shape in shapes.items() if is_measured(name)}
     weights, measured = _ITEM[dtype] * sum(sizes.values()), sum(sizes[name] for name in own)

@@ -5,11 +5,11 @@ Everything else is kept: a word too few in `-o` must not cost somebody's documen
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import NamedTuple
 
-from smelt.errors import OutputError
+from smelt.errors import CorruptFile, OutputError
+from smelt.files.json_reader import read_json
 
 __all__ = ["Mark", "check_place", "is_free"]
 
@@ -23,8 +23,8 @@ class Mark(NamedTuple):
     def is_on(self, folder: Path) -> bool:
         """Whether a folder has it."""
         try:
-            content = json.loads((folder / self.name).read_bytes())
-        except (OSError, ValueError, RecursionError):
+            content = read_json(folder / self.name)
+        except CorruptFile:
             return False
         return isinstance(content, dict) and content.keys() >= set(self.keys)
 

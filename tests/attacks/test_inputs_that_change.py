@@ -202,6 +202,26 @@ def test_statistics_are_inputs_too(tmp_path, models, while_written):
         smelt.merge(models, method="fisher", statistics=places, out=tmp_path / "out")
 
 
+@pytest.mark.parametrize("which", ["adapter_config.json", "adapter_model.safetensors"])
+def test_an_adapter_that_changes_while_it_is_merged(tmp_path, models, while_written, which):
+    from safetensors.torch import save_file
+
+    place = tmp_path / "lora"
+    place.mkdir()
+    factors = {"lora_A": torch.ones(2, 60), "lora_B": torch.ones(60, 2)}
+    save_file(
+        {f"base_model.model.layers.0.{name}.weight": factor for name, factor in factors.items()},
+        place / "adapter_model.safetensors",
+    )
+    words = {"peft_type": "LORA", "r": 2, "lora_alpha": 2, "target_modules": ["0"]}
+    (place / "adapter_config.json").write_text(json.dumps(words))
+    given = {"tuned": f"{models['cars']}+{place}", "birds": str(models["birds"])}
+    todo = while_written(lambda: overwrite_and_put_the_time_back(place / which, (place / which).read_bytes()))
+    with pytest.raises(InputChanged, match=f"lora/{which}"):
+        smelt.merge(given, out=tmp_path / "out")
+    assert todo == []
+
+
 @pytest.mark.parametrize("which", ["first", "cars"])
 def test_a_model_that_changes_while_it_is_packed(tmp_path, models, monkeypatch, which):
     from smelt.engine.delta_write import Packer

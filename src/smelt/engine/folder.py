@@ -54,8 +54,8 @@ def identities_beside(folder: Path | None) -> dict[Path, FileIdentity]:
         return {}
     from smelt.engine.carry import small_files
 
-    read = [path for path in sorted(folder.iterdir()) if path.suffix in _SMALL and path.is_file()]
-    return identities([*read, *small_files(folder).values()])
+    read = (path for path in sorted(folder.iterdir()) if path.suffix in _SMALL)
+    return identities(path for path in (*read, *small_files(folder).values()) if path.is_file())
 
 
 def _open_weights(path: Path, allow_pickle: bool) -> Source:

@@ -162,7 +162,7 @@ def make_plan(recipe: Recipe, pool: ModelPool, written: Recipe | None = None) ->
     if not any(item.stages for item in items):
         raise RecipeError("nothing is left to merge: include, skip and the tensors' types leave only copies")
     names = tuple(dict.fromkeys(b.stage.name for stages_ in bound for b in stages_))
-    notes += builder.notes() + pairing.notes() + _left_behind(recipe, pool, drafts)
+    notes = [*recipe.notes, *notes, *builder.notes(), *pairing.notes(), *_left_behind(recipe, pool, drafts)]
     return Plan(recipe, items, tuple(notes), pool.reference.tied, drafts.layers, names, pool.all, pairing.used)
 
 

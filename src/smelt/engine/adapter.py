@@ -21,7 +21,8 @@ from smelt.errors import IncompatibleModels, RecipeError
 from smelt.ops.spectral import svd
 from smelt.pool.config import read_config
 from smelt.pool.layout import Layout
-from smelt.pool.modelpool import ModelPool
+from smelt.pool.modelpool import BASE, ModelPool
+from smelt.recipe.values import skip_remedy
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -72,9 +73,7 @@ class AdapterSink(Sink):
         if float(change.abs().max()) <= _ROUNDING * float(base.abs().max().clamp_min(1e-30)):
             return
         if not Layout.is_matrix(item.key, item.info.shape) or not item.key.endswith(".weight"):
-            self._faults.append(
-                f"an adapter cannot hold the change of {item.key!r}; leave it out with `skip: {item.key}`"
-            )
+            self._faults.append(f"an adapter cannot hold the change of {item.key!r}; {skip_remedy(item.key, BASE)}")
             return
         left, values, right = svd(change.view(item.info.shape), top=self._rank)
         root = values.sqrt()

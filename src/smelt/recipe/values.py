@@ -42,7 +42,7 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def skip_remedy(key: str, of: str = "the reference model", *, module: bool = False) -> str:
-    """What `skip` does about a tensor, or about all that its `module` holds, in the words that every error has for it."""
+    """What `skip` does about a tensor, or about all of its `module`, in the words that every error has for it."""
     stem, dot, _ = key.rpartition(".")
     pattern = f"{glob.escape(stem)}.*" if module and dot else glob.escape(key)
     return f"`skip: {pattern}` takes that of {of} as it is"

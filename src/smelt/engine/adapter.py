@@ -21,8 +21,9 @@ from smelt.errors import IncompatibleModels, RecipeError
 from smelt.ops.spectral import svd
 from smelt.pool.config import read_config
 from smelt.pool.layout import Layout
-from smelt.pool.modelpool import ModelPool
+from smelt.pool.modelpool import BASE, ModelPool
 from smelt.pool.orientation import Orientation
+from smelt.recipe.values import skip_remedy
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -73,9 +74,7 @@ class AdapterSink(Sink):
             return
         layer = self._orientation.of(item.key)
         if layer.count > 1 or not Layout.is_matrix(item.key, layer.shape) or not item.key.endswith(".weight"):
-            self._faults.append(
-                f"an adapter cannot hold the change of {item.key!r}; leave it out with `skip: {item.key}`"
-            )
+            self._faults.append(f"an adapter cannot hold the change of {item.key!r}; {skip_remedy(item.key, BASE)}")
             return
         stored = change.view(item.info.shape)
         left, values, right = svd(stored.mT.contiguous() if layer.transposed else stored, top=self._rank)

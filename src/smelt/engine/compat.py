@@ -10,7 +10,7 @@ from smelt.engine.quantised import quantised_faults
 from smelt.engine.source import Source
 from smelt.pool.modelpool import BASE, ModelPool
 from smelt.recipe.schema import Recipe
-from smelt.recipe.values import matches
+from smelt.recipe.values import matches, skip_remedy
 
 __all__ = ["left_out", "tensor_faults"]
 
@@ -38,11 +38,12 @@ def tensor_faults(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> list[str]:
             elif name == BASE or recipe.missing != "base" or pool.base is None:
                 missing.setdefault(name, []).append(key)
         if len(set(present.values())) > 1:
-            faults.append(_shape_fault(draft.key, present))
+            faults.append(_shape_fault(draft.key, present, pool.reference_name))
         kinds = {n: s.tensors[k].dtype for n, s, k in taps_of(pool, draft) if k in s.tensors}
         if len({code in dtypes.FLOATS for code in kinds.values()}) > 1:
             text = " but ".join(f"{code} in {name}" for name, code in kinds.items())
-            faults.append(f"{draft.key!r} is {text}; codes and numbers cannot be averaged (leave it out with `skip`)")
+            remedy = skip_remedy(draft.key, pool.reference_name)
+            faults.append(f"{draft.key!r} is {text}; codes and numbers cannot be averaged; {remedy}")
     for name, keys in missing.items():
         tied = [key for key in keys if key in pool.all[name].tied]
         if tied:
@@ -53,7 +54,7 @@ def tensor_faults(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> list[str]:
         rest = [key for key in keys if key not in tied]
         if rest:
             remedy = (
-                f"; leave it out with `skip: {rest[0]}`"
+                f"; {skip_remedy(rest[0], 'the first model that has it')}"
                 if name == BASE or pool.base is None
                 else "; `missing: base` takes the base's instead"
             )
@@ -66,7 +67,8 @@ def tensor_faults(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> list[str]:
         extra = [k for k in extra if k not in tied_away]
         if extra:
             where = pool.reference_name
-            faults.append(f"{name} has {_some(extra)}, which {where} lacks; leave it out with `skip: {extra[0]}`")
+            remedy = skip_remedy(extra[0], where)
+            faults.append(f"{name} has {_some(extra)}, which {where} lacks; {remedy}, which is none")
     return faults + quantised_faults(pool)
 
 
@@ -83,13 +85,12 @@ def _some(names: Sequence[str]) -> str:
     return shown + (f" and {len(names) - _SHOWN} more tensors" if len(names) > _SHOWN else "")
 
 
-def _shape_fault(key: str, shapes: Mapping[str, tuple[int, ...]]) -> str:
+def _shape_fault(key: str, shapes: Mapping[str, tuple[int, ...]], reference: str) -> str:
     groups: dict[tuple[int, ...], list[str]] = {}
     for name, shape in shapes.items():
         groups.setdefault(shape, []).append(name)
     text = " but ".join(f"{shape} in {', '.join(names)}" for shape, names in groups.items())
-    stem = key.rsplit(".", 1)[0]
-    return f"{key!r} is {text}; leave it out with `skip: {stem}.*` or align the models"
+    return f"{key!r} is {text}; {skip_remedy(key, reference, module=True)}, or align the models"
 
 
 def _pattern_faults(recipe: Recipe, pool: ModelPool) -> list[str]:

@@ -63,7 +63,7 @@ def leave_frozen(recipe: Recipe, pool: ModelPool) -> tuple[Recipe, list[str]]:
 
 def _faults(pool: ModelPool, keys: Sequence[str], pattern: str) -> list[str]:
     first, faults = pool.reference_name, []
-    ours, remedy = _Part(pool.reference, keys), f"`skip: {pattern}` takes {pool.reference_name}'s"
+    ours, remedy = _Part(pool.reference, keys), f"`skip: {pattern}` takes that of {pool.reference_name} as it is"
     for name, source in pool.all.items():
         if name == first:
             continue

@@ -18,6 +18,7 @@ from smelt.pool.layout import Layout
 from smelt.pool.modelpool import ModelPool
 from smelt.pool.orientation import Matrices
 from smelt.recipe.pipeline import BoundStage
+from smelt.recipe.values import skip_remedy
 
 __all__ = ["Pairing", "statistic_shape"]
 
@@ -147,7 +148,7 @@ class Pairing:
             more = f" and {len(keys) - 1} more tensors" if keys[1:] else ""
             faults.append(
                 f"the statistics of {', '.join(models)} lack {keys[0]!r}{more}, which those of the other models have; "
-                "measure all models alike, or leave it out with `skip`"
+                f"measure all models alike, or {skip_remedy(keys[0])}"
             )
         return faults
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smelt.errors import NumericalError
+from smelt.recipe.values import skip_remedy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,9 +23,10 @@ def refuse_inputs(item: Item, rows: Iterable[NDArray[np.float32]], start: int) -
     for row, tap in zip(rows, item.all_taps, strict=True):
         bad = _first(row)
         if bad is not None:
+            remedy = "mend it" if tap is item.base else f"{skip_remedy(item.key)}, or mend the model"
             raise NumericalError(
                 f"{tap.model} ({tap.source.label}) holds {float(row[bad])} in {tap.key!r} at element "
-                f"{_stored(item, start + bad):,}; leave the tensor out with `skip: {item.key}`, or mend the model"
+                f"{_stored(item, start + bad):,}; {remedy}"
             )
 
 

@@ -209,7 +209,7 @@ def _regexes(given: list[str] | None) -> list[str]:
     """FusionBench leaves tensors out by regular expressions, Smelt by shell patterns."""
     if given:
         raise RecipeError(
-            "method.exclude_param_names_regex: leave tensors out with `modelpool.skip` and shell patterns"
+            "method.exclude_param_names_regex: name tensors that are not merged in `modelpool.skip`, by shell patterns"
         )
     return []
 

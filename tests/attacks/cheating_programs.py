@@ -7,7 +7,7 @@ __all__ = ["FORGERIES", "SAY", "SEARCHES", "WRITES"]
 SAY = """\
 import os
 def say(words):
-    for descriptor in range(32):
+    for descriptor in range(256):
         try: os.write(descriptor, words)
         except OSError: pass
 """
@@ -70,7 +70,7 @@ def answer(x): pass
 import os
 def answer(x):
     print('passed', flush=True)
-    os.closerange(0, 32)
+    os.closerange(0, 256)
     return x
 """,
     "equals everything": """\
@@ -216,7 +216,7 @@ def text():
 import os
 def text():
     found = b''
-    for fd in range(32):
+    for fd in range(256):
         try: os.lseek(fd, 0, 0); found += os.read(fd, 1 << 20)
         except OSError: pass
     return found.decode(errors='replace')

@@ -121,6 +121,14 @@ def test_names_of_the_program_are_those_that_tests_do_not_define() -> None:
     assert names_meant("assert f(1) ==") == ([], [])
 
 
+def test_names_that_the_program_does_not_have_are_unknown() -> None:
+    assert passes("MOST = [3]\ndef f(x): return x", "assert f(MOST) == MOST == [3]")
+    for tests in ("[ANSWER]", "g", "f(1); assert g(1) == 1"):
+        assert "NameError" in judge("def f(x): return x", tests).stderr
+    gone = judge("def f(x): return x\ndel f", "assert f(1) is None", given="def f(x): pass\n", names=["f"])
+    assert gone.status == "error"
+
+
 def test_tests_that_leave_have_not_passed() -> None:
     assert not passes("def f(x): return 2", "import sys; sys.exit(0)\nassert f(1) == 2")
     assert not passes("def f(x): return 2", "assert f(1) == 2 and")

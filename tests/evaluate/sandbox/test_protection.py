@@ -128,11 +128,12 @@ def test_the_command_says_it_first_and_rows_record_it(tmp_path: Path) -> None:
     assert [one.sandbox for one in read_rows(out) if isinstance(one, Row)] == ["landlock+seccomp", "python"]
 
 
-MODULES = """abc argparse array ast asyncio base64 bisect bz2 calendar cmath collections concurrent.futures contextlib
-copy csv ctypes dataclasses datetime decimal difflib enum fractions functools hashlib heapq hmac html inspect io itertools
-json keyword logging lzma math multiprocessing numbers operator os pathlib pickle pprint queue random re secrets shlex
-shutil socket sqlite3 ssl statistics string struct subprocess tempfile textwrap threading time timeit tokenize traceback
-types typing unicodedata unittest urllib.request uuid weakref xml.etree.ElementTree zipfile zlib zoneinfo"""
+MODULES = """abc argparse array ast asyncio base64 bisect bz2 calendar cmath collections concurrent.futures
+contextlib copy csv ctypes dataclasses datetime decimal difflib enum fractions functools hashlib heapq hmac html
+inspect io itertools json keyword logging lzma math multiprocessing numbers operator os pathlib pickle pprint queue
+random re secrets shlex shutil socket sqlite3 ssl statistics string struct subprocess tempfile textwrap threading
+time timeit tokenize traceback types typing unicodedata unittest urllib.request uuid weakref xml.etree.ElementTree
+zipfile zlib zoneinfo"""
 
 
 def test_the_standard_library_works_inside() -> None:

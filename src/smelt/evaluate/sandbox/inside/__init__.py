@@ -7,5 +7,6 @@
     plain, channel    data that may cross between a program and its judge, and the pipes it crosses by
     program, judge    the two ends of a channel
 
-Modules here import one another by relative names, because the child knows this folder as `inside`.
+Modules here import one another by relative names, because the child knows this folder as `inside`. They do without
+`typing`, `dataclasses` and the like, which would take longer to load than everything else does.
 """

@@ -14,6 +14,10 @@ import sys
 from . import guard, landlock, seccomp
 from .kernel import drop_privileges, known_kernel
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 __all__ = ["confine", "set_limits", "shared_libraries"]
 
 _PUBLIC = ["/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo", "/usr/lib/locale"]
@@ -46,17 +50,24 @@ def confine(libraries: list[str], folder: str | None) -> list[str]:
     found = []
     if known_kernel():
         drop_privileges()
-        if landlock.abi():
-            landlock.restrict([*_standard_library(), *libraries, *_PUBLIC], [folder] if folder else [], _DEVICES)
+        readable = [*_standard_library(), *libraries, *_PUBLIC]
+        if _taken(landlock.restrict, readable, [folder] if folder else [], _DEVICES):
             found.append("landlock")
-        try:
-            seccomp.install(changes="landlock" in found)
-        except OSError:  # a kernel without it, or one that lets nobody
-            pass
-        else:
-            return [*found, "seccomp"]
-    guard.refuse_beyond(folder or os.devnull)
-    return [*found, "python"]
+        if _taken(seccomp.install, "landlock" in found):
+            found.append("seccomp")
+    if "seccomp" not in found:
+        guard.refuse_beyond(folder or os.devnull)
+        found.append("python")
+    return found
+
+
+def _taken(layer: Callable[..., None], *given: object) -> bool:
+    """Whether the kernel has such a thing, and lets us."""
+    try:
+        layer(*given)
+    except OSError:
+        return False
+    return True
 
 
 def _standard_library() -> list[str]:

@@ -7,7 +7,6 @@ network at all. All this lives in the program's own process: it stops accidents,
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
 import sys
@@ -76,8 +75,10 @@ def _close_network() -> None:
 
 def _limit_processes() -> None:
     """All of this user together, so it may be that not even a thread is left for it."""
-    with contextlib.suppress(ValueError, OSError):
+    try:
         resource.setrlimit(resource.RLIMIT_NPROC, (64, 64))
+    except (ValueError, OSError):  # as in confine.set_limits
+        return
 
 
 class _Places:

@@ -8,7 +8,6 @@ ask for its attributes and give it back to the program, and it equals itself alo
 from __future__ import annotations
 
 import builtins
-import importlib
 
 from .channel import Channel
 from .plain import NotPlain, decode, encode
@@ -29,8 +28,9 @@ def judge(order: dict[str, Any], channel: Channel, space: dict[str, Any]) -> Non
     """
     program = Program(channel)
     exec(compile(order["given"], "given.py", "exec"), space)
-    space.update({name: importlib.import_module(name) for name in order["modules"]})
-    space.update({name: Remote(program, "n", name) for name in order["names"]})
+    space.update({name: __import__(name) for name in order["modules"]})
+    for name in order["names"]:
+        program.lend(name, space)
     exec(compile(order["source"], "tests.py", "exec"), space)
     if program.left:
         raise ProgramLeft
@@ -50,8 +50,20 @@ class Program:
         if self._said() != "loaded":
             self._leave()
 
-    def call(self, function: Remote, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """What the function gives there; lists, tables and sets among the arguments change as they did there."""
+    def lend(self, name: str, space: dict[str, Any]) -> None:
+        """Put what the program calls so into a space; there is no such name in it where the program has none."""
+        space.pop(name, None)
+        try:
+            found = self.call(None, (Remote(self, "n", name),), {})
+        except NameError:
+            return
+        space[name] = found
+
+    def call(self, function: Remote | None, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """What the function gives there; lists, tables and sets among the arguments change as they did there.
+
+        No function gives what it is given.
+        """
         message = encode((function, list(given), named), _refer)
         if self.left:
             raise ProgramLeft

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import struct
 import sys
 
@@ -20,7 +19,7 @@ else:
     _C = ctypes.CDLL(None, use_errno=True)
 
 _NUMBERS = numbers(SETUP, MACHINE)
-_NO_NEW_PRIVS, _SET_PDEATHSIG = 38, 1
+_NO_NEW_PRIVS, _SET_PDEATHSIG, _SIGKILL = 38, 1, 9
 _SET_SECCOMP, _MODE_FILTER = 22, 2
 _CAPABILITY_VERSION = 0x20080522
 
@@ -46,7 +45,7 @@ def drop_privileges() -> None:
     """It gets no new rights, lays down those of root, and does not outlive the one who started it."""
     _prctl(_NO_NEW_PRIVS, 1)
     call("capset", struct.pack("=Ii", _CAPABILITY_VERSION, 0), bytes(24))
-    _prctl(_SET_PDEATHSIG, signal.SIGKILL)
+    _prctl(_SET_PDEATHSIG, _SIGKILL)
 
 
 def filter_calls(program: bytes) -> None:

@@ -12,7 +12,7 @@ import struct
 
 from .kernel import call
 
-__all__ = ["abi", "restrict"]
+__all__ = ["restrict"]
 
 _FILES = {1: 13, 2: 14, 3: 15, 5: 16}
 """Version -> how many kinds of access to files it knows; the bits are numbered in this order."""
@@ -21,17 +21,9 @@ _ASK_VERSION = 1
 _BELOW_A_PATH = 1
 
 
-def abi() -> int:
-    """The version that the kernel has; 0 where it has none, or does not let us."""
-    try:
-        return call("landlock_create_ruleset", None, 0, _ASK_VERSION)
-    except OSError:
-        return 0
-
-
 def restrict(read: list[str], write: list[str], devices: list[str]) -> None:
     """From now on open only files below `read`, do anything below `write`, and read and write `devices`."""
-    version = abi()
+    version = call("landlock_create_ruleset", None, 0, _ASK_VERSION)
     every = (1 << max(bits for since, bits in _FILES.items() if since <= version)) - 1
     ports, scopes = (0b11 if version >= 4 else 0), (0b11 if version >= 6 else 0)
     size = 8 if version < 4 else 16 if version < 6 else 24

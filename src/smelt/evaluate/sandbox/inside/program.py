@@ -33,7 +33,7 @@ def _answer(request: bytes, kept: _Kept) -> bytes:
     try:
         function, given, named = decode(request, kept.find)
         before = [_changeable(one, kept) for one in given]
-        value = function(*given, **named)
+        value = given[0] if function is None else function(*given, **named)
         after = [_changeable(one, kept) for one in given]
         changed = [(at, one) for at, one in enumerate(given) if before[at] != after[at]]
         return encode(("value", value, changed), kept.refer)
@@ -57,8 +57,9 @@ class _Kept:
         self._numbers: dict[int, int] = {}
 
     def refer(self, value: Any) -> tuple[str, str]:
-        if isinstance(value, type) and vars(builtins).get(value.__name__) is value:
-            return "p", value.__name__
+        name = getattr(value, "__name__", "") if isinstance(value, type) else ""
+        if vars(builtins).get(name) is value:
+            return "p", name
         if id(value) not in self._numbers:  # it is kept, so that nothing else will have its id
             self._numbers[id(value)] = len(self._objects)
             self._objects.append(value)

@@ -119,7 +119,6 @@ assert nltk_places() == nltk.data.path, (nltk_places(), nltk.data.path)
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
-
 def picture_folder(folder: Path, counts: dict[str, int], shade: int) -> None:
     from PIL import Image
 

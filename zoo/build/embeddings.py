@@ -2,6 +2,8 @@
 
     python zoo/build/embeddings.py          write src/smelt_zoo/graph/captions.safetensors, after graph.py
     python zoo/build/embeddings.py FILE     write it there
+
+The file says which embedder it is of; where that one changes, this has to be run again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """What the hub's default embedder makes of the captions of the zoo's graph, so that nobody has to compute it.
 
-python zoo/build/embeddings.py          write src/smelt_zoo/graph/captions.safetensors, after graph.py
-python zoo/build/embeddings.py FILE     write it there
+    python zoo/build/embeddings.py          write src/smelt_zoo/graph/captions.safetensors, after graph.py
+    python zoo/build/embeddings.py FILE     write it there
+
+The file says which embedder it is of; where that one changes, this has to be run again.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from smelt.pool.modelpool import BASE, ModelPool
 from smelt.pool.orientation import Matrices, Orientation
 from smelt.recipe.pipeline import BoundStage, bind
 from smelt.recipe.schema import Recipe
-from smelt.recipe.values import constant, matches, patterns_in, resolve
+from smelt.recipe.values import constant, matches, patterns_in, resolve, skip_remedy
 
 __all__ = ["Item", "Plan", "RunStage", "Tap", "make_plan"]
 
@@ -290,8 +290,8 @@ class _Builder:
     def _doubt(self, key: str, matrices: Matrices, run: Sequence[RunStage]) -> None:
         name = max(run, key=lambda r: _COARSENESS[r.stage.unit_for(r.parameters)]).stage.name
         self.faults.append(
-            f"{name} works on the rows or matrices of {key!r}, but {matrices.doubt}; merge it by a method that takes "
-            f"any element in a part of its own, or leave it out with `skip: {key}`"
+            f"{name} works on the rows or matrices of {key!r}, but {matrices.doubt}; give it a part of its own with an "
+            f"element-wise method such as average, or {skip_remedy(key)}"
         )
 
     def _stages(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from smelt.hub.graph import Node
     from smelt.hub.hub import Hub
     from smelt.hub.select import Selection
-    from smelt.hub.service.forms import TaskForm
+    from smelt.hub.service.forms import TaskForm, Weights
     from smelt.hub.service.settings import Settings
 
 __all__ = ["Desk"]
@@ -100,7 +100,12 @@ class Desk:
         return await self._think(partial(self._select, form))
 
     async def predict(
-        self, form: TaskForm, files: Sequence[UploadFile], templates: Sequence[str] = ()
+        self,
+        form: TaskForm,
+        files: Sequence[UploadFile],
+        *,
+        templates: Sequence[str] = (),
+        weights: Weights = "entropy",
     ) -> tuple[Prediction, list[tuple[str, Any]]]:
         """What the models that fit the task say of pictures; also the pictures' names and what is shown of them."""
         form.checked(self.settings)
@@ -120,7 +125,8 @@ class Desk:
                 raise Refused(413, f"picture {number} is larger than {most:,.0f} MB; send a smaller one")
             shown = Path(file.filename or f"picture {number}").name[:80].encode(errors="replace").decode()
             sent.append((shown, await file.read()))
-        return await self._think(partial(self._predict, form, sent, tuple(templates)))
+        words: dict[str, Any] = {"weights": weights, **({"templates": tuple(templates)} if templates else {})}
+        return await self._think(partial(self._predict, form, sent, words))
 
     async def submit(self, request: Request) -> tuple[ModelCard, int]:
         """A model that was sent: received, checked, added, and its labelling begun. The job's number comes back."""
@@ -145,15 +151,17 @@ class Desk:
 
     def _select(self, form: TaskForm) -> Selection:
         models = tuple((card.name, card.hash, card.label) for card in self.hub.models())
+        if not any(label for *_, label in models):
+            words = f"none of the {len(models)} models of this hub is labelled yet" if models else "this hub is empty"
+            raise Refused(503, f"{words}, so none can be selected; ask again later", {"Retry-After": "10"})
         key = (form, self.hub.graph.version, models)
         return self._selections.get(key, lambda: self.hub.select(list(form.classes), **form.options))
 
     def _predict(
-        self, form: TaskForm, sent: Sequence[tuple[str, bytes]], templates: tuple[str, ...]
+        self, form: TaskForm, sent: Sequence[tuple[str, bytes]], words: dict[str, Any]
     ) -> tuple[Prediction, list[tuple[str, Any]]]:
         """A few pictures after the other, so that never more than those are in memory."""
         parts, shown = groups(sent, self.settings), []
-        words: dict[str, Any] = {"templates": templates} if templates else {}
         selection, said = self._select(form), []
         for part in parts:
             pictures = [decode(name, data, self.settings) for name, data in part]

@@ -25,6 +25,7 @@ _HINTS = {
     404: "Look for it in the lists of models and of the graph.",
     413: "Send a smaller file, or several smaller requests.",
     429: "Wait a moment, then ask again.",
+    503: "Models are labelled in the background; the list of models shows how far that is.",
     500: "The fault is ours, not yours. The log of the service names it by the number above.",
 }
 

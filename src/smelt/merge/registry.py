@@ -8,6 +8,7 @@ of installed plug-ins, are found when all are loaded: a plug-in is any distribut
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
@@ -50,7 +51,7 @@ class Registry(MutableMapping[str, "Stage"]):
 
     def own(self, name: str) -> Stage | None:
         """The stage of this name, if it is loaded or stands in a file of its name."""
-        here = name.isidentifier() and (_FOLDER / f"{name}.py").is_file()
+        here = name.isidentifier() and os.path.isfile(_FOLDER / f"{name}.py")
         if name not in self._loaded and not self._whole and here:
             importlib.import_module(f"{_ROOM}.{name}")
         return self._loaded.get(name)

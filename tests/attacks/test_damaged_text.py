@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 import smelt
-from checkpoints import write_yaml
+from checkpoints import read_weights, write_model, write_yaml
 from smelt.errors import CorruptFile, RecipeError, SmeltError
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -168,12 +168,19 @@ def test_an_adapter_without_a_base_of_its_own_is_refused(tmp_path, two, cli, nam
     refused(ran, "base", "BASE+")
 
 
-def test_a_pattern_that_can_be_matched_in_endless_ways_is_matched_at_once(tmp_path, two, cli):
-    base, cars, _ = two
-    long = {"rank_pattern": {"([a-z0-9_.]+)+X": 4, "(a|a)*(a|a)*b": 4}, "alpha_pattern": {"(.*)*(.*)*(.*)*Y": 1.0}}
-    mine = adapter(tmp_path / "adapter", **long)
-    ran = cli("merge", "--model", cars, "--model", f"{base}+{mine}", "-m", "average", "-o", tmp_path / "out")
-    assert (ran.code, ran.err) == (0, "")
+def test_a_pattern_that_can_be_matched_in_endless_ways_is_matched_at_once(tmp_path, cli):
+    name = "model.layers.0.self_attn.projection_of_all_queries"
+    base = write_model(tmp_path / "base", {f"{name}.weight": torch.zeros(4, 3)})
+    other = write_model(tmp_path / "other", {f"{name}.weight": torch.ones(4, 3)})
+    ranks, alphas = {"([a-z0-9_.]+)+X": 4, "([a-z]|[a-z_.])*X": 4}, {"(.*)*(.*)*Y": 1.0, ".*projection.*": 6.0}
+    mine = adapter(tmp_path / "adapter", rank_pattern=ranks, alpha_pattern=alphas)
+    halves = {f"base_model.model.{name}.lora_A.weight": torch.ones(2, 3)}
+    halves[f"base_model.model.{name}.lora_B.weight"] = torch.ones(4, 2)
+    save_file(halves, mine / "adapter_model.safetensors")
+    ran = cli("merge", "--model", other, "--model", f"{base}+{mine}", "-m", "average", "-o", tmp_path / "out")
+    assert ran.code == 0, ran.err
+    # B @ A is 2 everywhere, its scaling alpha / rank is 6 / 2, and the mean with 1 is 3.5.
+    assert read_weights(tmp_path / "out")[f"{name}.weight"].unique().tolist() == [3.5]
 
 
 def test_patterns_that_an_automaton_cannot_match_are_refused(tmp_path, two, cli):

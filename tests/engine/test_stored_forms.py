@@ -14,8 +14,12 @@ from torch import Tensor
 
 import smelt
 from smelt.engine import limits
+from smelt.engine.header import TensorInfo
+from smelt.engine.rename import Piece, RenamedSource
 from smelt.engine.run import Options, planned
+from smelt.engine.source import MemorySource
 from smelt.errors import IncompatibleModels, NumericalError
+from smelt.fused.takes import Takes
 from smelt.pool.request import read_request
 
 CONV1D = re.compile(r"(c_attn|c_proj|c_fc)\.weight$")
@@ -130,13 +134,15 @@ def test_starcoder_has_the_same_names_and_ordinary_layers(tmp_path: Path) -> Non
     torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-6)
 
 
-def expert_pool(*, transposed: bool = False, router: bool = True) -> tuple[dict[str, Any], dict[str, Any], Any]:
-    """Two experts with 4 inputs and 6 outputs in one tensor; the same one by one; the changes by expert."""
+def expert_pool(
+    *, transposed: bool = False, router: bool = True, inputs: int = 4, dtype: torch.dtype = torch.float32
+) -> tuple[dict[str, Any], dict[str, Any], Any]:
+    """Two experts with 4 inputs and 6 outputs in one tensor; the same one by one; their weights by model."""
     draw = torch.Generator().manual_seed(0)
-    stacks = {name: torch.randn(2, 6, 4, generator=draw) for name in ("base", *NAMES)}
+    stacks = {name: torch.randn(2, 6, inputs, generator=draw).to(dtype) for name in ("base", *NAMES)}
     one_by_one, together = {}, {}
     for name, stack in stacks.items():
-        extra = {"l.0.mlp.router.weight": torch.ones(2, 4)} if router else {}
+        extra = {"l.0.mlp.router.weight": torch.ones(2, inputs)} if router else {}
         one_by_one[name] = {f"l.0.mlp.experts.{n}.up_proj.weight": stack[n] for n in range(2)} | extra
         stored = stack.mT.contiguous() if transposed else stack
         together[name] = {"l.0.mlp.experts.up_proj": stored} | extra
@@ -155,6 +161,50 @@ def test_experts_in_a_stack_are_merged_as_they_are_one_by_one(name: str, transpo
     for expert in range(2):
         merged = got[expert].mT if transposed else got[expert]
         assert torch.equal(merged, alone[f"l.0.mlp.experts.{expert}.up_proj.weight"])
+
+
+def write_experts(folder: Path, states: dict[str, Any]) -> tuple[dict[str, str], str]:
+    for name, state in states.items():
+        (folder / name).mkdir(parents=True)
+        save_file({key: tensor.contiguous() for key, tensor in state.items()}, folder / name / "model.safetensors")
+    return {name: str(folder / name) for name in NAMES}, str(folder / "base")
+
+
+@pytest.mark.parametrize("fused", ["1", "0"])
+def test_rows_of_a_stack_are_run_by_the_machine_where_they_lie(
+    tmp_path: Path, fused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Experts of 72 inputs on disk; in torch it comes out the same."""
+    monkeypatch.setenv("SMELT_FUSED", fused)
+    together, one_by_one, _ = expert_pool(inputs=72, dtype=torch.bfloat16)
+    models, base = write_experts(tmp_path / "together", together)
+    others, other = write_experts(tmp_path / "alone", one_by_one)
+    method = [("model_stock", {"over": "row"})]
+    recipe, _, pool = read_request(models, base, method, {})
+    with planned(recipe, pool=pool) as ready:
+        (stack,) = (item for item in ready.plan.items if len(item.info.shape) == 3)
+        assert [Takes()(part) for part in stack.parts] == [True, True]
+    smelt.merge(models, base=base, method=method, out=tmp_path / "a")
+    smelt.merge(others, base=other, method=method, out=tmp_path / "b")
+    got = load_file(tmp_path / "a/model.safetensors")["l.0.mlp.experts.up_proj"]
+    alone = load_file(tmp_path / "b/model.safetensors")
+    for expert in range(2):
+        assert torch.equal(got[expert], alone[f"l.0.mlp.experts.{expert}.up_proj.weight"])
+
+
+def test_a_view_of_what_lies_on_a_device_lies_there_too() -> None:
+    class Resident(MemorySource):
+        def there(self, key: str) -> Tensor:
+            return self._state[key].view(-1)
+
+    source = Resident("on a device", {"w": torch.arange(12.0).view(2, 2, 3)})
+    info = TensorInfo("F32", (3, 2))
+    view = RenamedSource(source, {"w[1]": Piece("w", 6, info, True), "flat": Piece("w", 6, info)})
+    found = {name: there.tolist() for name in view.tensors if (there := view.there(name)) is not None}
+    assert found == {"w[1]": [6, 9, 7, 10, 8, 11], "flat": [6, 7, 8, 9, 10, 11]}
+    part = torch.empty(2)
+    view.read("w[1]", 2, part)
+    assert part.tolist() == [7, 10]
 
 
 def test_a_stack_is_not_averaged_by_a_method_of_matrices() -> None:

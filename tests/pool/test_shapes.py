@@ -115,9 +115,9 @@ def test_a_plan_counts_the_statistics_that_will_be_read() -> None:
     measured = size.parameters - size.vocabulary * size.width
     assert fisher.bytes_in == plain.bytes_in + 5 * 4 * measured  # one more float32 tensor for each model
     narrow, wide = size.width**2, size.inner**2
-    assert regmean.bytes_in == plain.bytes_in + 5 * 4 * size.layers * (6 * narrow + wide)
+    assert regmean.bytes_in == plain.bytes_in + 5 * 8 * size.layers * (6 * narrow + wide)  # Gram matrices in float64
     # five Gram matrices of the widest layer, and its sum, factor and what is between in float64
-    assert regmean.work_memory > 5 * 4 * wide + 3 * 8 * wide
+    assert regmean.work_memory > 5 * 8 * wide + 3 * 8 * wide
 
 
 def test_smelt_run_knows_the_pools_too(cli: Any) -> None:

@@ -73,7 +73,8 @@ class AdapterSink(Sink):
         if float(change.abs().max()) <= _ROUNDING * float(base.abs().max().clamp_min(1e-30)):
             return
         layer = self._orientation.of(item.key)
-        if layer.count > 1 or not Layout.is_matrix(item.key, layer.shape) or not item.key.endswith(".weight"):
+        alone = len(item.info.shape) == 2 and layer.count == 1
+        if not alone or not Layout.is_matrix(item.key, layer.shape) or not item.key.endswith(".weight"):
             self._faults.append(f"an adapter cannot hold the change of {item.key!r}; {skip_remedy(item.key, BASE)}")
             return
         stored = change.view(item.info.shape)

@@ -127,7 +127,7 @@ def _plain(folder: Path, pattern: str) -> list[Path]:
 
 
 def _inside(folder: Path) -> dict[str, Path]:
-    """The plain files under a sub-folder, by their names seen from above it; links to other folders are not followed."""
+    """The plain files under a sub-folder, by their names seen from above it; further links to folders stay shut."""
     found: dict[str, Path] = {}
     for place, folders, names in os.walk(folder):
         folders.sort()

@@ -228,3 +228,14 @@ def test_a_manifest_that_is_a_pipe_or_a_loop_is_a_fault_at_once(out):
     (out / "manifest.json").unlink()
     (out / "manifest.json").symlink_to("manifest.json")
     assert [fault.split(" (")[0] for fault in smelt.verify(out).faults] == ["manifest.json: cannot be looked at"]
+
+
+def test_packs_and_adapters_are_verified_alike(two, tmp_path):
+    base, cars, birds = two
+    smelt.pack(cars, base=base, out=tmp_path / "pack")
+    words = {"method": "task_arithmetic", "lora": 2, "skip": ["*.bias", "embed.*"]}
+    smelt.merge([cars, birds], base=base, out=tmp_path / "adapter", **words)
+    for out, planted in ((tmp_path / "pack", "model.safetensors"), (tmp_path / "adapter", "adapter_model.bin")):
+        assert smelt.verify(out).ok
+        (out / planted).write_bytes(b"x")
+        assert [fault.split(":")[0] for fault in smelt.verify(out).faults] == [planted]

@@ -34,7 +34,8 @@ def is_language_model(ref: str | None) -> bool:
         sees = any("vision" in name or name.startswith("visual.") for name in source.tensors)
     finally:
         source.close()
-    classes = [str(name) for name in config.get("architectures") or []]
+    listed = config.get("architectures")
+    classes = [str(name) for name in listed] if isinstance(listed, list) else []
     if any(name.endswith(_CLASSES) for name in classes):
         return True
     if classes or sees or "vision_config" in config:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,8 @@ _CARRIED = (
 )  # fmt: skip
 _REPLACED = frozenset({"README.md", MANIFEST, "delta.json"})
 """What an output has of its own, or is spoken of elsewhere."""
-_MOST = 10_000
-"""Files of a folder that are looked at; in one that has more, some other program keeps its things."""
+_MOST = 1000
+"""Files of a module that are looked at, about; no module has that many."""
 
 
 @dataclass(frozen=True)
@@ -88,12 +88,11 @@ def files_beside(folder: Path | None, merged: Iterable[Path] = ()) -> Beside:
         if name.lower() in TOOL_FILES:
             continue
         if entry.is_dir():
-            found = {f"{name}/{inner}": entry / inner for inner in _inside(entry)}
-            more = _of_module(found, asks_for_code) if name in modules else {}
-            carried |= more
-            stays = [inner for inner in found if inner not in carried]
-            left += stays if len(stays) < len(found) else [f"{name}/"]
-        elif asks_for_code and entry.suffix == ".py":
+            if name in modules:
+                carried |= _of_module(entry, asks_for_code)
+            some = any(place.startswith(f"{name}/") for place in carried)
+            left += [place for place in _inside(entry) if place not in carried] if some else [f"{name}/"]
+        elif asks_for_code and entry.suffix == ".py" and entry.is_file():
             carried[name] = entry
         elif name not in carried and name not in _REPLACED and not name.endswith(".index.json"):
             left += [name] if os.path.realpath(entry) not in used else []
@@ -109,8 +108,9 @@ def _modules(folder: Path) -> tuple[set[str], bool]:
     return places - {""}, any(not str(one.get("type", "")).startswith("sentence_transformers.") for one in modules)
 
 
-def _of_module(files: Mapping[str, Path], asks_for_code: bool) -> dict[str, Path]:
+def _of_module(folder: Path, asks_for_code: bool) -> dict[str, Path]:
     """Without code that nothing asks for, and of its weights only those that are loaded: safetensors, else a pickle."""
+    files = _inside(folder)
     safe = {path.parent for path in files.values() if path.suffix == ".safetensors"}
 
     def stays(path: Path) -> bool:
@@ -126,18 +126,16 @@ def _plain(folder: Path, pattern: str) -> list[Path]:
     return sorted(path for path in folder.glob(pattern) if path.is_file())
 
 
-def _inside(folder: Path) -> Iterator[str]:
-    """The plain files under a folder, by their names seen from it; links to further folders are not followed."""
-    count = 0
+def _inside(folder: Path) -> dict[str, Path]:
+    """The plain files under a sub-folder, by their names seen from above it; further links to folders stay shut."""
+    found: dict[str, Path] = {}
     for place, folders, names in os.walk(folder):
         folders.sort()
-        for name in sorted(names):
-            path = Path(place, name)
-            if path.is_file():
-                yield path.relative_to(folder).as_posix()
-            count += 1
-            if count > _MOST:
-                return
+        paths = (Path(place, name) for name in sorted(names))
+        found |= {path.relative_to(folder.parent).as_posix(): path for path in paths if path.is_file()}
+        if len(found) > _MOST:
+            break
+    return found
 
 
 def _has_local_code(config: Mapping[str, Any]) -> bool:

@@ -6,6 +6,7 @@ So the same file always gives the same examples, nothing is written to a cache, 
 from __future__ import annotations
 
 import gzip
+import io
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +14,13 @@ from typing import Any
 
 from smelt.errors import CorruptFile
 from smelt.evaluate.task import TaskError
+from smelt.files.bounded import read_bytes
 from smelt.files.json_reader import parse_json
 
 __all__ = ["as_dataset", "count_records", "numbered_records", "read_records"]
+
+_MOST_BYTES = 1 << 30
+"""Of a file of records, unpacked."""
 
 
 def read_records(files: Sequence[Path], what: str) -> list[dict[str, Any]]:
@@ -65,8 +70,11 @@ def _of_file(file: Path, what: str) -> list[tuple[int, dict[str, Any]]]:
 
 def _lines(file: Path) -> list[str]:
     try:
-        content = file.read_bytes()
-        text = (gzip.decompress(content) if file.suffix == ".gz" else content).decode()
-        return text.split("\n")  # splitlines would also split inside JSON strings
+        content = read_bytes(file, _MOST_BYTES)
+        if file.suffix == ".gz":
+            content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(_MOST_BYTES + 1)
+            if len(content) > _MOST_BYTES:
+                raise CorruptFile(f"{file}: unpacks to more than {_MOST_BYTES:,} bytes")
+        return content.decode().split("\n")  # splitlines would also split inside JSON strings
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise CorruptFile(f"{file}: cannot be read ({error})") from None

@@ -33,6 +33,7 @@ from pydantic import (
 )
 
 from smelt.errors import RecipeError, unknown
+from smelt.files.bounded import read_text
 from smelt.files.validation import faults_of, place_of, reason_of
 from smelt.files.yaml_reader import read_yaml
 
@@ -209,7 +210,7 @@ class Task(_Strict):
     def readme(self) -> str:
         """Its README, or nothing."""
         path = self.folder / self.README
-        return path.read_text(encoding="utf-8") if path.is_file() else ""
+        return read_text(path) if path.is_file() else ""
 
     @property
     def licence(self) -> str | None:

@@ -14,6 +14,7 @@ from smelt.engine import dtype as dtypes
 from smelt.engine.cache import cache_folder
 from smelt.errors import CorruptFile, OutputError, RecipeError, unknown
 from smelt.evaluate.row import DataBudget
+from smelt.files.bounded import read_bytes
 from smelt.files.json_reader import read_json
 from smelt.files.remote_code import takes_trust
 from smelt.mix.note import ROUTING, TRACE, Learning, MixNote
@@ -203,7 +204,7 @@ class _Job:
             "streams": {name: stream.hash for name, stream in self.streams.items()},
             "method": self.recipe.merge[0].name,
             "parameters": asdict(self.settings),
-            "routers": hashlib.sha256(_routers_file(self.routers).read_bytes()).hexdigest() if self.routers else None,
+            "routers": hashlib.sha256(read_bytes(_routers_file(self.routers))).hexdigest() if self.routers else None,
             "keys": self._keys(),
             "dtype": self.recipe.dtype,
             "seed": self.recipe.seed,

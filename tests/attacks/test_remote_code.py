@@ -319,3 +319,18 @@ def test_tasks_of_ours_and_others_that_name_our_scorings_need_no_flag(cli: Any, 
     assert ran.code == 0, ran.err
     for shipped in (one for one in smelt.tasks().values() if isinstance(one, LanguageTask)):
         harness_task(shipped, shipped.splits[0])
+
+
+def test_one_module_opens_what_transformers_reads_and_says_no_first() -> None:
+    """A new call beside it would ask on standard input again."""
+    home = Path(smelt.__file__).parent
+    calls = {
+        path.relative_to(home).as_posix(): path.read_text()
+        for path in home.rglob("*.py")
+        if ".from_pretrained(" in path.read_text() or "SentenceTransformer(" in path.read_text()
+    }
+    assert set(calls) == {"pool/families/pretrained.py", "hub/embed.py", "pool/tokenizer_files.py"}  # the last: a hint
+    assert "trust_remote_code=False" in calls["hub/embed.py"]
+    assert "AutoTokenizer.from_pretrained" in calls["pool/tokenizer_files.py"]
+    assert smelt.merge.__doc__ is not None
+    assert "trust_remote_code" in smelt.merge.__doc__

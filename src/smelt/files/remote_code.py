@@ -20,6 +20,8 @@ __all__ = ["FLAG", "CodeNotTrusted", "is_trusted", "permit_code", "takes_trust",
 
 FLAG = "--trust-remote-code"
 
+_HELP = "With `trust_remote_code` Python that comes with a model or a task may run; without, it is refused."
+
 _Words = ParamSpec("_Words")
 _Result = TypeVar("_Result")
 _trusted: ContextVar[bool] = ContextVar("smelt_trust_remote_code", default=False)
@@ -41,13 +43,14 @@ def trusting(trust: bool) -> Iterator[None]:
 
 
 def takes_trust(function: Callable[_Words, _Result]) -> Callable[_Words, _Result]:
-    """For public functions with a keyword `trust_remote_code`: it holds as long as they run."""
+    """For public functions with a keyword `trust_remote_code`: it holds as long as they run, and their help says so."""
 
     @functools.wraps(function)
     def call(*args: _Words.args, **words: _Words.kwargs) -> _Result:
         with trusting(words.get("trust_remote_code") is True):
             return function(*args, **words)
 
+    call.__doc__ = f"{(function.__doc__ or '').rstrip()}\n\n    {_HELP}\n    "
     return call
 
 

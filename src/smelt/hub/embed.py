@@ -106,7 +106,10 @@ class SentenceEmbedder:
         try:
             with _silent():
                 return SentenceTransformer(
-                    str(local) if local.is_dir() else self._where, device=self._device, local_files_only=local.is_dir()
+                    str(local) if local.is_dir() else self._where,
+                    device=self._device,
+                    local_files_only=local.is_dir(),
+                    trust_remote_code=False,  # a hub runs no code that comes with a model
                 )
         except (OSError, ValueError, KeyError) as error:
             reason = str(error).strip().splitlines()[:1]

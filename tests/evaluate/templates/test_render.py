@@ -155,3 +155,16 @@ def test_a_chat_is_written_as_transformers_writes_it(tmp_path: Path, template: s
 def test_what_a_chat_template_refuses_is_told() -> None:
     with pytest.raises(TemplateFailed, match="roles must alternate"):
         render("{{ raise_exception('roles must alternate') }}", {}, kind="chat")
+
+
+def test_a_chat_template_that_loops_is_named_with_its_model(
+    cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("smelt.evaluate.templates.rendering.SECONDS", 1.0)
+    model = write_language_model(tmp_path / "model", FOLLOWS["up"])
+    (model / "chat_template.jinja").write_text(NESTED)
+    task = write_language_task(tmp_path / "chats", [("a", "b")], metadata={"chat": True})
+    ran = cli("eval", model, "--tasks", task)
+    assert ran.code == 2
+    assert f"chats: {model}, its chats: the template" in ran.err
+    assert "is not done after 1 s" in ran.err

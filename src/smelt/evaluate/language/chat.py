@@ -38,7 +38,10 @@ def chat_text(
     if continue_final_message:
         asked[-1]["content"] += _MARK
     known = {**tokenizer.special_tokens_map, "tools": None, "documents": None, **words}
-    text = render(template, {**known, "messages": asked}, kind="chat")
+    try:
+        text = render(template, {**known, "messages": asked}, kind="chat")
+    except TemplateFailed as error:
+        raise type(error)(f"{tokenizer.name_or_path}, its chats: {error}") from None
     return _until_mark(text) if continue_final_message else text
 
 

@@ -63,7 +63,7 @@ def _is_ours(home: str, name: str) -> bool:
     except ImportError:
         return False
     place = Path(str(module.__file__)).resolve()
-    return place.parent == Path(str(scoring.__file__)).resolve().parent and name in module.__all__
+    return place.parent == Path(str(scoring.__file__)).resolve().parent and name in getattr(module, "__all__", ())
 
 
 def _load(file: Path) -> Any:

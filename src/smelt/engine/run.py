@@ -151,7 +151,8 @@ def _write(ready: Ready, out: Path, options: Options, hashes: ParentHashes) -> t
             raise OutputError(
                 f"the disk is full; {kept}. Free some space and run again with --resume, or delete that folder"
             ) from None
-        raise OutputError(f"{shortened(str(error.filename or out))}: {os_reason(error)}; {kept}") from error
+        still = f"; {kept}" if folder is not None else ""
+        raise OutputError(f"{shortened(str(error.filename or out))}: {os_reason(error)}{still}") from error
     except KeyboardInterrupt:
         raise OutputError(f"interrupted; {kept}. Continue with --resume") from None
     except (RecipeError, IncompatibleModels, NumericalError, CorruptFile):

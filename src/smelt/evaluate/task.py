@@ -24,7 +24,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
 from smelt.errors import RecipeError, unknown
-from smelt.files.validation import place_of, reason_of
+from smelt.files.validation import faults_of, place_of, reason_of
 from smelt.files.yaml_reader import read_yaml
 
 __all__ = ["FILE", "FolderData", "HubData", "MosaicData", "Task", "TaskError", "licence_in", "read_table", "refused"]
@@ -206,7 +206,8 @@ def read_table(path: str | Path, name: str, what: str, words: str) -> tuple[dict
 
 def refused(where: str, error: ValidationError, what: str, known: Iterable[str]) -> TaskError:
     """Every fault of a task's table at once; `known` are the words that it may have."""
-    faults = [_fault(one, what, list(known)) for one in error.errors()]
+    options = list(known)
+    faults = faults_of(error, lambda one: _fault(one, what, options))
     return TaskError(f"{where}: " + (faults[0] if len(faults) == 1 else "".join(f"\n  - {one}" for one in faults)))
 
 

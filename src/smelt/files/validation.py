@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import shortened
@@ -15,11 +15,13 @@ __all__ = ["faults_of", "first_fault", "given_in", "place_of", "reason_of"]
 _MOST = 50
 
 
-def faults_of(error: ValidationError) -> list[str]:
-    """`models.0.rank: Input should be greater than 0`, for every fault; of very many, for the first of them."""
-    found = error.errors(include_url=False, include_context=False)
+def faults_of(error: ValidationError, say: Callable[[Mapping[str, Any]], str] | None = None) -> list[str]:
+    """Every fault in the words of `say`, by default `models.0.rank: Input should be greater than 0`. Of very many, the
+    first: a file can have a hundred thousand, and each takes a search for what was meant.
+    """
+    found = error.errors(include_url=False)
     more = [f"and {len(found) - _MOST:,} more"] if len(found) > _MOST else []
-    return [f"{place_of(fault)}: {reason_of(fault)}" for fault in found[:_MOST]] + more
+    return [(say or _said)(fault) for fault in found[:_MOST]] + more
 
 
 def first_fault(error: ValidationError) -> str:
@@ -40,3 +42,7 @@ def reason_of(fault: Mapping[str, Any]) -> str:
 def given_in(fault: Mapping[str, Any]) -> str:
     """What was given there."""
     return shortened(repr(fault["input"]))
+
+
+def _said(fault: Mapping[str, Any]) -> str:
+    return f"{place_of(fault)}: {reason_of(fault)}"

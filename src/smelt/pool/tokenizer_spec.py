@@ -113,7 +113,8 @@ def id_fault(ids: Mapping[str, Any]) -> str | None:
 
 
 def _vocabulary_fault(raw: Mapping[str, Any], model: _Model) -> str | None:
-    listed, merges = raw.get("vocab"), raw.get("merges") or []
+    listed, merges = raw.get("vocab"), raw.get("merges")
+    merges = [] if merges is None else merges
     if not isinstance(listed, dict | list) or not isinstance(merges, list):
         return "model has no vocab, or something else than lists of tokens and merges"
     if isinstance(listed, dict):

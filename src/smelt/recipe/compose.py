@@ -15,7 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import MissingExtra, RecipeError, unknown
+from smelt.errors import MissingExtra, RecipeError, shortened, unknown
 from smelt.files.yaml_reader import read_yaml
 
 if TYPE_CHECKING:
@@ -128,9 +128,9 @@ def _parse(overrides: Sequence[str], loader: ConfigLoader) -> list[Override]:
             continue
         try:
             parsed += parser.parse_overrides([text])
-        except HydraException as error:
+        except (HydraException, RecursionError) as error:
             reason = " ".join(str(error).split("\nSee https", 1)[0].replace("^", " ").split())
-            faults.append(f"{text!r} cannot be read ({reason}); {_QUOTE}")
+            faults.append(f"{shortened(text)!r} cannot be read ({shortened(reason)}); {_QUOTE}")
     if faults:
         raise RecipeError(_list(faults))
     return parsed
@@ -186,8 +186,8 @@ def _compose(overrides: Sequence[Override], configs: _Configs) -> dict[str, Any]
         rest = [one for one in overrides if one not in chosen]
         wrong = _key_faults(rest, ground, addable=bool(configs.search)) if ground is not None else []
         raise RecipeError(_list(wrong or [str(error).split("\n", 1)[0]])) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise RecipeError(f"a config is not readable as YAML ({' '.join(str(error).split())})") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise RecipeError(f"a config is not readable as YAML ({shortened(' '.join(str(error).split()))})") from None
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}
 

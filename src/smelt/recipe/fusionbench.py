@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from smelt.errors import RecipeError, SmeltError, unknown
-from smelt.files.validation import given_in, place_of, reason_of
+from smelt.errors import RecipeError, SmeltError, shortened, unknown
+from smelt.files.validation import faults_of, given_in, place_of, reason_of
 from smelt.recipe.fusionbench_methods import Cosine, meaning_of
 from smelt.recipe.schema import Pool, Recipe
 
@@ -115,7 +115,7 @@ def read_model_pool(content: Any, where: str) -> tuple[Pool, dict[str, Any]]:
     try:
         read = _ModelPool.model_validate(content)
     except ValidationError as error:
-        faults = [f"{place_of(one)}: {_reason(one)}" for one in error.errors()]
+        faults = faults_of(error, lambda one: f"{place_of(one)}: {_reason(one)}")
         raise RecipeError(f"{where}: not a pool of models ({'; '.join(faults)})") from None
     pool, words = read.read()
     return pool, {**words, **({"allow_pickle": True} if read.allow_pickle else {})}
@@ -252,21 +252,20 @@ def _ref(path: str) -> str:
 
 
 def _explain(error: ValidationError) -> str:
-    lines = []
-    for fault in error.errors():
-        path = [str(part) for part in fault["loc"] if not _is_branch(str(part))]
-        where, last = ".".join(path[:-1]), path[-1] if path else ""
-        if fault["type"] == "extra_forbidden":
-            lines.append(unknown(f"setting of {where!r}" if where else "setting", last, _fields(path, fault)))
-        elif fault["type"] in ("missing", "union_tag_not_found"):
-            name = "taskpool.type" if fault["type"] == "union_tag_not_found" else ".".join(path)
-            lines.append(f"{name} is missing")
-        elif fault["type"] == "union_tag_invalid":
-            lines.append(f"taskpool.type: {unknown('type', fault['ctx']['tag'], _branches())}")
-        else:
-            lines.append(f"{'.'.join(path)}: {_reason(fault)}, got {given_in(fault)}")
-    lines = list(dict.fromkeys(lines))
+    lines = list(dict.fromkeys(faults_of(error, _fault)))
     return lines[0] if len(lines) == 1 else "the config has faults:" + "".join(f"\n  - {line}" for line in lines)
+
+
+def _fault(fault: Any) -> str:
+    path = [shortened(str(part)) for part in fault["loc"] if not _is_branch(str(part))]
+    where, last = ".".join(path[:-1]), path[-1] if path else ""
+    if fault["type"] == "extra_forbidden":
+        return unknown(f"setting of {where!r}" if where else "setting", last, _fields(path, fault))
+    if fault["type"] in ("missing", "union_tag_not_found"):
+        return f"{'taskpool.type' if fault['type'] == 'union_tag_not_found' else '.'.join(path)} is missing"
+    if fault["type"] == "union_tag_invalid":
+        return f"taskpool.type: {unknown('type', fault['ctx']['tag'], _branches())}"
+    return f"{'.'.join(path)}: {_reason(fault)}, got {given_in(fault)}"
 
 
 def _reason(fault: Any) -> str:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, validate_call
 
 from smelt.errors import RecipeError, nearest, unknown
-from smelt.files.validation import given_in, reason_of
+from smelt.files.validation import faults_of, given_in, place_of, reason_of
 
 __all__ = ["Cosine", "Meaning", "meaning_of", "own_methods"]
 
@@ -63,9 +63,8 @@ def meaning_of(method: Mapping[str, Any]) -> Meaning:
         try:
             return validate_call(config=ConfigDict(strict=True))(_METHODS[name])(**parameters)
         except ValidationError as error:
-            faults = [
-                _fault(name, fault, list(inspect.signature(_METHODS[name]).parameters)) for fault in error.errors()
-            ]
+            known = list(inspect.signature(_METHODS[name]).parameters)
+            faults = faults_of(error, lambda fault: _fault(name, fault, known))
             text = faults[0] if len(faults) == 1 else f"{name} has faults:" + "".join(f"\n  - {f}" for f in faults)
             raise RecipeError(text) from None
     if name in own:
@@ -95,7 +94,7 @@ def _defaults(composition: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str,
 
 
 def _fault(name: str, fault: Any, known: Sequence[str]) -> str:
-    key = ".".join(str(part) for part in fault["loc"])
+    key = place_of(fault)
     if fault["type"] == "unexpected_keyword_argument":
         near = nearest(key, known)
         hint = f" (did you mean {near!r}?)" if near else ""

@@ -25,8 +25,8 @@ def read_recipe(
         data = dict(source)
     else:
         path = Path(source)
-        relative_to = path.resolve().parent
         data = load_yaml(path)
+        relative_to = path.resolve().parent
     if isinstance(data, Mapping) and "merge_method" in data:
         from smelt.recipe.mergekit import from_mergekit
 

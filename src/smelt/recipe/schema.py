@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
 from smelt.errors import RecipeError, shortened, unknown
-from smelt.files.validation import reason_of
+from smelt.files.validation import faults_of, reason_of
 from smelt.recipe.select import Select, SoupWords, UqWords
 from smelt.recipe.tune import Tune
 
@@ -226,18 +226,18 @@ def parse_size(text: str | int) -> int:
 
 
 def _explain(error: ValidationError) -> str:
-    lines = []
-    for fault in error.errors():
-        *path, last = (shortened(str(part)) for part in fault["loc"])
-        where = ".".join(path)
-        if fault["type"] == "extra_forbidden":
-            known = _fields_at(path)
-            lines.append(unknown(f"key under {where!r}" if where else "recipe key", last, known))
-        elif fault["type"] == "missing":
-            lines.append(f"{'.'.join([*path, last])} is missing")
-        else:
-            lines.append(f"{'.'.join([*path, last])}: {reason_of(fault)}")
+    lines = faults_of(error, _fault)
     return lines[0] if len(lines) == 1 else "the recipe has faults:" + "".join(f"\n  - {line}" for line in lines)
+
+
+def _fault(fault: Mapping[str, Any]) -> str:
+    *path, last = (shortened(str(part)) for part in fault["loc"])
+    where = ".".join(path)
+    if fault["type"] == "extra_forbidden":
+        return unknown(f"key under {where!r}" if where else "recipe key", last, _fields_at(path))
+    if fault["type"] == "missing":
+        return f"{'.'.join([*path, last])} is missing"
+    return f"{'.'.join([*path, last])}: {reason_of(fault)}"
 
 
 def _fields_at(path: list[str]) -> list[str]:

@@ -1,0 +1,186 @@
+"""What cannot be read or written gets one line: no permission, a folder, a loop, a pipe, odd names, a limit of size."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import smelt
+from checkpoints import random_state, state, write_model, write_yaml
+from smelt.errors import CorruptFile, OutputError, SmeltError
+
+BESIDE = ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"]
+
+# Runs one command after the other in one process; root's right to pass over permissions is given up first.
+PROGRAM = """
+import contextlib, ctypes, io, json, os, resource, struct, sys
+limit, commands = json.loads(sys.argv[1])
+from smelt.cli import main
+if os.geteuid() == 0:
+    system, head = ctypes.CDLL(None), struct.pack("Ii", 0x20080522, 0)
+    held = ctypes.create_string_buffer(24)
+    assert system.capget(ctypes.create_string_buffer(head), held) == 0
+    words = list(struct.unpack("6I", held.raw))
+    words[:3] = [word & ~0b110 for word in words[:3]]  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
+    assert system.capset(ctypes.create_string_buffer(head), struct.pack("6I", *words)) == 0
+if limit:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+for command in commands:
+    sys.argv, code, said = ["smelt", *command], 0, io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+        except BaseException as error:
+            code = repr(error)
+    print(json.dumps([code, said.getvalue()]), flush=True)
+"""
+
+
+def run(*commands, limit=None):
+    """Exit code and standard error of each command, run as a user with no more rights than the files' owner."""
+    words = json.dumps([limit, [list(map(str, command)) for command in commands]])
+    ran = subprocess.run([sys.executable, "-c", PROGRAM, words], capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+def is_one_line(code, said, *words):
+    assert code in (1, 2), (code, said)
+    assert said.startswith("smelt: ")
+    assert said.count("\n") == 1
+    for word in words:
+        assert word in said
+
+
+@pytest.fixture(autouse=True)
+def _nothing_waits():
+    """A test that waits for a pipe would wait for ever."""
+
+    def ring(*_):
+        raise TimeoutError("still waiting")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(280)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def test_files_that_this_user_may_not_read_are_named(tmp_path, two):
+    _, cars, birds = two
+    commands, words = [], []
+    for number, name in enumerate(["config.json", "model.safetensors", "generation_config.json", "tokenizer.json", ""]):
+        copy = tmp_path / f"copy{number}"
+        shutil.copytree(cars, copy)
+        if name and not (copy / name).exists():
+            (copy / name).write_text("{}")
+        (copy / name).chmod(0)
+        commands.append(["merge", "--model", copy, "--model", birds, "-m", "average", "-o", tmp_path / "out"])
+        words.append(str(copy / name) if name else str(copy))
+    recipe = write_yaml(tmp_path / "pool.yaml", {"models": [str(cars), str(birds)]})
+    recipe.chmod(0)
+    commands.append(["plan", "--pool", recipe, "-m", "average"])
+    words.append("pool.yaml")
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o555)
+    commands.append(["merge", "--model", cars, "--model", birds, "-m", "average", "-o", locked / "out"])
+    words.append("locked")
+    for (code, said), word in zip(run(*commands), words, strict=True):
+        is_one_line(code, said, word)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", BESIDE)
+@pytest.mark.parametrize("kind", ["folder", "loop", "pipe"])
+def test_something_else_where_a_file_should_be_is_named(tmp_path, two, cli, name, kind):
+    _, cars, birds = two
+    (cars / name).unlink(missing_ok=True)
+    if kind == "folder":
+        (cars / name).mkdir()
+    elif kind == "loop":
+        (cars / name).symlink_to(name)
+    else:
+        os.mkfifo(cars / name)
+    ran = cli("merge", "--model", cars, "--model", birds, "-m", "average", "-o", tmp_path / "out")
+    is_one_line(ran.code, ran.err, str(cars / name))
+    with pytest.raises(SmeltError):
+        smelt.merge([cars, birds], method="average", out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("kind", ["folder", "loop", "pipe"])
+def test_something_else_where_the_weights_should_be_is_named(tmp_path, two, cli, kind):
+    _, cars, birds = two
+    weights = cars / "model.safetensors"
+    weights.unlink()
+    {"folder": weights.mkdir, "loop": lambda: weights.symlink_to(weights.name), "pipe": lambda: os.mkfifo(weights)}[
+        kind
+    ]()
+    ran = cli("merge", "--model", cars, "--model", birds, "-m", "average", "-o", tmp_path / "out")
+    is_one_line(ran.code, ran.err, str(weights))
+
+
+def test_links_that_lead_to_themselves_are_no_model_and_no_output(tmp_path, two, cli):
+    _, cars, birds = two
+    loop = tmp_path / "loop"
+    loop.symlink_to("loop")
+    ran = cli("merge", "--model", loop, "--model", birds, "-m", "average", "-o", tmp_path / "out")
+    is_one_line(ran.code, ran.err, "loop")
+    ran = cli("merge", "--model", cars, "--model", birds, "-m", "average", "-o", loop)
+    is_one_line(ran.code, ran.err, "loop")
+    ran = cli("plan", loop)
+    is_one_line(ran.code, ran.err, "loop")
+
+
+def test_a_recipe_that_is_a_pipe_is_refused(tmp_path, cli):
+    os.mkfifo(tmp_path / "recipe.yaml")
+    ran = cli("merge", tmp_path / "recipe.yaml", "-o", tmp_path / "out")
+    is_one_line(ran.code, ran.err, "is a pipe")
+
+
+def test_names_that_are_too_long_are_refused(tmp_path, two, cli):
+    _, cars, birds = two
+    for name in ("x" * 300, "~nosuchuser/x"):
+        ran = cli("merge", "--model", tmp_path / name, "--model", birds, "-m", "average", "-o", tmp_path / "out")
+        is_one_line(ran.code, ran.err, "there is no model")
+    for length in (250, 300):
+        out = tmp_path / ("x" * length)
+        ran = cli("merge", "--model", cars, "--model", birds, "-m", "average", "-o", out)
+        is_one_line(ran.code, ran.err, "xxx", "long")
+        with pytest.raises(OutputError):
+            smelt.merge([cars, birds], method="average", out=out)
+
+
+def test_names_that_are_no_text_are_refused(tmp_path, two, cli):
+    _, cars, birds = two
+    odd = tmp_path / os.fsdecode(b"caf\xe9")
+    ran = cli("merge", "--model", cars, "--model", birds, "-m", "average", "-o", odd)
+    is_one_line(ran.code, ran.err, "UTF-8")
+    shutil.copytree(cars, odd)
+    with pytest.raises(CorruptFile, match="UTF-8"):
+        smelt.merge([odd, birds], method="average", out=tmp_path / "out")
+    ran = cli("merge", "--model", odd, "--model", birds, "-m", "average", "-o", tmp_path / "out")
+    is_one_line(ran.code, ran.err, "UTF-8")
+
+
+def test_a_limit_of_file_size_is_said_and_the_work_is_kept(tmp_path):
+    shapes = {f"layers.{n}.mlp.weight": (64, 64) for n in range(8)}
+    one, two = (write_model(tmp_path / str(seed), random_state(seed, shapes)) for seed in (1, 2))
+    merge = ["merge", "--model", one, "--model", two, "-m", "average", "-o", tmp_path / "out"]
+    pack = ["pack", one, "--base", two, "-o", tmp_path / "packed"]
+    for code, said in run(merge, pack, limit=2_000):
+        is_one_line(code, said, "ulimit -f")
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "packed").exists()
+    assert [code for code, _ in run([*merge, "--resume"])] == [0]
+
+
+def test_a_long_name_that_a_file_system_takes_is_a_model(tmp_path, cli):
+    one, two = write_model(tmp_path / "one", state(1.0)), write_model(tmp_path / ("z" * 250), state(3.0))
+    assert cli("merge", "--model", one, "--model", two, "-m", "average", "-o", tmp_path / "out").code == 0

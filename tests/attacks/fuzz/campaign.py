@@ -30,7 +30,7 @@ HERE = Path(__file__).resolve()
 sys.path[:0] = [path for path in map(str, (HERE.parents[1], HERE.parents[2])) if path not in sys.path]
 
 from fuzz.attempt import Outcome  # noqa: E402
-from fuzz.workers import Chunk, run_chunks  # noqa: E402
+from fuzz.workers import Chunk, Setting, run_chunks  # noqa: E402
 
 __all__ = ["Tally", "campaign"]
 
@@ -129,7 +129,7 @@ def main() -> None:
 
 
 def _again(chunk: Chunk, save: Path | None) -> None:
-    (outcome,) = run_chunks([chunk], 1, save)
+    (outcome,) = run_chunks([chunk], 1, Setting(save=save))
     _say(json.dumps({key: value for key, value in outcome.dump().items() if key != "detail"}, indent=1))
     _say(outcome.detail)
     sys.exit(outcome.result == "fault")
@@ -140,9 +140,8 @@ def _show(tally: Tally, seed: int, seconds: float) -> None:
         _say(f"{name:14} " + "  ".join(f"{key} {value}" for key, value in row.items()))
     for kind, found in tally.by_kind().items():
         first = found[0]
-        _say(
-            f"\n{len(found)} x {kind}\n  --format {first.format} --seed {first.seed} --index {first.index} ({first.file})"
-        )
+        again = f"--format {first.format} --seed {first.seed} --index {first.index}"
+        _say(f"\n{len(found)} x {kind}\n  {again} ({first.file})")
         _say("  " + "\n  ".join(first.detail.strip().splitlines()[-3:]))
     rate = tally.inputs / seconds
     _say(

@@ -182,6 +182,14 @@ def _many(draw: random.Random, entries: list[list[Any]]) -> None:
 _ZIP = (_bad_name, _bad_name, _twice, _lost, _link, _zip_bomb, _many)
 
 
+_NPY = [
+    *(("'<i8'", "'<f4'"), ("'<i8'", "'<U99999999'"), ("'<i8'", "'<V8'"), ("'<i8'", "'<i8,<i8'"), ("'<f", "'>f")),
+    *(("(", f"({number}, ") for number in (0, -1, 10**9, 10**12, 2**63)),
+    *((",)", ", 2)"), ("False", "True"), ("{", "["), ("'shape'", "'shapes'"), ("'<i8'", "[]"), ("'<i8'", "'<i3'")),
+    *(("'<i8'", "'M8[s]'"), ("'<i8'", "'|b1'"), ("'<u1'", "'<c8'")),
+]
+
+
 def _npy(draw: random.Random, content: bytes) -> bytes:
     """An array whose header lies."""
     length = struct.unpack("<H", content[8:10])[0]
@@ -191,11 +199,7 @@ def _npy(draw: random.Random, content: bytes) -> bytes:
         head = head.replace(head[head.find("'descr': ") + 9 :].split(",", 1)[0], "'|O'", 1)
         data = pickle.dumps([1, 2, 3])
     else:
-        old, new = draw.choice(
-            (("'<i8'", "'<f4'"), ("'<i8'", "'<U99999999'"), ("'<i8'", "'<V8'"), ("'<i8'", "'<i8,<i8'"), ("'<f", "'>f"))
-            + (("(", f"({draw.choice((0, -1, 10**9, 10**12, 2**63))}, "), (",)", ", 2)"), ("False", "True"), ("{", "["))
-            + (("'<i8'", "'M8[s]'"), ("'shape'", "'shapes'"), ("'<i8'", "[]"), ("'<i8'", "'|b1'"), ("'<u1'", "'<c8'"))
-        )
+        old, new = draw.choice(_NPY)
         head = head.replace(old, new, 1)
     if chance > 0.8:
         data = damage_bytes(draw, data)

@@ -46,12 +46,13 @@ _YAML = [
     *(Raw("2001-99-99"), Raw("2001-02-30T25:61:61Z"), Raw("2001-12-14"), Raw("yes"), Raw("off"), Raw("=")),
     *(Raw("*nowhere"), Raw("&here [*here]"), Raw("&t {a: *t}"), Raw("!!set {a, b}"), Raw("!!omap [{a: 1}, {b: 2}]")),
     *(Raw("!!pairs [a: 1, a: 2]"), Raw("!!binary '%%%'"), Raw("!!binary aGVsbG8="), Raw("!!int a"), Raw("!!float a")),
-    *(Raw("!!timestamp x"), Raw("!!bool maybe"), Raw("!!python/name:os.system ''"), Raw("!function a.b"), Raw("!!null x")),
-    *(Raw("{[a]: 1}"), Raw("{{a: 1}: 1}"), Raw("? a"), Raw("{<<: 1}"), Raw("{<<: [1, 2]}"), Raw("{<<: *here}"), Raw("|")),
+    *(Raw("!!timestamp x"), Raw("!!bool maybe"), Raw("!!python/name:os.system ''"), Raw("!function a.b")),
+    *(Raw("{[a]: 1}"), Raw("{{a: 1}: 1}"), Raw("? a"), Raw("{<<: 1}"), Raw("{<<: [1, 2]}"), Raw("{<<: *here}")),
     *(Raw("{1: a, 1.0: b, true: c}"), Raw("{~: a}"), Raw("{2001-12-14: a}"), Raw("{.nan: a, .NaN: b}"), Raw("<<")),
     Raw("[" + ", ".join(["&a0 [x, x, x, x, x, x, x, x, x]"]
         + [f"&a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)]) + "]"),
-    Raw("[" + ", ".join(["&m0 {k: v}"] + [f"&m{n} {{<<: [*m{n - 1}, *m{n - 1}], k{n}: v}}" for n in range(1, 24)]) + "]"),
+    Raw("[" + ", ".join(["&m0 {k: v}"]
+        + [f"&m{n} {{<<: [*m{n - 1}, *m{n - 1}], k{n}: v}}" for n in range(1, 24)]) + "]"),
 ]  # fmt: skip
 
 
@@ -141,7 +142,7 @@ def _alike(draw: random.Random, node: list[Any], at: int, values: list[list[Any]
         cut, more = draw.randrange(len(old) + 1), draw.choice(_WORDS)
         _set(node, at, draw.choice((old[:cut], old[cut:], old + "x", old.upper(), old[:cut] + str(more) + old[cut:])))
     elif isinstance(old, list):
-        ways = (old[:-1], old[::-1], old * 2, old + [_some(draw, values[:3])], old[1:])
+        ways = (old[:-1], old[::-1], old * 2, [*old, _some(draw, values[:3])], old[1:])
         new = draw.choice(ways)
         if isinstance(old, Table):
             new = Table(pair for pair in new if isinstance(pair, list) and len(pair) == 2)
@@ -193,24 +194,15 @@ def _elsewhere(draw: random.Random, node: list[Any], at: int, values: list[list[
 _WAYS = (_replace, _replace, _alike, _alike, _alike, _remove, _rename, _twice, _strange_key, _wrap, _elsewhere)
 
 
+_LINES = ("<<: *a", "%TAG ! a", "---", "...", "\t", "a: |", "#", "!!null x", "|", "2001-99-99: 1", "[a]: 1")
+
+
 def _damage_lines(draw: random.Random, text: str) -> str:
     lines = text.splitlines()
     for _ in range(draw.choice((1, 1, 2))):
         at = draw.randrange(len(lines) + 1)
         line = lines[at % len(lines)] if lines else ""
-        new = draw.choice(
-            (
-                line,
-                f"  {line}",
-                line.lstrip(),
-                f"{line}:",
-                f"- {line}",
-                f"&a {line}",
-                "<<: *a",
-                f"? {line}",
-                f"!!x {line}",
-            )
-            + ("%TAG ! a", "---", "...", "\t", f"{line} {draw.choice(_YAML)}", f"{draw.choice(_YAML)}: 1", "a: |", "#")
-        )
+        put = draw.choice(("{}", "  {}", "{}:", "- {}", "&a {}", "? {}", "!!x {}", "{} " + draw.choice(_YAML), *_LINES))
+        new = put.replace("{}", line)
         lines[at : at + draw.choice((0, 1))] = [new]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""What the harness knows of a format: how sound files are made, how they are damaged, and what a user does with them."""
+"""What the harness knows of a format: how sound files are made and damaged, and what a user does with them."""
 
 from __future__ import annotations
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from fuzz import formats_of_hubs, formats_of_models, formats_of_records, formats_of_words
+from fuzz import (
+    formats_of_folders,
+    formats_of_hubs,
+    formats_of_other_tools,
+    formats_of_recipes,
+    formats_of_records,
+    formats_of_tasks,
+    formats_of_weights,
+)
 from fuzz.format import Format
 
 __all__ = ["FORMATS", "spread"]
 
-_ALL = (formats_of_models, formats_of_words, formats_of_records, formats_of_hubs)
+_ALL = (
+    *(formats_of_weights, formats_of_folders, formats_of_other_tools, formats_of_recipes, formats_of_tasks),
+    *(formats_of_records, formats_of_hubs),
+)
 
 FORMATS: dict[str, Format] = {one.name: one for module in _ALL for one in module.FORMATS}
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from fuzz.damage_files import json_file, raw, safetensors, yaml_file, zipped
 from fuzz.format import Format
-from fuzz.formats_of_models import LLAMA, LLAMA_SHAPES, SETTINGS, WORDS, tokenizer
+from fuzz.sound_models import LLAMA, LLAMA_SHAPES, SETTINGS, WORDS, tokenizer
 
 from checkpoints import random_state, write_model
 from smelt.errors import SmeltError
@@ -177,4 +177,4 @@ FORMATS = [
     ),
     Format("label", _make_labels, {"label.safetensors": safetensors, "index": raw}, _read_labels),
     Format("graph_config", _make_graph_config, {"graph.yaml": yaml_file}, _read_graph_config, share=0.5),
-]  # fmt: skip
+]

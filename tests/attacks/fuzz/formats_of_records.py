@@ -1,4 +1,4 @@
-"""Formats that Smelt writes and reads again: manifest, journal, rows, figures, statistics, mixtures, what was learned."""
+"""Formats that Smelt writes and reads again: manifest, journal, rows, statistics, mixtures, what was learned."""
 
 from __future__ import annotations
 
@@ -12,24 +12,19 @@ import numpy as np
 import torch
 from fuzz.damage_files import json_file, lines, npz, safetensors
 from fuzz.format import Format
-from fuzz.formats_of_models import SHAPES, pool
+from fuzz.sound_models import SHAPES, make_plain, pool
 
 import smelt
-from checkpoints import random_state, snapshot, write_model
+from checkpoints import random_state, snapshot
 
 __all__ = ["FORMATS"]
-
-
-def _make_models(place: Path) -> None:
-    for seed, name in enumerate(("base", "cars", "birds")):
-        write_model(place / name, random_state(seed, SHAPES))
 
 
 # ---- outputs
 
 
 def _make_output(place: Path) -> None:
-    _make_models(place)
+    make_plain(place)
     smelt.merge(pool(place), out=place / "out")
     shutil.copytree(place / "out", place / "as written")
 
@@ -51,7 +46,7 @@ def _make_journal(place: Path) -> None:
 
     from smelt.engine.sink import OutputFolder, partial_folder
 
-    _make_models(place)
+    make_plain(place)
     with patch.object(OutputFolder, "complete", side_effect=KeyboardInterrupt), suppress(smelt.OutputError):
         smelt.merge(pool(place), out=place / "out")
     partial_folder(place / "out").rename(place / "killed")
@@ -76,7 +71,7 @@ def _same_bytes(place: Path, summary: Any) -> str | None:
 
 def _make_hashes(place: Path) -> None:
     """The cache of remembered hashes is the harness's own; here only its content."""
-    _make_models(place)
+    make_plain(place)
     (place / "hashes.json").write_text(json.dumps({str(place / "nowhere"): "0" * 64, "a|1|2|3": "1" * 64}))
     smelt.merge(pool(place), out=place / "out")
     shutil.copytree(place / "out", place / "as written")
@@ -99,7 +94,7 @@ def _same_output(place: Path, summary: Any) -> str | None:
 def _make_statistics(place: Path) -> None:
     from smelt.engine.statistics import DataUse, StatisticsNote, write_statistics
 
-    _make_models(place)
+    make_plain(place)
     for seed, name in enumerate(("cars", "birds")):
         data = (DataUse(task="photos", split="train", examples=4, hash="photos"),)
         about = {"kind": "fisher", "estimator": "exact", "model": name, "model_hash": "m", "examples": 4, "data": data}
@@ -269,18 +264,30 @@ FORMATS = [
     Format(
         "learned",
         _make_learned,
-        {"coefficients.json": json_file, "portland/portland.json": json_file, "portland/portland.safetensors": safetensors,
-         "state/begun.json": json_file, "state/state.safetensors": safetensors, "state/trace.jsonl": lines},
+        {
+            "coefficients.json": json_file,
+            "portland/portland.json": json_file,
+            "portland/portland.safetensors": safetensors,
+            "state/begun.json": json_file,
+            "state/state.safetensors": safetensors,
+            "state/trace.jsonl": lines,
+        },
         _read_learned,
     ),
     Format("neulig", _make_neulig, {"neulig.json": json_file}, _read_neulig, share=0.5),
     Format(
         "mix",
         _make_mix,
-        {"mixed/mix.json": json_file, "mixed/routers.safetensors": safetensors, "mixed/experts.safetensors": safetensors},
+        {
+            "mixed/mix.json": json_file,
+            "mixed/routers.safetensors": safetensors,
+            "mixed/experts.safetensors": safetensors,
+        },
         _load_mix,
         share=0.5,
     ),
     Format("rows", _make_rows, {"rows.jsonl": lines, "analyses/cosine.json": json_file}, _report),
-    Format("stores", _make_stores, {"logits/one.npz": npz, "jobs/one.json": json_file}, _read_stores, _right_or_missing),
-]  # fmt: skip
+    Format(
+        "stores", _make_stores, {"logits/one.npz": npz, "jobs/one.json": json_file}, _read_stores, _right_or_missing
+    ),
+]

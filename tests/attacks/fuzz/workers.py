@@ -17,13 +17,14 @@ import traceback
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 from fuzz.attempt import LIMIT_SECONDS, Outcome
 
-__all__ = ["Chunk", "run_chunks"]
+__all__ = ["Chunk", "Setting", "run_chunks"]
 
 _PATIENCE = 60.0
 """Seconds on the wall that an input may take on a machine that does other things too."""
@@ -43,12 +44,26 @@ class Chunk:
     stop: int
 
 
-def run_chunks(chunks: list[Chunk], jobs: int, save: Path | None = None) -> Iterator[Outcome]:
-    """The outcome of every input, as they come. `save`: a folder that gets a copy of the damaged files."""
+@dataclass(frozen=True)
+class Setting:
+    """What all workers of a run share."""
+
+    table: str = "fuzz.formats"
+    """The module with the formats."""
+    seconds: float = LIMIT_SECONDS
+    save: Path | None = None
+    """A folder that gets a copy of the damaged files."""
+
+
+_USUAL = Setting()
+
+
+def run_chunks(chunks: list[Chunk], jobs: int, setting: Setting = _USUAL) -> Iterator[Outcome]:
+    """The outcome of every input, as they come."""
     todo, workers = deque(chunks), []
     folder = Path(tempfile.mkdtemp(prefix="smelt-fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
     try:
-        workers = [_Worker(folder / str(number), save) for number in range(min(jobs, len(chunks)))]
+        workers = [_Worker(folder / str(number), setting) for number in range(min(jobs, len(chunks)))]
         while True:
             for worker in workers:
                 if worker.chunk is None and todo:
@@ -71,8 +86,8 @@ def run_chunks(chunks: list[Chunk], jobs: int, save: Path | None = None) -> Iter
 class _Worker:
     """One process and what it is at."""
 
-    def __init__(self, folder: Path, save: Path | None):
-        self._folder, self._save, self._number = folder, save, 0
+    def __init__(self, folder: Path, setting: Setting):
+        self._folder, self._setting, self._number = folder, setting, 0
         self.chunk: Chunk | None = None
         self._at: int | None = None
         self._start()
@@ -82,7 +97,7 @@ class _Worker:
         self.pipe, theirs = context.Pipe()
         place = self._folder / str(self._number)
         self._number += 1
-        self._process = context.Process(target=_work, args=(theirs, place, sys.path, self._save), daemon=True)
+        self._process = context.Process(target=_work, args=(theirs, place, sys.path, self._setting), daemon=True)
         self._process.start()
         theirs.close()
         self._begin(None)
@@ -127,7 +142,8 @@ class _Worker:
             return f"no sound files after {_MAKING:.0f} s" if wall > _MAKING else None
         if wall > _PATIENCE:
             return f"no answer after {_PATIENCE:.0f} s"
-        return f"no answer after {LIMIT_SECONDS:.0f} s" if self._cpu() - self._spent > LIMIT_SECONDS else None
+        most = self._setting.seconds
+        return f"no answer after {most:.0f} s" if self._cpu() - self._spent > most else None
 
     def replace(self, why: str) -> Outcome:
         """A new process goes on after the input that this one did not survive."""
@@ -149,21 +165,20 @@ class _Worker:
         self.pipe.close()
 
 
-def _work(pipe: Connection, folder: Path, path: list[str], save: Path | None) -> None:
+def _work(pipe: Connection, folder: Path, path: list[str], setting: Setting) -> None:
     """The process: inputs in, outcomes out."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     folder.mkdir(parents=True)
-    offline = {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "", "TRANSFORMERS_VERBOSITY": "error"}
-    os.environ.update({**offline, "SMELT_CACHE": str(folder / "cache"), "HF_HOME": str(folder / "hf")})
+    quiet = {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "", "TRANSFORMERS_VERBOSITY": "error"}
+    os.environ.update(
+        {**quiet, "OMP_NUM_THREADS": "1", "SMELT_CACHE": str(folder / "cache"), "HF_HOME": str(folder / "hf")}
+    )
     sys.path[:] = path
     said = _redirect(folder / "printed")
-    import torch
-
-    torch.set_num_threads(1)
     places: dict[str, Any] = {}
     while True:
         try:
-            _try_inputs(pipe, pipe.recv(), folder, said, save, places)
+            _try_inputs(pipe, pipe.recv(), folder, said, setting, places)
         except EOFError:
             return
         except BaseException:
@@ -172,20 +187,20 @@ def _work(pipe: Connection, folder: Path, path: list[str], save: Path | None) ->
 
 
 def _try_inputs(
-    pipe: Connection, chunk: Chunk, folder: Path, said: int, save: Path | None, places: dict[str, Any]
+    pipe: Connection, chunk: Chunk, folder: Path, said: int, setting: Setting, places: dict[str, Any]
 ) -> None:
     from fuzz.attempt import Place, keep_within
-    from fuzz.formats import FORMATS
 
     if chunk.format not in places:
-        places[chunk.format] = place = Place(FORMATS[chunk.format], folder / chunk.format)
+        known = import_module(setting.table).FORMATS
+        places[chunk.format] = place = Place(known[chunk.format], folder / chunk.format)
         for number in range(len(place.format.files)):  # what the first use loads is not an input's to answer for
             place.attempt(chunk.seed, -number)
     for index in range(chunk.start, chunk.stop):
         pipe.send(index)
         keep_within()
         os.ftruncate(said, 0)
-        outcome = places[chunk.format].attempt(chunk.seed, index, save)
+        outcome = places[chunk.format].attempt(chunk.seed, index, setting.save)
         printed = os.fstat(said).st_size
         if printed > _PRINTED and outcome.result != "fault":
             outcome = outcome.as_fault(f"{printed:,} bytes were printed")

@@ -120,11 +120,13 @@ def test_models_says_it_instead_of_that_they_can_be_merged(folders, cli):
     assert doubt in ran.out
 
 
+TASKS = ["clothing", "digits", "emoji", "flags", "icons", "letters", "photos", "sketches"]
+FAMILIES = ["clothing", "counting", "digits", "flags", "icons", "kinds", "letters", "naming", "sums", "yesno", "joint"]
 ZOO = {
-    "clip-tiny": [f"clip-tiny-{task}" for task in ("clothing", "digits", "emoji", "flags", "photos", "sketches")],
+    "clip-tiny": [f"clip-tiny-{task}" for task in TASKS],
     "clip-mini": [f"clip-mini-{kind}" for kind in ("emoji", "icons", "photos", "signs", "sketches")],
-    "clip-tiny-rn": [f"clip-tiny-rn-{task}" for task in ("clothing", "digits", "flags")],
-    "llava-tiny": [f"mllm10-{family}" for family in ("clothing", "counting", "digits", "yesno", "joint")],
+    "clip-tiny-rn": [f"clip-tiny-rn-{task}" for task in TASKS],
+    "llava-tiny": [f"mllm10-{family}" for family in FAMILIES],
 }
 
 

@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from cheating_programs import FORGERIES, SAY, SEARCHES, WRITES
+from cheating_programs import FORGERIES, SAY, SEARCHES
+from writing_programs import WRITES
 
 from smelt.evaluate.language.library import passes_in_sandbox
 from smelt.evaluate.language.scoring import programs

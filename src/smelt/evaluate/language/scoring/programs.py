@@ -2,7 +2,7 @@
 
 Printed values are compared with doctest's own checker, and where both are plain Python values, by their value. Anything
 else that the model writes is run in the sandbox, without network and within its limits: a gap is filled and the line is
-run; a function is run with its tests. Code that never ends is stopped there and counts as wrong.
+run; a function is called by its tests, which run elsewhere. Code that never ends is stopped there and counts as wrong.
 """
 
 from __future__ import annotations

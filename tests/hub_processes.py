@@ -6,6 +6,8 @@ import importlib
 import multiprocessing
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ WAY.set_forkserver_preload(
         "smelt.hub.labelling",
         "smelt.hub.listing",
         "smelt.hub.matching",
+        "smelt.hub.service.serve",
         "sqlalchemy.dialects.sqlite",
         "sqlalchemy.dialects.postgresql",
     ]
@@ -111,3 +114,26 @@ def die_with_a_job(place: str, name: str) -> None:
     hub = Hub.open(place)
     hub.start_label_job(name)
     time.sleep(60)
+
+
+def serve_hub(place: str, told: Any, settings: dict[str, Any]) -> None:
+    """The service of a hub on a free port, which `told` hears of; until it is ended."""
+    from smelt.hub.hub import Hub
+    from smelt.hub.service.serve import serve
+    from smelt.hub.service.settings import Settings
+
+    with Hub.open(place) as hub:
+        serve(hub, port=0, settings=Settings(**settings), ready=told.send)
+
+
+@contextmanager
+def service(place: Path, **settings: Any) -> Iterator[tuple[Any, int]]:
+    """Such a process and its port; killed at the end, if it still runs."""
+    told, tells = WAY.Pipe(duplex=False)
+    process = start(serve_hub, str(place), tells, settings)
+    try:
+        assert told.poll(120), "the service does not start"
+        yield process, int(told.recv().rstrip("/").rpartition(":")[2])
+    finally:
+        process.kill()
+        process.join()

@@ -1,6 +1,7 @@
-"""What names alone tell about a model."""
+"""What names and shapes alone tell about a model."""
 
 from smelt.pool.layout import Layout
+from smelt.pool.orientation import Orientation
 
 layout = Layout.of(
     [
@@ -20,3 +21,6 @@ assert layout.depth("model.norm.weight") == 1.0  # follows them
 assert layout.holds_vocabulary("lm_head.weight")
 assert layout.is_matrix("model.layers.0.mlp.up_proj.weight", (64, 16))
 assert not layout.is_matrix("lm_head.weight", (32000, 16))
+
+stored = Orientation({"h.0.mlp.c_fc.weight": (16, 64), "h.0.mlp.c_fc.bias": (64,)})
+assert stored.of("h.0.mlp.c_fc.weight").shape == (64, 16)  # [out, in], as stages see it: it has 64 outputs

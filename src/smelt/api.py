@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.manifest import Verification, verify_folder
 from smelt.engine.run import Options, Summary, merge_to_folder, merge_to_memory, planned
+from smelt.engine.verify import Verification, verify_folder
 from smelt.errors import RecipeError
+from smelt.files.remote_code import takes_trust
 from smelt.pool.request import read_request
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["merge", "methods", "plan", "verify"]
 
 
+@takes_trust
 def merge(
     models: Any,
     *,
@@ -34,6 +36,7 @@ def merge(
     resume: bool = False,
     force: bool = False,
     quiet: bool = True,
+    trust_remote_code: bool = False,
     **words: Any,
 ) -> dict[str, torch.Tensor] | Summary:
     """Merge models into one.
@@ -50,7 +53,7 @@ def merge(
     recipe, relative_to, pool = read_request(models, base, method, words)
     if _looks_at_data(recipe, pool):
         if out is not None and not resume:
-            from smelt.engine.sink import check_output
+            from smelt.engine.output import check_output
 
             check_output(Path(out), [], force=force, needed=0)
         recipe, relative_to = _after_looking(recipe, relative_to, pool, options, data_device or device), None
@@ -133,8 +136,8 @@ def plan(
     from smelt.engine.expected import planned_after_looking
 
     with planned_after_looking(recipe, relative_to, pool) as ready:
-        names, budget = [call.name for call in recipe.merge], recipe.data.examples if recipe.data else None
-        looking = looking_needs(names, ready.pool.reference, len(ready.pool.models), budget)
+        budget = recipe.data.examples if recipe.data else None
+        looking = looking_needs(recipe.merge, ready.pool.reference, len(ready.pool.models), budget)
         return describe_plan(ready, threads, memory, device, looking)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 __all__ = [
     "CorruptFile",
     "IncompatibleModels",
+    "InputChanged",
     "MissingExtra",
     "NumericalError",
     "OutputError",
@@ -63,6 +64,10 @@ class CorruptFile(SmeltError):
     """A file is truncated, lies about its content, or is of a kind that is not read."""
 
     exit_code = 2
+
+
+class InputChanged(SmeltError):
+    """A file that was being read is not the one any more that it was when it was opened."""
 
 
 class NumericalError(SmeltError):

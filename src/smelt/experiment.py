@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from smelt.errors import OutputError, RecipeError, SmeltError
 from smelt.evaluate.pictures import Data
 from smelt.evaluate.row import DataBudget, code_version, fusionbench_report, now
+from smelt.files.remote_code import FLAG, is_trusted, takes_trust
 from smelt.recipe.compose import Job, compose_jobs
 from smelt.recipe.fusionbench import Evaluation, Experiment, read_experiment
 from smelt.recipe.fusionbench_methods import Cosine
@@ -49,8 +50,13 @@ class Outcome:
     error: SmeltError | None = None
 
 
+@takes_trust
 def run(
-    *overrides: str, multirun: bool = False, config_dir: str | Path | None = None, quiet: bool = True
+    *overrides: str,
+    multirun: bool = False,
+    config_dir: str | Path | None = None,
+    quiet: bool = True,
+    trust_remote_code: bool = False,
 ) -> list[Outcome]:
     """Compose a config from overrides in FusionBench's words and carry it out.
 
@@ -103,7 +109,7 @@ def _carry_out(job: Job, experiment: Experiment, quiet: bool, data: Data | None)
     data = data or Data()
     if experiment.evaluation is not None:
         _check_evaluation(experiment, experiment.evaluation, data)
-    command = shlex.join(["smelt", "run", *job.overrides])
+    command = shlex.join(["smelt", "run", *job.overrides, *([FLAG] if is_trusted() else [])])
     report: dict[str, Any] = {}
     if experiment.cosine is not None:
         report[experiment.method] = _cosine(experiment, experiment.cosine, quiet)

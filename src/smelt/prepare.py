@@ -125,7 +125,7 @@ def measurements(recipe: Recipe) -> dict[str, dict[str, Any]]:
     if kind not in ("fisher", "gram"):
         return {}
     use, tasks = recipe.data or DataUse(), tasks_for(list(recipe.pool.models), recipe.data)
-    words = _asked(recipe, use)
+    words = _asked(recipe, use, "float32" if kind == "fisher" else "float64")
     if kind == "fisher":
         words |= {"seed": recipe.seed} | ({"estimator": use.estimator} if use.estimator else {})
         words |= {"batch": use.batch} if use.batch else {}
@@ -137,9 +137,9 @@ def measurements(recipe: Recipe) -> dict[str, dict[str, Any]]:
     }
 
 
-def _asked(recipe: Recipe, use: DataUse) -> dict[str, Any]:
-    """What every measurement of a recipe is asked with."""
-    words = {"split": use.split or "train", "examples": use.examples or EXAMPLES, "dtype": "float32"}
+def _asked(recipe: Recipe, use: DataUse, dtype: str) -> dict[str, Any]:
+    """What every measurement of a recipe is asked with. Gram matrices are kept in float64: they are solved with."""
+    words = {"split": use.split or "train", "examples": use.examples or EXAMPLES, "dtype": dtype}
     return {**words, "text_from": recipe.pool.base, "allow_pickle": recipe.allow_pickle}
 
 
@@ -263,7 +263,7 @@ def _measured(recipe: Recipe, kind: str, how: dict[str, Any]) -> Prepared:
         raise RecipeError("data.corruption: statistics are measured on data as they are; leave it out")
     if kind == PLUS:
         tasks = tasks_for(list(recipe.pool.models), recipe.data)
-        words = {**recipe.merge[0].parameters, **_asked(recipe, use), **how}
+        words = {**recipe.merge[0].parameters, **_asked(recipe, use, "float64"), **how}
         found = measure_merged(recipe.pool, tasks, include=recipe.include, skip=recipe.skip, **words)
     else:
         found = {name: measure(**asked, **how) for name, asked in measurements(recipe).items()}

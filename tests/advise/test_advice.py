@@ -4,10 +4,11 @@ import yaml
 import smelt
 from checkpoints import state, write_model
 from smelt.advise import evidence
+from smelt.advise.base import kind_of_name
 from smelt.advise.call import advise
 from smelt.advise.recipe import thinned
 from smelt.advise.rules import rules
-from smelt.advise.situation import kind_of_name, read_situation
+from smelt.advise.situation import read_situation
 from smelt.errors import OutputError, RecipeError
 from smelt.measure.needs import memory_needs
 from smelt.pool.shapes import known_sizes
@@ -216,7 +217,7 @@ def test_what_is_known_of_the_base_comes_from_its_files_and_its_name(pool, witho
     base, models = pool
     found = read_situation(models, base=base)
     assert (found.size, found.kind) == (56e-9, "instruct")
-    assert "from its headers" in found.notes[0]
+    assert "from its headers" in found.notes[1]
     assert [kind_of_name(name) for name in ("hf:google/gemma-2-2b-it", "hf:google/gemma-2-2b", "x/Llama-Instruct")] == [
         "instruct",
         "pretrained",
@@ -267,3 +268,57 @@ def test_a_recipe_that_exists_is_not_replaced(tmp_path):
     assert path.read_text() == "mine"
     advise(out=path, force=True)
     assert "average" in path.read_text()
+
+
+def described(folder, tensors=None, **config):
+    return str(write_model(folder, tensors or state(0.0), config))
+
+
+@pytest.mark.parametrize(
+    ("config", "what"),
+    [
+        ({"model_type": "clip", "architectures": ["CLIPModel"]}, "a CLIPModel"),
+        ({"model_type": "bert", "architectures": ["BertForMaskedLM"]}, "a BertForMaskedLM"),
+        (
+            {"architectures": ["LlavaForConditionalGeneration"]},
+            "a LlavaForConditionalGeneration",
+        ),
+        ({"model_type": "clip", "vision_config": {}}, "a model of pictures"),
+    ],
+)
+def test_a_base_that_is_no_language_model_is_refused(tmp_path, config, what):
+    base = described(tmp_path / "base", **config)
+    with pytest.raises(RecipeError, match=f"is {what}, and all rows that advice rests on are of language models"):
+        advise({"a": base}, base=base)
+
+
+def test_the_clip_models_of_the_zoo_are_refused(cli):
+    words = ("--base", "zoo:clip-tiny", "--model", "zoo:clip-tiny-digits", "--model", "zoo:clip-tiny-flags")
+    ran = cli("advise", *words)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("smelt: zoo:clip-tiny is a CLIPModel")
+
+
+def test_what_is_assumed_is_said(tmp_path, without_ours):
+    known = described(tmp_path / "known", model_type="llama", architectures=["LlamaForCausalLM"])
+    assert not any("language model" in note for note in advise(base=known).taken)
+    for base in (described(tmp_path / "silent", model_type="pico"), "hf:org/model"):
+        assert advise(base=base).taken[0].startswith(f"{base} is taken for a language model")
+    assert advise(size="8B").taken[0].startswith("the base is taken for a language model")
+    assert "may be of any size" in " ".join(advise(base="hf:org/model").taken)
+
+
+def test_an_instruct_model_is_no_similar_base_of_a_pretrained_one(with_ours):
+    advice = advise(validation="llm5-val", size="135M", base_kind="pretrained")
+    assert advice.method == "localize_and_stitch", "the guideline's order, as no row decides"
+    assert "similar bases" not in " ".join(advice.why)
+    assert advice.citations == ()
+    assert advice.expect == (
+        "There is no row of a similar base model, so no number to expect: the nearest in size, SmolLM2-135M-Instruct, "
+        "is an instruction-tuned base, and this is a pretrained one."
+    )
+
+
+def test_a_folder_that_is_called_it_makes_no_base_instruction_tuned():
+    assert kind_of_name("/home/it/chat/llama-3-8b") == "pretrained"
+    assert kind_of_name("/home/me/llama-3-8b-instruct/") == "instruct"

@@ -298,7 +298,7 @@ def test_a_changed_seed_is_not_continued(root):
 def test_weights_that_vanished_from_the_unfinished_folder_are_made_again(root, good):
     """Someone makes room by deleting large files; the journal alone must not be believed."""
     assert not run(root, 16)
-    gone = sorted((root / "place" / ".out.smelt-partial").glob("*.safetensors"))
+    gone = sorted((root / "place" / ".out.smelt-partial").rglob("*.safetensors"))
     assert gone
     for path in gone:
         path.unlink()

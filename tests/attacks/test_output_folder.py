@@ -123,8 +123,7 @@ def test_a_file_at_the_output_is_kept(tmp_path, two):
 
 
 def test_a_link_at_the_output_can_be_replaced_again_and_again(tmp_path, two):
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "old.txt").write_text("old")
+    smelt.merge(list(two[1:]), out=tmp_path / "elsewhere")
     (tmp_path / "out").symlink_to(tmp_path / "elsewhere")
     for _ in range(3):
         smelt.merge(list(two[1:]), out=tmp_path / "out", force=True)
@@ -180,20 +179,20 @@ def test_two_runs_into_one_output_are_refused(tmp_path, two, monkeypatch):
 
 
 def test_a_folder_that_appears_while_the_merge_runs_is_kept(tmp_path, two, monkeypatch):
-    from smelt.engine import sink
+    from smelt.engine import output
 
-    complete = sink.OutputFolder.complete
+    complete = output.OutputFolder.complete
 
     def appear(self, *arguments):
         (tmp_path / "out").mkdir()
         (tmp_path / "out" / "other.txt").write_text("someone else's")
         return complete(self, *arguments)
 
-    monkeypatch.setattr(sink.OutputFolder, "complete", appear)
+    monkeypatch.setattr(output.OutputFolder, "complete", appear)
     with pytest.raises(OutputError, match="appeared while the merge ran; it is kept"):
         smelt.merge(list(two[1:]), out=tmp_path / "out")
     assert snapshot(tmp_path / "out") == {"other.txt": b"someone else's"}
-    assert smelt.verify(tmp_path / ".out.smelt-partial").ok, "the message says that the result is there"
+    assert smelt.verify(tmp_path / ".out.smelt-partial" / "output").ok, "the message says that the result is there"
 
 
 def test_the_same_merge_gives_the_same_bytes_whatever_the_threads(tmp_path):

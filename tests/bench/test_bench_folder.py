@@ -16,7 +16,7 @@ from smelt.evaluate.row import CostRow, Row, read_rows
 from smelt.recipe.read import read_recipe
 from smelt.recipe.schema import Recipe
 
-WORDS = {"suite": "pico@1", "limit": 200, "dtype": "float32"}
+WORDS = {"suite": "pico@1", "limit": 200, "dtype": "float32", "models": {"cars": "aa"}, "tasks": {"cars": "1"}}
 
 
 def row(**words: Any) -> Row:
@@ -149,10 +149,12 @@ def test_rows_of_something_else_are_refused(tmp_path: Path) -> None:
         Folder(tmp_path, WORDS)
 
 
-def test_force_takes_a_folder_with_rows_of_something_else(tmp_path: Path) -> None:
+def test_force_takes_no_folder_that_no_run_began(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text(row(entry="other").model_dump_json() + "\n")
-    with opened(tmp_path, force=True) as folder:
-        assert folder.rows == []
+    (tmp_path / "models").mkdir()
+    with pytest.raises(OutputError, match=r"no run\.json that Smelt wrote.*choose another folder"):
+        Folder(tmp_path, WORDS, force=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["models", "rows.jsonl"]
 
 
 def test_a_torn_last_line_is_left_out_and_the_next_row_stands_whole(tmp_path: Path) -> None:
@@ -177,7 +179,7 @@ def test_a_damaged_line_in_the_middle_is_an_error_that_names_it(tmp_path: Path) 
 def test_damaged_words_are_an_error_that_names_the_way_out(tmp_path: Path) -> None:
     begin(tmp_path)
     (tmp_path / "run.json").write_text("{")
-    with pytest.raises(RecipeError, match=r"run\.json: not readable as JSON; give --force"):
+    with pytest.raises(RecipeError, match=r"run\.json: not readable as JSON; choose another folder, or remove"):
         Folder(tmp_path, WORDS)
 
 

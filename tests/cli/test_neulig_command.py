@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,45 @@ def test_both_levels_agree(folder: Path) -> None:
     )
     assert abs(sum(row.accuracy for row in merged) - sum(row.accuracy for row in ensembled)) / 2 <= 0.03
     assert merged[0].model_hash != ensembled[0].model_hash
+
+
+def test_a_row_of_an_ensemble_says_so_and_its_command_makes_the_same(folder: Path, cli: Any) -> None:
+    (row,) = smelt.evaluate(load_collaboration(folder, level="ensembled"), tasks="digits", limit=50)
+    assert (row.level, row.way) == ("ensembled", "ensemble")
+    words = shlex.split(row.command)
+    assert words[-2:] == ["--level", "ensembled"]
+    (again,) = json.loads(cli(*words[1:], "--json").out)["rows"]
+    assert (again["model_hash"], again["correct"], again["level"]) == (row.model_hash, row.correct, "ensembled")
+
+
+def test_no_command_is_promised_where_none_makes_the_model(folder: Path) -> None:
+    moved = load_collaboration(folder, models={name: f"{ref}-b" for name, ref in MODELS.items()})
+    (row,) = smelt.evaluate(moved, tasks="digits", limit=10)
+    assert (row.level, row.command) == ("merged", "")
+
+
+def test_both_levels_are_asked_at_once_with_the_gap_of_their_averages(folder: Path, cli: Any) -> None:
+    flags = ["eval", folder, "--tasks", "photos,digits", "--limit", 50, "--level", "both"]
+    found = json.loads(cli(*flags, "--json").out)
+    assert [(row["level"], row["task"]) for row in found["rows"]] == [
+        ("merged", "photos"),
+        ("merged", "digits"),
+        ("ensembled", "photos"),
+        ("ensembled", "digits"),
+    ]
+    merged, ensembled = found["averages"]
+    assert found["gaps"] == {"clean": abs(merged["accuracy"] - ensembled["accuracy"])}
+    lines = cli(*flags).out.splitlines()
+    assert sum("average" in line for line in lines) == 3  # two levels, and the gap of the averages
+    assert any("gap of the averages" in line for line in lines)
+
+
+def test_a_level_is_refused_where_there_is_none(folder: Path, cli: Any) -> None:
+    ran = cli("eval", "zoo:clip-tiny-digits", "--tasks", "digits", "--limit", 10, "--level", "ensembled")
+    assert ran.code == 2
+    assert "only what `smelt neulig` wrote has levels" in ran.err
+    ran = cli("eval", folder, "--tasks", "digits", "--limit", 10, "--level", "ensembeld")
+    assert (ran.code, "did you mean 'ensembled'?" in ran.err) == (2, True)
 
 
 def test_the_maps_recipe_is_an_ordinary_one_that_streams(folder: Path, tmp_path: Path) -> None:

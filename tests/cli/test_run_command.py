@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +122,42 @@ def test_nothing_to_run_is_said_and_not_guessed(cli: Any) -> None:
     ran = cli("run")
     assert ran.code == 2
     assert "what should run?" in ran.err
+
+
+TASKS = ["photos", "digits", "clothing", "sketches", "emoji", "flags", "letters", "icons", "average"]
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_table_of_a_sweep_never_cuts_what_was_swept(monkeypatch: Any, capsys: Any, width: int) -> None:
+    from smelt.cli.run import _show_table
+    from smelt.errors import RecipeError
+    from smelt.experiment import Outcome
+
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    report = {task: {"accuracy": 0.5 + 0.01 * number} for number, task in enumerate(TASKS)}
+    swept = [f"method.scaling_factor=0.{number}" for number in (1, 2, 3)]
+    outcomes = [Outcome((one,), Path(f"ta_{one[-3:]}.json"), report) for one in swept[:2]]
+    _show_table([*outcomes, Outcome((swept[2],), None, error=RecipeError("this went wrong " * 10))])
+    out = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    assert all(one in out for one in [*swept, "average", "58.0", "ta_0.2.json"])
+    assert "…" not in out
+    assert max(map(len, out.splitlines())) <= width
+    assert ("sketches" in out) == (width == 160)
+    assert ("in a wider terminal" in out) == (width == 80)
+
+
+def test_a_list_where_a_table_is_needed_is_told_what_to_write(cli: Any) -> None:
+    ran = cli("run", "modelpool=clip-tiny_TA8", "modelpool.models=[zoo:clip-tiny-photos,zoo:clip-tiny-digits]")
+    assert ran.code == 2
+    assert "a table is needed, not a list; write 'modelpool.models={NAME:VALUE,...}'" in ran.err
+
+
+def test_a_short_trial_of_wemoe_looks_at_one_batch_of_each_task() -> None:
+    from smelt.experiment import prepare
+
+    words = ["method=weight_ensembling_moe", "method.batch_size=4", "modelpool=clip-tiny_TA8"]
+    (whole,), (short,) = (prepare([*words, *more]) for more in ([], ["method.fast_dev_run=true"]))
+    assert whole.experiment.recipe.data.examples is None
+    assert short.experiment.recipe.data.examples == 4
+    assert short.experiment.recipe.merge[0].parameters["steps"] == 1

@@ -41,3 +41,29 @@ def test_json_says_the_same(out, cli):
 def test_a_folder_without_a_manifest_exits_with_2(two, tmp_path, cli):
     assert cli("verify", two[0]).code == 2
     assert cli("verify", tmp_path / "ghost").code == 2
+
+
+def test_a_planted_file_exits_with_1_and_others_are_listed(out, cli):
+    (out / "notes.txt").write_text("mine")
+    ran = cli("verify", out)
+    assert (ran.code, ran.err) == (0, "")
+    assert "1 more that it does not know and no program would load: notes.txt" in ran.out
+    (out / "1_Pooling").mkdir()
+    (out / "1_Pooling" / "config.json").write_text("{}")
+    ran = cli("verify", out)
+    assert ran.code == 1
+    assert ran.err == (
+        "smelt: 1_Pooling/config.json: the manifest does not know it, and it could change what is loaded\n"
+    )
+    report = json.loads(cli("verify", out, "--json").out)
+    assert (report["unknown"], len(report["faults"])) == (["notes.txt"], 1)
+
+
+def test_names_that_no_line_can_hold_are_escaped(out, cli):
+    import os
+
+    os.close(os.open(os.fsencode(out) + b"/no\xff\ntes", os.O_CREAT))
+    (out / "a\nsmelt: b.bin").write_text("x")
+    ran = cli("verify", out)
+    assert ran.code == 1
+    assert len(ran.err.splitlines()) == 1

@@ -12,9 +12,9 @@ import pytest
 
 from smelt.engine.delta_note import DeltaNote
 from smelt.engine.describe import PlanReport
-from smelt.engine.manifest import Verification
 from smelt.engine.packs import PackSummary
 from smelt.engine.run import Summary
+from smelt.engine.verify import Verification
 from smelt.evaluate import CostRow, Row, Task
 from smelt.pool.families import Classifier, Family
 from smelt.pool.families.network import Encoder, Network

@@ -94,3 +94,36 @@ def test_float_buffers_left_out_follow_the_output_dtype(tmp_path):
 
     out = merged(tmp_path, dtype="float16", skip="head.*")
     assert {tensor.dtype for tensor in read_weights(out).values()} == {torch.float16}
+
+
+def test_what_is_left_behind_is_named_in_one_note(tmp_path):
+    left = ["LICENSE", "eval/scores.csv", "onnx/model.onnx", "optimizer.pt", "pytorch_model.bin", "tf_model.h5", "x.py"]
+    out = merged(tmp_path, names=[*left, "README.md", ".gitattributes"])
+    assert json.loads((out / "manifest.json").read_text())["notes"] == [
+        "beside the weights of first, and left behind: LICENSE, eval/, onnx/, optimizer.pt, pytorch_model.bin, "
+        "tf_model.h5, x.py"
+    ]
+
+
+def test_the_list_of_names_is_bounded_and_a_plan_says_the_same(tmp_path):
+    out = merged(tmp_path, names=[f"{number:02}.log" for number in range(20)])
+    (note,) = json.loads((out / "manifest.json").read_text())["notes"]
+    assert note.endswith("06.log, 07.log and 12 more")
+    assert smelt.plan([tmp_path / "first", tmp_path / "second"]).notes == [note]
+
+
+def test_code_that_comes_along_is_named(tmp_path):
+    out = merged(tmp_path, {**CONFIG, "auto_map": {"AutoModel": "modeling_x.X"}}, names=["modeling_x.py"])
+    (note,) = json.loads((out / "manifest.json").read_text())["notes"]
+    assert note.startswith("code of first, carried because its config asks for it")
+    assert note.endswith(": modeling_x.py")
+
+
+def test_the_weights_of_the_other_models_are_not_left_behind(tmp_path):
+    """Several models as files of one folder, around one config."""
+    from safetensors.torch import save_file
+
+    for name, value in (("a", 1.0), ("b", 2.0)):
+        save_file(state(value), tmp_path / f"{name}.safetensors")
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    assert smelt.plan([tmp_path / "a.safetensors", tmp_path / "b.safetensors"]).notes == []

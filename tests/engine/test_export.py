@@ -16,6 +16,7 @@ import smelt
 from smelt.engine.gguf import GGUFSource
 from smelt.engine.gguf_fields import rope_factors
 from smelt.engine.gguf_header import read_gguf_header
+from smelt.errors import InputChanged
 
 TEMPLATE = "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}{% endfor %}"
 TEXT = "a model of 12 words, <|end|> or 345"
@@ -183,3 +184,21 @@ def test_the_command_writes_the_file_and_keeps_one_that_is_there(tmp_path: Path,
     assert (
         json.loads(cli("export", tmp_path / "model", "-o", tmp_path / "m.gguf", "--force", "--json").out)["bytes"] > 0
     )
+
+
+def test_a_model_that_changes_while_it_is_exported_gives_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from smelt.engine import export
+
+    write_model(tmp_path / "model")
+    weights, real = tmp_path / "model" / "model.safetensors", export._read_back
+
+    def changing(*arguments: Any) -> None:
+        real(*arguments)
+        weights.write_bytes(weights.read_bytes())
+
+    monkeypatch.setattr(export, "_read_back", changing)
+    with pytest.raises(InputChanged, match=r"model/model\.safetensors"):
+        smelt.export(tmp_path / "model", out=tmp_path / "model.gguf")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]

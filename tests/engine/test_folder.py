@@ -7,15 +7,16 @@ import torch
 from safetensors.torch import save_file
 
 from checkpoints import state, write_model
-from smelt.engine.folder import is_adapter, open_path, read_json
+from smelt.engine.folder import is_adapter, open_path
 from smelt.errors import CorruptFile, RecipeError
+from smelt.files.json_reader import read_json
 
 
 def test_one_file_is_enough(tmp_path):
     save_file(state(), tmp_path / "model.safetensors")
     source = open_path(tmp_path)
     assert sorted(source.tensors) == sorted(state())
-    assert (source.folder, source.files) == (tmp_path, (tmp_path / "model.safetensors",))
+    assert (source.folder, list(source.files)) == (tmp_path, [tmp_path / "model.safetensors"])
 
 
 def test_a_file_of_any_name_alone_in_its_folder_is_the_model(tmp_path):

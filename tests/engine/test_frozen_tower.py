@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 
 import smelt
-from checkpoints import read_weights
+from checkpoints import read_weights, write_yaml
 from smelt.errors import IncompatibleModels
 from smelt.pool.families.llava import LLAVA
 from smelt.testing.pico_llava import llava, save_llava
@@ -162,3 +162,34 @@ def test_state_dicts_are_known_by_their_names():
     assert all(torch.equal(out[name], base[name]) for name in out if name.startswith(TOWER))
     with pytest.raises(IncompatibleModels, match="vision towers of base and two differ"):
         smelt.merge({"one": one, "two": llava(tower=0.01).state_dict()}, base=base, method="average")
+
+
+MERGEKIT = {
+    "models": lambda entries: {"models": entries},
+    "modules": lambda entries: {
+        "modules": {part: {"models": entries} for part in ("text_decoder", "vision_tower", "multi_modal_projector")}
+    },
+}
+
+
+@pytest.mark.parametrize("shape", MERGEKIT)
+def test_a_mergekit_file_of_other_towers_is_refused_until_the_command_line_says_which(pool, tmp_path, cli, shape):
+    """What docs/mergekit.md says: such a file has no word for it, so it is said with --set."""
+    other = str(save_llava(tmp_path / "other", change=0.03, tower=0.05))
+    entries = [{"model": ref, "parameters": {"weight": 0.5}} for ref in (pool["one"], other)]
+    file = write_yaml(tmp_path / "mergekit.yaml", {"merge_method": "linear", **MERGEKIT[shape](entries)})
+    refused = cli("merge", file, "-o", tmp_path / "none")
+    assert refused.code == 2
+    assert "the vision towers of one and other differ" in refused.err
+    one, two = weights(pool["one"]), weights(other)
+    for word, wanted in (
+        (f'skip=["{TOWER}*"]', lambda name: one[name]),
+        ('include=["*"]', lambda name: (one[name] + two[name]) / 2),
+    ):
+        out = tmp_path / word.partition("=")[0]
+        ran = cli("merge", file, "--set", word, "-o", out)
+        assert ran.code == 0, ran.err
+        found = weights(out)
+        for name in found:
+            expected = wanted(name) if name.startswith(TOWER) else (one[name] + two[name]) / 2
+            torch.testing.assert_close(found[name], expected)

@@ -14,7 +14,7 @@ import pytest
 import smelt
 from smelt.engine import hold as module
 from smelt.engine.hold import hold
-from smelt.engine.sink import partial_folder
+from smelt.engine.output import partial_folder
 
 _HOLDER = """
 import fcntl, os, sys

@@ -11,7 +11,7 @@ import pytest
 
 import smelt
 from checkpoints import write_yaml
-from smelt.engine.manifest import verify_folder
+from smelt.engine.verify import verify_folder
 from smelt.fused.library import library
 from smelt.merge import stages
 from smelt.testing import variants
@@ -111,7 +111,8 @@ import json, sys
 from pathlib import Path
 from smelt.engine.limits import limits
 from smelt.engine.run import planned
-from smelt.engine.sink import FolderSink, OutputFolder, check_output
+from smelt.engine.output import OutputFolder, check_output
+from smelt.engine.sink import FolderSink
 from smelt.pool.request import read_request
 
 recipe, _, _ = read_request(sys.argv[1], None, None, {})
@@ -121,7 +122,7 @@ with planned(recipe) as ready:
     limits(plan, None, None)
     files = ready.files(out.name)
     check_output(out, [], force=False, needed=plan.bytes_out)
-    folder = OutputFolder(out, plan.fingerprint("cpu"), resume=False, force=False)
+    folder = OutputFolder(out, plan.fingerprint("cpu"), inputs=plan.inputs, resume=False, force=False)
     sink = FolderSink(folder, plan, {"format": "pt"})
     for item in plan.items:
         sink.done(item)

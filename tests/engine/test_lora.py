@@ -119,9 +119,17 @@ def test_a_square_conv1d_is_told_from_its_namesakes_where_the_flag_is_wrong(tmp_
     agree(LoraSource(base, tmp_path), base, merged)
 
 
+def test_a_square_conv1d_is_told_from_the_base_where_the_adapter_has_no_namesake(tmp_path: Path) -> None:
+    """The adapter has no other c_proj, but the base has one in its MLP, whose bias shows how it is stored."""
+    base, merged = adapt(gpt2(), tmp_path, r=4, target_modules=r".*(c_attn|attn\.c_proj)")
+    edit(tmp_path, fan_in_fan_out=False)
+    agree(LoraSource(base, tmp_path), base, merged)
+
+
 def test_a_square_layer_that_nothing_explains_is_refused(tmp_path: Path) -> None:
     base, _ = adapt(gpt2(), tmp_path, r=4, target_modules=r".*(c_attn|attn\.c_proj)")
     edit(tmp_path, fan_in_fan_out=False)
+    base.tensors = {name: info for name, info in base.tensors.items() if not name.endswith("bias")}
     with pytest.raises(IncompatibleModels, match=r"attn.c_proj.weight' is square and .* fan_in_fan_out=False"):
         LoraSource(base, tmp_path)
 

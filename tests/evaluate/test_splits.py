@@ -8,8 +8,9 @@ from PIL import Image
 
 from pico_clip import COLOURS, colour_pictures, write_task
 from smelt.errors import CorruptFile, SmeltError
+from smelt.evaluate.find import GROUPS, picture_task
 from smelt.evaluate.splits import count, open_split
-from smelt.evaluate.task import Task, TaskError
+from smelt.evaluate.task import HeldOut, HubData, Task, TaskError
 
 
 def picture_folder(root: Path, **words: object) -> Task:
@@ -121,6 +122,43 @@ def test_a_data_set_of_the_hub_is_read_by_its_columns(tmp_path: Path, monkeypatc
     other = Task.parse({**task.model_dump(), "data": {**task.data.model_dump(), "label": "color"}}, folder=folder)
     with pytest.raises(TaskError, match=r"no column named 'color' \(did you mean 'colour'\?\)"):
         open_split(other, "test")
+
+
+def test_val_of_data_that_are_sorted_by_class_has_every_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty of each colour, one colour after the other; the last tenth as stored would be blue alone."""
+    datasets = pytest.importorskip("datasets", reason="the extra `clip` is not installed")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    public = picture_task("dtd")
+    folder = write_task(tmp_path / "hub", data={**public.data.model_dump(), "dataset": "rows"})
+    labels = np.repeat(np.arange(3), 20)
+    pictures = [Image.new("RGB", (8, 8), (int(label), number, 0)) for number, label in enumerate(labels)]
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=list(COLOURS))})
+    table = datasets.Dataset.from_dict({"image": pictures, "label": labels.tolist()}, features=features)
+    (folder / "rows").mkdir()
+    for name in ("train", "test"):
+        table.to_parquet(folder / "rows" / f"{name}.parquet")
+    task = Task.load(folder)
+    assert task.splits == ("train", "val", "test")
+    train, val, test = (open_split(task, split) for split in task.splits)
+    assert (len(train), len(val), len(test)) == (54, 6, 60)
+    assert set(val.labels.tolist()) == set(train.labels.tolist()) == {0, 1, 2}
+    numbers = [[int(picture[0, 0, 1]) for picture in split.read(range(len(split)))] for split in (train, val)]
+    assert sorted(numbers[0] + numbers[1]) == list(range(60))
+    assert np.array_equal(labels[numbers[1]], val.labels)
+
+
+@pytest.mark.parametrize("name", GROUPS["TA8"])
+def test_public_tasks_hold_out_what_fusionbench_holds_out(name: str) -> None:
+    task = picture_task(name)
+    assert isinstance(task.data, HubData)
+    assert task.data.held_out == HeldOut(fraction=0.1, seed=0)
+    assert (task.splits, task.version) == (("train", "val", "test"), 2)
+
+
+def test_a_second_val_beside_the_held_out_one_is_refused(tmp_path: Path) -> None:
+    data = {"dataset": "rows", "splits": {"train": "train", "val": "val"}, "held_out": {}}
+    with pytest.raises(TaskError, match="held_out takes `val` from `train`"):
+        Task.load(write_task(tmp_path / "hub", data=data))
 
 
 def test_a_data_set_that_cannot_be_had_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

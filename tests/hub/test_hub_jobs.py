@@ -167,32 +167,44 @@ def test_a_new_hub_of_the_zoo_labels_each_model_once_it_is_there_small_ones_firs
         with Hub.open(tmp_path / "hub") as other:
             heard.append((name, len(other.jobs())))
 
-    with Hub.open_or_init_zoo(tmp_path / "hub", progress=tell) as hub:
+    with Hub.open_or_init_zoo(tmp_path / "hub") as hub:
+        assert hub.models() == []  # it is there at once
+        hub.fill_from_zoo(tell)
         assert heard == [("small", 0), ("tiny", 1), ("large", 2)]
         assert labelled(hub) == {"large": True, "small": True, "tiny": True}
+
+
+def test_the_first_model_of_a_new_hub_is_labelled_before_the_next_is_added(zoo, tmp_path):
+    ready = []
+    with Hub.open_or_init_zoo(tmp_path / "hub") as hub:
+        hub.fill_from_zoo(lambda name: ready.append((name, hub.models() and hub.select(["red"]).used)))
+    assert ready == [("small", []), ("tiny", ("small",)), ("large", ("small",))]
 
 
 def test_a_hub_of_the_zoo_that_was_interrupted_is_completed(zoo, tmp_path):
     config = (tmp_path / "tiny" / "config.json").read_text()
     (tmp_path / "tiny" / "config.json").write_text("{")
-    with pytest.raises(SmeltError):
-        Hub.open_or_init_zoo(tmp_path / "hub")
+    with Hub.open_or_init_zoo(tmp_path / "hub") as hub, pytest.raises(SmeltError):
+        hub.fill_from_zoo()
     (tmp_path / "tiny" / "config.json").write_text(config)
     with Hub.open(tmp_path / "hub") as hub:
         assert [card.name for card in hub.models()] == ["large", "small"]
         with hub._store.write() as session:
             session.query(JobRow).delete()
     heard = []
-    with Hub.open_or_init_zoo(tmp_path / "hub", progress=heard.append) as hub:
+    with Hub.open_or_init_zoo(tmp_path / "hub") as hub:
+        hub.fill_from_zoo(heard.append)
         assert heard == ["tiny"]
         assert labelled(hub) == {"large": True, "small": True, "tiny": True}
         jobs_before = len(hub.jobs())
-    with Hub.open_or_init_zoo(tmp_path / "hub", progress=heard.append) as hub:
+    with Hub.open_or_init_zoo(tmp_path / "hub") as hub:
+        hub.fill_from_zoo(heard.append)
         assert (len(hub.jobs()), len(heard)) == (jobs_before, 1)
 
 
 def test_another_hub_is_not_filled_with_the_zoo(hub, zoo):
     with Hub.open_or_init_zoo(hub.folder) as same:
+        same.fill_from_zoo()
         assert [card.name for card in same.models()] == ["knows"]
 
 

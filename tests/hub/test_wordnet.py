@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -97,6 +100,23 @@ def test_where_wordnet_must_be_is_said(tmp_path: Path, monkeypatch: pytest.Monke
     assert "zoo" in find_wordnet().parts
     tiny_wordnet(tmp_path / "nltk_data" / "corpora" / "wordnet")
     assert find_wordnet() == tmp_path / "nltk_data" / "corpora" / "wordnet"
+
+
+def test_where_wordnet_may_be_is_known_without_nltk_which_takes_seconds_to_import(tmp_path):
+    environment = {**os.environ, "NLTK_DATA": f"{tmp_path / 'a'}{os.pathsep}~/b", "SMELT_ZOO_CACHE": str(tmp_path)}
+    code = """
+import sys
+from smelt.hub.wordnet import find_wordnet, nltk_places
+from smelt.errors import RecipeError
+try:
+    find_wordnet()
+except RecipeError:
+    pass
+assert "nltk" not in sys.modules
+import nltk
+assert nltk_places() == nltk.data.path, (nltk_places(), nltk.data.path)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
 def picture_folder(folder: Path, counts: dict[str, int], shade: int) -> None:

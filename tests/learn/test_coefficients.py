@@ -51,7 +51,7 @@ def test_coefficients_of_other_models_are_refused(tmp_path: Path):
 )
 def test_what_is_no_file_of_coefficients_is_named(tmp_path: Path, text):
     (tmp_path / "c.json").write_text(text)
-    with pytest.raises(CorruptFile, match="not a file of coefficients"):
+    with pytest.raises(CorruptFile, match="not readable as JSON" if text == "{" else "not a file of coefficients"):
         load_coefficients(tmp_path / "c.json")
     (tmp_path / "c.pt").write_text(text)
     with pytest.raises(CorruptFile, match="weights_only"):

@@ -11,7 +11,7 @@ import torch
 from learned_by_hand import moved, small, stream
 
 from checkpoints import write_model
-from smelt.errors import OutputError
+from smelt.errors import InputChanged, OutputError
 from smelt.learn import state
 from smelt.learn.call import Learned, learn
 from smelt.learn.setting import Setting
@@ -198,3 +198,25 @@ def test_two_files_of_one_name_both_count(tmp_path: Path):
     assert hashes("a", "c") != hashes("b", "c")
     assert hashes("a", "b") != hashes("b", "a")
     assert "model.safetensors" in hashes("a")
+
+
+def test_what_was_learned_from_a_model_that_changed_meanwhile_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from smelt.learn import call
+
+    places = {name: str(write_model(tmp_path / name, weights)) for name, weights in MODELS.items()}
+    base = str(write_model(tmp_path / "base", small().state_dict()))
+    real, weights = call._learn, tmp_path / "red" / "model.safetensors"
+
+    def changing(*arguments: object) -> dict[str, object]:
+        done = real(*arguments)
+        weights.write_bytes(weights.read_bytes())
+        return done
+
+    how = {"base": base, "method": "adamerging", "streams": STREAMS, "steps": 2, "batch": 8, "threads": 1}
+    with monkeypatch.context() as patched:
+        patched.setattr(call, "_learn", changing)
+        with pytest.raises(InputChanged, match=r"red/model\.safetensors"):
+            learn(places, **how, network=ModuleNetwork(small()))
+    assert not learn(places, **how, network=ModuleNetwork(small())).cached

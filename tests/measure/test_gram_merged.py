@@ -151,3 +151,25 @@ def test_a_singular_gram_names_the_layer() -> None:
     stream = ArrayStream("rows", torch.tensor([[1.0, 1.0, 2.0]]), torch.zeros(1, dtype=torch.long))
     with pytest.raises(NumericalError, match=r"^weight: .*singular.*more examples"):
         gram_merged({"cars": ModuleNetwork(module)}, {"cars": stream}, reduction=1.0, ridge=0.0)
+
+
+def test_layers_stored_as_in_and_out_are_walked_as_any_other() -> None:
+    """The same two layers as Linear and as GPT-2's Conv1D, whose weights are the transposed ones."""
+    from transformers.pytorch_utils import Conv1D
+
+    plain, turned, streams = {}, {}, {}
+    for number, name in enumerate(("cars", "birds")):
+        draw = torch.Generator().manual_seed(number)
+        layers = nn.Sequential(OrderedDict(first=nn.Linear(3, 4), second=nn.Linear(4, 2)))
+        others = nn.Sequential(OrderedDict(first=Conv1D(4, 3), second=Conv1D(2, 4)))
+        for key, tensor in layers.state_dict().items():
+            tensor.copy_(torch.randn(tensor.shape, generator=draw))
+            others.state_dict()[key].copy_(tensor.mT if tensor.ndim == 2 else tensor)
+        plain[name], turned[name] = ModuleNetwork(layers), ModuleNetwork(others)
+        streams[name] = ArrayStream(name, torch.randn(12, 3, generator=draw), torch.zeros(12, dtype=torch.long))
+    expected, got = gram_merged(plain, streams), gram_merged(turned, streams)
+    for key, tensor in expected.weights.items():
+        torch.testing.assert_close(got.weights[key].mT if tensor.ndim == 2 else got.weights[key], tensor)
+    for name, grams in expected.grams.items():
+        for key, tensor in grams.items():
+            torch.testing.assert_close(got.grams[name][key], tensor, rtol=1e-5, atol=1e-5)

@@ -12,7 +12,7 @@ import torch
 import smelt.measure
 from pico_clip import random_clip, save_clip, write_task
 from smelt.engine.statistics import NOTE, VALUES, open_statistics
-from smelt.errors import OutputError, RecipeError
+from smelt.errors import InputChanged, OutputError, RecipeError
 from smelt.evaluate.examples import examples_for
 from smelt.evaluate.find import find_task
 from smelt.measure import combine, measure, measure_merged, store
@@ -246,3 +246,22 @@ def test_every_model_needs_its_task(pool: tuple[dict[str, Path], dict[str, Path]
     models, tasks = pool
     with pytest.raises(RecipeError, match=r"every model needs a task.*alone: birds"):
         measure_merged(models, {"cars": tasks["cars"]})
+
+
+@pytest.mark.parametrize("kind", ["fisher", "gram"])
+def test_a_model_that_changes_while_it_is_measured_gives_no_statistics(
+    model: Path, task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    from smelt.measure import call
+
+    real, config = call._made, model / "config.json"
+
+    def changing(*arguments: Any) -> Any:
+        config.write_text(config.read_text())
+        return real(*arguments)
+
+    monkeypatch.setattr(call, "_made", changing)
+    for out in (tmp_path / "out", None):
+        with pytest.raises(InputChanged, match=r"model/config\.json"):
+            measure(str(model), kind, task, examples=4, split="val", out=out)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["colours", "model"]

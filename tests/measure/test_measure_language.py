@@ -8,6 +8,7 @@ from torch import Tensor
 
 from pico_llama import pairs, write_llama
 from smelt.errors import RecipeError
+from smelt.evaluate.examples import ArrayStream
 from smelt.evaluate.language.examples import LanguageExamples, encoded
 from smelt.measure.fisher import fisher
 from smelt.measure.fisher_tokens import drawn_tokens
@@ -15,6 +16,7 @@ from smelt.measure.gram import gram, grams
 from smelt.measure.kept import TOGETHER, examples_at_once
 from smelt.measure.needs import memory_needs
 from smelt.pool.families.causal_lm import CausalLM, load_causal_lm
+from smelt.pool.families.network import ModuleNetwork
 
 
 @pytest.fixture(scope="module")
@@ -165,3 +167,36 @@ def llama_8b() -> dict[str, tuple[int, ...]]:
         shapes[f"{block}.mlp.down_proj.weight"] = (4096, 14336)
         shapes[f"{block}.input_layernorm.weight"] = shapes[f"{block}.post_attention_layernorm.weight"] = (4096,)
     return {**shapes, "model.norm.weight": (4096,)}
+
+
+def test_gram_matrices_are_measured_at_the_layers_of_gpt2() -> None:
+    """Their weights are [in, out]: a Gram matrix is as wide as the first side. c_attn gets ln_1 of the embeddings."""
+    import transformers
+
+    words = {"n_embd": 12, "n_layer": 1, "n_head": 2, "vocab_size": 30, "n_positions": 8}
+    torch.manual_seed(0)
+    module = transformers.GPT2Model(transformers.GPT2Config(**words, bos_token_id=0, eos_token_id=0)).eval()
+    network = ModuleNetwork(_Answers(module))
+    inputs = torch.randint(30, (5, 6), generator=torch.Generator().manual_seed(0))
+    found = gram(network, ArrayStream("words", inputs, torch.zeros(5, dtype=torch.long)), chunk=2)
+    widths = {key.split("module.h.0.")[1]: tuple(tensor.shape) for key, tensor in found.items()}
+    assert widths == {
+        "attn.c_attn.weight": (12, 12),
+        "attn.c_proj.weight": (12, 12),
+        "mlp.c_fc.weight": (12, 12),
+        "mlp.c_proj.weight": (48, 48),
+    }
+    with torch.no_grad():
+        x = module.h[0].ln_1(module.wte(inputs) + module.wpe(torch.arange(6))).reshape(-1, 12).double()
+    torch.testing.assert_close(found["module.h.0.attn.c_attn.weight"], x.mT @ x, rtol=1e-5, atol=1e-5)
+
+
+class _Answers(torch.nn.Module):
+    """A bare GPT-2 that answers with numbers, as a classifier does."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.module(ids).last_hidden_state[:, -1]

@@ -94,7 +94,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_what_is_there_is_kept_unless_forced(tmp_path: Path) -> None:
     write_statistics(tmp_path / "s", note(), {"q": torch.ones(1)})
-    with pytest.raises(OutputError, match="exists; give another place, or --force"):
+    with pytest.raises(OutputError, match="already exists; it is kept"):
         write_statistics(tmp_path / "s", note(), {"q": torch.ones(1)})
     write_statistics(tmp_path / "s", note(), {"q": torch.full((1,), 8.0)}, force=True)
     assert read(tmp_path / "s", "q").tolist() == [2]
@@ -103,7 +103,7 @@ def test_what_is_there_is_kept_unless_forced(tmp_path: Path) -> None:
 def test_a_folder_of_something_else_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "thesis.tex").write_text("years of work")
-    with pytest.raises(OutputError, match="holds no statistics"):
+    with pytest.raises(OutputError, match=r"no statistics\.json that Smelt wrote"):
         write_statistics(tmp_path / "s", note(), {"q": torch.ones(1)}, force=True)
     assert (tmp_path / "s" / "thesis.tex").exists()
 

@@ -1,3 +1,7 @@
+import math
+import re
+import sys
+
 import torch
 from torch.testing import assert_close
 
@@ -60,3 +64,27 @@ def test_the_order_of_models_does_not_matter():
     deltas = torch.randn(3, 12, 9, generator=torch.Generator().manual_seed(2))
     deltas[1] = 0
     assert_close(iso_cts(deltas, common=0.6), iso_cts(deltas.flip(0), common=0.6), rtol=1e-4, atol=1e-5)
+
+
+def test_the_documented_rounding_is_the_one_that_is_done():
+    """A 33 x 17 layer of 7 models: four fifths of 17 is 13.6, so 13; of the 4 left each model has 4/7, so 1."""
+    said = re.search(r" s = (.+)$", sys.modules[iso_cts.__module__].__doc__, re.MULTILINE)
+    own = eval(said[1], {"r": 17, "n": 7, "common": 0.8, "floor": math.floor, "round": round})
+    deltas = torch.randn(7, 33, 17, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert own == 1
+    assert_close(iso_cts(deltas.float()).double(), _by_svd(deltas, own), rtol=1e-4, atol=1e-5)
+
+
+def _by_svd(deltas, own):
+    """The method written out with a full SVD."""
+    models, _, rank = deltas.shape
+    left, values, right = torch.linalg.svd(deltas.sum(0), full_matrices=False)
+    common = rank - models * own
+    parts = [(left[:, :common], values[:common], right[:common])]
+    for delta in deltas:
+        rest = delta - parts[0][0] @ parts[0][0].mT @ delta
+        u, s, v = torch.linalg.svd(rest, full_matrices=False)
+        parts.append((u[:, :own], s[:own], v[:own]))
+    u, _, v = torch.linalg.svd(torch.cat([part[0] for part in parts], 1), full_matrices=False)
+    x, _, y = torch.linalg.svd(torch.cat([part[2] for part in parts]), full_matrices=False)
+    return torch.cat([part[1] for part in parts]).mean() * (u @ v) @ (x @ y)

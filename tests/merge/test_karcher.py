@@ -7,6 +7,8 @@ from torch.testing import assert_close
 
 import smelt
 
+OPPOSED = {"a": [1.0, 0.0], "b": [-1.0, 0.0]}
+
 
 def at(degrees, length=1.0):
     angle = math.radians(degrees)
@@ -46,3 +48,18 @@ def test_zero_tensors_have_no_direction_and_no_say_in_it():
 def test_negative_weights_are_refused():
     with pytest.raises(smelt.RecipeError, match="positive"):
         merge_rows("karcher", [1, 0], [0, 1], weights=[2, -1])
+
+
+@pytest.mark.parametrize("method", ["karcher", "multislerp"])
+def test_the_tensor_whose_directions_cancel_is_named(method):
+    models = {name: {"fine": torch.ones(2), "opposed": torch.tensor(row)} for name, row in OPPOSED.items()}
+    with pytest.raises(smelt.NumericalError, match=r"^'opposed': the models' directions cancel out"):
+        smelt.merge(models, method=method)
+
+
+@pytest.mark.parametrize("method", ["karcher", "multislerp"])
+def test_the_tensor_whose_weights_are_refused_is_named(method):
+    models = {name: {"fine": torch.ones(2), "odd": torch.ones(2)} for name in OPPOSED}
+    weights = {"a": 1.0, "b": [{"filter": "odd", "value": -1.0}, {"value": 1.0}]}
+    with pytest.raises(smelt.RecipeError, match=rf"^'odd': {method}"):
+        smelt.merge(models, method=[(method, {"weights": weights})])

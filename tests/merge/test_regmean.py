@@ -78,3 +78,71 @@ def test_a_singular_gram_is_refused_with_the_tensors_name_and_the_remedy():
 def test_values_that_make_no_gram_are_refused(words):
     with pytest.raises(RecipeError, match=f"regmean.{next(iter(words))}"):
         merged([[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]], **words)
+
+
+def ill_conditioned():
+    """Layers of 40 inputs whose directions shrink by a factor of 300: their Gram matrices by 100,000."""
+    draw = torch.Generator().manual_seed(0)
+    turn = torch.linalg.qr(torch.randn(40, 40, generator=draw, dtype=torch.float64))[0]
+    sizes = torch.logspace(0, -2.5, 40, dtype=torch.float64)
+    weights, grams = {}, {}
+    for name in ("cars", "birds", "dogs"):
+        inputs = torch.randn(500, 40, generator=draw, dtype=torch.float64) * sizes @ turn.mT
+        weights[name] = torch.randn(8, 40, generator=draw)
+        grams[name] = inputs.mT @ inputs / 500
+    together = sum(grams.values())
+    exact = torch.linalg.solve(together, sum(grams[n] @ weights[n].double().mT for n in grams)).mT
+    return weights, grams, exact
+
+
+def test_gram_matrices_are_float64_until_they_are_solved_with():
+    """Rounding them to float32 costs four digits here. The result is as near as float32 can hold it."""
+    weights, grams, exact = ill_conditioned()
+    models = {name: {"w": weight} for name, weight in weights.items()}
+    given = {name: {"w": gram} for name, gram in grams.items()}
+    got = smelt.merge(models, method="regmean", statistics=given, reduction=1.0, ridge=0.0)["w"]
+    assert float((got - exact).norm() / exact.norm()) < 1e-7
+    rounded = {name: {"w": gram.float()} for name, gram in grams.items()}
+    got = smelt.merge(models, method="regmean", statistics=rounded, reduction=1.0, ridge=0.0)["w"]
+    assert float((got - exact).norm() / exact.norm()) > 1e-5
+
+
+def test_gram_matrices_on_disk_keep_their_digits_and_old_files_are_read(tmp_path):
+    from smelt.engine.statistics import StatisticsNote, write_statistics
+
+    weights, grams, exact = ill_conditioned()
+    models = {name: {"w": weight} for name, weight in weights.items()}
+    off = {}
+    for dtype in ("F64", "F32"):
+        given = {}
+        for name, gram in grams.items():
+            note = StatisticsNote(
+                kind="gram", estimator="inputs", model=name, model_hash="", data=(), examples=500, dtype=dtype
+            )
+            write_statistics(tmp_path / dtype / name, note, {"w": 500 * gram})
+            given[name] = str(tmp_path / dtype / name)
+        got = smelt.merge(models, method="regmean", statistics=given, reduction=1.0, ridge=0.0)["w"]
+        off[dtype] = float((got - exact).norm() / exact.norm())
+    assert off["F64"] < 1e-7
+    assert 1e-7 < off["F32"] < 1e-2
+
+
+def test_the_plan_counts_gram_matrices_in_float64():
+    from smelt.engine.limits import limits
+    from smelt.engine.run import planned
+    from smelt.pool.request import read_request
+
+    weights, grams, _ = ill_conditioned()
+    models = {name: {"w": weight} for name, weight in weights.items()}
+    given = {name: {"w": gram} for name, gram in grams.items()}
+    recipe, _, pool = read_request(models, None, "regmean", {"statistics": given})
+    with planned(recipe, pool=pool) as ready:
+        assert limits(ready.plan, 1, None).largest == 4 * 8 * 40 * 5 * 6 + 8 * 3 * 1600 + 8 * 5 * 1600
+
+
+def test_singular_is_judged_by_the_digits_of_the_inputs():
+    """Two inputs that differ by less than float32 shows are one input, in whatever format their products are."""
+    nearly = torch.tensor([[1.0, 1.0 - 1e-9], [1.0 - 1e-9, 1.0]], dtype=torch.float64)
+    models = {name: {"w": torch.tensor(rows)} for name, rows in (("cars", CARS), ("birds", BIRDS))}
+    with pytest.raises(NumericalError, match="singular"):
+        smelt.merge(models, method="regmean", statistics={n: {"w": nearly} for n in models}, reduction=1.0, ridge=0.0)

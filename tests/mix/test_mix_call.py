@@ -12,7 +12,7 @@ from mixing_by_hand import clip_pool
 
 import smelt.mix
 from pico_clip import COLOURS, TEMPLATES, write_task
-from smelt.errors import CorruptFile, IncompatibleModels, OutputError, RecipeError
+from smelt.errors import CorruptFile, IncompatibleModels, InputChanged, OutputError, RecipeError
 from smelt.evaluate.call import evaluate
 from smelt.evaluate.classify import load_classifier
 from smelt.evaluate.examples import ArrayStream
@@ -212,13 +212,13 @@ def test_models_in_memory_are_pointed_to_the_right_door() -> None:
 
 
 def test_an_existing_output_is_kept(tmp_path: Path, recipe: dict[str, Any]) -> None:
-    (tmp_path / "mixed").mkdir()
-    (tmp_path / "mixed" / "mine.txt").write_text("mine")
+    mix(recipe, out=tmp_path / "mixed", steps=0)
+    (tmp_path / "mixed" / "note.txt").write_text("on that mixture")
     with pytest.raises(OutputError, match="already exists; it is kept"):
         mix(recipe, out=tmp_path / "mixed")
-    assert (tmp_path / "mixed" / "mine.txt").read_text() == "mine"
+    assert (tmp_path / "mixed" / "note.txt").read_text() == "on that mixture"
     mix(recipe, out=tmp_path / "mixed", force=True, steps=0)
-    assert not (tmp_path / "mixed" / "mine.txt").exists()
+    assert not (tmp_path / "mixed" / "note.txt").exists()
 
 
 def test_a_failure_leaves_nothing_behind(
@@ -303,3 +303,28 @@ def test_recipe_files_are_read_with_paths_relative_to_them(tmp_path: Path, recip
     path.write_text(yaml.safe_dump(relative))
     assert mix(path, steps=0).note.experts == ["one", "two"]
     assert mix(Recipe.parse(recipe), steps=0).note.experts == ["one", "two"]
+
+
+def test_a_model_that_changes_while_routers_are_learned_gives_no_mixture(
+    tmp_path: Path, recipe: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from smelt.mix import folder
+
+    weights, real = Path(recipe["pool"]["models"]["one"]) / "model.safetensors", folder.write_mixed
+
+    def changing(*arguments: Any, **words: Any) -> Any:
+        weights.write_bytes(weights.read_bytes())
+        return real(*arguments, **words)
+
+    monkeypatch.setattr(folder, "write_mixed", changing)
+    with pytest.raises(InputChanged, match=r"one/model\.safetensors"):
+        mix(recipe, out=tmp_path / "mixed", steps=0)
+    assert not list(tmp_path.glob("*mixed*"))
+
+
+def test_force_keeps_a_folder_that_is_no_mixture(tmp_path: Path, recipe: dict[str, Any]) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "thesis.txt").write_text("years of work")
+    with pytest.raises(OutputError, match=r"no manifest\.json that Smelt wrote"):
+        mix(recipe, out=tmp_path / "docs", force=True, steps=0)
+    assert (tmp_path / "docs" / "thesis.txt").exists()

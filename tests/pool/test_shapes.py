@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -81,6 +82,19 @@ def test_a_method_that_looks_at_data_says_what_that_takes(cli: Any) -> None:
     assert one.device > 1.5 * weights
 
 
+def test_the_advice_to_keep_changes_on_disk_changes_the_plan(cli: Any) -> None:
+    models = dict(shipped_pool("MergeBench/Llama-3.2-3B").models)
+    words: Any = {"base": "shape:llama-3.2-3b", "method": "localize"}
+    (held,), (kept,) = (smelt.plan(models, **words, deltas=where).looking for where in ("memory", "disk"))
+    assert held.device - kept.device == kept.disk - held.disk > 10e9  # a float32 of 2.8 billion numbers
+    assert f"`deltas: disk` saves {(held.device - kept.device) / 1e9:.1f} GB" in held.note
+    assert "the change lies on disk" in kept.note
+    (half,) = smelt.plan(models, **words, delta_dtype="bfloat16").looking
+    assert 2 * (held.device - half.device) == held.device - kept.device
+    ran = cli("plan", "-m", "localize", "--pool", "MergeBench/Llama-3.2-3B", "--set", "deltas=disk", "--json")
+    assert json.loads(ran.out)["looking"][0]["device"] == kept.device
+
+
 def _three(method: str) -> Any:
     return smelt.plan(dict(shipped_pool("MergeBench/Llama-3.2-3B").models), base="shape:llama-3.2-3b", method=method)
 
@@ -101,9 +115,9 @@ def test_a_plan_counts_the_statistics_that_will_be_read() -> None:
     measured = size.parameters - size.vocabulary * size.width
     assert fisher.bytes_in == plain.bytes_in + 5 * 4 * measured  # one more float32 tensor for each model
     narrow, wide = size.width**2, size.inner**2
-    assert regmean.bytes_in == plain.bytes_in + 5 * 4 * size.layers * (6 * narrow + wide)
+    assert regmean.bytes_in == plain.bytes_in + 5 * 8 * size.layers * (6 * narrow + wide)  # Gram matrices in float64
     # five Gram matrices of the widest layer, and its sum, factor and what is between in float64
-    assert regmean.work_memory > 5 * 4 * wide + 3 * 8 * wide
+    assert regmean.work_memory > 5 * 8 * wide + 3 * 8 * wide
 
 
 def test_smelt_run_knows_the_pools_too(cli: Any) -> None:

@@ -1,7 +1,10 @@
 """mergekit's YAML becomes the native recipe that means the same; what it does not know is refused."""
 
+import json
+
 import pytest
 
+from checkpoints import write_yaml
 from smelt.errors import RecipeError
 from smelt.recipe.mergekit import from_mergekit
 from smelt.recipe.pipeline import bind
@@ -18,7 +21,7 @@ def config(method, *, base="./base", models=("./cars", "./birds"), own=(), **top
 
 def read(given):
     """The recipe of a configuration, which round-trips and whose every pipeline binds."""
-    recipe = Recipe.parse(from_mergekit(given))
+    recipe = Recipe.parse(from_mergekit(given)[0])
     assert Recipe.parse(recipe.dump()) == recipe
     sliced = [*(recipe.slices or []), *(s for part in recipe.parts for s in part.slices or [])]
     for pipeline in [recipe.merge, *(one.merge for one in (*sliced, *recipe.parts) if one.merge)]:
@@ -452,3 +455,55 @@ def test_a_module_may_have_slices():
     given = {"merge_method": "passthrough", "modules": {"default": {"slices": [{"sources": [source("./cars", 0, 2)]}]}}}
     (part,) = read(given).parts
     assert (part.keys, part.slices[0].models) == (["*"], {"cars": (0, 2)})
+
+
+WITHOUT_WEIGHT = {
+    "slerp": {"t": 0.35},
+    "karcher": None,
+    "model_stock": {"filter_wise": True},
+    "sce": {"select_topk": 0.5},
+    "ram": None,
+    "ramplus_tl": {"r": 0.05, "alpha": 1.0},
+    "nearswap": {"t": 0.0001},
+    "arcee_fusion": None,
+    "passthrough": {"scale": 0.5},
+}
+"""Methods that have no use for a weight, with what they need."""
+
+
+@pytest.mark.parametrize("method", WITHOUT_WEIGHT)
+@pytest.mark.parametrize("where", ["beside the models", "for all"])
+def test_a_weight_that_means_nothing_is_accepted_with_a_note(method, where):
+    two = method in ("slerp", "nearswap", "arcee_fusion")
+    words = {"models": ["./base", "./cars"] if two else ["./cars", "./birds"], "base": "./base"}
+    if method == "passthrough":
+        words = {"models": ["./cars"], "base": None}
+    said = WITHOUT_WEIGHT[method] or {}
+    plain = config(method, **words, parameters=said)
+    own, more = (WEIGHTS[: len(words["models"])], {}) if where == "beside the models" else ((), {"weight": 0.5})
+    weighted = config(method, **words, own=own, parameters={**said, **more})
+    assert read(weighted) == read(plain)
+    assert from_mergekit(plain)[1] == []
+    assert from_mergekit(weighted)[1] == [f"`weight` means nothing to {method}, in mergekit neither; it is not used"]
+
+
+def test_a_misspelt_weight_is_still_refused_where_weights_mean_nothing():
+    refused(config("model_stock", own=[{"wieght": 0.5}]), "no parameter of model_stock named 'wieght'")
+
+
+def test_every_slice_with_such_a_weight_is_noted_once():
+    pair = [source("./base", 0, 2, weight=0.2), source("./cars", 0, 2, weight=0.8)]
+    given = sliced("slerp", {"sources": pair}, {"sources": pair}, base_model="./base", parameters={"t": 0.5})
+    assert len(from_mergekit(given)[1]) == 1
+
+
+def test_the_note_is_told_by_plan_and_merge(cli, two, tmp_path):
+    base, cars, _ = two
+    given = config("slerp", base=str(base), models=[str(base), str(cars)], own=WEIGHTS, parameters={"t": 0.5})
+    recipe = write_yaml(tmp_path / "recipe.yaml", given)
+    note = "`weight` means nothing to slerp, in mergekit neither; it is not used"
+    assert note in " ".join(cli("plan", recipe).out.split())
+    ran = cli("merge", recipe, "-o", tmp_path / "out")
+    assert ran.code == 0, ran.err
+    assert f"note: {note}" in ran.out
+    assert note in json.loads((tmp_path / "out" / "manifest.json").read_text())["notes"]

@@ -11,6 +11,7 @@ from smelt.engine.source import FileSource
 from smelt.fused import way
 from smelt.fused.way import Fused
 from smelt.merge import merge_method, stages
+from smelt.pool.orientation import Matrices, Orientation
 from smelt.testing import (
     EXAMPLES,
     LAWS,
@@ -28,7 +29,7 @@ from smelt.testing.pico import BUFFER
 CASES = [(name, law) for name, stage in sorted(stages.items()) for law in applicable(stage)]
 
 # What may not depend on a parameter. `wudi: {solver: adam}` takes seconds a merge and differs only inside a matrix.
-OF_ANY_PARAMETERS = ("order", "blocks", "zero", "finite", "scale")
+OF_ANY_PARAMETERS = ("order", "blocks", "zero", "finite", "scale", "transposed", "stacked")
 VARIANTS = [
     (name, variant, law)
     for name, stage in sorted(stages.items())
@@ -101,7 +102,7 @@ def test_a_broken_stage_keeps_the_laws_that_it_does_not_break(broken, name):
 
 
 def test_every_law_is_seen_to_fail():
-    by_engine = {"dtype", "disk", "integers"}
+    by_engine = {"dtype", "disk", "integers", "transposed", "stacked"}
     assert set(BREAKABLE_BY_A_STAGE.values()) | by_engine == set(LAWS)
 
 
@@ -138,6 +139,20 @@ def test_integers_fail_where_a_buffer_is_not_copied(monkeypatch):
     monkeypatch.setattr(Fused, "copy", forgetful)
     with pytest.raises(AssertionError, match="changed the integers"):
         LAWS["integers"](stages["average"])
+
+
+@pytest.mark.parametrize("name", ["wudi", "della", "dare"])
+def test_transposed_fails_where_the_orientation_is_not_known(monkeypatch, name):
+    monkeypatch.setattr(Orientation, "_transposed", lambda self, name, shape: False)
+    with pytest.raises(AssertionError, match=r"stored as \[in, out\] is not its transposed merge"):
+        LAWS["transposed"](stages[name])
+
+
+@pytest.mark.parametrize(("name", "parameters"), [("tsv", {}), ("model_stock", {"over": "row"}), ("regmean", {})])
+def test_stacked_fails_where_a_stack_is_one_tensor(monkeypatch, name, parameters):
+    monkeypatch.setattr(Orientation, "_experts", lambda self, name, shape: Matrices(1, shape))
+    with pytest.raises(AssertionError, match="stack"):
+        LAWS["stacked"](stages[name], **parameters)
 
 
 def test_an_exemption_that_is_not_needed_is_reported(broken):

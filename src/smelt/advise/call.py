@@ -76,7 +76,8 @@ def advise(
     setting may be chosen on; `training` are tasks with training data, `MODEL=TASK` or named as the models are.
     `minutes` are for choosing a setting, of which one evaluation takes `validation_minutes`; `memory` is a size
     (`16GB`). `base_kind` is pretrained or instruct and `size` is `8B`: found out where the base is at hand. `out` is a
-    file for the recipe.
+    file for the recipe. A base that is known to be no language model (a CLIP, an encoder) is refused: there are no rows
+    for it. What was assumed is in `taken`.
     """
     situation = read_situation(
         models,
@@ -107,17 +108,18 @@ def advise(
         expectation(first, choice, situation),
         situation.notes,
         {name: why for entry, why in choice.avoided.items() for name in names_of([entry])},
-        tuple(_cited([one for one in (first, second) if one], choice)),
+        tuple(_cited([one for one in (first, second) if one], choice, situation.kind)),
         recipe,
         text,
         tuple(commands(first, situation, str(out or "recipe.yaml"))),
     )
 
 
-def _cited(shown: Sequence[Candidate], choice: Choice) -> list[Citation]:
-    """The rows of similar base models for the methods that are named; ours always, where there are any."""
-    own = ours()
-    rows = [*choice.witnesses, *([own.witness] if own and own.witness not in choice.witnesses else [])]
+def _cited(shown: Sequence[Candidate], choice: Choice, kind: str | None) -> list[Citation]:
+    """The rows of similar base models for the methods that are named; ours too, where it is of the same kind."""
+    own, rows = ours(), list(choice.witnesses)
+    if own and own.witness not in rows and kind in (None, own.witness.kind):
+        rows.append(own.witness)
     return [
         Citation(row.source, row.base, name, row.scores[one.entry])
         for row in rows

@@ -75,10 +75,13 @@ def ours() -> Ours | None:
 
 
 def witnesses(size: float | None, kind: str | None) -> list[Witness]:
-    """The rows of similar base models: as strong as is known, as large as is known; below the paper's sizes our own."""
+    """The rows of similar base models: as strong as is known, as large as is known; below the paper's sizes our own.
+
+    A base of another kind is not similar, whatever its size: then there is no row.
+    """
     own = ours()
     if own and size is not None and size < rules().tiny_below:
-        return [own.witness]
+        return [own.witness] if kind in (None, own.witness.kind) else []
     paper = mergebench()
     source = f"MergeBench, Table {paper.multitask.number}"
     return [

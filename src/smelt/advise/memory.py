@@ -9,8 +9,9 @@ from __future__ import annotations
 from math import log, prod
 from typing import TypeAlias
 
+from smelt.advise.base import shapes_of
 from smelt.advise.rules import rules
-from smelt.advise.situation import Situation, shapes_of
+from smelt.advise.situation import Situation
 from smelt.errors import RecipeError
 
 __all__ = ["bytes_needed"]

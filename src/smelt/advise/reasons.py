@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from smelt.advise.choose import Candidate, Choice, trial_minutes
+from smelt.advise.evidence import ours
 from smelt.advise.rules import rules
-from smelt.advise.situation import Situation
+from smelt.advise.situation import Situation, article
 from smelt.report.paper import mergebench
 
 __all__ = ["POOR", "expectation", "reasons"]
@@ -30,7 +31,7 @@ def expectation(first: Candidate, choice: Choice, situation: Situation) -> str:
     """The range of that method on similar bases, and a word about why."""
     scores = [one.scores[first.entry] for one in choice.witnesses if first.entry in one.scores]
     if not scores:
-        return "There is no row of a similar base model."
+        return _no_row(situation)
     low, high = min(scores), max(scores)
     ends = f"{low:.1f} %" if low == high else f"{low:.1f} to {high:.1f} %"
     said = f"Expect about {ends} of the experts' performance"
@@ -41,6 +42,17 @@ def expectation(first: Candidate, choice: Choice, situation: Situation) -> str:
     if situation.kind == "instruct":
         return f"{said}: specialists of an instruction-tuned base stay close to each other."
     return f"{said}, as on those bases; stronger bases (larger, instruction-tuned) give more."
+
+
+def _no_row(situation: Situation) -> str:
+    """There is the guideline, but no number; the row that is nearest in size is named as what it is."""
+    own = ours()
+    if own is None or situation.kind == own.witness.kind:
+        return "There is no row of a similar base model, so no number to expect."
+    return (
+        f"There is no row of a similar base model, so no number to expect: the nearest in size, {own.witness.base}, is "
+        f"{article(own.witness.kind)} base, and this is {article(situation.kind)} one."
+    )
 
 
 def _where(choice: Choice, situation: Situation) -> str:

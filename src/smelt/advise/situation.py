@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from smelt.advise.base import is_language_model, kind_of_name, parameters_of
 from smelt.advise.rules import rules
 from smelt.errors import RecipeError, unknown
 
-__all__ = ["KINDS", "Situation", "kind_of_name", "parameters_of", "read_situation", "shapes_of"]
+__all__ = ["KINDS", "Situation", "article", "read_situation"]
 
 KINDS = ("pretrained", "instruct")
 SPLIT = "val"
@@ -74,11 +75,16 @@ def read_situation(
     named = Pool(base=base, models=models).models if models else {}
     notes = []
     billions = _billions(size) if size is not None else None
-    if base is not None and billions is None and (billions := parameters_of(base)) is not None:
-        notes.append(f"{base} has {_text(billions)} parameters, from its headers")
+    if not is_language_model(base):
+        what = base or "the base"
+        notes.append(f"{what} is taken for a language model that continues texts, the only kind that there are rows of")
+    if base is not None and billions is None:
+        billions = parameters_of(base)
+        found = f"has {_text(billions)} parameters, from its headers" if billions else "may be of any size (see --size)"
+        notes.append(f"{base} {found}")
     if base is not None and base_kind is None:
         base_kind = kind_of_name(base)
-        notes.append(f"{base} is taken for {_article(base_kind)} base, by its name (--base-kind says otherwise)")
+        notes.append(f"{base} is taken for {article(base_kind)} base, by its name (--base-kind says otherwise)")
     return Situation(
         base,
         named,
@@ -91,33 +97,6 @@ def read_situation(
         billions,
         tuple(notes),
     )
-
-
-def kind_of_name(ref: str) -> str:
-    """`hf:google/gemma-2-2b-it` is an instruction-tuned base, by the words of its name."""
-    words = re.split(r"[^a-z0-9]+", ref.lower())
-    return "instruct" if set(words) & set(rules().instruct) else "pretrained"
-
-
-def parameters_of(ref: str) -> float | None:
-    """Billions of parameters, from headers; None for a model that would have to be downloaded first."""
-    from math import prod
-
-    shapes = shapes_of(ref)
-    return None if shapes is None else sum(map(prod, shapes.values())) / 1e9
-
-
-def shapes_of(ref: str) -> dict[str, tuple[int, ...]] | None:
-    """The shapes of a model's tensors, from headers; None for a model that would have to be downloaded first."""
-    if ref.startswith("hf:") or "+hf:" in ref:
-        return None
-    from smelt.pool.refs import open_ref
-
-    source = open_ref(ref)
-    try:
-        return {name: info.shape for name, info in source.tensors.items()}
-    finally:
-        source.close()
 
 
 def _checked(validation: str) -> str:
@@ -186,5 +165,6 @@ def _text(billions: float) -> str:
     return f"{billions:.3g} B" if billions >= 1 else f"{1000 * billions:.3g} M"
 
 
-def _article(kind: str) -> str:
+def article(kind: str | None) -> str:
+    """In words."""
     return "an instruction-tuned" if kind == "instruct" else "a pretrained"

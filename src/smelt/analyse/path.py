@@ -23,6 +23,7 @@ from smelt.analyse.models import open_one
 from smelt.engine import dtype as dtypes
 from smelt.engine.source import Source
 from smelt.errors import RecipeError
+from smelt.files.remote_code import takes_trust
 from smelt.pool.modelpool import ModelPool
 from smelt.pool.refs import ref_name
 
@@ -67,6 +68,7 @@ class Interpolation:
         }
 
 
+@takes_trust
 def interpolation_path(
     first: Any,
     second: Any,
@@ -84,6 +86,7 @@ def interpolation_path(
     names: tuple[str, str] | None = None,
     evaluate: Evaluate | None = None,
     allow_pickle: bool = False,
+    trust_remote_code: bool = False,
     command: str = "",
     quiet: bool = True,
 ) -> Interpolation:

@@ -18,6 +18,7 @@ from smelt.analyse.linear import at_scale, is_linear
 from smelt.analyse.scaled import Scaled
 from smelt.engine.run import planned
 from smelt.errors import RecipeError
+from smelt.files.remote_code import takes_trust
 from smelt.pool.modelpool import ModelPool, opened
 from smelt.pool.request import read_request
 from smelt.recipe.schema import Recipe
@@ -66,6 +67,7 @@ class Curve:
         }
 
 
+@takes_trust
 def scale_curve(
     models: Any,
     scales: Sequence[float] = SCALES,
@@ -82,6 +84,7 @@ def scale_curve(
     label: str | None = None,
     command: str = "",
     quiet: bool = True,
+    trust_remote_code: bool = False,
     **words: Any,
 ) -> Curve:
     """Merge at every scale and evaluate on tasks: by default on `val`, since a scale chosen on `test` proves nothing.

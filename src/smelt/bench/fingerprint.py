@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.engine.hashing import file_hashes
 from smelt.engine.source import Source
+from smelt.files.identity import identities
 from smelt.pool.modelpool import opened
 from smelt.recipe.schema import Pool
 
@@ -47,7 +48,7 @@ def source_fingerprint(source: Source) -> str:
         for path in sorted(folder.iterdir())
         if path.is_file() and (path.name in _AROUND or is_tokenizer_file(path.name))
     ]
-    hashes = file_hashes([*source.files, *around])
+    hashes = file_hashes({**source.files, **identities(around)})
     words = [*(hashes[file] for file in source.files), *(f"{path.name} {hashes[path]}" for path in around)]
     return _short("\n".join(words))
 

@@ -18,11 +18,13 @@ from smelt.engine.hold import hold
 from smelt.errors import CorruptFile, OutputError, RecipeError
 from smelt.evaluate.row import CostRow, Row, append_rows, read_rows
 from smelt.files.json_reader import read_json_table
+from smelt.files.replace import Mark, check_place
 from smelt.recipe.schema import Recipe
 
 __all__ = ["Folder"]
 
 _ROWS, _RUN = "rows.jsonl", "run.json"
+_MARK = Mark(_RUN, ("models", "tasks"))
 
 
 class Folder:
@@ -37,6 +39,7 @@ class Folder:
         self._lock = _locked(path)
         try:
             if force:
+                check_place(path, _MARK, force=True)
                 _clear(path)
             self._check(words)
             rows = read_rows(self.rows_file) if self.rows_file.exists() else []
@@ -84,13 +87,13 @@ class Folder:
         path = self.path / _RUN
         if not path.exists():
             if self.rows_file.exists():
-                raise RecipeError(f"{self.path} holds rows of something else; choose another folder or give --force")
+                raise RecipeError(f"{self.path} holds rows of something else; choose another folder")
             path.write_text(json.dumps(words, indent=1) + "\n", encoding="utf-8")
             return
         try:
             before = read_json_table(path)
         except CorruptFile as error:
-            raise RecipeError(f"{error}; give --force to begin anew") from None
+            raise RecipeError(f"{error}; choose another folder, or remove this one") from None
         other = sorted(word for word in words.keys() | before.keys() if words.get(word) != before.get(word))
         if other:
             said = ", ".join(_difference(word, before.get(word), words.get(word)) for word in other)

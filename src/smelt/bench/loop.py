@@ -29,12 +29,14 @@ from smelt.bench.suite import AnySuite, Suite, find_suite
 from smelt.errors import RecipeError, SmeltError, unknown
 from smelt.evaluate.find import picture_tasks
 from smelt.evaluate.row import CostRow, Row
+from smelt.files.remote_code import takes_trust
 from smelt.jobs import run_jobs
 from smelt.recipe.schema import Recipe
 
 __all__ = ["Finished", "Options", "bench"]
 
 
+@takes_trust
 def bench(
     suite: str | Path | AnySuite = "clip8",
     *,
@@ -42,6 +44,7 @@ def bench(
     methods: Sequence[str] | None = None,
     tasks: Sequence[str] | None = None,
     force: bool = False,
+    trust_remote_code: bool = False,
     **words: Any,
 ) -> Finished:
     """Run a suite: rows, analyses and a report in the folder `out` (the suite's name if nothing is given).

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from smelt.errors import RecipeError, SmeltError
+from smelt.files.remote_code import FLAG, is_trusted
 
 __all__ = ["Merged", "merge_and_tell", "merge_apart"]
 
@@ -28,6 +29,7 @@ def merge_apart(recipe: Path, out: Path, *, threads: int | None = None) -> Merge
     """Merge a recipe file into a folder; whatever lay there is replaced."""
     words = [*_COMMAND, str(recipe), "-o", str(out), "--quiet", "--force"]
     words += ["--threads", str(threads)] if threads else []
+    words += [FLAG] if is_trusted() else []
     began = time.perf_counter()
     child = subprocess.run(words, capture_output=True, text=True, errors="replace")
     if child.returncode:

@@ -20,6 +20,7 @@ from smelt.cli.request import (
     ModelOption,
     RecipeArgument,
     SetOption,
+    TrustOption,
     request,
 )
 from smelt.errors import RecipeError
@@ -163,6 +164,7 @@ def scales(
     text_from: TextOption = None,
     device: DeviceOption = "cpu",
     allow_pickle: AllowPickleOption = False,
+    trust_remote_code: TrustOption = False,
     out: RowsOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
@@ -182,6 +184,7 @@ def scales(
         limit=limit,
         text_from=text_from,
         device=device,
+        trust_remote_code=trust_remote_code,
         command=_command(),
         quiet=quiet or as_json,
         **words,
@@ -208,6 +211,7 @@ def path(
     text_from: TextOption = None,
     device: DeviceOption = "cpu",
     allow_pickle: AllowPickleOption = False,
+    trust_remote_code: TrustOption = False,
     out: RowsOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
@@ -227,6 +231,7 @@ def path(
         keys=keys,
         skip=skip,
         allow_pickle=allow_pickle,
+        trust_remote_code=trust_remote_code,
         command=_command(),
         quiet=quiet or as_json,
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from smelt.cli.request import JsonOption, ThreadsOption
+from smelt.cli.request import JsonOption, ThreadsOption, TrustOption
 
 if TYPE_CHECKING:
     from smelt.bench.options import Finished
@@ -37,6 +37,7 @@ def bench(
         int, typer.Option(min=1, help="How many settings of one merge are tried at once (llm5).")
     ] = 1,
     keep_models: Annotated[bool, typer.Option("--keep-models", help="Keep the merged models' folders.")] = False,
+    trust_remote_code: TrustOption = False,
     force: Annotated[bool, typer.Option("--force", help="Begin anew in a folder that has rows.")] = False,
     table: Annotated[bool, typer.Option(help="Print the table at the end.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
@@ -71,6 +72,7 @@ def bench(
         workers=workers,
         trial_workers=trial_workers,
         keep_models=keep_models,
+        trust_remote_code=trust_remote_code,
         tell=(lambda line: None) if silent else (lambda line: typer.echo(line, err=True)),
         **words,
     )

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from smelt import __version__
+from smelt.cli.parser import CommandGroup
 
 __all__ = ["COMMANDS", "application"]
 
@@ -44,6 +45,7 @@ def application(names: Iterable[str] = tuple(COMMANDS)) -> typer.Typer:
     """The application with these commands."""
     app = typer.Typer(
         name="smelt",
+        cls=CommandGroup,
         help="Many fine-tuned models in, one good predictor out.",
         no_args_is_help=True,
         add_completion=False,
@@ -55,7 +57,7 @@ def application(names: Iterable[str] = tuple(COMMANDS)) -> typer.Typer:
         file, _, called = COMMANDS[name].partition(":")
         found = getattr(import_module(f"smelt.cli.{file}"), called)
         if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name)
+            app.add_typer(found, name=name, cls=CommandGroup)
         else:
             app.command(name)(found)
     return app

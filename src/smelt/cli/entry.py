@@ -9,6 +9,7 @@ import sys
 import typer
 
 from smelt.cli.commands import COMMANDS, application
+from smelt.cli.parser import complaint
 from smelt.errors import SmeltError, shortened
 from smelt.files.bounded import os_reason
 
@@ -16,12 +17,12 @@ __all__ = ["run"]
 
 
 def run() -> None:
-    """Run the command line; a SmeltError becomes one clear message and its exit code."""
+    """Run the command line; a SmeltError, or what the parser cannot read, becomes one message and an exit code."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # as stderr is: names of files may be no text at all
     asked = sys.argv[1] if len(sys.argv) > 1 else ""
     try:
-        application([asked] if asked in COMMANDS else COMMANDS)()
+        code = application([asked] if asked in COMMANDS else COMMANDS)(prog_name="smelt", standalone_mode=False)
     except SmeltError as error:
         typer.echo(f"smelt: {error}", err=True)
         sys.exit(error.exit_code)
@@ -34,6 +35,13 @@ def run() -> None:
     except (OSError, RecursionError, MemoryError, UnicodeError) as error:
         typer.echo(f"smelt: {_machine_fault(error)}", err=True)
         sys.exit(1)
+    except Exception as error:
+        said = complaint(error)
+        if said is None:
+            raise
+        typer.echo(said, err=True)
+        sys.exit(2)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 def _machine_fault(error: BaseException) -> str:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from smelt.cli.request import AllowPickleOption, JsonOption, ThreadsOption
+from smelt.cli.request import AllowPickleOption, JsonOption, ThreadsOption, TrustOption
 
 if TYPE_CHECKING:
-    from smelt.evaluate.call import Evaluation
+    from smelt.evaluate.call import Average, Evaluation
     from smelt.evaluate.classify import Result
     from smelt.evaluate.corruptions import SetName
-    from smelt.evaluate.language.result import LanguageResult
+    from smelt.evaluate.row import Level, Row
 
 __all__ = ["evaluate"]
 
@@ -50,7 +51,15 @@ def evaluate(
     corrupted_by: Annotated[
         str, typer.Option(metavar="SET", help="The numbers that a severity stands for: cifar_c or imagenet_c.")
     ] = "cifar_c",
+    level: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a folder that `smelt neulig` wrote: merged, ensembled, or both, with the gap between them.",
+            show_default="merged",
+        ),
+    ] = None,
     allow_pickle: AllowPickleOption = False,
+    trust_remote_code: TrustOption = False,
     confusion: Annotated[bool, typer.Option("--confusion", help="Show what was taken for what.")] = False,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Append the rows to this file (JSON lines).", show_default=False)
@@ -82,8 +91,10 @@ def evaluate(
         threads=threads,
         quiet=quiet or as_json,
         allow_pickle=allow_pickle,
+        trust_remote_code=trust_remote_code,
         corruption=corruption,
         corrupted_by=cast("SetName", corrupted_by),
+        level=cast("Level | None", level),
     )
     if out is not None:
         append_rows(out, done.rows)
@@ -91,44 +102,50 @@ def evaluate(
         typer.echo(json.dumps(_as_dict(done, confusion), indent=2, ensure_ascii=False))
     elif not quiet:
         _show(done)
-        for result in _with_confusion(done) if confusion else ():
-            _show_confusion(result)
+        for what, result in _with_confusion(done) if confusion else ():
+            _show_confusion(what, result)
     if done.failures:
         from smelt.evaluate.call import TasksFailed
 
         raise TasksFailed(done.failures, done.rows)
 
 
-def _with_confusion(done: Evaluation) -> list[Result]:
+def _with_confusion(done: Evaluation) -> list[tuple[str, Result]]:
+    """The results that tell what was taken for what, each with its task and condition in words."""
     from smelt.evaluate.classify import Result
 
-    return [result for result in done.results if isinstance(result, Result)]
+    return [
+        (", ".join(word for word in (row.task, row.level, row.corruption) if word), result)
+        for row, result in zip(done.rows, done.results, strict=True)
+        if isinstance(result, Result)
+    ]
 
 
 def _as_dict(done: Evaluation, confusion: bool) -> dict[str, object]:
-    table: dict[str, object] = {
-        "rows": [row.model_dump() for row in done.rows],
-        "average": {"accuracy": done.accuracy, "loss": done.loss},
-        "seconds": done.seconds,
-    }
+    from smelt.evaluate.corruptions import CLEAN
+
+    averages = done.averages
+    if len(averages) == 1:
+        mean: dict[str, object] = {"average": {"accuracy": averages[0].accuracy, "loss": averages[0].loss}}
+    else:
+        mean = {"averages": [dataclasses.asdict(one) for one in averages]}
+    table: dict[str, object] = {"rows": [row.model_dump() for row in done.rows], **mean, "seconds": done.seconds}
+    if done.gaps:
+        table["gaps"] = {corruption or CLEAN: gap for corruption, gap in done.gaps.items()}
     if done.domains:
         table["domains"] = done.domains
     if done.failures:
         table["failures"] = {one.task: str(one.error) for one in done.failures}
     if confusion:
         table["confusion"] = {
-            _what(one): {
+            what: {
                 "classes": list(one.classes),
                 "matrix": one.confusion.tolist(),
                 "per_class": one.per_class,
             }
-            for one in _with_confusion(done)
+            for what, one in _with_confusion(done)
         }
     return table
-
-
-def _what(result: Result | LanguageResult) -> str:
-    return f"{result.task}, {result.corruption}" if result.corruption else result.task
 
 
 def _show(done: Evaluation) -> None:
@@ -142,6 +159,9 @@ def _show(done: Evaluation) -> None:
     table.add_column("task", no_wrap=True)
     corrupted = max(len(row.corruption or "") for row in done.rows)
     plain = all(row.metric == "accuracy" for row in done.rows)
+    levels = any(row.level for row in done.rows)
+    if levels:
+        table.add_column("level", no_wrap=True)
     if corrupted:
         table.add_column("corruption", min_width=corrupted)
     if not plain:
@@ -151,21 +171,31 @@ def _show(done: Evaluation) -> None:
     headings = ("accuracy %" if plain else "score %", "95 % interval", *(["loss"] if losses else []), what, "seconds")
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=heading == "95 % interval")
+
+    def condition(one: Row | Average) -> list[str]:
+        return [*([one.level or ""] if levels else []), *([one.corruption or CLEAN] if corrupted else [])]
+
     for row, result in zip(done.rows, done.results, strict=True):
-        names = [row.task, *([row.corruption or CLEAN] if corrupted else []), *([] if plain else [row.metric])]
+        names = [row.task, *condition(row), *([] if plain else [row.metric])]
         interval = f"{100 * row.low:.1f} to {100 * row.high:.1f}"
         numbers = [f"{100 * row.accuracy:.1f}", interval, *([_loss(row.loss)] if losses else [])]
         table.add_row(*names, *numbers, f"{row.n:,}", f"{result.seconds:.1f}")
-    empty = [""] * (bool(corrupted) + (not plain))
+    empty = [] if plain else [""]
+    blank = [""] * (levels + bool(corrupted))
     if len(done.domains) > 1:
         table.add_section()
         for domain, score in done.domains.items():
-            table.add_row(f"mean of {domain}", *empty, f"{100 * score:.1f}")
+            table.add_row(f"mean of {domain}", *blank, *empty, f"{100 * score:.1f}")
     if len(done.rows) > 1:
         table.add_section()
-        total = sum(row.n for row in done.rows)
-        numbers = [f"{100 * done.accuracy:.1f}", "", *([_loss(done.loss)] if losses else [])]
-        table.add_row("average", *empty, *numbers, f"{total:,}", f"{done.seconds:.1f}")
+        averages = done.averages
+        for one in averages:
+            numbers = [f"{100 * one.accuracy:.1f}", "", *([_loss(one.loss)] if losses else [])]
+            seconds = f"{done.seconds:.1f}" if len(averages) == 1 else ""
+            table.add_row("average", *condition(one), *empty, *numbers, f"{one.n:,}", seconds)
+        for corruption, gap in done.gaps.items():
+            where = [*([""] if levels else []), *([corruption or CLEAN] if corrupted else [])]
+            table.add_row("gap of the averages", *where, *empty, f"{100 * gap:.1f}")
     console = Console(soft_wrap=False)
     if not plain and not console.is_terminal:
         console = Console(soft_wrap=False, width=120)  # names and metrics are long; a file has room for them
@@ -176,14 +206,14 @@ def _loss(loss: float | None) -> str:
     return "" if loss is None else f"{loss:.3f}"
 
 
-def _show_confusion(result: Result) -> None:
+def _show_confusion(what: str, result: Result) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     matrix, names = result.confusion, result.classes
     if len(names) <= _LARGEST_MATRIX:
-        title = f"{_what(result)}: true class by row, answer by column"
+        title = f"{what}: true class by row, answer by column"
         table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1, 0, 0))
         table.add_column("")
         for number in range(len(names)):
@@ -194,7 +224,7 @@ def _show_confusion(result: Result) -> None:
             right = "" if share is None else f"{100 * share:.0f}"
             table.add_row(f"{number} {name}", *(str(count) if count else "·" for count in matrix[number]), right)
     else:
-        table = Table(title=f"{_what(result)}: the commonest mistakes", title_justify="left")
+        table = Table(title=f"{what}: the commonest mistakes", title_justify="left")
         for heading in ("true class", "answer", "pictures"):
             table.add_column(heading, justify="right" if heading == "pictures" else "left")
         wrong = [(int(matrix[i, j]), i, j) for i in range(len(names)) for j in range(len(names)) if i != j]

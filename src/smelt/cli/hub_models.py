@@ -12,7 +12,6 @@ from smelt.cli.hub_words import (
     HubOption,
     QuietOption,
     as_text,
-    interruptible,
     opened,
     table,
     watched,
@@ -67,7 +66,7 @@ def init(
         raise RecipeError(f"--models: zoo or paper, got {models!r}; add others with `smelt hub add`")
     words: Any = {"node_text": node_text or ("name" if models == "zoo" else "caption")}
     made = Hub.init(hub, graph=graph, embedder=embedder, embedder_config=config, name=name, files=files, **words)
-    with interruptible(), made:
+    with made:
 
         def tell(model: str) -> None:
             if not (quiet or as_json):

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from smelt.cli.hub_words import (
-    FilesOption,
-    HubOption,
-    QuietOption,
-    interruptible,
-)
+from smelt.cli.hub_words import FilesOption, HubOption, QuietOption
+from smelt.errors import SmeltError
 
 if TYPE_CHECKING:
-    pass
+    from smelt.hub.hub import Hub
 
 __all__ = ["serve"]
 
@@ -62,6 +59,17 @@ def serve(
     if upload_mb is not None:
         room = upload_mb * 1_000_000
         words |= {"upload_bytes": room, "unpacked_bytes": 2 * room}
-    told = None if quiet else lambda model: typer.echo(f"adding zoo:{model}", err=True)
-    with interruptible(), Hub.open_or_init_zoo(hub, files=files, progress=told) as here:
+    with Hub.open_or_init_zoo(hub, files=files) as here:
+        threading.Thread(target=_fill, args=(here, quiet), name="smelt-hub-zoo", daemon=True).start()
         run(here, host=host, port=port, settings=Settings(**words), ready=ready)
+
+
+def _fill(hub: Hub, quiet: bool) -> None:
+    """Bring the zoo's models in, while the service answers already."""
+    from smelt.hub.store.jobs import background
+
+    background()
+    try:
+        hub.fill_from_zoo(None if quiet else lambda model: typer.echo(f"adding zoo:{model}", err=True))
+    except SmeltError as error:
+        typer.echo(f"smelt: {error}; the service goes on with the models that it has", err=True)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from smelt.errors import RecipeError, SmeltError
+from smelt.errors import RecipeError
+from smelt.files.bounded import read_text
 
 if TYPE_CHECKING:
     from smelt.hub.hub import Hub
@@ -35,7 +36,6 @@ __all__ = [
     "UrlOption",
     "as_text",
     "captioner",
-    "interruptible",
     "opened",
     "table",
     "task_request",
@@ -107,17 +107,8 @@ def opened(place: str | None, files: Path | None) -> Iterator[Hub]:
     """The hub at a place, closed at the end."""
     from smelt.hub.hub import Hub
 
-    with interruptible(), Hub.open(place, files=files) as hub:
+    with Hub.open(place, files=files) as hub:
         yield hub
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Ctrl-C is told in words, after everything was closed."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise SmeltError("interrupted") from None
 
 
 @dataclass(frozen=True)
@@ -140,10 +131,7 @@ def task_request(classes: str | None, file: Path | None, like: str | None) -> Ta
             raise RecipeError(f"--like-task {like}: stands for {1 + len(others)} tasks; name one of them")
         return TaskRequest(list(task.classes), task.templates)
     if file is not None:
-        try:
-            lines = file.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise RecipeError(f"--classes-file {file}: cannot be read ({error})") from None
+        lines = read_text(file, kind=RecipeError).splitlines()
         return TaskRequest([line.strip() for line in lines if line.strip()])
     return TaskRequest([name.strip() for name in str(classes).split(",")])
 

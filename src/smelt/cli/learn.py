@@ -16,6 +16,7 @@ from smelt.cli.request import (
     RecipeArgument,
     SetOption,
     ThreadsOption,
+    TrustOption,
     request,
 )
 
@@ -45,6 +46,7 @@ def learn(
     device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
     threads: ThreadsOption = None,
     allow_pickle: AllowPickleOption = False,
+    trust_remote_code: TrustOption = False,
     resume: Annotated[bool, typer.Option("--resume/--no-resume", help="Go on with a run that was interrupted.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     as_json: JsonOption = False,
@@ -67,6 +69,7 @@ def learn(
         text_from=text_from,
         device=device,
         threads=threads,
+        trust_remote_code=trust_remote_code,
         resume=resume,
         quiet=quiet or as_json,
         **words,

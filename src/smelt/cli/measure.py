@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from smelt.cli.request import AllowPickleOption, JsonOption, ThreadsOption
+from smelt.cli.request import AllowPickleOption, JsonOption, ThreadsOption, TrustOption
 
 if TYPE_CHECKING:
     from smelt.measure.store import Measured
@@ -64,6 +64,7 @@ def fisher(
     device: DeviceOption = "cpu",
     threads: ThreadsOption = None,
     allow_pickle: AllowPickleOption = False,
+    trust_remote_code: TrustOption = False,
     force: ForceOption = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
@@ -91,6 +92,7 @@ def fisher(
         device=device,
         threads=threads,
         allow_pickle=allow_pickle,
+        trust_remote_code=trust_remote_code,
         force=force,
         quiet=quiet,
     )
@@ -109,6 +111,7 @@ def gram(
     device: DeviceOption = "cpu",
     threads: ThreadsOption = None,
     allow_pickle: AllowPickleOption = False,
+    trust_remote_code: TrustOption = False,
     force: ForceOption = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
@@ -132,6 +135,7 @@ def gram(
         device=device,
         threads=threads,
         allow_pickle=allow_pickle,
+        trust_remote_code=trust_remote_code,
         force=force,
         quiet=quiet,
     )

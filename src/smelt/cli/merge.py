@@ -21,6 +21,7 @@ from smelt.cli.request import (
     RecipeArgument,
     SetOption,
     ThreadsOption,
+    TrustOption,
     request,
 )
 from smelt.errors import RecipeError
@@ -47,6 +48,7 @@ def merge(
         typer.Option(help="Where data is looked at, for methods that do so; --device by default.", show_default=False),
     ] = None,
     allow_pickle: AllowPickleOption = False,
+    trust_remote_code: TrustOption = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was killed.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing output, at the end.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
@@ -79,6 +81,7 @@ def merge(
         memory=memory,
         device=device,
         data_device=data_device,
+        trust_remote_code=trust_remote_code,
         resume=resume,
         force=force,
         quiet=quiet or as_json,

@@ -16,6 +16,7 @@ from smelt.cli.request import (
     RecipeArgument,
     SetOption,
     ThreadsOption,
+    TrustOption,
     request,
 )
 
@@ -43,6 +44,7 @@ def mix(
     device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
     threads: ThreadsOption = None,
     allow_pickle: AllowPickleOption = False,
+    trust_remote_code: TrustOption = False,
     resume: Annotated[bool, typer.Option(help="Go on with a run that was interrupted.")] = True,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing output, at the end.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
@@ -67,6 +69,7 @@ def mix(
         text_from=text_from,
         device=device,
         threads=threads,
+        trust_remote_code=trust_remote_code,
         resume=resume,
         force=force,
         quiet=quiet or as_json,

@@ -72,7 +72,11 @@ def _report(found: Compatibility) -> None:
     typer.echo(f"reference  {found.reference}: {found.tensors} tensors, {found.parameters:,} parameters")
     for fit in found.models:
         typer.echo(f"{fit.model:<10} shares {fit.shared} of {found.tensors}" + ("" if fit.same else _differences(fit)))
-    if found.ok:
+    if found.doubts:
+        typer.echo("these models are of one shape and would be merged, but:")
+        for doubt in found.doubts:
+            typer.echo(f"  {doubt}")
+    elif found.ok:
         typer.echo("these models can be merged")
     for fault in found.faults:
         typer.echo(f"smelt: {fault}", err=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from smelt.cli.request import JsonOption, ThreadsOption
+from smelt.cli.request import JsonOption, ThreadsOption, TrustOption
 
 __all__ = ["neulig"]
 
@@ -31,6 +31,7 @@ def neulig(
     seed: Annotated[int, typer.Option(min=0, help="Of Portland's start and of the pictures' order.")] = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
     threads: ThreadsOption = None,
+    trust_remote_code: TrustOption = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing output, at the end.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     as_json: JsonOption = False,
@@ -40,6 +41,7 @@ def neulig(
     \b
     smelt neulig --base zoo:clip-tiny --model photos=zoo:clip-tiny-photos --model digits=zoo:clip-tiny-digits -o OUT
     smelt eval OUT --tasks photos,digits            every picture by its own merged model
+    smelt eval OUT --tasks photos --level both      merged (Mer.), ensembled (Ens.), and the gap between them
     smelt merge OUT/recipes/photos.yaml -o photos   one merged model for the whole task
     """
     from smelt.learn.neulig.call import neulig as run
@@ -53,6 +55,7 @@ def neulig(
         validation=validation,
         device=device,
         threads=threads,
+        trust_remote_code=trust_remote_code,
         force=force,
         boosting=boosting,
         alignment=alignment,

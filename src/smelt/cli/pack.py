@@ -54,6 +54,8 @@ def pack(
         typer.echo(f"tensors: {stored}")
         worst = f"; worst {done.worst_error:.4f} in {done.worst_tensor}" if done.worst_tensor else ""
         typer.echo(f"relative error of the change: {done.error:.4f}{worst}")
+        for note in done.notes:
+            typer.echo(f"note: {note}")
 
 
 _WORDS = {

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from smelt.errors import RecipeError
+from smelt.files.remote_code import FLAG
 from smelt.files.yaml_reader import parse_yaml
 
 __all__ = [
@@ -23,11 +24,14 @@ __all__ = [
     "RecipeArgument",
     "SetOption",
     "ThreadsOption",
+    "TrustOption",
     "named_models",
     "request",
 ]
 
-_FLAGS = frozenset("out method base model models threads memory device resume force quiet json".split())
+_FLAGS = frozenset(
+    "out method base model models threads memory device resume force quiet json trust_remote_code".split()
+)
 
 RecipeArgument = Annotated[
     Path | None,
@@ -52,6 +56,7 @@ ThreadsOption = Annotated[int | None, typer.Option("--threads", min=1, help="Wor
 AllowPickleOption = Annotated[
     bool, typer.Option("--allow-pickle", help="Read .bin and .pt files too, with torch's weights_only.")
 ]
+TrustOption = Annotated[bool, typer.Option(FLAG, help="Run Python code that comes with a model or a task folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
@@ -67,7 +72,7 @@ def request(
     words = dict(_assignment(text) for text in sets or ())
     reserved = sorted(words.keys() & _FLAGS)
     if reserved:
-        raise RecipeError(f"--set {reserved[0]}: that is a flag of its own, --{reserved[0]}")
+        raise RecipeError(f"--set {reserved[0]}: that is a flag of its own, --{reserved[0].replace('_', '-')}")
     if recipe is not None:
         if method or base or models or pool:
             raise RecipeError("give either a recipe or --method, --base and --model, not both (--set changes a recipe)")

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from smelt.cli.request import JsonOption
+from smelt.cli.request import JsonOption, TrustOption
 from smelt.errors import RecipeError
+from smelt.files.remote_code import trusting
 
 if TYPE_CHECKING:
     from smelt.experiment import Outcome, Prepared
 
 __all__ = ["run"]
+
+_RESULT = 30
+"""Letters of a sweep's results before they are folded."""
 
 
 def run(
@@ -31,6 +35,7 @@ def run(
         Path | None,
         typer.Option("--config-dir", help="A folder with your own method/, modelpool/ and taskpool/ configs."),
     ] = None,
+    trust_remote_code: TrustOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -59,7 +64,8 @@ def run(
             typer.echo(f"# job {number} of {len(jobs)}: {' '.join(one.job.swept)}")
         if not silent and (one.experiment.dry_run or (one.experiment.print_config and number == 1)):
             _show_config(one)
-        outcome = attempt(one, quiet=silent, data=data)
+        with trusting(trust_remote_code):
+            outcome = attempt(one, quiet=silent, data=data)
         outcomes.append(outcome)
         if outcome.error is not None:
             if not multirun:
@@ -143,12 +149,26 @@ def _show_table(outcomes: Sequence[Outcome]) -> None:
         for outcome in outcomes
     ]
     tasks = list(dict.fromkeys(task for score in scores for task in score))
-    table = Table("job", *tasks, "result")
-    for outcome, score in zip(outcomes, scores, strict=True):
-        said = shorten(str(outcome.error), 120) if outcome.error else str(outcome.saved or "done")
-        cells = [f"{100 * score[task]:.1f}" if task in score else "" for task in tasks]
-        table.add_row(" ".join(outcome.swept), *cells, f"failed: {said}" if outcome.error else said)
-    Console().print(table)
+    jobs = [" ".join(outcome.swept) for outcome in outcomes]
+    said = [_result(outcome) for outcome in outcomes]
+    console = Console()
+    # A column has three cells of its own beside its text. Settings are never cut: tasks go first, the mean stays.
+    texts = [max(map(len, jobs)), *(max(len(task), 5) for task in tasks), min(max(map(len, said)), _RESULT)]
+    wide = 1 + sum(3 + text for text in texts)
+    shown = tasks if not console.is_terminal or wide <= console.width else [task for task in tasks if task == "average"]
+    table = Table()
+    table.add_column("job", overflow="fold", min_width=min(max(map(len, jobs)), console.width // 2))
+    for heading in (*shown, "result"):
+        table.add_column(heading, overflow="fold")
+    for job, score, result in zip(jobs, scores, said, strict=True):
+        table.add_row(job, *(f"{100 * score[task]:.1f}" if task in score else "" for task in shown), result)
+    (console if console.is_terminal else Console(width=max(console.width, wide))).print(table)
+    if shown != tasks:
+        typer.echo("each task: in the saved reports, with --json, or in a wider terminal")
+
+
+def _result(outcome: Outcome) -> str:
+    return f"failed: {shorten(str(outcome.error), 120)}" if outcome.error else str(outcome.saved or "done")
 
 
 def _as_dict(one: Prepared, outcome: Outcome) -> dict[str, Any]:

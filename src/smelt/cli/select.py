@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from smelt.cli.request import JsonOption
+from smelt.cli.request import JsonOption, TrustOption
 
 if TYPE_CHECKING:
     from smelt.select.call import Selected
@@ -62,6 +62,7 @@ def uq(
     text_from: _TextFrom = None,
     device: _Device = "cpu",
     dtype: _Dtype = "float32",
+    trust_remote_code: TrustOption = False,
     store: _Store = None,
     force: _Force = False,
     quiet: _Quiet = False,
@@ -81,7 +82,7 @@ def uq(
     words: dict[str, Any] = {"passes": passes, "image": image, "text": text, "model": model, "dropout": dropout}
     words |= {"seed": seed, "repeats": repeats, "guide": guide, "order": order, "choose": choose}
     words |= {"tasks": tasks, "split": split, "limit": limit, "batch": batch, "text_from": text_from}
-    words |= {"device": device, "dtype": dtype, "store": store, "force": force}
+    words |= {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code, "store": store, "force": force}
     _print(uq_merge(recipe, out=out, tell=_teller(quiet or as_json), **words), quiet, as_json)
 
 
@@ -96,6 +97,7 @@ def soup(
     text_from: _TextFrom = None,
     device: _Device = "cpu",
     dtype: _Dtype = "float32",
+    trust_remote_code: TrustOption = False,
     store: _Store = None,
     force: _Force = False,
     quiet: _Quiet = False,
@@ -109,7 +111,7 @@ def soup(
     from smelt.select.soup import soup as run
 
     words: dict[str, Any] = {"tasks": tasks, "split": split, "limit": limit, "batch": batch, "text_from": text_from}
-    words |= {"device": device, "dtype": dtype, "store": store, "force": force}
+    words |= {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code, "store": store, "force": force}
     _print(run(recipe, out=out, tell=_teller(quiet or as_json), **words), quiet, as_json)
 
 

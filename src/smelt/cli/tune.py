@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from smelt.cli.request import JsonOption
+from smelt.cli.request import JsonOption, TrustOption
 
 if TYPE_CHECKING:
     from smelt.search.call import Tuned
@@ -46,6 +46,7 @@ def tune(
     ] = None,
     device: Annotated[str, typer.Option(help="Where models are evaluated: cpu, cuda or mps.")] = "cpu",
     dtype: Annotated[str, typer.Option(help="In what format they compute: float32, bfloat16, float16.")] = "float32",
+    trust_remote_code: TrustOption = False,
     force: Annotated[bool, typer.Option("--force", help="Begin anew in a folder that has a study.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     as_json: JsonOption = False,
@@ -78,6 +79,7 @@ def tune(
         text_from=text_from,
         device=device,
         dtype=dtype,
+        trust_remote_code=trust_remote_code,
         force=force,
         tell=(lambda line: None) if silent else (lambda line: typer.echo(line, err=True)),
     )

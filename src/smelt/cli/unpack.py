@@ -40,3 +40,5 @@ def unpack(
         typer.echo(json.dumps(dataclasses.asdict(done), indent=2))
     elif not quiet:
         typer.echo(f"{done.out}: {done.tensors} tensors, {done.bytes / 1e6:,.1f} MB in {done.seconds:.1f} s")
+        for note in done.notes:
+            typer.echo(f"note: {note}")

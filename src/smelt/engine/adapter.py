@@ -21,7 +21,9 @@ from smelt.errors import IncompatibleModels, RecipeError
 from smelt.ops.spectral import svd
 from smelt.pool.config import read_config
 from smelt.pool.layout import Layout
-from smelt.pool.modelpool import ModelPool
+from smelt.pool.modelpool import BASE, ModelPool
+from smelt.pool.orientation import Orientation
+from smelt.recipe.values import skip_remedy
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["AdapterSink"]
 
 _ROUNDING = 1e-6
-_TRANSPOSED = ("gpt2", "openai-gpt", "imagegpt", "decision_transformer")
-"""Families whose linear layers are (in, out)."""
 
 
 class AdapterSink(Sink):
@@ -41,9 +41,10 @@ class AdapterSink(Sink):
             raise RecipeError("`lora` writes changes from a base; add `base` to the pool")
         if plan.layers:
             raise RecipeError("`lora` cannot be combined with layer slices: the base has no such layers to adapt")
-        if (read_config(pool.base.folder) or {}).get("model_type") in _TRANSPOSED:
-            raise RecipeError("`lora`: this family stores its matrices transposed, which is not supported")
         self._base, self._base_ref, self._rank = pool.base, plan.recipe.pool.base, plan.recipe.lora
+        self._orientation = Orientation.in_source(pool.base)
+        self._transposed: dict[str, bool] = {}
+        """Whether each adapted layer is stored as [in, out]."""
         self._whole: dict[str, Tensor] = {}
         self._lock = Lock()
         self._factors: dict[str, tuple[Tensor, Tensor]] = {}
@@ -71,14 +72,16 @@ class AdapterSink(Sink):
         change = merged.sub_(base)
         if float(change.abs().max()) <= _ROUNDING * float(base.abs().max().clamp_min(1e-30)):
             return
-        if not Layout.is_matrix(item.key, item.info.shape) or not item.key.endswith(".weight"):
-            self._faults.append(
-                f"an adapter cannot hold the change of {item.key!r}; leave it out with `skip: {item.key}`"
-            )
+        layer = self._orientation.of(item.key)
+        alone = len(item.info.shape) == 2 and layer.count == 1
+        if not alone or not Layout.is_matrix(item.key, layer.shape) or not item.key.endswith(".weight"):
+            self._faults.append(f"an adapter cannot hold the change of {item.key!r}; {skip_remedy(item.key, BASE)}")
             return
-        left, values, right = svd(change.view(item.info.shape), top=self._rank)
-        root = values.sqrt()
-        self._factors[item.key.removesuffix(".weight")] = ((root[:, None] * right).float(), (left * root).float())
+        stored = change.view(item.info.shape)
+        left, values, right = svd(stored.mT.contiguous() if layer.transposed else stored, top=self._rank)
+        root, name = values.sqrt(), item.key.removesuffix(".weight")
+        self._factors[name] = ((root[:, None] * right).float(), (left * root).float())
+        self._transposed[name] = layer.transposed
         square = float(torch.linalg.vector_norm(change, dtype=torch.float64)) ** 2
         lost = max(0.0, square - float(values.square().sum()))
         self._total += square
@@ -121,7 +124,7 @@ class AdapterSink(Sink):
             "lora_alpha": self._rank,
             "lora_dropout": 0.0,
             "bias": "none",
-            "fan_in_fan_out": False,
+            "fan_in_fan_out": all(self._transposed.values()),
             "inference_mode": True,
             "target_modules": sorted(self._factors),
             "task_type": _task(read_config(self._base.folder)),

@@ -68,7 +68,10 @@ def row_length(shape: tuple[int, ...]) -> int:
 def place_of(item: Item, start: int, stop: int) -> Place:
     """Elements `start` to `stop` of an item, as stages know them."""
     names = tuple(tap.model for tap in item.taps)
-    return Place(item.key, item.order, item.info.shape, start, stop, item.depth, names)
+    turned = item.matrices.shape if item.whole is None and item.matrices and item.matrices.transposed else None
+    return Place(
+        item.key, item.order, item.info.shape, item.first + start, item.first + stop, item.depth, names, turned
+    )
 
 
 def stack_shape(item: Item, place: Place) -> tuple[int, ...]:

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from smelt.engine import dtype as dtypes
 from smelt.engine.drafts import Draft, Drafts
+from smelt.engine.quantised import quantised_faults
 from smelt.engine.source import Source
 from smelt.pool.modelpool import BASE, ModelPool
 from smelt.recipe.schema import Recipe
-from smelt.recipe.values import matches
+from smelt.recipe.values import matches, skip_remedy
 
 __all__ = ["left_out", "tensor_faults"]
 
@@ -37,11 +38,12 @@ def tensor_faults(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> list[str]:
             elif name == BASE or recipe.missing != "base" or pool.base is None:
                 missing.setdefault(name, []).append(key)
         if len(set(present.values())) > 1:
-            faults.append(_shape_fault(draft.key, present))
+            faults.append(_shape_fault(draft.key, present, pool.reference_name))
         kinds = {n: s.tensors[k].dtype for n, s, k in taps_of(pool, draft) if k in s.tensors}
         if len({code in dtypes.FLOATS for code in kinds.values()}) > 1:
             text = " but ".join(f"{code} in {name}" for name, code in kinds.items())
-            faults.append(f"{draft.key!r} is {text}; codes and numbers cannot be averaged (leave it out with `skip`)")
+            remedy = skip_remedy(draft.key, pool.reference_name)
+            faults.append(f"{draft.key!r} is {text}; codes and numbers cannot be averaged; {remedy}")
     for name, keys in missing.items():
         tied = [key for key in keys if key in pool.all[name].tied]
         if tied:
@@ -52,8 +54,8 @@ def tensor_faults(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> list[str]:
         rest = [key for key in keys if key not in tied]
         if rest:
             remedy = (
-                f"; leave it out with `skip: {rest[0]}`"
-                if name == BASE
+                f"; {skip_remedy(rest[0], 'the first model that has it')}"
+                if name == BASE or pool.base is None
                 else "; `missing: base` takes the base's instead"
             )
             faults.append(f"{name} lacks {_some(rest)}{remedy}")
@@ -65,9 +67,9 @@ def tensor_faults(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> list[str]:
         extra = [k for k in extra if k not in tied_away]
         if extra:
             where = pool.reference_name
-            faults.append(f"{name} has {_some(extra)}, which {where} lacks; leave it out with `skip: {extra[0]}`")
-    faults += _scale_faults(pool)
-    return faults
+            remedy = skip_remedy(extra[0], where)
+            faults.append(f"{name} has {_some(extra)}, which {where} lacks; {remedy}, which is none")
+    return faults + quantised_faults(pool)
 
 
 def taps_of(pool: ModelPool, draft: Draft) -> Iterable[tuple[str, Source, str]]:
@@ -83,13 +85,12 @@ def _some(names: Sequence[str]) -> str:
     return shown + (f" and {len(names) - _SHOWN} more tensors" if len(names) > _SHOWN else "")
 
 
-def _shape_fault(key: str, shapes: Mapping[str, tuple[int, ...]]) -> str:
+def _shape_fault(key: str, shapes: Mapping[str, tuple[int, ...]], reference: str) -> str:
     groups: dict[tuple[int, ...], list[str]] = {}
     for name, shape in shapes.items():
         groups.setdefault(shape, []).append(name)
     text = " but ".join(f"{shape} in {', '.join(names)}" for shape, names in groups.items())
-    stem = key.rsplit(".", 1)[0]
-    return f"{key!r} is {text}; leave it out with `skip: {stem}.*` or align the models"
+    return f"{key!r} is {text}; {skip_remedy(key, reference, module=True)}, or align the models"
 
 
 def _pattern_faults(recipe: Recipe, pool: ModelPool) -> list[str]:
@@ -100,20 +101,3 @@ def _pattern_faults(recipe: Recipe, pool: ModelPool) -> list[str]:
         for pattern in patterns
         if not any(matches(pattern, name) for name in names)
     ]
-
-
-def _scale_faults(pool: ModelPool) -> list[str]:
-    """8-bit weights that need a scale tensor beside them are not numbers that can be averaged."""
-    faults = []
-    for name, source in pool.all.items():
-        for key, info in source.tensors.items():
-            stem = key.removesuffix(".weight")
-            scale = next(
-                (s for s in (f"{key}_scale_inv", f"{key}_scale", f"{stem}.scale") if s in source.tensors), None
-            )
-            if info.dtype in dtypes.FP8 and scale:
-                faults.append(
-                    f"{name}: {key!r} is quantised with {scale!r}; merge a dequantised copy of the model instead"
-                )
-                break
-    return faults

@@ -8,9 +8,10 @@ from pathlib import Path
 from smelt import __version__
 from smelt.engine.execute import Executor
 from smelt.engine.limits import limits
+from smelt.engine.output import OutputFolder
 from smelt.engine.plan import Item, Plan, Tap
 from smelt.engine.progress import Progress
-from smelt.engine.sink import FolderSink, OutputFolder
+from smelt.engine.sink import FolderSink
 from smelt.engine.source import Source
 from smelt.errors import CorruptFile
 from smelt.pool.layout import natural

@@ -32,10 +32,12 @@ from typing import TYPE_CHECKING
 
 from smelt.engine import dtype as dtypes
 from smelt.engine.delta_note import NOTE, WEIGHTS, DeltaNote, as_matrix, layout
+from smelt.engine.folder import identities_beside
 from smelt.engine.hashing import file_hashes
 from smelt.engine.header import TensorInfo
 from smelt.engine.source import FileSource, Source
 from smelt.errors import CorruptFile, IncompatibleModels, RecipeError, SmeltError
+from smelt.files.identity import file_identity
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -86,17 +88,20 @@ class DeltaSource(Source):
     """A pack's folder over the Source of its base."""
 
     def __init__(self, base: Source, folder: Path):
+        note = file_identity(folder / NOTE)
         self.note = DeltaNote.load(folder)
         self._base = base
         self.label = str(folder)
-        self.folder = folder if (folder / "config.json").exists() else base.folder
+        own = (folder / "config.json").exists()
+        self.folder = folder if own else base.folder
+        self.beside = {**base.beside, **(identities_beside(folder) if own else {})}
         self.notes = base.notes
         _check_base(self.note, base, folder)
         self.tensors = {key: TensorInfo(t.dtype, base.tensors[key].shape) for key, t in self.note.tensors.items()}
         self.tied = {name: twin for name, twin in base.tied.items() if twin in self.tensors}
         self._delta = FileSource(str(folder), [folder / WEIGHTS])
         # The note is an origin of the numbers too: it says how they are stored.
-        self.files = (*base.files, *self._delta.files, folder / NOTE)
+        self.files = {**base.files, **self._delta.files, folder / NOTE: note}
         try:
             _check_layout(folder, layout(self.note, {k: i.shape for k, i in self.tensors.items()}), self._delta.tensors)
         except CorruptFile:

@@ -15,10 +15,11 @@ from torch import Tensor
 
 from smelt.engine import dtype as dtypes
 from smelt.engine.blocks import Blocking, Span, place_of, stack_shape
+from smelt.engine.matrices import SUMMARIES
 from smelt.engine.pipeline import Pipeline
 from smelt.engine.refuse import refuse_inputs, refuse_result, refuse_statistic
 from smelt.errors import NumericalError
-from smelt.ops.block import Block, Place
+from smelt.ops.block import Block
 
 if TYPE_CHECKING:
     from smelt.engine.plan import Item
@@ -120,7 +121,7 @@ class Eager:
         place = place_of(item, start, stop)
         shape = stack_shape(item, place)
         base = values[-1].view(shape) if item.base is not None else None
-        statistics = self._load_statistics(item, place, shape) if item.statistics else None
+        statistics = self._load_statistics(item, start, stop, shape) if item.statistics else None
         return Block(values[: len(item.taps)].view(-1, *shape), base, place, statistics=statistics)
 
     def _read(self, item: Item, start: int, stop: int) -> Tensor:
@@ -146,12 +147,15 @@ class Eager:
             rows.append(buffer.to(self._device, non_blocking=True).to(torch.float32))
         return torch.stack(rows)
 
-    def _load_statistics(self, item: Item, place: Place, shape: tuple[int, ...]) -> Tensor:
-        """The block's part of statistics that have the tensor's shape, all of others (which go with whole matrices)."""
+    def _load_statistics(self, item: Item, start: int, stop: int, shape: tuple[int, ...]) -> Tensor:
+        """The block's part of statistics that have the tensor's shape; of others, which go with whole matrices, all in
+        float64: what is solved with them multiplies their rounding.
+        """
         info = item.statistics[0].source.tensors[item.statistics[0].key]
-        aligned = info.shape == item.info.shape
-        start, count = (place.start, place.stop - place.start) if aligned else (0, info.count)
-        buffer = self._buffer("in statistics", len(item.statistics) * count, torch.float32).view(-1, count)
+        aligned = item.statistics_kind not in SUMMARIES
+        count, dtype = (stop - start, torch.float32) if aligned else (info.count, torch.float64)
+        start = start if aligned else 0
+        buffer = self._buffer("in statistics", len(item.statistics) * count, dtype).view(-1, count)
         for row, tap in zip(buffer, item.statistics, strict=True):
             tap.source.read(tap.key, start, row)
             if not math.isfinite(float(row.sum())):

@@ -6,6 +6,7 @@ Arithmetic is float32 whatever the storage. Nothing of the model's size is ever 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
@@ -13,10 +14,12 @@ from typing import Any
 
 from smelt.engine.blocks import Blocking
 from smelt.engine.bundles import bundles
+from smelt.engine.matrices import in_its_place
 from smelt.engine.memory import keep_pages
 from smelt.engine.plan import Item, Plan
 from smelt.engine.schedule import Batch, InOrder, Program, run_here, run_programs
 from smelt.engine.ways import Sink, Watcher, Way, Ways
+from smelt.errors import NumericalError
 from smelt.files.cycles import left_alone
 from smelt.ops.fold import Fold
 
@@ -31,7 +34,7 @@ class Executor:
         self._threads, self._memory = threads, memory
         self._blocking = Blocking.for_device(device.split(":")[0])
         work = plan.bytes_in if device != "cpu" else 0
-        self._ways = Ways(plan.recipe.seed, device, sink.write, watcher.advance, work)
+        self._ways = Ways(plan.recipe.seed, device, self._write, watcher.advance, work)
         self._model_folds: dict[tuple[int, int], Fold] = {}
 
     def run(self, skip: Collection[str] = ()) -> None:
@@ -44,16 +47,28 @@ class Executor:
         pool = ThreadPoolExecutor(self._threads, thread_name_prefix="smelt")
         try:
             self._fold_models(pool)
-            todo = [item for item in self._plan.items if item.key not in skip]
+            todo = [part for item in self._plan.items if item.key not in skip for part in item.parts]
             self._watcher.begin("merging", sum(item.bytes_in for item in todo))
             together = bundles(todo, self._small)
-            self._drive(pool, together, self._merge_items, lambda number, _: self._sink.done_all(together[number]))
+            left = Counter(part.key for part in todo)
+            self._drive(pool, together, self._merge_items, lambda number, _: self._done(together[number], left))
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
             self._ways.close()
 
+    def _write(self, item: Item, start: int, values: memoryview) -> None:
+        self._sink.write(*in_its_place(item, start, values))
+
+    def _done(self, items: list[Item], left: Counter[str]) -> None:
+        """Tell the sink of tensors whose last matrix is merged; `left` counts those that are not."""
+        for item in items:
+            left[item.key] -= 1
+        finished = [item.whole or item for item in items if not left[item.key]]
+        if finished:
+            self._sink.done_all(finished)
+
     def _small(self, item: Item) -> bool:
-        return self._ways.of(item).small(item)
+        return item.whole is None and self._ways.of(item).small(item)
 
     def _drive(
         self,
@@ -75,7 +90,8 @@ class Executor:
         groups: dict[tuple[int, int, str], list[tuple[Item, int]]] = {}
         for item in self._plan.items:
             for index, run in enumerate(item.stages):
-                groups.setdefault((run.position, run.pipeline, run.stage.name), []).append((item, index))
+                members = groups.setdefault((run.position, run.pipeline, run.stage.name), [])
+                members += [(part, index) for part in item.parts]
         for (position, pipeline, _), members in sorted(groups.items(), key=lambda group: group[0]):
             item, index = members[0]
             fold = item.stages[index].stage.fold_for(item.stages[index].parameters)
@@ -150,6 +166,10 @@ class Executor:
                 fold.sampled(item.info.count, len(item.taps))
             while fold.wants_pass:
                 tasks = [partial(way.look, item, index, fold, dict(folds), span, False) for span in way.spans(item)]
-                fold.absorb((yield Batch(tasks, fold.join)))
+                total = yield Batch(tasks, fold.join)
+                try:
+                    fold.absorb(total)
+                except NumericalError as error:  # a fold does not know where it is
+                    raise NumericalError(f"{item.name!r}: {error}") from None
             folds[run.position] = fold
         return folds

@@ -38,14 +38,18 @@ class ExpectedSource(Source):
         from smelt.engine.pairing import statistic_shape
         from smelt.measure.needs import is_measured
         from smelt.pool.layout import Layout
+        from smelt.pool.orientation import Orientation
 
         self.label = f"the {kind} statistics of {name}"
         some = is_language_model(model)
-        wanted = {key: info.shape for key, info in model.tensors.items() if not some or is_measured(key)}
-        if kind == "gram":
-            wanted = {key: shape for key, shape in wanted.items() if Layout.is_matrix(key, shape)}
-        code = "BOOL" if kind == "mask" else "F32"
-        self.tensors = {key: TensorInfo(code, statistic_shape(kind, shape)) for key, shape in wanted.items()}
+        layers = Orientation.in_source(model)
+        wanted = {key: layers.of(key) for key in model.tensors if not some or is_measured(key)}
+        if kind == "gram":  # measured at layers that are modules of their own, which experts in a stack are not
+            wanted = {key: one for key, one in wanted.items() if one.count == 1 and Layout.is_matrix(key, one.shape)}
+        code = {"mask": "BOOL", "gram": "F64"}.get(kind, "F32")
+        self.tensors = {
+            key: TensorInfo(code, statistic_shape(kind, model.tensors[key].shape, one)) for key, one in wanted.items()
+        }
 
     def read(self, key: str, start: int, out: Tensor) -> None:
         raise RecipeError(f"{self.label} are not measured yet; they are planned with, and cannot be read")

@@ -53,7 +53,9 @@ def export(
     place = Path(out)
     _check(place, type, force)
     from smelt.engine.progress import Progress
+    from smelt.engine.source import files_of
     from smelt.engine.tied import untie
+    from smelt.files.identity import check_unchanged
     from smelt.pool.config import read_config
     from smelt.pool.refs import open_ref
 
@@ -72,6 +74,7 @@ def export(
             with Progress(quiet) as progress:
                 draft.write(partial, fields, progress)
             _read_back(partial, source)
+            check_unchanged(files_of([source]))
             os.replace(partial, place)
         finally:
             partial.unlink(missing_ok=True)

@@ -16,13 +16,15 @@ from smelt.engine.source import FileSource, MemorySource, Source
 from smelt.engine.tower import with_tower_prefix
 from smelt.errors import CorruptFile, RecipeError, shortened
 from smelt.files.bounded import is_there, names_in
+from smelt.files.identity import FileIdentity, identities
 from smelt.files.json_reader import read_json
 
-__all__ = ["is_adapter", "is_delta", "is_pickle", "open_path"]
+__all__ = ["identities_beside", "is_adapter", "is_delta", "is_pickle", "open_path"]
 
 _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
 _DELTA = "delta.safetensors"
+_SMALL = (".json", ".jinja")
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _SHARD = re.compile(r"^(?P<stem>.+)-(?P<number>\d{5})-of-(?P<total>\d{5})\.(safetensors|bin|pt|pth)$")
 _TRAINER = re.compile(r"^(training_args|optimizer|scheduler|scaler|rng_state|random_states|adapter_model)")
@@ -41,7 +43,19 @@ def open_path(path: Path, *, allow_pickle: bool = False) -> Source:
 
         _refuse_other_weights(pack)
         return open_delta(pack, allow_pickle=allow_pickle)
-    return with_module_names(with_tower_prefix(from_open_clip(_open_weights(path, allow_pickle))))
+    source = _open_weights(path, allow_pickle)
+    source.beside = identities_beside(source.folder)
+    return with_module_names(with_tower_prefix(from_open_clip(source)))
+
+
+def identities_beside(folder: Path | None) -> dict[Path, FileIdentity]:
+    """Config, tokenizer, templates and whatever else comes along with the weights of a folder, as they are now."""
+    if folder is None:
+        return {}
+    from smelt.engine.carry import small_files
+
+    read = (path for path in sorted(folder.iterdir()) if path.suffix in _SMALL)
+    return identities(path for path in (*read, *small_files(folder).values()) if path.is_file())
 
 
 def _open_weights(path: Path, allow_pickle: bool) -> Source:
@@ -150,6 +164,7 @@ def _open_pickles(files: list[Path], path: Path, folder: Path | None, allow_pick
 
     from smelt.engine.pickles import check_records, read_pickle
 
+    seen = identities(files)
     state: dict[str, Any] = {}
     for file in files:
         content = read_pickle(file, mapped=True)
@@ -163,5 +178,5 @@ def _open_pickles(files: list[Path], path: Path, folder: Path | None, allow_pick
             raise CorruptFile(f"{file}: {sorted(twice)[0]!r} stands in another file of this model too")
         state.update(content)
     source = MemorySource(str(path), state)
-    source.files, source.folder = tuple(files), folder
+    source.files, source.folder = seen, folder
     return source

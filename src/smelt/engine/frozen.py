@@ -5,8 +5,8 @@
     neither                  it is left out by itself, and models whose tower is another one are refused
 
 A mean of equal numbers is not always that number, so a copy is what keeps it byte by byte. Towers are compared by
-hashes of their numbers. What stands in the same file for both is not read; what is read is remembered under the file's
-size and time of change.
+hashes of their numbers. What stands in the same file for both is not read; what is read is remembered for files
+that did not change.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from smelt.engine import dtype as dtypes
 from smelt.engine.cache import cache_folder
-from smelt.engine.hashing import file_identity
+from smelt.engine.hashing import remembered_as
 from smelt.engine.lora import LoraSource
 from smelt.engine.shared import SharedSource
 from smelt.engine.source import Source
@@ -63,7 +63,7 @@ def leave_frozen(recipe: Recipe, pool: ModelPool) -> tuple[Recipe, list[str]]:
 
 def _faults(pool: ModelPool, keys: Sequence[str], pattern: str) -> list[str]:
     first, faults = pool.reference_name, []
-    ours, remedy = _Part(pool.reference, keys), f"`skip: {pattern}` takes {pool.reference_name}'s"
+    ours, remedy = _Part(pool.reference, keys), f"`skip: {pattern}` takes that of {pool.reference_name} as it is"
     for name, source in pool.all.items():
         if name == first:
             continue
@@ -115,7 +115,7 @@ class _Part:
     def _remembered(self) -> Path | None:
         if not self._source.files:
             return None
-        content = [type(self._source).__name__, *sorted(file_identity(Path(file)) for file in self._source.files)]
+        content = [type(self._source).__name__, *sorted(remembered_as(*file) for file in self._source.files.items())]
         name = hashlib.sha256(json.dumps([*content, sorted(self.keys)]).encode()).hexdigest()
         return cache_folder() / "towers" / f"{name}.json"
 

@@ -19,6 +19,7 @@ from smelt.engine.gguf_names import Place, map_names
 from smelt.engine.header import TensorInfo
 from smelt.engine.source import Source
 from smelt.errors import CorruptFile, MissingExtra, RecipeError
+from smelt.files.identity import file_identity
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,7 +43,8 @@ class GGUFSource(Source):
             import gguf
         except ImportError:
             raise MissingExtra("reading GGUF needs the gguf package: pip install 'smelt[gguf]'") from None
-        self.label, self.files, self._path, self._gguf = str(path), (path,), path, gguf
+        self.label, self._path, self._gguf = str(path), path, gguf
+        self.files = {path: file_identity(path)}
         header = read_gguf_header(path)
         if header.metadata.get("split.count", 1) not in (0, 1):
             raise RecipeError(f"{path}: is one part of a split model; join the parts with `llama-gguf-split --merge`")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from smelt.errors import CorruptFile
+from smelt.files.bounded import open_plain
 
 __all__ = ["GGUFHeader", "GGUFTensor", "read_gguf_header"]
 
@@ -40,8 +41,8 @@ class GGUFHeader:
 
 
 def read_gguf_header(path: Path) -> GGUFHeader:
-    with open(path, "rb") as file:
-        return _Parser(path, file, os.path.getsize(path)).parse()
+    with open_plain(path) as file:
+        return _Parser(path, file, os.fstat(file.fileno()).st_size).parse()
 
 
 class _Parser:

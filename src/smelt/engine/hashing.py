@@ -13,9 +13,10 @@ from smelt.engine.cache import cache_folder
 from smelt.engine.hashers import Hashers
 from smelt.engine.sha256 import FileHash
 from smelt.errors import CorruptFile
+from smelt.files.identity import FileIdentity, identities
 from smelt.files.json_reader import read_json
 
-__all__ = ["ParentHashes", "file_hashes", "file_identity", "hash_file"]
+__all__ = ["ParentHashes", "file_hashes", "hash_file", "remembered_as"]
 
 _BLOB = re.compile(r"^[0-9a-f]{64}$")
 
@@ -28,30 +29,33 @@ def hash_file(path: Path) -> str:
 class ParentHashes:
     """Hashes of the input files, computed by threads of their own from the moment it is made.
 
-    A hash is remembered under the file's path, size and time of change, so that a second merge of the same
-    models does not read them once more. Files of the Hugging Face cache carry their hash as their name.
+    A hash is remembered under the file's path and identity, so that a second merge of the same models does not read
+    them once more. Files of the Hugging Face cache carry their hash as their name.
     """
 
-    def __init__(self, files: Iterable[Path]):
-        self._files = list(dict.fromkeys(Path(f) for f in files))
+    def __init__(self, files: Mapping[Path, FileIdentity]):
+        """`files` as they were before they were read: one that changes meanwhile must not be known by what it was."""
+        self._files = files
         self._memory = _Memory()
-        self._known = {path: known for path in self._files if (known := self._memory.get(path))}
-        # Who they are before they are read: a file that changes meanwhile must not be known by what it was.
-        self._new = {path: file_identity(path) for path in self._files if path not in self._known}
+        self._known = {path: known for path, seen in files.items() if (known := self._memory.get(path, seen))}
+        self._new = [path for path in files if path not in self._known]
         self._hashers = Hashers(partial(FileHash, path) for path in self._new)
 
     def result(self) -> Mapping[Path, str]:
         new = {path: future.result() for path, future in zip(self._new, self._hashers.futures, strict=True)}
-        self._memory.keep({self._new[path]: found for path, found in new.items()})
+        self._memory.keep({remembered_as(path, self._files[path]): found for path, found in new.items()})
         return {path: self._known.get(path) or new[path] for path in self._files}
 
     def close(self) -> None:
         self._hashers.close()
 
 
-def file_hashes(files: Iterable[Path]) -> Mapping[Path, str]:
-    """SHA-256 of every file; one that did not change since it was last asked for is not read again."""
-    hashes = ParentHashes(files)
+def file_hashes(files: Mapping[Path, FileIdentity] | Iterable[Path]) -> Mapping[Path, str]:
+    """SHA-256 of every file; one that did not change since it was last asked for is not read again.
+
+    Files of an open model come as they were when they were opened; a path alone is what lies there now.
+    """
+    hashes = ParentHashes(files if isinstance(files, Mapping) else identities(files))
     try:
         return hashes.result()
     finally:
@@ -69,11 +73,11 @@ class _Memory:
         except CorruptFile:
             self._known = {}
 
-    def get(self, path: Path) -> str | None:
+    def get(self, path: Path, seen: FileIdentity) -> str | None:
         real = path.resolve()
         if _BLOB.match(real.name) and real.parent.name == "blobs":
             return real.name
-        return self._known.get(file_identity(path))
+        return self._known.get(remembered_as(path, seen))
 
     def keep(self, new: Mapping[str, str]) -> None:
         """Hashes by the identity of their files."""
@@ -89,7 +93,6 @@ class _Memory:
             return
 
 
-def file_identity(path: Path) -> str:
-    """What tells that a file is the one it was: its place, size and time of change."""
-    status = path.stat()
-    return f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}|{status.st_ino}"
+def remembered_as(path: Path, seen: FileIdentity) -> str:
+    """What is remembered about a file goes by this name: its place, and who it was there."""
+    return "|".join(map(str, (path.resolve(), *seen)))

@@ -6,6 +6,7 @@ earlier boot of the machine (whose unwritten pages are lost) is not continued.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -24,6 +25,7 @@ class Journal:
     NAME = "journal.jsonl"
 
     def __init__(self, folder: Path, fingerprint: str):
+        self._folder = folder
         self._head = {"fingerprint": fingerprint, "boot": _boot_id()}
         self._descriptor: int | None = None
         while self._descriptor is None:
@@ -58,6 +60,13 @@ class Journal:
 
     def done(self, *keys: str) -> None:
         self._append(*({"done": key} for key in keys))
+
+    def remove(self) -> None:
+        """Take it away, with its folder where nothing else is left in there, and only then let go of it."""
+        with contextlib.suppress(OSError):  # somebody has removed it, or the next run has begun there
+            os.unlink(self._folder / self.NAME)
+            os.rmdir(self._folder)
+        self.close()
 
     def close(self) -> None:
         if self._descriptor is not None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from smelt.engine.blocks import Blocking
 from smelt.engine.cores import usable_cores
+from smelt.engine.matrices import SUMMARIES
 from smelt.engine.plan import Item, Plan
 from smelt.errors import RecipeError
 from smelt.recipe.schema import parse_size
@@ -53,11 +54,14 @@ def default_threads() -> int:
 def work_memory(item: Item, blocking: Blocking) -> int:
     """Bytes that working on this item takes: inputs, float32 stack, and a few temporaries of the stack's size.
 
-    A matrix is decomposed in float64, whose temporaries are larger; statistics of whole matrices are summed in it.
+    A matrix is decomposed in float64, whose temporaries are larger; statistics of whole matrices are kept in it.
+    Of a stack of matrices each is worked on by itself.
     """
+    item = item.parts[0]
     rows = len(item.taps) + 2
     if item.unit in ("tensor", "matrix"):
         sizes = [tap.source.tensors[tap.key].count for tap in item.statistics]
-        return 4 * item.info.count * rows * 6 + 4 * sum(sizes) + 8 * 5 * max(sizes, default=0)
+        each = 8 if item.statistics_kind in SUMMARIES else 4
+        return 4 * item.info.count * rows * 6 + each * sum(sizes) + 8 * 5 * max(sizes, default=0)
     rows += len(item.statistics)
     return 4 * min(blocking.block(item), item.info.count) * rows * 3

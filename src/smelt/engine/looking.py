@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from smelt.pool.config import read_config
 
 if TYPE_CHECKING:
     from smelt.engine.source import Source
+    from smelt.measure.needs import Method
+    from smelt.recipe.schema import StageCall
 
 __all__ = ["Looking", "is_language_model", "looking_needs"]
 
-_LIKE = {"fisher": "fisher", "regmean": "regmean", "regmean_pp": "regmean", "localize": "localize"}
+_LIKE: dict[str, Method] = {"fisher": "fisher", "regmean": "regmean", "regmean_pp": "regmean", "localize": "localize"}
+_WHERE_CHANGES_LIE = ("deltas", "delta_dtype")
+"""Parameters of `localize` that change how much memory it takes, and no number of the result but by rounding."""
 _EXAMPLES, _TOKENS = 1000, 512
 """What is counted with where the recipe does not say: the paper's budget, and texts of an ordinary length."""
 
@@ -31,14 +35,16 @@ class Looking:
     device: int
     main: int
     disk: int
-    """Of the statistics of all models."""
+    """Of the statistics of all models, and the change of one where it lies there."""
     passes: int
     note: str
 
 
-def looking_needs(methods: Iterable[str], reference: Source, models: int, examples: int | None = None) -> list[Looking]:
+def looking_needs(
+    stages: Iterable[StageCall], reference: Source, models: int, examples: int | None = None
+) -> list[Looking]:
     """For a language model; of other kinds nothing is said."""
-    asked = [name for name in methods if name in _LIKE]
+    asked = [stage for stage in stages if stage.name in _LIKE]
     if not asked or not is_language_model(reference):
         return []
     from smelt.measure.needs import memory_needs
@@ -46,16 +52,17 @@ def looking_needs(methods: Iterable[str], reference: Source, models: int, exampl
     shapes = {name: info.shape for name, info in reference.tensors.items()}
     count = examples or _EXAMPLES
     found = []
-    for name in asked:
-        needs = memory_needs(shapes, _LIKE[name], examples=count, tokens=_TOKENS, device="cuda")  # type: ignore[arg-type]
+    for stage in asked:
+        where: Any = {word: stage.parameters[word] for word in _WHERE_CHANGES_LIE if word in stage.parameters}
+        needs = memory_needs(shapes, _LIKE[stage.name], examples=count, tokens=_TOKENS, device="cuda", **where)
         found.append(
             Looking(
-                name,
+                stage.name,
                 count,
                 _TOKENS,
                 needs.device,
                 needs.total - needs.device,
-                models * needs.disk,
+                models * needs.disk + needs.scratch,
                 needs.passes,
                 needs.note,
             )

@@ -20,6 +20,8 @@ from smelt.engine.lora_config import AdapterConfig
 from smelt.engine.lora_layout import LowRank, plan_adapter
 from smelt.engine.source import FileSource, Source
 from smelt.errors import CorruptFile, IncompatibleModels
+from smelt.files.identity import identities
+from smelt.pool.orientation import Orientation
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,13 +38,14 @@ class LoraSource(Source):
     """A PEFT LoRA adapter's folder over the Source of its base. Closing it closes the base too."""
 
     def __init__(self, base: Source, folder: Path):
+        seen = identities(path for path in [folder / "adapter_config.json"] if path.exists())  # `load` misses it
         config = AdapterConfig.load(folder)
         self.base, self._adapter = base, FileSource(str(folder), [_weights(folder)])
         self.label = f"{base.label}+{folder}"
-        self.tensors, self.tied, self.folder = base.tensors, base.tied, base.folder
+        self.tensors, self.tied, self.folder, self.beside = base.tensors, base.tied, base.folder, base.beside
         # The config is an origin of the numbers too: it holds the scaling.
-        self.files = (*base.files, *self._adapter.files, folder / "adapter_config.json")
-        layout = plan_adapter(config, self._adapter.tensors, base.tensors, base.tied)
+        self.files = {**base.files, **self._adapter.files, **seen}
+        layout = plan_adapter(config, self._adapter.tensors, base.tensors, base.tied, Orientation.in_source(base))
         faults = layout.faults or [
             f"{stored[0]!r} and {other!r} stand for one tensor of the base, {key!r}, but differ; untie the base first"
             for key, stored in layout.replaced.items()

@@ -17,6 +17,7 @@ from smelt.engine import dtype as dtypes
 if TYPE_CHECKING:
     from smelt.engine.header import TensorInfo
     from smelt.engine.lora_config import AdapterConfig
+from smelt.pool.orientation import Orientation
 
 __all__ = ["Layout", "LowRank", "plan_adapter"]
 
@@ -53,11 +54,16 @@ class Layout:
 
 
 def plan_adapter(
-    config: AdapterConfig, adapter: Mapping[str, TensorInfo], base: Mapping[str, TensorInfo], tied: Mapping[str, str]
+    config: AdapterConfig,
+    adapter: Mapping[str, TensorInfo],
+    base: Mapping[str, TensorInfo],
+    tied: Mapping[str, str],
+    orientation: Orientation,
 ) -> Layout:
+    """`orientation` is that of the base's layers."""
     if config.faults:
         return Layout(faults=list(config.faults))
-    return _Planner(config, adapter, base, tied).plan()
+    return _Planner(config, adapter, base, tied, orientation).plan()
 
 
 class _Planner:
@@ -67,8 +73,10 @@ class _Planner:
         adapter: Mapping[str, TensorInfo],
         base: Mapping[str, TensorInfo],
         tied: Mapping[str, str],
+        orientation: Orientation,
     ):
         self.config, self.adapter, self.base, self.tied = config, adapter, base, tied
+        self.orientation = orientation
         self.outer = {name.partition(".")[0] for name in (*base, *tied)}
         self.layout = Layout()
         self.faults = self.layout.faults
@@ -176,7 +184,8 @@ class _Planner:
         """A square matrix does not show by its shape whether it is stored (input, output), as in GPT-2.
 
         PEFT knows from the layer's class, and its `fan_in_fan_out` only remembers the last layer it met. So layers
-        of the same name that are not square decide; then the config's word, unless other layers prove it wrong.
+        of the same name that are not square decide, then what is known of the base; where that is nothing, the
+        config's word, unless other layers prove it wrong.
         """
         votes: dict[str, set[bool]] = {}
         square: list[tuple[str, int]] = []
@@ -193,6 +202,8 @@ class _Planner:
         trusted = all(seen == {told} for seen in votes.values())
         for key, number in square:
             seen = votes.get(key.split(".")[-2], set())
+            if len(seen) != 1 and self.orientation.informed:
+                seen = {self.orientation.of(key).transposed}
             if len(seen) != 1 and not trusted:
                 self.faults.append(
                     f"{key!r} is square and other layers contradict fan_in_fan_out={told}; correct it in "

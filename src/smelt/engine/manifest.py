@@ -8,22 +8,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from smelt import __version__
-from smelt.engine.hashers import Hashers
-from smelt.engine.sha256 import FileHash
-from smelt.errors import CorruptFile, RecipeError
+from smelt.errors import CorruptFile
 from smelt.files.json_reader import read_json
+from smelt.files.replace import Mark
 
-__all__ = ["MANIFEST", "Verification", "already_made", "encode_manifest", "verify_folder"]
+__all__ = ["MANIFEST", "MARK", "already_made", "encode_manifest", "read_manifest"]
 
 MANIFEST = "manifest.json"
 _SEAL = "manifest_sha256"
-_LOADED = (".safetensors", ".bin", ".index.json", ".gguf", ".pt", ".pth")
+MARK = Mark(MANIFEST, ("smelt", "files", _SEAL))
+"""By which an output folder is known."""
 
 
 def encode_manifest(content: Mapping[str, Any], files: Mapping[str, tuple[str, int]]) -> bytes:
@@ -55,60 +53,26 @@ def already_made(
     return same
 
 
-@dataclass(frozen=True)
-class Verification:
-    """What `smelt verify` found: the files that were checked, and a sentence for everything that is wrong."""
+def read_manifest(folder: Path) -> tuple[dict[str, tuple[str, int]], bool]:
+    """The files that a folder's manifest knows, name -> (sha256, bytes), and whether it is as it was written.
 
-    folder: str
-    checked: int
-    faults: tuple[str, ...]
-
-    @property
-    def ok(self) -> bool:
-        return not self.faults
-
-
-def verify_folder(folder: Path) -> Verification:
-    """Recompute every hash of a merged model's folder."""
+    A CorruptFile says why nothing can be read from it.
+    """
     path = folder / MANIFEST
-    if not folder.is_dir():
-        raise RecipeError(f"{folder}: no such folder")
-    if not path.exists():
-        raise RecipeError(f"{folder}: has no {MANIFEST}, so it was not made by Smelt or its run did not finish")
-    faults: list[str] = []
     try:
         manifest = read_json(path)
         body = {key: value for key, value in manifest.items() if key != _SEAL}
-        files = dict(manifest["files"])
-        if manifest.get(_SEAL) != _seal(body) or path.read_bytes() != _encode(manifest):
-            faults.append(f"{MANIFEST}: has been changed since it was written")
-    except (CorruptFile, AttributeError, KeyError, TypeError, ValueError):
-        return Verification(str(folder), 0, (f"{MANIFEST}: is damaged and cannot be read",))
-    faults += _file_faults(folder, files)
-    known = {*files, MANIFEST}
-    stray = sorted(p.name for p in folder.iterdir() if p.name not in known and p.name.endswith(_LOADED))
-    faults += [f"{name}: the manifest does not know it, and loaders would read it" for name in stray]
-    return Verification(str(folder), len(files), tuple(faults))
+        files = {name: _entry(entry) for name, entry in manifest["files"].items()}
+        return files, manifest.get(_SEAL) == _seal(body) and path.read_bytes() == _encode(manifest)
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        raise CorruptFile(f"{path}: is not a manifest that Smelt wrote") from None
 
 
-def _file_faults(folder: Path, files: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Of files by name, in their order. Those that are of the right size are hashed, several at once."""
-    sizes = {name: (folder / name).stat().st_size for name in files if (folder / name).exists()}
-    whole = [name for name, size in sizes.items() if size == files[name].get("bytes")]
-    hashers = Hashers(partial(FileHash, folder / name) for name in whole)
-    try:
-        found = {name: future.result() for name, future in zip(whole, hashers.futures, strict=True)}
-    finally:
-        hashers.close()
-    faults = []
-    for name, entry in files.items():
-        if name not in sizes:
-            faults.append(f"{name}: is missing")
-        elif name not in found:
-            faults.append(f"{name}: has {sizes[name]:,} bytes instead of {entry.get('bytes')}")
-        elif found[name] != entry.get("sha256"):
-            faults.append(f"{name}: its content has changed (SHA-256 differs from the manifest)")
-    return faults
+def _entry(entry: Any) -> tuple[str, int]:
+    digest, size = entry["sha256"], entry["bytes"]
+    if not isinstance(digest, str) or type(size) is not int or not 0 <= size < 1 << 63:
+        raise ValueError("no hash and size")
+    return digest, size
 
 
 def _encode(manifest: Mapping[str, Any]) -> bytes:

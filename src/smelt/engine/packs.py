@@ -15,7 +15,7 @@ from smelt.files.bounded import os_reason
 
 if TYPE_CHECKING:
     from smelt.engine.delta_note import DeltaNote
-    from smelt.engine.sink import OutputFolder
+    from smelt.engine.output import OutputFolder
     from smelt.engine.source import Source
 
 __all__ = ["PackSummary", "UnpackSummary", "pack", "unpack"]
@@ -40,6 +40,7 @@ class PackSummary:
     worst_error: float
     worst_tensor: str | None
     seconds: float
+    notes: tuple[str, ...] = ()
 
     @property
     def ratio(self) -> float:
@@ -54,6 +55,7 @@ class UnpackSummary:
     tensors: int
     bytes: int
     seconds: float
+    notes: tuple[str, ...] = ()
 
 
 def pack(
@@ -92,7 +94,8 @@ def pack(
             note = packer.write(folder.path, progress)
         after = sum((folder.path / name).stat().st_size for name in (NOTE, WEIGHTS))
         told = note.model_dump(mode="json", exclude={"tensors", "absent"}, exclude_none=True)
-        _complete(folder, ours, {"pack": told}, name=ref_name(str(model)), card=_card(place.resolve().name, note))
+        card = _card(place.resolve().name, note)
+        notes = _complete(folder, ours, {"pack": told}, name=ref_name(str(model)), card=card)
     counts: Counter[str] = Counter(tensor.stored for tensor in note.tensors.values())
     return PackSummary(
         str(out),
@@ -106,6 +109,7 @@ def pack(
         note.error.worst,
         note.error.worst_tensor,
         time.monotonic() - began,
+        notes,
     )
 
 
@@ -129,10 +133,11 @@ def unpack(
         plan = copy_plan(source, shard_size)
         with _folder(Path(out), [source], force=force, needed=plan.bytes_out) as folder:
             known, index = copy_weights(plan, folder, threads=threads, quiet=quiet)
-            _complete(folder, source, {"notes": list(source.notes)}, name=ref_name(str(pack)), known=known, files=index)
+            content, name = {"notes": list(source.notes)}, ref_name(str(pack))
+            notes = _complete(folder, source, content, name=name, known=known, files=index)
     finally:
         source.close()
-    return UnpackSummary(str(out), len(plan.items), plan.bytes_out, time.monotonic() - began)
+    return UnpackSummary(str(out), len(plan.items), plan.bytes_out, time.monotonic() - began, notes)
 
 
 def _checked(bits: int | None, rank: int | None) -> int | None:
@@ -151,11 +156,12 @@ def _checked(bits: int | None, rank: int | None) -> int | None:
 @contextmanager
 def _folder(out: Path, sources: Sequence[Source], *, force: bool, needed: int) -> Iterator[OutputFolder]:
     """A folder that is written at one go: it appears when it is complete, and a failure leaves nothing behind."""
-    from smelt.engine.sink import OutputFolder, check_output, disk_full
+    from smelt.engine.output import OutputFolder, check_output, disk_full
+    from smelt.engine.source import files_of
 
     inputs = [path for s in sources for path in (*s.files, *([s.folder] if s.folder else []))]
     check_output(out, inputs, force=force, needed=needed)
-    folder = OutputFolder(out.resolve(), "at one go", resume=False, force=force)
+    folder = OutputFolder(out.resolve(), "at one go", inputs=files_of(sources), resume=False, force=force)
     try:
         yield folder
     except OutputError:
@@ -183,19 +189,21 @@ def _complete(
     card: bytes | None = None,
     known: Mapping[str, tuple[str, int]] | None = None,
     files: Mapping[str, bytes | Path] | None = None,
-) -> None:
-    """Add the model's config, tokenizer and card, and the manifest; then let the folder appear."""
-    from smelt.engine.carry import small_files
+) -> tuple[str, ...]:
+    """Add the model's config, tokenizer and card, and the manifest; then let the folder appear. Gives what was left."""
+    from smelt.engine.carry import files_beside
     from smelt.engine.delta import base_hashes
     from smelt.engine.manifest import encode_manifest
 
-    beside: dict[str, bytes | Path] = {**small_files(source.folder), **(files or {})}
+    found = files_beside(source.folder, source.files)
+    beside: dict[str, bytes | Path] = {**found.carried, **(files or {})}
     if source.folder is not None and (source.folder / "README.md").is_file():
         beside["README.md"] = source.folder / "README.md"
     elif card is not None:
         beside["README.md"] = card
     parents = {"model": {"name": name, "files": base_hashes(source)}}
     folder.complete(beside, known or {}, lambda all_: encode_manifest({**content, "parents": parents}, all_))
+    return tuple(found.notes(name, alone=True))
 
 
 def _card(name: str, note: DeltaNote) -> bytes:

@@ -16,19 +16,22 @@ from smelt.errors import CorruptFile, unknown
 from smelt.merge import stages
 from smelt.pool.layout import Layout
 from smelt.pool.modelpool import ModelPool
+from smelt.pool.orientation import Matrices
 from smelt.recipe.pipeline import BoundStage
+from smelt.recipe.values import skip_remedy
 
 __all__ = ["Pairing", "statistic_shape"]
 
 _SHOWN = 3
 
 
-def statistic_shape(kind: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that a statistic of a tensor of this shape has."""
+def statistic_shape(kind: str, shape: tuple[int, ...], matrices: Matrices) -> tuple[int, ...]:
+    """The shape that a statistic of a tensor of this shape has, with these linear layers in it."""
+    stack = (matrices.count,) if matrices.count > 1 or len(matrices.shape) < len(shape) else ()
     if kind == "gram":
-        return (shape[-1], shape[-1])
+        return (*stack, matrices.shape[-1], matrices.shape[-1])
     if kind == "components":
-        return (min(shape),)
+        return (*stack, min(matrices.shape))
     return shape
 
 
@@ -108,12 +111,12 @@ class Pairing:
                 )
         return faults
 
-    def taps(self, one: Draft, shape: tuple[int, ...]) -> tuple[Tap, ...]:
+    def taps(self, one: Draft, shape: tuple[int, ...], matrices: Matrices) -> tuple[Tap, ...]:
         """Where each model's statistic for an output tensor lies; none where no stage reads it or no model has it."""
         reader = self._readers[one.pipeline]
         if reader is None:
             return ()
-        if reader.stage.unit_for(reader.values) == "matrix" and not Layout.is_matrix(one.key, shape):
+        if reader.stage.unit_for(reader.values) == "matrix" and not Layout.is_matrix(one.key, matrices.shape):
             return ()
         found = {name: self._find(name, key) for name, key in one.taps.items()}
         taps = tuple(tap for tap in found.values() if tap is not None)
@@ -122,7 +125,7 @@ class Pairing:
         elif len(taps) < len(found):
             lacking = tuple(name for name, tap in found.items() if tap is None)
             self._partly.setdefault(lacking, []).append(one.key)
-        wanted = statistic_shape(str(reader.stage.statistics), shape)
+        wanted = statistic_shape(str(reader.stage.statistics), shape, matrices)
         for tap in taps:
             got = tap.source.tensors[tap.key].shape
             if got != wanted:
@@ -145,7 +148,7 @@ class Pairing:
             more = f" and {len(keys) - 1} more tensors" if keys[1:] else ""
             faults.append(
                 f"the statistics of {', '.join(models)} lack {keys[0]!r}{more}, which those of the other models have; "
-                "measure all models alike, or leave it out with `skip`"
+                f"measure all models alike, or {skip_remedy(keys[0])}"
             )
         return faults
 
@@ -176,7 +179,7 @@ def _note(source: Source | None) -> StatisticsNote | None:
 def _check_intact(statistics: Mapping[str, Source]) -> None:
     """Refuse files that are not what was written."""
     damaged = [
-        f"the statistics of {name} ({source.files[0]}) are damaged or were replaced: their SHA-256 begins with "
+        f"the statistics of {name} ({source.values}) are damaged or were replaced: their SHA-256 begins with "
         f"{source.sha256[:12]}, their note says {source.note.sha256[:12]}; measure or learn them again"
         for name, source in statistics.items()
         if isinstance(source, StatisticsSource) and source.sha256 and source.sha256 != source.note.sha256

@@ -38,7 +38,7 @@ class Pipeline:
             for run in item.stages:
                 state = self._apply(run, state, folds)
         except NumericalError as error:  # a stage does not know where it is
-            raise NumericalError(f"{item.key!r}: {error}") from None
+            raise NumericalError(f"{item.name!r}: {error}") from None
         if state.merged is None:
             raise AssertionError("a pipeline without a method passed the plan")
         return _to_space(state.merged, state.merged_space, item.gives, block.base)

@@ -15,16 +15,19 @@ from smelt.engine import dtype as dtypes
 from smelt.engine.compat import left_out, tensor_faults
 from smelt.engine.drafts import Draft, Drafts, Tap, draft
 from smelt.engine.header import TensorInfo
+from smelt.engine.matrices import each_matrix
 from smelt.engine.pairing import Pairing
-from smelt.engine.source import Source
+from smelt.engine.source import Source, files_of
 from smelt.errors import IncompatibleModels, RecipeError
+from smelt.files.identity import FileIdentity
 from smelt.merge import Stage, stages
 from smelt.merge.method import Space, Unit
 from smelt.pool.layout import Layout
 from smelt.pool.modelpool import BASE, ModelPool
+from smelt.pool.orientation import Matrices, Orientation
 from smelt.recipe.pipeline import BoundStage, bind
 from smelt.recipe.schema import Recipe
-from smelt.recipe.values import constant, matches, patterns_in, resolve
+from smelt.recipe.values import constant, matches, patterns_in, resolve, skip_remedy
 
 __all__ = ["Item", "Plan", "RunStage", "Tap", "make_plan"]
 
@@ -59,6 +62,17 @@ class Item:
     """What the taps hold: weights, or changes from the base that an earlier merge made."""
     gives: Space = "weight"
     """What is written: the merged weights, or only how far they are from the base."""
+    matrices: Matrices | None = None
+    """The linear layers in the tensor, where they are stored as anything but one [out, in]."""
+    whole: Item | None = None
+    """The output tensor that this is one matrix of, and the number of its elements before it."""
+    first: int = 0
+
+    @property
+    def name(self) -> str:
+        """How messages call it: the tensor, and which of its matrices where there are several."""
+        several = self.whole is not None and self.info.count < self.whole.info.count
+        return f"{self.key}[{self.first // self.info.count}]" if several else self.key
 
     @property
     def copied(self) -> bool:
@@ -68,6 +82,16 @@ class Item:
     def all_taps(self) -> tuple[Tap, ...]:
         """The models' tensors, and the base's last where it is read too."""
         return (*self.taps, self.base) if self.base is not None else self.taps
+
+    @property
+    def statistics_kind(self) -> str | None:
+        """What kind of statistics its stages read."""
+        return next((run.stage.statistics for run in self.stages if run.stage.statistics), None)
+
+    @cached_property
+    def parts(self) -> tuple[Item, ...]:
+        """What is run: itself, or its matrices one by one where its stages know rows or matrices."""
+        return each_matrix(self)
 
     @cached_property
     def bytes_in(self) -> int:
@@ -102,18 +126,16 @@ class Plan:
         """Bytes that one pass over the inputs reads."""
         return sum(item.bytes_in for item in self.items)
 
+    @property
+    def inputs(self) -> dict[Path, FileIdentity]:
+        """All files that it reads, as they were when they were opened."""
+        return files_of([*self.parents.values(), *self.statistics.values()])
+
     def fingerprint(self, device: str) -> str:
         """Changes whenever a resumed run could not continue an earlier one: code, device, recipe, tensors, inputs."""
-        sources = [*self.parents.values(), *self.statistics.values()]
-        paths = {path for source in sources for path in (*source.files, *_small_files(source.folder))}
-        files = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(paths)]
+        files = [(str(path), *seen) for path, seen in sorted(self.inputs.items())]
         tensors = [(item.key, item.info.dtype, item.info.shape) for item in self.items]
         return hashlib.sha256(json.dumps([__version__, device, self.recipe.hash, tensors, files]).encode()).hexdigest()
-
-
-def _small_files(folder: Path | None) -> list[Path]:
-    """Config and tokenizer files, which decide rows and names as much as weights do."""
-    return [path for path in folder.iterdir() if path.suffix in (".json", ".txt", ".jinja")] if folder else []
 
 
 def make_plan(recipe: Recipe, pool: ModelPool, written: Recipe | None = None) -> Plan:
@@ -140,7 +162,7 @@ def make_plan(recipe: Recipe, pool: ModelPool, written: Recipe | None = None) ->
     if not any(item.stages for item in items):
         raise RecipeError("nothing is left to merge: include, skip and the tensors' types leave only copies")
     names = tuple(dict.fromkeys(b.stage.name for stages_ in bound for b in stages_))
-    notes += builder.notes() + pairing.notes() + _left_behind(recipe, pool, drafts)
+    notes = [*recipe.notes, *notes, *builder.notes(), *pairing.notes(), *_left_behind(recipe, pool, drafts)]
     return Plan(recipe, items, tuple(notes), pool.reference.tied, drafts.layers, names, pool.all, pairing.used)
 
 
@@ -201,6 +223,7 @@ class _Builder:
         self._recipe, self._written, self._pool, self._bound, self._pairing = recipe, written, pool, bound, pairing
         self._dtype = dtypes.parse_dtype(recipe.dtype) if recipe.dtype else None
         self._cache: dict[tuple[Any, ...], tuple[RunStage, ...]] = {}
+        self._orientations: dict[int, Orientation] = {}
         self._copied: dict[str, list[str]] = {}
         self.faults: list[str] = []
 
@@ -228,10 +251,14 @@ class _Builder:
         if missing and base is not None:
             taps += tuple(Tap(name, base.source, one.base_key) for name in missing)
             taps = tuple(sorted(taps, key=lambda tap: list(one.taps).index(tap.model)))
-        statistics = self._pairing.taps(one, info.shape)
-        run, unit = self._stages(one, info, tuple(one.taps), bool(statistics))
+        matrices = self._matrices(one, first)
+        statistics = self._pairing.taps(one, info.shape, matrices)
+        run, unit = self._stages(one, matrices, tuple(one.taps), bool(statistics))
         base = base if _uses_base(run) else None
-        return Item(one.key, order, _in_dtype(info, code), one.depth, base, taps, run, unit, statistics)
+        known = None if matrices.as_stored(info.shape) else matrices
+        if known is not None and known.doubt and unit != "element":
+            self._doubt(one.key, known, run)
+        return Item(one.key, order, _in_dtype(info, code), one.depth, base, taps, run, unit, statistics, matrices=known)
 
     def notes(self) -> list[str]:
         return [
@@ -251,10 +278,26 @@ class _Builder:
             return "empty"
         return None
 
+    def _matrices(self, one: Draft, first: Tap) -> Matrices:
+        """The linear layers in a tensor. Stages that take any element need not know, unless they draw by its place."""
+        if all(b.stage.unit == "element" and "rng" not in b.stage.asks for b in self._bound[one.pipeline]):
+            return Matrices(1, first.source.tensors[first.key].shape)
+        known = self._orientations.get(id(first.source))
+        if known is None:
+            known = self._orientations[id(first.source)] = Orientation.in_source(first.source, self._pool.reference)
+        return known.of(first.key)
+
+    def _doubt(self, key: str, matrices: Matrices, run: Sequence[RunStage]) -> None:
+        name = max(run, key=lambda r: _COARSENESS[r.stage.unit_for(r.parameters)]).stage.name
+        self.faults.append(
+            f"{name} works on the rows or matrices of {key!r}, but {matrices.doubt}; give it a part of its own with an "
+            f"element-wise method such as average, or {skip_remedy(key)}"
+        )
+
     def _stages(
-        self, one: Draft, info: TensorInfo, models: tuple[str, ...], measured: bool
+        self, one: Draft, matrices: Matrices, models: tuple[str, ...], measured: bool
     ) -> tuple[tuple[RunStage, ...], Unit]:
-        matrix = Layout.is_matrix(one.key, info.shape)
+        matrix = Layout.is_matrix(one.key, matrices.shape)
         bound = self._bound[one.pipeline]
         fixed = all(constant(value) for b in bound for value in b.values.values())
         place = (one.pipeline, models, matrix, measured, None if fixed else one.key)
@@ -273,7 +316,7 @@ class _Builder:
                 name: resolve(parameter, b.values[name], one.spot, models)
                 for name, parameter in b.stage.parameters.items()
             }
-            self._check_fold(b, values)
+            self._check_fold(b, values, one.key)
             stage = b.stage
             for name, parameter in stage.parameters.items():
                 if parameter.names_model and values[name] is not None and values[name] not in models:
@@ -290,10 +333,13 @@ class _Builder:
             run.append(RunStage(stage, one.pipeline, position, values))
         return tuple(run)
 
-    def _check_fold(self, b: BoundStage, values: Mapping[str, Any]) -> None:
+    def _check_fold(self, b: BoundStage, values: Mapping[str, Any], key: str) -> None:
         """Ask for the fold now: values that do not go together are refused here, not in the middle of the run."""
-        fold = b.stage.fold_for(values)
         varying = [name for name in b.stage.fold_parameters if not constant(b.values[name])]
+        try:
+            fold = b.stage.fold_for(values)
+        except RecipeError as error:
+            raise RecipeError(f"{key!r}: {error}" if varying else str(error)) from None
         if varying and fold is not None and fold.scope == "model":
             raise RecipeError(
                 f"{b.stage.name} ranks over the whole model, so {', '.join(varying)} cannot vary by tensor; "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,7 +14,7 @@ from smelt.engine import dtype as dtypes
 from smelt.engine.adapter_bases import base_faults
 from smelt.engine.align import Alignment, align
 from smelt.engine.card import model_card
-from smelt.engine.carry import carried_files
+from smelt.engine.carry import carried_files, files_beside
 from smelt.engine.frozen import leave_frozen
 from smelt.engine.manifest import encode_manifest
 from smelt.engine.plan import Plan, make_plan
@@ -37,6 +37,10 @@ class Ready:
     pool: ModelPool
     alignment: Alignment
     config_from: str
+
+    def noting(self, notes: Sequence[str]) -> Ready:
+        """The same with more to say."""
+        return replace(self, plan=replace(self.plan, notes=(*self.plan.notes, *notes)))
 
     def files(self, name: str) -> dict[str, bytes | Path]:
         """Config, tokenizer, processor, templates and model card of the output."""
@@ -132,22 +136,21 @@ def make_ready(recipe: Recipe, pool: ModelPool) -> Ready:
     faults = config_faults(recipe, pool)
     if faults:
         raise IncompatibleModels(faults)
-    plan = replace(plan, notes=(*plan.notes, *over, *alignment.notes))
-    return Ready(plan, alignment.pool, alignment, config_from)
+    ready = Ready(plan, alignment.pool, alignment, config_from)
+    return ready.noting([*over, *alignment.notes, *_beside(recipe, pool, config_from)])
+
+
+def _beside(recipe: Recipe, pool: ModelPool, config_from: str) -> list[str]:
+    """What becomes of the files beside the weights; an adapter has none of them."""
+    merged = [file for source in pool.all.values() for file in source.files]
+    return [] if recipe.lora else files_beside(pool.all[config_from].folder, merged).notes(config_from)
 
 
 def config_faults(recipe: Recipe, pool: ModelPool) -> list[str]:
     """What the configs of a pool disagree about, in sentences with the remedy."""
-    configs = {name: read_config(source.folder) for name, source in pool.all.items()}
-    quantised = [name for name, config in configs.items() if (config or {}).get("quantization_config")]
-    if quantised:
-        return [
-            f"{name} is quantised (its config.json has a quantization_config): its weights are codes, not numbers; "
-            "merge a dequantised copy"
-            for name in quantised
-        ]
     if recipe.config:
         return []
+    configs = {name: read_config(source.folder) for name, source in pool.all.items()}
     sliced = bool(recipe.slices) or any(part.slices for part in recipe.parts)
     return [
         f"config.json differs: {difference}; write `config: NAME` to choose whose the output gets"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smelt.errors import NumericalError
+from smelt.recipe.values import skip_remedy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,9 +23,10 @@ def refuse_inputs(item: Item, rows: Iterable[NDArray[np.float32]], start: int) -
     for row, tap in zip(rows, item.all_taps, strict=True):
         bad = _first(row)
         if bad is not None:
+            remedy = "mend it" if tap is item.base else f"{skip_remedy(item.key)}, or mend the model"
             raise NumericalError(
-                f"{tap.model} ({tap.source.label}) holds {float(row[bad])} in {tap.key!r} at element {start + bad:,}; "
-                f"leave the tensor out with `skip: {item.key}`, or mend the model"
+                f"{tap.model} ({tap.source.label}) holds {float(row[bad])} in {tap.key!r} at element "
+                f"{_stored(item, start + bad):,}; {remedy}"
             )
 
 
@@ -33,8 +35,9 @@ def refuse_result(item: Item, merged: NDArray[np.float32], start: int) -> None:
     bad = _first(merged)
     if bad is not None:
         raise NumericalError(
-            f"the merge gave {float(merged[bad])} in {item.key!r} at element {start + bad:,} although all inputs "
-            f"are finite; check the weights and scales of the recipe, and whether {item.info.dtype} can hold it"
+            f"the merge gave {float(merged[bad])} in {item.name!r} at element {_stored(item, start + bad):,} although "
+            f"all inputs are finite; check the weights and scales of the recipe, and whether {item.info.dtype} can "
+            "hold it"
         )
 
 
@@ -45,6 +48,14 @@ def refuse_statistic(tap: Tap, row: NDArray[np.float32], start: int) -> None:
             f"the statistics of {tap.model} ({tap.source.label}) hold {float(row[bad])} for {tap.key!r} at element "
             f"{start + bad:,}; measure them again"
         )
+
+
+def _stored(item: Item, element: int) -> int:
+    """The number of an element in the file, of a matrix that is merged as [out, in] and stored as [in, out]."""
+    if item.whole is None or item.matrices is None or not item.matrices.transposed:
+        return element
+    rows, columns = item.info.shape
+    return element % columns * rows + element // columns
 
 
 def _first(row: NDArray[np.float32]) -> int | None:

@@ -1,4 +1,4 @@
-"""A Source under other names: each of its tensors is a run of a stored one, or a stored one transposed."""
+"""A Source under other names: each of its tensors is a run of a stored one, as it lies there or transposed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from smelt.engine.header import TensorInfo
 from smelt.engine.source import Source
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 __all__ = ["Piece", "RenamedSource"]
@@ -32,7 +33,7 @@ class RenamedSource(Source):
 
     def __init__(self, inner: Source, pieces: Mapping[str, Piece], note: str | None = None):
         self._inner, self._pieces = inner, pieces
-        self.label, self.files, self.folder = inner.label, inner.files, inner.folder
+        self.label, self.files, self.folder, self.beside = inner.label, inner.files, inner.folder, inner.beside
         self.tensors = {name: piece.info for name, piece in pieces.items()}
         self.notes = (*inner.notes, note) if note else inner.notes
         self._lock = threading.Lock()
@@ -40,10 +41,12 @@ class RenamedSource(Source):
 
     def read(self, key: str, start: int, out: Tensor) -> None:
         piece = self._pieces[key]
-        if piece.transposed:
-            out.copy_(self._transposed(key, piece)[start : start + out.numel()])
-        else:
+        if not piece.transposed:
             self._inner.read(piece.stored, piece.start + start, out)
+        elif out.numel() == piece.info.count:
+            out.view(piece.info.shape).copy_(self._turned(piece, out.dtype))
+        else:
+            out.copy_(self._kept(key, piece)[start : start + out.numel()])
 
     def holds(self, key: str) -> bool:
         return not self._pieces[key].transposed and self._inner.holds(self._pieces[key].stored)
@@ -60,14 +63,25 @@ class RenamedSource(Source):
     def close(self) -> None:
         self._inner.close()
 
-    def _transposed(self, key: str, piece: Piece) -> Tensor:
-        """What is transposed is small (a projection): it is turned once and kept."""
+    def there(self, key: str) -> Tensor | None:
+        piece = self._pieces[key]
+        found = self._inner.there(piece.stored)
+        if found is None:
+            return None
+        found = found[piece.start : piece.start + piece.info.count]
+        return found.view(piece.info.shape[::-1]).t().reshape(-1) if piece.transposed else found
+
+    def _turned(self, piece: Piece, dtype: torch.dtype) -> Tensor:
+        """All of a transposed piece, as a view of what was read."""
         import torch
 
+        stored = torch.empty(piece.info.count, dtype=dtype)
+        self._inner.read(piece.stored, piece.start, stored)
+        return stored.view(piece.info.shape[::-1]).t()
+
+    def _kept(self, key: str, piece: Piece) -> Tensor:
+        """What is read a part at a time is small (a projection): it is turned once and kept."""
         with self._lock:
             if key not in self._whole:
-                rows, columns = piece.info.shape
-                whole = torch.empty(rows * columns, dtype=torch_dtype(piece.info.dtype))
-                self._inner.read(piece.stored, 0, whole)
-                self._whole[key] = whole.view(columns, rows).t().contiguous().view(-1)
+                self._whole[key] = self._turned(piece, torch_dtype(piece.info.dtype)).reshape(-1)
             return self._whole[key]

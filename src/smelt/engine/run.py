@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,17 @@ from smelt import __version__
 from smelt.engine.hashing import ParentHashes
 from smelt.engine.manifest import already_made
 from smelt.engine.progress import Progress
-from smelt.errors import CorruptFile, IncompatibleModels, NumericalError, OutputError, RecipeError, shortened
+from smelt.errors import (
+    CorruptFile,
+    IncompatibleModels,
+    InputChanged,
+    NumericalError,
+    OutputError,
+    RecipeError,
+    shortened,
+)
 from smelt.files.bounded import os_reason
+from smelt.files.identity import check_unchanged
 from smelt.pool.modelpool import ModelPool, opened, with_statistics
 from smelt.recipe.schema import Recipe
 
@@ -23,11 +32,16 @@ if TYPE_CHECKING:
     import torch
 
     from smelt.engine.header import TensorInfo
+    from smelt.engine.output import OutputFolder
     from smelt.engine.plan import Plan
     from smelt.engine.ready import Ready
-    from smelt.engine.sink import OutputFolder
+    from smelt.files.identity import FileIdentity
 
 __all__ = ["Options", "Summary", "merge_to_folder", "merge_to_memory", "plan_to_memory", "planned"]
+
+_NOTHING_DONE = (
+    "{out} was finished already: nothing was done and nothing was checked; `smelt verify {out}` checks every byte"
+)
 
 
 @dataclass(frozen=True)
@@ -62,16 +76,21 @@ def planned(
 ) -> Iterator[Ready]:
     """The pool and its statistics opened, aligned and planned; what was opened here is closed at the end.
 
+    Models that were opened here and changed before that make it fail; a `pool` that is given may lie in memory.
     With `shapes`, public models that are not on this machine are planned from their shapes.
     """
     with ExitStack() as stack:
+        own = pool is None
         if pool is None:
             words: Any = {"relative_to": relative_to, "allow_pickle": recipe.allow_pickle, "shapes": shapes}
             pool = stack.enter_context(opened(recipe.pool, **words))
         pool = stack.enter_context(with_statistics(pool, recipe.statistics, relative_to=relative_to))
         from smelt.engine.ready import make_ready
 
-        yield make_ready(recipe, pool)
+        ready = make_ready(recipe, pool)
+        yield ready
+        if own:
+            check_unchanged(ready.plan.inputs)
 
 
 def merge_to_memory(ready: Ready, options: Options) -> dict[str, torch.Tensor]:
@@ -100,12 +119,14 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
         with_statistics(models, recipe.statistics, relative_to=relative_to) as pool,
     ):
         sources = [*pool.all.values(), *pool.statistics.values()]
-        hashes = ParentHashes(file for source in sources for file in source.files)
+        hashes = ParentHashes({file: seen for source in sources for file, seen in source.files.items()})
         try:
+            from smelt.engine.base_check import doubt_of_plan
             from smelt.engine.ready import make_ready
             from smelt.engine.ways import load_what_it_needs
 
             ready = make_ready(recipe, pool)
+            ready = ready.noting(doubt_of_plan(ready.plan))
             load_what_it_needs(ready.plan, options.device)
             done, said = _write(ready, out, options, hashes)
         finally:
@@ -125,9 +146,9 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
 
 def _write(ready: Ready, out: Path, options: Options, hashes: ParentHashes) -> tuple[int, Sequence[str]]:
     """How many tensors an earlier run had finished, and what there is to say about the output."""
-    from smelt.engine.sink import OutputFolder, check_output, disk_full, partial_folder
+    from smelt.engine.output import OutputFolder, check_output, clear_finished, disk_full, partial_folder
 
-    plan = ready.plan
+    plan, seen = ready.plan, ready.plan.inputs
     inputs = [
         path
         for source in (*plan.parents.values(), *plan.statistics.values())
@@ -136,14 +157,15 @@ def _write(ready: Ready, out: Path, options: Options, hashes: ParentHashes) -> t
     if options.resume:
         known = hashes.result()
         if already_made(out, plan.recipe.hash, ready.parent_hashes(known), ready.statistics_hashes(known)):
-            return len(plan.items), ()
+            clear_finished(out.resolve())
+            return len(plan.items), (_NOTHING_DONE.format(out=out),)
     check_output(out, inputs, force=options.force, needed=0 if plan.recipe.lora else plan.bytes_out)
     out = out.resolve()
     kept = f"what is finished is kept in {partial_folder(out)}"
     folder = None
     try:
         kind = options.device.split(":")[0]
-        folder = OutputFolder(out, plan.fingerprint(kind), resume=options.resume, force=options.force)
+        folder = OutputFolder(out, plan.fingerprint(kind), inputs=seen, resume=options.resume, force=options.force)
         write = _write_adapter if plan.recipe.lora else _write_model
         said = write(ready, folder, out.name, options, hashes)
     except OSError as error:
@@ -151,18 +173,30 @@ def _write(ready: Ready, out: Path, options: Options, hashes: ParentHashes) -> t
             raise OutputError(
                 f"the disk is full; {kept}. Free some space and run again with --resume, or delete that folder"
             ) from None
+        if folder is not None:
+            _blame_inputs(folder, seen)
         still = f"; {kept}" if folder is not None else ""
         raise OutputError(f"{shortened(str(error.filename or out))}: {os_reason(error)}{still}") from error
     except KeyboardInterrupt:
         raise OutputError(f"interrupted; {kept}. Continue with --resume") from None
-    except (RecipeError, IncompatibleModels, NumericalError, CorruptFile):
+    except (RecipeError, IncompatibleModels, InputChanged, NumericalError, CorruptFile):
         if folder is not None:
+            _blame_inputs(folder, seen)
             folder.discard()
         raise
     finally:
         if folder is not None:
             folder.close()
     return len(folder.finished), said
+
+
+def _blame_inputs(folder: OutputFolder, seen: Mapping[Path, FileIdentity]) -> None:
+    """Odd numbers, or a file that ends too early, may come from an input that changed: then say that."""
+    try:
+        check_unchanged(seen)
+    except InputChanged:
+        folder.discard()
+        raise
 
 
 def _write_model(

@@ -1,15 +1,11 @@
-"""Sinks: memory, or a folder that appears only when it is complete.
+"""Sinks: memory, or the weights files of a folder in the making (output.py).
 
-A disk run works in a hidden folder beside the output. Its shards are sized from the plan, blocks land at their
-offsets, a journal notes finished tensors; when all is written, one rename makes it the output. Nothing waits
-for the disk: after a power failure `smelt verify` tells whether all of it arrived.
+Shards are sized from the plan, blocks land at their offsets, a journal notes finished tensors.
 """
 
 from __future__ import annotations
 
-import errno
 import os
-import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
@@ -17,15 +13,11 @@ from typing import TYPE_CHECKING
 
 from smelt.engine import dtype as dtypes
 from smelt.engine.following import FollowingHash
-from smelt.engine.hashing import hash_file
-from smelt.engine.journal import Journal
-from smelt.engine.manifest import MANIFEST
+from smelt.engine.output import OutputFolder
 from smelt.engine.plan import Item, Plan
 from smelt.engine.reserve import reserve
 from smelt.engine.shards import INDEX_NAME, Shard, index_file, lay_out
 from smelt.engine.ways import Sink
-from smelt.errors import OutputError, shortened
-from smelt.files.bounded import check_name, os_reason, read_bytes
 from smelt.recipe.schema import parse_size
 
 if TYPE_CHECKING:
@@ -33,9 +25,7 @@ if TYPE_CHECKING:
 
     from smelt.engine.header import TensorInfo
 
-__all__ = ["FolderSink", "MemorySink", "OutputFolder", "check_output", "disk_full", "partial_folder"]
-_LONGEST_NAME = 255
-"""Bytes of a file's name, on all file systems in use."""
+__all__ = ["FolderSink", "MemorySink"]
 
 
 class MemorySink(Sink):
@@ -57,68 +47,6 @@ def _empty_tensor(info: TensorInfo) -> torch.Tensor:
     import torch
 
     return torch.empty(info.shape, dtype=dtypes.torch_dtype(info.dtype))
-
-
-class OutputFolder:
-    """A folder in the making, hidden beside its place until it is complete. Locked: one run writes at a time."""
-
-    def __init__(self, out: Path, fingerprint: str, *, resume: bool, force: bool):
-        self._out, self._force = out, force
-        self.path, self._old = partial_folder(out), _old(out)
-        self.journal = Journal(self.path, fingerprint)
-        try:
-            self.finished: set[str] = (self.journal.finished() if resume else None) or set()
-            if not self.finished:
-                self.restart()
-        except BaseException:
-            self.journal.close()
-            raise
-
-    def restart(self) -> None:
-        """Begin with nothing. The journal first: it must never speak of tensors that are not there any more."""
-        self.finished = set()
-        self.journal.start()
-        _empty(self.path, keep=Journal.NAME)
-
-    def put(self, name: str, content: bytes | Path) -> None:
-        path = self.path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(read_bytes(content) if isinstance(content, Path) else content)
-
-    def complete(
-        self,
-        files: Mapping[str, bytes | Path],
-        known: Mapping[str, tuple[str, int]],
-        manifest: Callable[[Mapping[str, tuple[str, int]]], bytes],
-    ) -> None:
-        """Add the small files, write the manifest over everything (`known`: hashes at hand), and publish."""
-        for name, content in files.items():
-            self.put(name, content)
-        hashes = dict(known)
-        for path in self.path.rglob("*"):
-            name = path.relative_to(self.path).as_posix()
-            if path.is_file() and name not in hashes and name not in (Journal.NAME, MANIFEST):
-                hashes[name] = (hash_file(path), path.stat().st_size)
-        self.put(MANIFEST, manifest(hashes))
-        self._publish()
-
-    def close(self) -> None:
-        self.journal.close()
-
-    def discard(self) -> None:
-        """Remove all of it: a run that cannot succeed leaves nothing behind."""
-        self.close()
-        shutil.rmtree(self.path, ignore_errors=True)
-
-    def _publish(self) -> None:
-        if self._out.exists() and not self._force and any(self._out.iterdir()):
-            raise OutputError(f"{self._out} appeared while the merge ran; it is kept, and the result is in {self.path}")
-        os.unlink(self.path / Journal.NAME)
-        if self._out.exists():
-            os.rename(self._out, self._old)
-        os.rename(self.path, self._out)
-        if self._old.exists():
-            shutil.rmtree(self._old)
 
 
 class FolderSink(Sink):
@@ -254,68 +182,3 @@ def _write_at(descriptor: int, view: memoryview, position: int) -> None:
     while len(view):
         written = os.pwrite(descriptor, view, position)
         view, position = view[written:], position + written
-
-
-def check_output(given: Path, inputs: Sequence[Path], *, force: bool, needed: int) -> None:
-    """Refuse an output that would destroy something or cannot fit, before any work is done."""
-    try:
-        _check_output(given, inputs, force=force, needed=needed)
-    except (OSError, RuntimeError) as error:  # pathlib says a loop of links by the latter
-        reason = os_reason(error) if isinstance(error, OSError) else str(error)
-        raise OutputError(f"{shortened(str(given))}: cannot be written there ({reason})") from None
-
-
-def _check_output(given: Path, inputs: Sequence[Path], *, force: bool, needed: int) -> None:
-    out = given.resolve()
-    check_name(out, OutputError)
-    if len(os.fsencode(partial_folder(out).name)) > _LONGEST_NAME:
-        raise OutputError(f"{shortened(str(given))}: the name is too long, as a run works in one that is longer still")
-    for path in inputs:
-        real = path.resolve()
-        if real == out or out in real.parents:
-            raise OutputError(f"the output {given} holds an input ({path}); choose another folder")
-    if out.exists() and not out.is_dir():
-        raise OutputError(f"{given} is a file; the output is a folder")
-    if os.path.ismount(out):
-        raise OutputError(f"{given} is a mount point, which cannot be replaced as a whole; choose a folder inside it")
-    _recover(out)
-    if out.exists() and any(out.iterdir()) and not force:
-        raise OutputError(f"{given} already exists; it is kept. Choose another folder, or write --force to replace it")
-    parent = next(p for p in out.parents if p.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise OutputError(f"{parent} cannot be written to")
-    partial = partial_folder(out)
-    held = sum(f.stat().st_blocks * 512 for f in partial.iterdir()) if partial.is_dir() else 0
-    free = shutil.disk_usage(parent).free + held
-    if free < needed:
-        raise OutputError(f"the output needs {needed / 1e9:.2f} GB and {parent} has only {free / 1e9:.2f} GB free")
-
-
-def disk_full(error: OSError) -> bool:
-    return error.errno in (errno.ENOSPC, errno.EDQUOT)
-
-
-def partial_folder(out: Path) -> Path:
-    """Where a run works until its output is complete."""
-    return out.parent / f".{out.name}.smelt-partial"
-
-
-def _old(out: Path) -> Path:
-    return out.parent / f".{out.name}.smelt-old"
-
-
-def _recover(out: Path) -> None:
-    """Undo a replacement that was killed between its two renames."""
-    old = _old(out)
-    if old.exists():
-        Journal.refuse_if_busy(partial_folder(out))
-        if out.exists():
-            shutil.rmtree(old)
-        else:
-            os.rename(old, out)
-
-
-def _empty(folder: Path, keep: str) -> None:
-    for path in folder.iterdir():
-        if path.name != keep:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()

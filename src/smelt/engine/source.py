@@ -9,18 +9,19 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smelt.engine import dtype as dtypes
 from smelt.engine.header import TensorInfo, read_header
 from smelt.errors import CorruptFile
+from smelt.files.identity import FileIdentity, file_identity
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["FileSource", "MemorySource", "Source"]
+__all__ = ["FileSource", "MemorySource", "Source", "files_of"]
 
 
 class Source(ABC):
@@ -29,10 +30,12 @@ class Source(ABC):
     label: str
     """How messages call it: a path, or `state dict`."""
     tensors: Mapping[str, TensorInfo]
-    files: Sequence[Path] = ()
-    """The files its numbers come from; their hashes go into the output's manifest."""
+    files: Mapping[Path, FileIdentity] = {}
+    """The files its numbers come from, each as it was before it was read; their hashes go into the manifest."""
     folder: Path | None = None
     """The Hugging Face folder around it, with config and tokenizer, if there is one."""
+    beside: Mapping[Path, FileIdentity] = {}
+    """The small files of that folder, likewise: they decide rows and names as much as weights do."""
     notes: Sequence[str] = ()
     """What a user should know about how it is read."""
     tied: Mapping[str, str] = {}
@@ -70,12 +73,13 @@ class FileSource(Source):
     """
 
     def __init__(self, label: str, files: Sequence[Path], folder: Path | None = None):
-        self.label, self.files, self.folder = label, tuple(files), folder
+        self.label, self.folder = label, folder
         self._descriptors: list[int] = []
         self._where: dict[str, tuple[int, int]] = {}
         tensors: dict[str, TensorInfo] = {}
         self._buffers = threading.local()
-        for number, path in enumerate(self.files):
+        self._paths, self.files = tuple(files), {path: file_identity(path) for path in files}
+        for number, path in enumerate(self._paths):
             header = read_header(path)
             twice = tensors.keys() & header.tensors.keys()
             if twice:
@@ -106,7 +110,7 @@ class FileSource(Source):
         while done < len(out):
             got = os.preadv(self._descriptors[number], [out[done:]], position + done)
             if got == 0:
-                raise CorruptFile(f"{self.files[number]}: ended while {key!r} was being read; the file has changed")
+                raise CorruptFile(f"{self._paths[number]}: ended while {key!r} was being read; the file has changed")
             done += got
 
     def stored_at(self, key: str) -> tuple[int, int] | None:
@@ -161,3 +165,11 @@ class MemorySource(Source):
 
         size = self._state[key].element_size()
         out[:] = self._state[key].view(-1).view(torch.uint8).numpy().data[start * size : start * size + len(out)]
+
+
+def files_of(sources: Iterable[Source]) -> dict[Path, FileIdentity]:
+    """All files that these are read from, each as it was when the first of them opened it."""
+    seen: dict[Path, FileIdentity] = {}
+    for source in sources:
+        seen = {**source.beside, **source.files, **seen}
+    return seen

@@ -24,7 +24,9 @@ from smelt.engine import dtype as dtypes
 from smelt.engine.header import TensorInfo, encode_header
 from smelt.engine.source import FileSource, Source
 from smelt.errors import CorruptFile, OutputError, RecipeError
+from smelt.files.identity import FileIdentity, check_unchanged, file_identity
 from smelt.files.json_reader import read_json
+from smelt.files.replace import Mark, check_place
 from smelt.files.validation import first_fault
 
 if TYPE_CHECKING:
@@ -38,14 +40,15 @@ __all__ = [
     "Kind",
     "StatisticsNote",
     "StatisticsSource",
-    "check_place",
     "check_statistics",
+    "check_statistics_place",
     "is_statistics",
     "open_statistics",
     "write_statistics",
 ]
 
 NOTE, VALUES = "statistics.json", "statistics.safetensors"
+_MARK = Mark(NOTE, ("smelt", "kind", "estimator"))
 
 Kind = Literal["fisher", "gram", "mask", "components"]
 SUMS: frozenset[Kind] = frozenset({"fisher", "gram"})
@@ -119,6 +122,7 @@ class StatisticsSource(Source):
     """A folder of statistics. `read` gives means of sums, and everything else as it is."""
 
     def __init__(self, folder: Path):
+        note = file_identity(folder / NOTE)
         self.note = StatisticsNote.load(folder)
         self.label = str(folder)
         self.folder = None
@@ -133,7 +137,8 @@ class StatisticsSource(Source):
         self.sha256 = ""
         """Of the file with the tensors as it is now, where that is known; the note has what it should be."""
         self._values = FileSource(str(folder), [values])
-        self.files = (values, folder / NOTE)
+        self.values = values
+        self.files = {**self._values.files, folder / NOTE: note}
         self.stored: Mapping[str, TensorInfo] = self._values.tensors
         """The tensors of the file, without the names that share them."""
         try:
@@ -185,8 +190,7 @@ def open_statistics(ref: str | Path) -> StatisticsSource:
 
     source = _with_header(ref)
     if source.note.sha256:
-        values = source.files[0]
-        source.sha256 = file_hashes([values])[values]
+        source.sha256 = file_hashes({source.values: source.files[source.values]})[source.values]
     return source
 
 
@@ -218,6 +222,7 @@ def write_statistics(
     note: StatisticsNote,
     tensors: Mapping[str, Tensor],
     *,
+    inputs: Mapping[Path, FileIdentity] | None = None,
     force: bool = False,
     beside: Mapping[str, bytes] | None = None,
 ) -> StatisticsNote:
@@ -225,9 +230,9 @@ def write_statistics(
 
     `tensors` is asked for one tensor at a time and may make them as it goes. With `force` an existing folder of
     statistics is replaced; anything else that is in the way is kept, and an error. `beside` are further small files,
-    of which the statistics know nothing.
+    of which the statistics know nothing. Nothing is written where one of the `inputs` changed since it was opened.
     """
-    check_place(folder, force=force)
+    check_statistics_place(folder, force=force)
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
@@ -235,7 +240,9 @@ def write_statistics(
         written = _write_values(partial / VALUES, note, tensors)
         for name, content in {**(beside or {}), NOTE: written.dump()}.items():
             (partial / name).write_bytes(content)
-        if folder.is_dir() and (force or not any(folder.iterdir())):
+        check_unchanged(inputs or {})
+        check_statistics_place(folder, force=force)  # what appeared there meanwhile is kept
+        if folder.is_dir():
             shutil.rmtree(folder)
         os.rename(partial, folder)
     except OSError as error:
@@ -245,14 +252,9 @@ def write_statistics(
     return written
 
 
-def check_place(folder: Path, *, force: bool) -> None:
+def check_statistics_place(folder: Path, *, force: bool) -> None:
     """Refuse a place that something else takes, before any work is done."""
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-        return
-    if not (folder.is_dir() and is_statistics(folder)):
-        raise OutputError(f"{folder}: exists and holds no statistics; give another place")
-    if not force:
-        raise OutputError(f"{folder}: exists; give another place, or --force to replace it")
+    check_place(folder, _MARK, force=force)
 
 
 def _write_values(path: Path, note: StatisticsNote, tensors: Mapping[str, Tensor]) -> StatisticsNote:

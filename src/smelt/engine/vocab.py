@@ -34,7 +34,8 @@ class VocabSource(Source):
     def __init__(
         self, inner: Source, keys: Collection[str], plan: VocabularyPlan, model: str, peers: Mapping[str, Source]
     ):
-        self.label, self.files, self.folder, self.tied = inner.label, inner.files, inner.folder, inner.tied
+        self.label, self.files, self.beside = inner.label, inner.files, inner.beside
+        self.folder, self.tied = inner.folder, inner.tied
         self._inner, self._plan, self._keys = inner, plan, inner.tensors.keys() & set(keys)
         self._sources = {**peers, model: inner}
         self._models = tuple(plan.sizes)

@@ -123,5 +123,5 @@ def load_what_it_needs(plan: Plan, device: str) -> None:
     from smelt.fused.library import library
     from smelt.fused.takes import Takes
 
-    if device != "cpu" or library() is None or not all(map(Takes(), plan.items)):
+    if device != "cpu" or library() is None or not all(map(Takes(), (item.parts[0] for item in plan.items))):
         import smelt.engine.eager  # noqa: F401

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from smelt.errors import RecipeError, SmeltError, unknown
 from smelt.evaluate.classify import Result, evaluate_model
@@ -19,20 +19,42 @@ from smelt.evaluate.load import is_recipe, kind_of, load_model, merged_from
 from smelt.evaluate.pictures import Data
 from smelt.evaluate.provenance import command_for, row_of
 from smelt.evaluate.questions.task import QuestionTask
-from smelt.evaluate.row import Row, append_rows
+from smelt.evaluate.row import Level, Row, append_rows
+from smelt.files.remote_code import takes_trust
 
 if TYPE_CHECKING:
     from smelt.evaluate.language.result import LanguageResult
     from smelt.evaluate.questions.ask import Asked
 
-__all__ = ["Evaluation", "TasksFailed", "evaluate", "evaluation", "row_of"]
+__all__ = ["Average", "Evaluation", "TasksFailed", "evaluate", "evaluation", "row_of"]
 
-_WORDS = "split limit text_from batch device dtype threads quiet data out allow_pickle corruption corrupted_by".split()
+_WORDS = (
+    "split limit text_from batch device dtype threads quiet data out allow_pickle trust_remote_code".split()
+    + "corruption corrupted_by level".split()
+)
+
+
+@dataclass(frozen=True)
+class Average:
+    """The plain mean over the tasks of one condition; the loss is None where a task has none."""
+
+    level: Level | None
+    corruption: str | None
+    n: int
+    accuracy: float
+    loss: float | None
+
+    @classmethod
+    def over(cls, rows: Sequence[Row], level: Level | None, corruption: str | None) -> Average:
+        losses = [row.loss for row in rows if row.loss is not None]
+        loss = sum(losses) / len(losses) if len(losses) == len(rows) else None
+        accuracy = sum(row.accuracy for row in rows) / len(rows)
+        return cls(level, corruption, sum(row.n for row in rows), accuracy, loss)
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The rows of one model (a row per corruption and task), and the results behind them with their confusions."""
+    """The rows of one model (one per level, corruption and task), and the results behind them with their confusions."""
 
     rows: list[Row]
     results: Sequence[Result | LanguageResult]
@@ -41,15 +63,24 @@ class Evaluation:
     """Tasks answered in words that could not be asked; the others were."""
 
     @property
-    def accuracy(self) -> float:
-        """The mean over tasks."""
-        return sum(row.accuracy for row in self.rows) / len(self.rows)
+    def averages(self) -> list[Average]:
+        """One for each condition that the tasks were asked under: clean and corrupted pictures are never averaged."""
+        found: dict[tuple[Level | None, str | None], list[Row]] = {}
+        for row in self.rows:
+            found.setdefault((row.level, row.corruption), []).append(row)
+        return [Average.over(rows, *condition) for condition, rows in found.items()]
 
     @property
-    def loss(self) -> float | None:
-        """The mean over tasks; None where a task has none."""
-        losses = [row.loss for row in self.rows if row.loss is not None]
-        return sum(losses) / len(losses) if len(losses) == len(self.rows) else None
+    def gaps(self) -> dict[str | None, float]:
+        """|Mer. - Ens.| of the two averages, by corruption, where a collaboration was asked at both levels."""
+        by_level: dict[str | None, dict[Level | None, float]] = {}
+        for one in self.averages:
+            by_level.setdefault(one.corruption, {})[one.level] = one.accuracy
+        return {
+            corruption: abs(at["merged"] - at["ensembled"])
+            for corruption, at in by_level.items()
+            if "merged" in at and "ensembled" in at
+        }
 
     @property
     def domains(self) -> dict[str, float]:
@@ -79,9 +110,11 @@ def evaluate(model: Any, tasks: Tasks = "clip8", *, out: str | Path | None = Non
     is merged first; a state dict and a model that is a picture tower alone need `text_from`, the model with the rest.
     Other words: `split` ("test"), `limit` (a fixed part of each split, the same for every model), `batch` (256),
     `device` ("cpu"), `dtype` ("float32"), `threads`, `quiet`, `data` (pictures shared by several calls), `allow_pickle`
-    (False: references to `.bin` and `.pt` files are refused), `corruption` (`"motion_blur@3"`, done to the stored
-    pictures; of several, with `"clean"` for none, each gives its own rows), `corrupted_by` (the numbers that a severity
-    stands for: "cifar_c", or "imagenet_c"), and those of the row (`suite`, `entry`).
+    (False: references to `.bin` and `.pt` files are refused), `trust_remote_code` (False: Python that comes with the
+    model or a task is refused), `corruption` (`"motion_blur@3"`, done to the stored pictures; of several, with
+    `"clean"` for none, each gives its own rows), `corrupted_by` (the numbers that a severity stands for: "cifar_c", or
+    "imagenet_c"), `level` (of a folder that `smelt.neulig` wrote: "merged", "ensembled" or "both", each with its own
+    rows), and those of the row (`suite`, `entry`).
 
     Where some language tasks cannot be asked the others still are; then `TasksFailed` is raised, which has their rows.
     """
@@ -93,6 +126,7 @@ def evaluate(model: Any, tasks: Tasks = "clip8", *, out: str | Path | None = Non
     return done.rows
 
 
+@takes_trust
 def evaluation(
     model: Any,
     tasks: Tasks = "clip8",
@@ -107,8 +141,10 @@ def evaluation(
     quiet: bool = True,
     data: Data | None = None,
     allow_pickle: bool = False,
+    trust_remote_code: bool = False,
     corruption: Corruptions = None,
     corrupted_by: SetName = "cifar_c",
+    level: Level | Literal["both"] | None = None,
     **about: Any,
 ) -> Evaluation:
     """What `evaluate` does, with the results behind the rows, the time it took, and the tasks that failed."""
@@ -129,6 +165,7 @@ def evaluation(
         loaded: Any = load_model(
             model, chosen, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle
         )
+        levels = _at_levels(loaded, level)
         results: list[Any]
         if kind == "language":
             stack.enter_context(_threads(threads))
@@ -148,14 +185,18 @@ def evaluation(
             words: dict[str, Any] = {"split": split, "limit": limit, "batch": batch, "threads": threads, "quiet": quiet}
             results = [
                 result
+                for one in levels
                 for worse in corruptions
-                for result in evaluate_model(loaded, chosen, data=data, corruption=worse, **words)
+                for result in evaluate_model(one, chosen, data=data, corruption=worse, **words)
             ]
         if not results:
             raise failures[0].error if len(failures) == 1 else TasksFailed(failures)
         label = str(about.get("model", loaded.label))
-        command = command_for(label, loaded, chosen, split, limit, text_from, allow_pickle, corruptions)
-        rows = [row_of(result, loaded, **{"command": command, **about}) for result in results]
+        rows = []
+        for number, one in enumerate(levels):
+            command = command_for(label, one, chosen, split, limit, text_from, allow_pickle, corruptions)
+            own = results[number * len(results) // len(levels) : (number + 1) * len(results) // len(levels)]
+            rows += [row_of(result, one, **{"command": command, **about}) for result in own]
     return Evaluation(rows, results, time.perf_counter() - began, tuple(failures))
 
 
@@ -179,6 +220,17 @@ def _labelled(tasks: list[AnyTask], split: str, limit: int | None, data: Data, c
     if corruptions != [None]:
         raise RecipeError("corruption: is done to tasks of pictures, not to question sets; leave it out")
     return data.beside(Kept).sets([task for task in tasks if isinstance(task, QuestionTask)], split, limit, data)
+
+
+def _at_levels(model: Any, level: Level | Literal["both"] | None) -> list[Any]:
+    """The model, or a collaboration at the levels that were asked for."""
+    if level is None:
+        return [model]
+    if level not in (*get_args(Level), "both"):
+        raise RecipeError(unknown("level", level, [*get_args(Level), "both"]))
+    if not hasattr(model, "level"):
+        raise RecipeError(f"level: {model.label} is one model; only what `smelt neulig` wrote has levels")
+    return [replace(model, level=one) for one in (get_args(Level) if level == "both" else (level,))]
 
 
 @contextmanager

@@ -9,8 +9,9 @@ from smelt.engine.manifest import MANIFEST
 from smelt.errors import CorruptFile
 from smelt.evaluate.corruptions import CLEAN, Corruption
 from smelt.evaluate.find import AnyTask, task_folders
-from smelt.evaluate.row import DataBudget, Row, code_version, now
+from smelt.evaluate.row import DataBudget, Level, Row, code_version, now
 from smelt.files.json_reader import read_json
+from smelt.files.remote_code import FLAG, is_trusted
 
 if TYPE_CHECKING:
     from smelt.evaluate.classify import Result
@@ -37,6 +38,7 @@ def row_of(result: Result | LanguageResult, model: Classifier | CausalLM | Image
         "when": now(),
         **_recipe(getattr(model, "folder", None)),
         **({"way": "mix", "data_budget": model.data_budget} if hasattr(model, "data_budget") else {}),
+        **_level(getattr(model, "level", None)),
     }
     return Row(
         **{**known, **about},
@@ -51,7 +53,14 @@ def row_of(result: Result | LanguageResult, model: Classifier | CausalLM | Image
         high=high,
         loss=result.loss,
         corruption=result.corruption,
+        sandbox=getattr(result, "sandbox", None),
     )
+
+
+def _level(level: Level | None) -> dict[str, Any]:
+    """Where the experts of a collaboration met; a model of its own has no level."""
+    ensembled = {"way": "ensemble"} if level == "ensembled" else {}
+    return {"level": level, **ensembled} if level else {}
 
 
 def _recipe(folder: Path | None) -> dict[str, Any]:
@@ -63,7 +72,7 @@ def _recipe(folder: Path | None) -> dict[str, Any]:
         used = manifest["recipe"].get("looked_at")
         budget = {"data_budget": DataBudget.model_validate(used)} if used else {}
         return {"recipe": dict(manifest["recipe"]), "recipe_hash": str(manifest["recipe_hash"]), **budget}
-    except (CorruptFile, KeyError, TypeError, ValueError):
+    except (CorruptFile, AttributeError, KeyError, TypeError, ValueError):
         return {}
 
 
@@ -83,9 +92,12 @@ def command_for(
     allow_pickle: bool,
     corruptions: list[Corruption | None],
 ) -> str:
-    """The command line that gives the same numbers, where the model has a reference."""
+    """The command line that gives the same numbers; nothing where the model is one that no command line makes."""
     import shlex
 
+    own = getattr(model, "eval_flags", ())
+    if own is None:
+        return ""
     named = task_folders()
     places = ",".join(task.name if _is_named(task, named) else task.reference for task in tasks)
     words = ["smelt", "eval", label, "--tasks", places, "--split", split]
@@ -94,8 +106,10 @@ def command_for(
     words += ["--device", model.device] if model.device != "cpu" else []
     words += ["--dtype", model.dtype] if model.dtype != "float32" else []
     words += ["--allow-pickle"] if allow_pickle else []
+    words += [FLAG] if is_trusted() else []
     for worse in corruptions if corruptions != [None] else []:
         words += ["--corruption", worse.name if worse else CLEAN]
+    words += own
     return shlex.join(words)
 
 

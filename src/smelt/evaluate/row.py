@@ -106,6 +106,8 @@ class Row(_Strict):
     """Whether the task's own expert was among the models, where a suite leaves some out."""
     level: Level | None = None
     """Where several models met, in a suite that compares the two: in their weights, or in what they predict."""
+    sandbox: str | None = None
+    """What held programs that the model wrote while they were judged: `landlock+seccomp`, `seccomp`, `python`."""
     code: str
     device: str
     dtype: str

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, MissingExtra, unknown
+from smelt.evaluate.held_out import held_out
 from smelt.evaluate.mosaic import pillow, read_mosaic, read_picture
 from smelt.evaluate.task import FolderData, HubData, MosaicData, Task, TaskError
 
@@ -157,6 +158,10 @@ class _HubSplit(Split):
                 f"{task.name}: {data.dataset} has {len(names)} classes, but the class list has {len(task.classes)}"
             )
         self.labels = np.asarray(self._rows[data.label], dtype=np.int64)
+        if data.held_out is not None and split in ("train", "val"):
+            places = set(held_out(self.labels.tolist(), data.held_out.fraction, data.held_out.seed))
+            own = [place for place in range(len(self.labels)) if (place in places) == (split == "val")]
+            self._rows, self.labels = self._rows.select(own), self.labels[own]
 
     def read(self, indices: Sequence[int] | NDArray[np.int64]) -> Sequence[NDArray[np.uint8]]:
         import numpy as np
@@ -174,8 +179,9 @@ def _load_dataset(task: Task, split: str, data: HubData) -> Any:
         ) from None
     local = task.folder / data.dataset
     name = str(local) if local.is_dir() else data.dataset
+    theirs = data.splits["train" if split == "val" and data.held_out is not None else split]
     try:
-        return datasets.load_dataset(name, data.config, split=data.splits[split], revision=data.revision)
+        return datasets.load_dataset(name, data.config, split=theirs, revision=data.revision)
     except Exception as error:  # whatever the library, the hub and the network raise
         raise TaskError(
             f"{task.name}: the data set {data.dataset!r} is not in the local cache and could not be loaded "

@@ -7,7 +7,7 @@
     templates: ["a photo of a {}"]      # each with one {} for the class's name
     size: 32                            # side of the stored pictures, where all have the same
     data: {mosaics: {val: val.webp, test: test.webp}, labels: labels.npz}
-    # or  {dataset: tanganke/dtd, splits: {train: train, test: test}, image: image, label: label}
+    # or  {dataset: tanganke/dtd, splits: {train: train, test: test}, held_out: {}, image: image, label: label}
     # or  {folder: pictures}            # pictures/<split>/<class name>/*.png
 
 Nothing here opens a picture; `pictures.py` does.
@@ -21,9 +21,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from smelt.errors import RecipeError, unknown
+from smelt.files.bounded import read_text
 from smelt.files.validation import faults_of, place_of, reason_of
 from smelt.files.yaml_reader import read_yaml
 
@@ -47,6 +57,13 @@ class MosaicData(_Strict):
     labels: str
 
 
+class HeldOut(_Strict):
+    """A `val` that is drawn from `train`, every class on both sides (`held_out.py`); FusionBench's by default."""
+
+    fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    seed: Annotated[int, Field(ge=0, lt=1 << 32)] = 0
+
+
 class HubData(_Strict):
     """A data set of the Hugging Face hub; `splits` gives our split's name -> theirs."""
 
@@ -54,8 +71,22 @@ class HubData(_Strict):
     config: str | None = None
     revision: str | None = None
     splits: Annotated[dict[str, str], Field(min_length=1)]
+    held_out: HeldOut | None = None
+    """Where the data set has no part for validation."""
     image: str = "image"
     label: str = "label"
+
+    @model_validator(mode="after")
+    def _one_val(self) -> HubData:
+        if self.held_out is not None and ("val" in self.splits or "train" not in self.splits):
+            raise ValueError("held_out takes `val` from `train`: `splits` has to name a train, and no val")
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its splits, the held-out one behind `train`."""
+        more = {"train": ("train", "val")} if self.held_out is not None else {}
+        return tuple(name for one in self.splits for name in more.get(one, (one,)))
 
 
 class FolderData(_Strict):
@@ -151,8 +182,10 @@ class Task(_Strict):
     def splits(self) -> tuple[str, ...]:
         """The names of its splits."""
         match self.data:
-            case MosaicData(mosaics=splits) | HubData(splits=splits):
+            case MosaicData(mosaics=splits):
                 return tuple(splits)
+            case HubData() as data:
+                return data.names
             case FolderData(folder=name):
                 folder = self.folder / name
                 return tuple(sorted(p.name for p in folder.iterdir() if p.is_dir())) if folder.is_dir() else ()
@@ -177,7 +210,7 @@ class Task(_Strict):
     def readme(self) -> str:
         """Its README, or nothing."""
         path = self.folder / self.README
-        return path.read_text(encoding="utf-8") if path.is_file() else ""
+        return read_text(path) if path.is_file() else ""
 
     @property
     def licence(self) -> str | None:

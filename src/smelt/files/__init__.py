@@ -1,1 +1,1 @@
-"""What all rooms do with files, each once: who a file is, and bounded readers. The lowest room; it knows no other."""
+"""What every room does with files, each once: who a file is, and bounded readers. It imports no other room."""

@@ -139,7 +139,7 @@ class OnDevice(Fused):
         run.finish()  # its numbers are there: the room has waited for them
         if watched:
             self._advance(item.bytes_of(span.stop - span.start))
-        return part(run, (item.order, span.start))
+        return part(run, (item.order, item.first + span.start))
 
     def merge(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
         program, each = self._merging(item, folds, span)

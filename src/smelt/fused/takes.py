@@ -43,6 +43,7 @@ class Takes:
             and item.info.dtype in FORMATS
             and all(stored(tap) in FORMATS and self._readable(tap) for tap in item.all_taps)
             and self._have_rules(item.stages)
+            and not (item.matrices and item.matrices.transposed and _draws(item.stages))
         )
 
     @staticmethod
@@ -55,6 +56,11 @@ class Takes:
         if key not in self._known:
             self._known[key] = stages[-1].stage.kind == "method" and all(map(_has_rule, stages))
         return self._known[key]
+
+
+def _draws(stages: tuple[RunStage, ...]) -> bool:
+    """Whether random numbers are drawn, which the machine does for one element after the other as they are stored."""
+    return any(RULES[run.stage.name].draws for run in stages)
 
 
 def held(tap: Tap) -> bool:

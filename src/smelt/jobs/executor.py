@@ -38,7 +38,10 @@ class Executor(Protocol):
         """Get ready; called once, before the first job."""
 
     def submit(self, ticket: int, job: Job) -> None:
-        """Begin a job (`perform(job.call, job.arguments)` there). A ticket comes again where a worker died."""
+        """Begin a job (`perform(job.call, job.arguments, is_trusted())` there, with what is trusted here).
+
+        A ticket comes again where a worker died.
+        """
 
     def wait(self) -> Finished:
         """The next job that is finished; there is one under way."""

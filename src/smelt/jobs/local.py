@@ -17,6 +17,7 @@ import sys
 import threading
 from typing import Any
 
+from smelt.files.remote_code import is_trusted
 from smelt.jobs.executor import Finished
 from smelt.jobs.job import Job
 from smelt.jobs.perform import thread_words, threads_each
@@ -88,7 +89,7 @@ class _Worker:
             if self._ended:
                 self._finished.put(Finished(ticket, None))
                 return
-        self._say([job.call, job.arguments])
+        self._say([job.call, job.arguments, is_trusted()])
 
     def bury(self) -> str:
         """End the process if it has not ended, and say how it did."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from smelt.errors import RecipeError, unknown
+from smelt.files.remote_code import trusting
 from smelt.jobs.failure import pack_error
 from smelt.jobs.job import plain
 
@@ -19,26 +20,32 @@ __all__ = ["cores", "perform", "perform_with", "thread_words", "threads_each"]
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
-def perform(call: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """{result, seconds}, or {failure, seconds} where the function raised."""
+def perform(call: str, arguments: Mapping[str, Any], trust_remote_code: bool = False) -> dict[str, Any]:
+    """{result, seconds}, or {failure, seconds} where the function raised.
+
+    `trust_remote_code` is whether the caller allows it (`is_trusted()` there); it is no part of what a job is.
+    """
     began = time.perf_counter()
     answer: dict[str, Any]
     try:
         function = _find(call)
-        answer = {"result": plain(function(**copy.deepcopy(dict(arguments))), f"the result of {call}")}
+        with trusting(trust_remote_code):
+            answer = {"result": plain(function(**copy.deepcopy(dict(arguments))), f"the result of {call}")}
     except (Exception, SystemExit) as error:
         answer = {"failure": pack_error(error)}
     return {**answer, "seconds": time.perf_counter() - began}
 
 
-def perform_with(threads: int, path: Sequence[str], call: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def perform_with(
+    threads: int, path: Sequence[str], call: str, arguments: Mapping[str, Any], trust_remote_code: bool = False
+) -> dict[str, Any]:
     """The same in a process of somebody else's (Ray, Slurm).
 
     It is told first how many cores it has, and where the caller finds its modules, as far as it has no such place.
     """
     os.environ.update(thread_words(threads))
     sys.path += [place for place in path if place not in sys.path]
-    return perform(call, arguments)
+    return perform(call, arguments, trust_remote_code)
 
 
 def threads_each(workers: int) -> int:

@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 from smelt.errors import MissingExtra, SmeltError
+from smelt.files.remote_code import is_trusted
 from smelt.jobs.executor import Finished
 from smelt.jobs.job import Job
 from smelt.jobs.perform import cores, perform_with, threads_each
@@ -44,7 +45,8 @@ class RayExecutor:
         self._task = ray.remote(**self._options)(perform_with)
 
     def submit(self, ticket: int, job: Job) -> None:
-        self._tickets[self._task.remote(self._threads, sys.path, job.call, dict(job.arguments))] = ticket
+        words = (self._threads, sys.path, job.call, dict(job.arguments), is_trusted())
+        self._tickets[self._task.remote(*words)] = ticket
 
     def wait(self) -> Finished:
         ray = _ray()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import MissingExtra, RecipeError
+from smelt.files.remote_code import is_trusted
 from smelt.jobs.executor import Finished
 from smelt.jobs.job import Job
 from smelt.jobs.perform import perform_with
@@ -47,7 +48,8 @@ class SlurmExecutor:
 
     def submit(self, ticket: int, job: Job) -> None:
         threads = int(self._words["cpus_per_task"])
-        self._jobs[ticket] = self._queue.submit(perform_with, threads, sys.path, job.call, dict(job.arguments))
+        words = (threads, sys.path, job.call, dict(job.arguments), is_trusted())
+        self._jobs[ticket] = self._queue.submit(perform_with, *words)
 
     def wait(self) -> Finished:
         while True:

@@ -20,8 +20,7 @@ def serve() -> None:
     jobs: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(jobs,), daemon=True).start()
     while True:
-        call, arguments = json.loads(jobs.get())
-        answers.write(json.dumps(perform(call, arguments)) + "\n")
+        answers.write(json.dumps(perform(*json.loads(jobs.get()))) + "\n")
         answers.flush()
 
 

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt import __version__
-from smelt.errors import RecipeError
+from smelt.engine.source import files_of
+from smelt.errors import InputChanged, RecipeError
 from smelt.evaluate.row import DataBudget, code_version, now
+from smelt.files.identity import check_unchanged
+from smelt.files.remote_code import takes_trust
 from smelt.learn.coefficients import Coefficients, load_coefficients, patterns_for, save_coefficients
 from smelt.learn.heat import heat_rows
 from smelt.learn.learner import Learner, check_learner
@@ -65,6 +68,7 @@ class Learned:
     peak_bytes: int = 0
 
 
+@takes_trust
 def learn(
     models: Any,
     *,
@@ -78,6 +82,7 @@ def learn(
     threads: int | None = None,
     quiet: bool = True,
     resume: bool = True,
+    trust_remote_code: bool = False,
     **words: Any,
 ) -> Learned:
     """Learn from data how to merge models: coefficients, masks, singular components, or the weights themselves.
@@ -125,11 +130,21 @@ def learn(
                     if not resume:
                         shutil.rmtree(partial, ignore_errors=True)
                     about = _learn(recipe, chosen, values, scene, said, key, partial, threads, quiet)
+                    _check_inputs(scene, partial)
                     shutil.rmtree(folder, ignore_errors=True)
                     partial.rename(folder)
     if place is not None:
         folder = hand_over(folder, place, key)
     return _learned(recipe, about, folder, request.relative_to, cached)
+
+
+def _check_inputs(scene: Setting, partial: Path) -> None:
+    """Refuse what was learned from models that changed meanwhile; it is thrown away."""
+    try:
+        check_unchanged(files_of(scene.pool.all.values()))
+    except InputChanged:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
 
 
 def _with_parameters(recipe: Recipe, parameters: Mapping[str, Any]) -> Recipe:
@@ -294,7 +309,7 @@ def _write_statistics(
         ),
         examples=sum(len(one) for one in used),
     )
-    write_statistics(folder, note, tensors, force=True)
+    write_statistics(folder, note, tensors, inputs=files_of([scene.pool.models[model]]), force=True)
 
 
 def _write(path: Path, content: Any) -> None:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from smelt.engine import dtype as dtypes
 from smelt.engine.limits import default_threads
 from smelt.errors import IncompatibleModels, NumericalError
+from smelt.pool.modelpool import BASE
+from smelt.recipe.values import skip_remedy
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -91,7 +93,7 @@ class TaskVectors:
             if not math.isfinite(float(row.sum(dtype=torch.float64))):
                 raise NumericalError(
                     f"{key!r} of {name} holds NaN or infinity (or differs from the base beyond {row.dtype}); "
-                    f"leave it out with `skip: {key}`"
+                    f"{skip_remedy(key, BASE)}"
                 )
 
 
@@ -102,14 +104,13 @@ def merge_faults(base: Mapping[str, Tensor], models: Mapping[str, Source]) -> li
         for key, tensor in base.items():
             info = source.tensors.get(source.tied.get(key, key))
             if info is None:
-                faults.append(f"{key!r} is missing from {name}; leave it out with `skip: {key}`")
+                faults.append(f"{key!r} is missing from {name}; {skip_remedy(key, BASE)}")
             elif info.shape != tuple(tensor.shape):
                 faults.append(
-                    f"{key!r} is {info.shape} in {name} but {tuple(tensor.shape)} in the base; "
-                    f"leave it out with `skip: {key}`"
+                    f"{key!r} is {info.shape} in {name} but {tuple(tensor.shape)} in the base; {skip_remedy(key, BASE)}"
                 )
             elif info.dtype not in dtypes.FLOATS:
-                faults.append(f"{key!r} is {info.dtype} in {name}, not a float; leave it out with `skip: {key}`")
+                faults.append(f"{key!r} is {info.dtype} in {name}, not a float; {skip_remedy(key, BASE)}")
     return faults
 
 

@@ -63,7 +63,7 @@ class Setting:
         """
         from smelt.engine.hashing import file_hashes
 
-        known = file_hashes(file for source in self.pool.all.values() for file in source.files)
+        known = file_hashes({file: seen for one in self.pool.all.values() for file, seen in one.files.items()})
         return {
             name: _by_file(source, known) or {"numbers": _numbers(source)} for name, source in self.pool.all.items()
         }

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.statistics import DataUse, StatisticsNote, check_place
+from smelt.engine.statistics import DataUse, StatisticsNote, check_statistics_place
 from smelt.errors import RecipeError, unknown
+from smelt.files.remote_code import takes_trust
 from smelt.measure.fisher import BATCH, ESTIMATORS, default_estimator
 from smelt.measure.merged_call import measure_merged
 from smelt.measure.request import is_language, model_files, one_task, stored_dtype
@@ -27,6 +28,7 @@ __all__ = ["KINDS", "measure", "measure_merged"]
 KINDS = ("fisher", "gram")
 
 
+@takes_trust
 def measure(
     model: Any,
     kind: str,
@@ -47,6 +49,7 @@ def measure(
     quiet: bool = True,
     force: bool = False,
     allow_pickle: bool = False,
+    trust_remote_code: bool = False,
     data: Data | None = None,
 ) -> Measured:
     """Measure the diagonal Fisher information (`kind="fisher"`) or the Gram matrices (`"gram"`) of a model on a task.
@@ -74,7 +77,8 @@ def measure(
     _parse_share(share)
     place = None if out is None else Path(out)
     if place is not None:
-        check_place(place, force=force)
+        check_statistics_place(place, force=force)
+    files = model_files(model, allow_pickle)
     loaded = load_model(model, [chosen], text_from=text_from, device=device, allow_pickle=allow_pickle)
     stream = stream_for(loaded, chosen, split=split, count=examples, data=data)
     part = _part(len(stream), share, chosen.name)
@@ -91,7 +95,7 @@ def measure(
         estimator=how,
         model=loaded.label,
         model_hash=loaded.hash,
-        model_files=model_files(model, allow_pickle),
+        model_files=files.hashes,
         data=(use,),
         examples=len(part),
         dtype=code,
@@ -105,7 +109,7 @@ def measure(
         network = network_of(loaded, include)
         return _made(network, stream, part, note, words if kind == "fisher" else {}, threads, quiet)
 
-    return keep(key, place, make, force=force)
+    return keep(key, place, make, inputs=files.seen, force=force)
 
 
 def _made(

@@ -68,7 +68,7 @@ def grams(
     memory: int | None = None,
 ) -> Grams:
     """As `gram`, but no more matrices at once than take `memory` bytes (a quarter of what is free by default)."""
-    from smelt.measure.inputs import calls_seen, groups_of
+    from smelt.measure.inputs import calls_seen, groups_of, input_width, linear_layers
     from smelt.measure.spare import spare_bytes
 
     places, threads = span(stream, first, examples), threads_for(network, threads)
@@ -78,7 +78,8 @@ def grams(
     longer = getattr(stream, "longest", 1) / (one.inputs.ids.shape[1] if hasattr(one.inputs, "ids") else 1)
     numbers = longer * sum(group.numbers for group in groups)
     chunks = parts(places, examples_at_once(numbers, network.device, chunk))
-    widths = {group.leader: int(network.module.get_parameter(group.leader).shape[1]) for group in groups}
+    layers = linear_layers(network)
+    widths = {group.leader: input_width(layers[group.leader]) for group in groups}
     rounds = rounds_of(groups, widths, spare_bytes() if memory is None else memory)
     together = threads * math.ceil(TOGETHER / threads)
 

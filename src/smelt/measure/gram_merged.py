@@ -66,7 +66,7 @@ def gram_merged(
 
     `fixed` are tensors that are not merged but copied: they are in place from the start, and have no Gram.
     """
-    from smelt.measure.inputs import calls_seen, groups_of
+    from smelt.measure.inputs import calls_seen, groups_of, is_conv1d, linear_layers
 
     if step not in STEPS:
         raise RecipeError(unknown("step of RegMean++", step, STEPS))
@@ -79,6 +79,7 @@ def gram_merged(
     grams: dict[str, dict[str, Tensor]] = {name: {} for name in networks}
     with calls_seen():
         first = next(iter(networks))
+        turned = {key for key, layer in linear_layers(networks[first]).items() if is_conv1d(layer)}
         groups = groups_of(own_copy(networks[first]), streams[first].batch(places[first][:1]))
         stages = _stages([kept for group in groups if (kept := group.among(free))], free, step)
         for number, stage in enumerate(stages, 1):
@@ -91,8 +92,10 @@ def gram_merged(
                 for group in stage.groups:
                     grams[name] |= dict.fromkeys(group.keys, mirrored(sums[group.leader]))
             for key in (key for group in stage.groups for key in group.keys):
-                means = [_as_read(grams[name][key], len(places[name])) for name in networks]
-                merged[key] = _solved(key, [own[name][key] for name in networks], means, reduction, ridge)
+                means = [grams[name][key] / len(places[name]) for name in networks]
+                layers = [own[name][key].mT if key in turned else own[name][key] for name in networks]
+                solved = _solved(key, layers, means, reduction, ridge)
+                merged[key] = solved.mT.contiguous() if key in turned else solved
     return MergedGrams(grams, merged, {name: len(part) for name, part in places.items()})
 
 
@@ -171,11 +174,6 @@ def _mean(tensors: Sequence[Tensor]) -> Tensor:
     for tensor in tensors[1:]:
         total = total + tensor
     return (total / len(tensors)).to(tensors[0].dtype)
-
-
-def _as_read(total: Tensor, examples: int) -> Tensor:
-    """What a merge will read of this sum: the mean in float32."""
-    return (total / examples).float()
 
 
 def _solved(key: str, weights: Sequence[Tensor], grams: Sequence[Tensor], reduction: float, ridge: float) -> Tensor:

@@ -7,6 +7,7 @@ of their inputs is measured once. Of texts side by side, the tokens that only fi
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from smelt.evaluate.examples import Batch
     from smelt.pool.families.network import Network
 
-__all__ = ["Group", "Inputs", "calls_seen", "groups_of", "linear_layers"]
+__all__ = ["Group", "Inputs", "calls_seen", "groups_of", "input_width", "is_conv1d", "linear_layers"]
 
 
 _TOKENS = 2048
@@ -102,7 +103,7 @@ class Inputs:
     def _hook(self, key: str) -> Callable[..., None]:
         def see(module: nn.Module, given: Any, words: Any) -> None:
             if self._take is not None:
-                self._take(key, given[0] if given else words["input"])
+                self._take(key, given[0] if given else next(iter(words.values())))
 
         return see
 
@@ -132,8 +133,21 @@ def linear_layers(network: Network) -> dict[str, nn.Module]:
     return {
         key: module
         for name, module in network.module.named_modules()
-        if isinstance(module, nn.Linear) and (key := f"{name}.weight".removeprefix(".")) in wanted
+        if (isinstance(module, nn.Linear) or is_conv1d(module))
+        and (key := f"{name}.weight".removeprefix(".")) in wanted
     }
+
+
+def is_conv1d(module: nn.Module) -> bool:
+    """Whether it is transformers' linear layer whose weight is [in, out]: that of GPT-2."""
+    library = sys.modules.get("transformers.pytorch_utils")  # without which nobody can have made one
+    return library is not None and isinstance(module, library.Conv1D)
+
+
+def input_width(module: nn.Module) -> int:
+    """How many inputs a linear layer has."""
+    weight = module.get_parameter("weight")
+    return int(weight.shape[0 if is_conv1d(module) else 1])
 
 
 @dataclass(frozen=True)

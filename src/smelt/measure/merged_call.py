@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.statistics import DataUse, StatisticsNote, check_place
+from smelt.engine.statistics import DataUse, StatisticsNote, check_statistics_place
 from smelt.errors import RecipeError
+from smelt.files.remote_code import takes_trust
 from smelt.measure.gram import tied_names
 from smelt.measure.request import is_language, model_files, one_task, stored_dtype
 from smelt.measure.store import Made, Measured, content_key, keep
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["measure_merged"]
 
 
+@takes_trust
 def measure_merged(
     models: Mapping[str, Any] | Pool,
     tasks: Mapping[str, str | Path | Task | LanguageTask] | None = None,
@@ -44,6 +47,7 @@ def measure_merged(
     quiet: bool = True,
     force: bool = False,
     allow_pickle: bool = False,
+    trust_remote_code: bool = False,
     data: Data | None = None,
 ) -> dict[str, Measured]:
     """Measure the Gram matrices that make `regmean` a RegMean++, each model on its own task, paired by name.
@@ -60,9 +64,13 @@ def measure_merged(
     places = {name: None if out is None else Path(out) / name for name in refs}
     for place in places.values():
         if place is not None:
-            check_place(place, force=force)
+            check_statistics_place(place, force=force)
     code, data = stored_dtype(dtype), data or Data()
     how: dict[str, Any] = {"text_from": text_from, "device": device, "allow_pickle": allow_pickle}
+    files = {name: model_files(ref, allow_pickle) for name, ref in refs.items()}
+    seen = dict(model_files(base, allow_pickle).seen)
+    for one in files.values():
+        seen |= one.seen
     loaded = {name: _load(ref, chosen[name], how) for name, ref in refs.items()}
     streams = {name: stream_for(loaded[name], chosen[name], split=split, count=examples, data=data) for name in refs}
     some = next(iter(chosen.values()))
@@ -75,7 +83,7 @@ def measure_merged(
             estimator=f"merged_inputs/{step}/{reduction:g}/{ridge:g}/{everything[:12]}",
             model=one.label,
             model_hash=one.hash,
-            model_files=model_files(refs[name], allow_pickle),
+            model_files=files[name].hashes,
             data=(DataUse(task=chosen[name].name, split=split, examples=len(streams[name]), hash=streams[name].hash),),
             examples=len(streams[name]),
             dtype=code,
@@ -104,9 +112,9 @@ def measure_merged(
 
     results = {}
     for name, note in notes.items():
-        files = note.model_files  # the same numbers in other files have a note of their own
-        key = content_key(everything, code, device.split(":")[0], note.model_hash, files, note.data[0].hash)
-        results[name] = keep(key, places[name], lambda name=name: made(name), force=force)  # type: ignore[misc]
+        own = note.model_files  # the same numbers in other files have a note of their own
+        key = content_key(everything, code, device.split(":")[0], note.model_hash, own, note.data[0].hash)
+        results[name] = keep(key, places[name], partial(made, name), inputs=seen, force=force)
     return results
 
 

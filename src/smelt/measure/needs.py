@@ -8,7 +8,8 @@ longest example, V the vocabulary, b the bytes of a weight (4: statistics and le
     regmean       8 sum of w²  over the layers of one round, w a layer's inputs; all layers need as many rounds over the
                   data as it takes to stay below `memory`. Layers with one input (q, k, v; gate, up) share a matrix
                   + 16 n t w  over the same layers: the inputs of four chunks of n examples wait for their matrices
-    localize      24 M: the merged model, the change, the mask's scores, their two moments and their gradient
+    localize      20 M: the merged model, the mask's scores, their two moments and their gradient
+                  + d M  the change, d the bytes of its format; on disk with `deltas: disk`
     work          16 t V      the scores of t tokens, their softmax and gradients (not for regmean)
                   + 4 t w L   the inputs of all L blocks, as checkpoints
                   + 8 t s     one block's activations, s the inputs and outputs of its matrices together
@@ -31,6 +32,7 @@ from smelt.errors import RecipeError, unknown
 from smelt.measure.inputs_shared import inputs_of
 from smelt.measure.kept import TOGETHER, examples_at_once
 from smelt.pool.layout import Layout
+from smelt.pool.orientation import Orientation
 
 __all__ = ["METHODS", "Needs", "is_measured", "memory_needs"]
 
@@ -55,7 +57,9 @@ class Needs:
     device: int = 0
     """The part that lies where the network computes."""
     disk: int = 0
-    """What the statistics take when they are kept (float32)."""
+    """What the statistics take when they are kept: Gram matrices in float64, Fishers in float32, masks as bytes."""
+    scratch: int = 0
+    """What lies on disk while one model is looked at."""
 
 
 def memory_needs(
@@ -67,18 +71,24 @@ def memory_needs(
     tokens: int,
     memory: int = 8 << 30,
     device: str = "cpu",
+    deltas: Literal["memory", "disk"] = "memory",
+    delta_dtype: str = "float32",
 ) -> Needs:
     """What one model needs for a method that looks at `examples` texts of at most `tokens` tokens.
 
     `memory` bounds the Gram matrices of one round; on an accelerator (`device`) more examples go through at once.
-    `shapes` are a model's, as its header gives them.
+    `shapes` are a model's, as its header gives them; linear layers count as [out, in] however they are stored. `deltas`
+    and `delta_dtype` are localize's: where the change lies, and in what format.
     """
     if method not in METHODS:
         raise RecipeError(unknown("method that looks at data", method, METHODS))
-    if dtype not in _ITEM:
-        raise RecipeError(unknown("format of weights", dtype, _ITEM))
+    for one in (dtype, delta_dtype):
+        if one not in _ITEM:
+            raise RecipeError(unknown("format of weights", one, _ITEM))
     if examples < 1 or tokens < 1:
         raise RecipeError(f"examples and tokens are at least 1; got {examples} and {tokens}")
+    layers = Orientation(shapes)
+    shapes = {name: at.shape if (at := layers.of(name)).count == 1 else shape for name, shape in shapes.items()}
     sizes = {name: math.prod(shape) for name, shape in shapes.items()}
     own = {name: shape for name, shape in shapes.items() if is_measured(name)}
     weights, measured = _ITEM[dtype] * sum(sizes.values()), sum(sizes[name] for name in own)
@@ -94,14 +104,17 @@ def memory_needs(
             note="sums in float64 lie in main memory, all else where the model computes; blocks are checkpointed",
         )
     if method == "localize":
+        change, on_disk = _ITEM[delta_dtype] * measured, deltas == "disk"
+        less = "the change lies on disk" if on_disk else f"`deltas: disk` saves {_gb(change)}"
         return _sum(
             weights,
-            24 * measured,
+            20 * measured + (0 if on_disk else change),
             work,
             1,
             main=0,
             disk=measured,
-            note=f"`deltas: disk` saves {_gb(4 * measured)}; the dataless `localize_and_stitch` needs none of it",
+            scratch=change if on_disk else 0,
+            note=f"{less}; the dataless `localize_and_stitch` needs none of it",
         )
     widths = list(inputs_of(own).values())
     rounds = _rounds(widths, memory)
@@ -114,16 +127,19 @@ def memory_needs(
         work + kept,
         len(rounds),
         main=matrices,
-        disk=4 * sum(width**2 for width in widths),
+        disk=8 * sum(width**2 for width in widths),
         note=f"{len(widths)} matrices in {len(rounds)} round{'s' * (len(rounds) != 1)} over {examples} examples, "
         "in main memory; more memory, fewer rounds",
     )
 
 
-def _sum(weights: int, statistics: int, work: int, passes: int, *, main: int, disk: int, note: str) -> Needs:
+def _sum(
+    weights: int, statistics: int, work: int, passes: int, *, main: int, disk: int, note: str, scratch: int = 0
+) -> Needs:
     total = weights + statistics + work
-    said = f"{_gb(total - main)} where the model computes, {_gb(main)} in main memory, {_gb(disk)} on disk: {note}"
-    return Needs(weights, statistics, work, total, passes, said, device=total - main, disk=disk)
+    places = f"{_gb(total - main)} where the model computes, {_gb(main)} in main memory, {_gb(disk + scratch)} on disk"
+    said = f"{places}: {note}"
+    return Needs(weights, statistics, work, total, passes, said, device=total - main, disk=disk, scratch=scratch)
 
 
 def is_measured(name: str) -> bool:

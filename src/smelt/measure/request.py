@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,8 +12,9 @@ from smelt.errors import RecipeError, unknown
 if TYPE_CHECKING:
     from smelt.evaluate.language.task import LanguageTask
     from smelt.evaluate.task import Task
+    from smelt.files.identity import FileIdentity
 
-__all__ = ["is_language", "model_files", "one_task", "stored_dtype"]
+__all__ = ["ModelFiles", "is_language", "model_files", "one_task", "stored_dtype"]
 
 
 def one_task(task: str | Path | Task | LanguageTask) -> Task | LanguageTask:
@@ -36,18 +39,26 @@ def is_language(task: Task | LanguageTask) -> bool:
     return isinstance(task, LanguageTask)
 
 
-def model_files(model: Any, allow_pickle: bool) -> dict[str, str]:
-    """SHA-256 of the files behind a reference, remembered between runs; nothing for a model in memory."""
+@dataclass(frozen=True)
+class ModelFiles:
+    """The files behind a reference; none for a model in memory."""
+
+    hashes: dict[str, str] = field(default_factory=dict)
+    """SHA-256 by name, remembered between runs."""
+    seen: dict[Path, FileIdentity] = field(default_factory=dict)
+    """All of them, small ones too, as they were when they were opened."""
+
+
+def model_files(model: Any, allow_pickle: bool) -> ModelFiles:
+    """To be asked for before the model is loaded: what changes from here on is noticed."""
     if not isinstance(model, str | Path):
-        return {}
+        return ModelFiles()
     from smelt.engine.delta import base_hashes
+    from smelt.engine.source import files_of
     from smelt.pool.refs import open_ref
 
-    source = open_ref(str(model), allow_pickle=allow_pickle)
-    try:
-        return base_hashes(source)
-    finally:
-        source.close()
+    with closing(open_ref(str(model), allow_pickle=allow_pickle)) as source:
+        return ModelFiles(base_hashes(source), files_of([source]))
 
 
 def stored_dtype(dtype: str) -> Literal["F64", "F32"]:

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from smelt.engine.source import files_of
 from smelt.engine.statistics import SUMS, DataUse, StatisticsNote, StatisticsSource, open_statistics, write_statistics
 from smelt.errors import RecipeError
 from smelt.measure.store import Measured
@@ -31,7 +32,7 @@ def combine(
         note = a.note.model_copy(
             update={"data": _joined(a.note, b.note), "examples": a.note.examples + b.note.examples}
         )
-        written = write_statistics(Path(out), note, _Sum(a, b), force=force)
+        written = write_statistics(Path(out), note, _Sum(a, b), inputs=files_of([a, b]), force=force)
     return Measured(Path(out), written, 0.0)
 
 

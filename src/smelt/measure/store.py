@@ -13,8 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from smelt.engine.cache import cache_folder
-from smelt.engine.statistics import StatisticsNote, check_place, check_statistics, write_statistics
+from smelt.engine.statistics import (
+    StatisticsNote,
+    check_statistics,
+    check_statistics_place,
+    write_statistics,
+)
 from smelt.errors import CorruptFile, OutputError
+from smelt.files.identity import FileIdentity
 from smelt.files.json_reader import read_json
 
 if TYPE_CHECKING:
@@ -54,23 +60,31 @@ class Measured(os.PathLike[str]):
         return str(self.folder)
 
 
-def keep(key: str, out: Path | None, make: Callable[[], Made], *, force: bool = False) -> Measured:
+def keep(
+    key: str,
+    out: Path | None,
+    make: Callable[[], Made],
+    *,
+    inputs: Mapping[Path, FileIdentity],
+    force: bool = False,
+) -> Measured:
     """The statistics of this key: made if need be, kept in the cache or written to the folder `out`.
 
-    With `force` they are made again, and an `out` that exists is replaced.
+    With `force` they are made again, and an `out` that exists is replaced. `inputs` are the model's files, as they were
+    when they were opened.
     """
     if out is not None:
-        check_place(out, force=force)
+        check_statistics_place(out, force=force)
     kept = cache_folder() / "statistics" / key[:32]
     known = not force and _whole(kept)
     if out is None:
         if not known:
-            _into_cache(kept, make)
+            _into_cache(kept, make, inputs)
         return replace(_measured(kept), cached=known)
     if known:
         shutil.copytree(kept, out, dirs_exist_ok=True)
     else:
-        _make(out, make, force=force)
+        _make(out, make, inputs, force=force)
     return replace(_measured(out), cached=known)
 
 
@@ -81,18 +95,18 @@ def _whole(folder: Path) -> bool:
     return folder.exists()
 
 
-def _into_cache(folder: Path, make: Callable[[], Made]) -> None:
+def _into_cache(folder: Path, make: Callable[[], Made], inputs: Mapping[Path, FileIdentity]) -> None:
     try:
-        _make(folder, make, force=True)
+        _make(folder, make, inputs, force=True)
     except OutputError:
         if not check_statistics(folder):  # another process may have been quicker
             raise
 
 
-def _make(folder: Path, make: Callable[[], Made], *, force: bool) -> None:
+def _make(folder: Path, make: Callable[[], Made], inputs: Mapping[Path, FileIdentity], *, force: bool) -> None:
     cost = _Cost()
     note, tensors = make()
-    write_statistics(folder, note, tensors, force=force, beside=cost)
+    write_statistics(folder, note, tensors, inputs=inputs, force=force, beside=cost)
 
 
 class _Cost(Mapping[str, bytes]):

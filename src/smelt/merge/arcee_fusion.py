@@ -3,7 +3,8 @@
     importance = |d| * KL(softmax(x) || softmax(base)) of its row      out = base + d where importance >= cut
     cut = median + 1.5 * (upper quartile - lower quartile)             over the tensor
 
-As mergekit documents it. Its quartiles come from up to a million random samples and change from run to run; these
+As mergekit documents it, but for convolutions: a row is all that belongs to one output, and mergekit's softmax runs
+along the last axis. mergekit's quartiles come from up to a million random samples and change from run to run; these
 are exact. The divergence is summed from terms that are all positive: for p and q, each an entry of a softmax and 1e-8,
 q ((1 + t) log(1 + t) - t) with t = p / q - 1, which has the sum of p log(p / q), since both add up to the same.
 """

@@ -6,7 +6,7 @@
 Deep et al. 2024, arXiv:2406.11617. A step before any method. A row is all that belongs to one output unit; equal
 magnitudes share the middle of their ranks, so that `density` is the expected share whatever the ties (the paper has
 no half, mergekit divides by columns - 1). mergekit's `epsilon` is window/2, and it rescales by the tensor's summed
-magnitude instead (`rescale: l1`).
+magnitude instead (`rescale: l1`); in a tensor of three or four axes it ranks along the second one only.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Iso-CTS: the common directions of the sum, and a few of each model's own, all of one length.
 
     U_c S_c V_c^T = the top k directions of sum_i d_i                  k = r - n s,  r = min(rows, columns)
-    U_i S_i V_i^T = the top s directions of d_i - U_c U_c^T d_i        s = round((1 - common) r / n)
+    U_i S_i V_i^T = the top s directions of d_i - U_c U_c^T d_i        s = round((r - floor(common * r)) / n)
     U = [U_c U_1 ... U_n] = P D Q^T -> P Q^T, the same for V
     out = scale * mean(S_c, S_1, ..., S_n) * U V^T
 
-Marczak et al. 2025, arXiv:2502.04959. Same as the released code (read as FusionBench ships it): k is
-rounded so that the models share the rest equally (with few rows s may be 0, and this is Iso-C);
+Marczak et al. 2025, arXiv:2502.04959. Same as the released code (read as FusionBench ships it): the common share is
+rounded down first, then what is left to each model to the nearest, so that a 33 x 17 layer of 7 models has k = 10 and
+s = 1 (with few rows s may be 0, and this is Iso-C);
 the mean runs over common and own values alike.
 Differs from it: s never exceeds r / n (theirs can, with a tiny matrix); directions with no singular value stay zero
 and are not counted in the mean (theirs gives them arbitrary vectors).

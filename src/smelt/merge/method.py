@@ -51,7 +51,7 @@ Kind: TypeAlias = Literal["step", "method", "wrapper", "basis"]
 Space: TypeAlias = Literal["weight", "delta"]
 Unit: TypeAlias = Literal["element", "row", "tensor", "matrix"]
 """The smallest piece a stage may be given: any run of elements, whole rows, the whole tensor, or the whole tensor
-where it is a linear layer's matrix."""
+where it is a linear layer's matrix. All but elements are [out, in], one layer at a time, however they are stored."""
 Elsewhere: TypeAlias = Literal["mean", "sum"]
 """What becomes of the changes of a tensor that a method does not treat: no matrix, or no statistics of it."""
 
@@ -210,7 +210,8 @@ def merge_method(
     `elsewhere="sum"`), under the method's `scale` if it has one. In weight space they are averaged.
     A method with `statistics` asks for a positional argument of that name: one row per model, aligned with the stack
     (`[models, ...block]`), or for a whole matrix the whole statistic (`[models, in, in]` for a Gram matrix). A tensor
-    that has no statistics in any model is treated like one that is no matrix.
+    that has no statistics in any model is treated like one that is no matrix. Statistics of whole matrices come in
+    float64.
     `stretches` promises that `scale` multiplies the merged change as the last thing that is done to it. Then a search
     merges once for all scales.
     """

@@ -5,7 +5,8 @@
 Jang et al. 2024, arXiv:2403.19522. Orthogonal changes give the base, equal ones the mean. `over: row` takes the
 cosine per output unit (the paper's filter-wise form). At the pole of t, where the changes oppose, the base stays.
 mergekit divides by at least 1e-6, so that small changes (of a norm, or of one unit) seem to agree less; `floor`
-restores that.
+restores that. A row of a convolution is all of its kernels for one output; mergekit's `filter_wise` takes each run
+along the last axis.
 """
 
 from __future__ import annotations

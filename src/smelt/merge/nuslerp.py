@@ -4,7 +4,8 @@
 
 As mergekit documents it: `over: row` interpolates each output unit on its own (its `nuslerp_flatten: false`), `column`
 each input (its `nuslerp_row_wise: true`, whose name says the opposite). `around: base` interpolates the changes from
-the base. Only exactly parallel vectors are interpolated linearly.
+the base. Only exactly parallel vectors are interpolated linearly. A row of a convolution is all of its kernels for one
+output; mergekit's are the runs along the last axis.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     W = (sum_i W_i H_i) (sum_i H_i)^-1        H_i = G_i with off-diagonals times `reduction`, plus the ridge
 
-G_i is the mean of x x^T over the inputs x of the layer on model i's own data: `smelt measure gram`. A layer is stored
-as [out, in], so this is the paper's formula transposed. Norms, biases, embeddings and layers without a Gram matrix are
+G_i is the mean of x x^T over the inputs x of the layer on model i's own data: `smelt measure gram`. A layer is seen as
+[out, in], so this is the paper's formula transposed. Norms, biases, embeddings and layers without a Gram matrix are
 averaged. The ridge is `ridge` times the mean diagonal of the models' Gram matrices, the same for every model: it draws
 to the plain average, not to zero. With reduction 1 and ridge 0 this is the least squares problem over all models'
 inputs; with equal Gram matrices it is the average.

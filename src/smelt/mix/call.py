@@ -14,7 +14,9 @@ from smelt.engine import dtype as dtypes
 from smelt.engine.cache import cache_folder
 from smelt.errors import CorruptFile, OutputError, RecipeError, unknown
 from smelt.evaluate.row import DataBudget
+from smelt.files.bounded import read_bytes
 from smelt.files.json_reader import read_json
+from smelt.files.remote_code import takes_trust
 from smelt.mix.note import ROUTING, TRACE, Learning, MixNote
 from smelt.mix.ways import ROUTED, mixers, read_mixer
 from smelt.pool.request import read_request
@@ -67,6 +69,7 @@ class Mixed:
         return load_mixed(self.folder, device=device, dtype=dtype)
 
 
+@takes_trust
 def mix(
     models: Any,
     *,
@@ -81,6 +84,7 @@ def mix(
     resume: bool = True,
     force: bool = False,
     quiet: bool = True,
+    trust_remote_code: bool = False,
     **words: Any,
 ) -> Mixed:
     """Mix fine-tuned models into one larger model that chooses between them for each sample.
@@ -158,7 +162,8 @@ class _Job:
         self.parents = {name: {"ref": refs[name], "files": base_hashes(source)} for name, source in pool.all.items()}
 
     def run(self, out: Path | None, *, resume: bool, force: bool, quiet: bool) -> Mixed:
-        from smelt.engine.sink import check_output
+        from smelt.engine.output import check_output
+        from smelt.engine.source import files_of
         from smelt.mix.folder import Record, bytes_of, write_mixed
         from smelt.mix.network import mixed_network
         from smelt.mix.routing import routing_of_streams
@@ -183,7 +188,8 @@ class _Job:
         check_output(place, sources, force=replaces, needed=bytes_of(mixed))
         trace = self._learn(mixed, kept / "learning", resume, quiet)
         routing = routing_of_streams(mixed, self.streams) if self.streams else None
-        record = Record(self.recipe, self._note(trace), trace, routing, self._files())
+        inputs = files_of(self.pool.all.values())
+        record = Record(self.recipe, self._note(trace), trace, routing, self._files(), inputs)
         place.parent.mkdir(parents=True, exist_ok=True)
         note = write_mixed(mixed, place, record, formats, force=replaces)
         return Mixed(place, note, trace, routing)
@@ -198,7 +204,7 @@ class _Job:
             "streams": {name: stream.hash for name, stream in self.streams.items()},
             "method": self.recipe.merge[0].name,
             "parameters": asdict(self.settings),
-            "routers": hashlib.sha256(_routers_file(self.routers).read_bytes()).hexdigest() if self.routers else None,
+            "routers": hashlib.sha256(read_bytes(_routers_file(self.routers))).hexdigest() if self.routers else None,
             "keys": self._keys(),
             "dtype": self.recipe.dtype,
             "seed": self.recipe.seed,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.engine.hashing import hash_file
 from smelt.engine.manifest import encode_manifest
-from smelt.engine.sink import OutputFolder, disk_full
+from smelt.engine.output import OutputFolder, disk_full
 from smelt.errors import OutputError
 from smelt.learn.tensors import save_tensors
 from smelt.mix.checkpoint import save_routers
@@ -26,6 +26,7 @@ from smelt.mix.note import EXPERTS, MODEL, NOTE, ROUTERS, ROUTING, TRACE, MixNot
 if TYPE_CHECKING:
     import torch
 
+    from smelt.files.identity import FileIdentity
     from smelt.mix.network import MixedNetwork
     from smelt.recipe.schema import Recipe
 
@@ -43,6 +44,8 @@ class Record:
     routing: Mapping[str, Any] | None
     files: Mapping[str, bytes | Path]
     """Config, tokenizer, processor."""
+    inputs: Mapping[Path, FileIdentity]
+    """What it was made from, as it was when it was opened."""
 
 
 def bytes_of(mixed: MixedNetwork) -> int:
@@ -55,7 +58,7 @@ def write_mixed(
     mixed: MixedNetwork, out: Path, record: Record, formats: Mapping[str, torch.dtype], *, force: bool = False
 ) -> MixNote:
     """Write the folder; a failure leaves nothing behind."""
-    folder = OutputFolder(out.resolve(), "at one go", resume=False, force=force)
+    folder = OutputFolder(out.resolve(), "at one go", inputs=record.inputs, resume=False, force=force)
     try:
         save_tensors(folder.path / MODEL, {n: t.to(formats.get(n, t.dtype)) for n, t in mixed.state.items()})
         save_tensors(folder.path / EXPERTS, mixed.deltas)

@@ -36,6 +36,9 @@ class Place:
     """0 at the first block of the network, 1 at the last."""
     models: tuple[str, ...]
     """The names of the models in the stack, in its order."""
+    turned: tuple[int, ...] | None = None
+    """The shape [out, in] of the matrices whose elements stand here as [in, out], where that is so: random numbers
+    belong to an element, wherever it is stored."""
 
 
 @dataclass(frozen=True, slots=True)

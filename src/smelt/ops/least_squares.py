@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["gram_mean"]
 
+_NOISE = 4 * 2.0**-23
+"""Of a Gram matrix with a unit diagonal, whatever it is stored in: the inputs that it sums were float32."""
+
 
 def gram_mean(
     weights: Tensor | Sequence[Tensor], grams: Tensor | Sequence[Tensor], *, reduction: float, ridge: float
@@ -38,7 +41,7 @@ def gram_mean(
         reduced = _reduced(gram, reduction, added)
         together.add_(reduced)
         pull.addmm_(_wide(weight) - mean, reduced)
-    return mean.add_(_solve(pull, together, 4 * torch.finfo(grams[0].dtype).eps))
+    return mean.add_(_solve(pull, together, _NOISE))
 
 
 def _wide(tensor: Tensor) -> Tensor:

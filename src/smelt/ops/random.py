@@ -42,6 +42,8 @@ class PlaceRandom:
         import torch
 
         out = torch.empty_like(stack)
+        if self.place.turned is not None:
+            return self._uniform_turned(out, *self.place.turned)
         for row, model in zip(out.flatten(1), self.place.models, strict=True):
             start, done = self.place.start, 0
             while done < row.numel():  # a second round only where a block crosses the end of the 32-bit counter
@@ -50,6 +52,22 @@ class PlaceRandom:
                 bits = self._bits(model, high, low, count, row.device)
                 row[done : done + count].copy_(bits.bitwise_right_shift_(8))
                 done += count
+        return out.mul_(2.0**-24).add_(0.5)
+
+    def _uniform_turned(self, out: Tensor, rows: int, columns: int) -> Tensor:
+        """The same numbers for elements that are stored as [in, out]: each is drawn under its place in [out, in]."""
+        import torch
+
+        here = torch.arange(self.place.start, self.place.stop, device=out.device)
+        before, inside = here - here % (rows * columns), here % (rows * columns)
+        places = before + inside % rows * columns + inside // rows
+        for row, model in zip(out.flatten(1), self.place.models, strict=True):
+            for high in range(int(places.min()) >> 32, (int(places.max()) >> 32) + 1):
+                first, between = place_key(self.seed, self.stage, self.place.key, model, high)
+                some = (places >> 32) == high
+                low = (places[some] & 0xFFFFFFFF) + first & 0xFFFFFFFF
+                bits = mixed((low - ((low >> 31) << 32)).to(torch.int32), between)
+                row[some] = bits.bitwise_right_shift_(8).to(row.dtype)
         return out.mul_(2.0**-24).add_(0.5)
 
     def _bits(self, model: str, high: int, low: int, count: int, device: torch.device) -> Tensor:

@@ -1,7 +1,8 @@
 """Whether the models of a pool fit each other, as data: what each shares with the reference and where it differs.
 
-From headers and configs alone. `faults` are the sentences that a merge of the same pool would refuse with, made by
-the same code; the tables beside them are for reports.
+From headers and configs, and a small sample of the weights for whether the base is theirs. `faults` are the sentences
+that a merge of the same pool would refuse with, `doubts` those it would note, made by the same code; the tables beside
+them are for reports.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ class Compatibility:
     parameters: int
     models: tuple[ModelFit, ...]
     faults: tuple[str, ...]
+    doubts: tuple[str, ...] = ()
+    """Questions that a merge would ask, and run all the same: whether this is the base."""
 
     @property
     def ok(self) -> bool:
@@ -64,6 +67,7 @@ class Compatibility:
 
 def compare(pool: ModelPool, **words: Any) -> Compatibility:
     """Compare every model with the reference; `words` are those of a recipe (`skip`, `missing`, `config`, ...)."""
+    from smelt.engine.base_check import doubt_of_pool
     from smelt.engine.compat import tensor_faults
     from smelt.engine.drafts import draft
     from smelt.engine.frozen import leave_frozen
@@ -85,6 +89,7 @@ def compare(pool: ModelPool, **words: Any) -> Compatibility:
         sum(info.count for info in reference.tensors.values()),
         tuple(_fit(name, reference, s) for name, s in untied.all.items() if name != untied.reference_name),
         tuple(faults),
+        () if faults else tuple(doubt_of_pool(untied)),
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import MissingExtra, RecipeError, unknown
+from smelt.files.bounded import read_text
 from smelt.pool.origin import NOTE, Origin, unpacked
 
 __all__ = ["ZooModel", "first_sentence", "zoo_folder", "zoo_folders", "zoo_models"]
@@ -105,7 +106,7 @@ def first_sentence(card: Path) -> str:
     """The first sentence of a model card, past its front matter and headings."""
     if not card.is_file():
         return ""
-    text: Any = re.sub(r"\A---\n.*?\n---\n", "", card.read_text(encoding="utf-8"), flags=re.DOTALL)
+    text: Any = re.sub(r"\A---\n.*?\n---\n", "", read_text(card), flags=re.DOTALL)
     paragraphs = (" ".join(part.split()) for part in re.split(r"\n\s*\n", re.sub(r"(?m)^#.*$", "", text)))
     first = next((part for part in paragraphs if part and part[0] not in "|<!-`"), "")
     return re.split(r"(?<=[.!?]) ", first, maxsplit=1)[0]

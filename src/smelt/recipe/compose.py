@@ -209,8 +209,8 @@ def _choice_faults(override: Override, options: Sequence[str]) -> list[str]:
 
 
 def _key_faults(overrides: Sequence[Override], config: Any, *, addable: bool) -> list[str]:
-    """Settings that the config does not have. What `+` adds, because a user's own config leaves it out, is judged
-    with the finished config.
+    """Settings that the config does not have, or has as a table where a list is given. What `+` adds, because a
+    user's own config leaves it out, is judged with the finished config.
     """
     faults = []
     for override in overrides:
@@ -219,6 +219,10 @@ def _key_faults(overrides: Sequence[Override], config: Any, *, addable: bool) ->
         for word in path:
             inner = inner.get(word) if isinstance(inner, Mapping) else _item(inner, word)
         known = inner if isinstance(inner, Mapping) else {}
+        if isinstance(known.get(last), Mapping) and isinstance(override.value(), list):
+            key = override.get_key_element()
+            faults.append(f"{override.input_line}: a table is needed, not a list; write '{key}={{NAME:VALUE,...}}'")
+            continue
         if override.is_add() or last in known or _item(inner, last) is not None:
             continue
         where = ".".join(path)

@@ -209,7 +209,7 @@ def _regexes(given: list[str] | None) -> list[str]:
     """FusionBench leaves tensors out by regular expressions, Smelt by shell patterns."""
     if given:
         raise RecipeError(
-            "method.exclude_param_names_regex: leave tensors out with `modelpool.skip` and shell patterns"
+            "method.exclude_param_names_regex: name tensors that are not merged in `modelpool.skip`, by shell patterns"
         )
     return []
 
@@ -271,11 +271,13 @@ def _weight_ensembling_moe(
             "method.batch_reduce=true averages the gates over a batch, so that results depend on the batch size; "
             "here every picture has its own"
         )
-    steps = 1 if fast_dev_run else max_steps
-    learn = {"scale": init_lambda, "lr": lr, "batch": batch_size * devices, "steps": steps}
+    batch = batch_size * devices
+    learn = {"scale": init_lambda, "lr": lr, "batch": batch, "steps": 1 if fast_dev_run else max_steps}
+    # How the routers route is looked at too, on as many examples as they learned from: for one step, one batch.
+    few = {"examples": batch} if fast_dev_run else {}
     return Meaning(
         [{"wemoe": learn}],
-        data={"split": data_split},
+        data={"split": data_split, **few},
         learned=Path(checkpoint) if checkpoint else None,
         save=Path(save_checkpoint) if save_checkpoint else None,
     )

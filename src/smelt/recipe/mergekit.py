@@ -42,9 +42,10 @@ _MODULE_PREFIXES = {
 }
 
 
-def from_mergekit(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The native recipe, as plain data, that does what this mergekit configuration means."""
-    return _Reader(data).recipe()
+def from_mergekit(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The native recipe, as plain data, that does what this mergekit configuration means; and notes on the way."""
+    reader = _Reader(data)
+    return reader.recipe(), list(dict.fromkeys(reader.notes))
 
 
 class _Reader:
@@ -55,6 +56,7 @@ class _Reader:
         if len(kinds) != 1:
             raise RecipeError(f"mergekit: give exactly one of models, slices and modules, not {kinds or 'none'}")
         self._method = str(data["merge_method"])
+        self.notes: list[str] = []
         self._refs: dict[str, str] = {}
         self._base = self._name(data["base_model"]) if data.get("base_model") is not None else None
 
@@ -132,7 +134,9 @@ class _Reader:
 
     def _pipeline(self, own: Mapping[str, Any], scopes: Sequence[Any], sliced: bool = False) -> tuple[Any, list[str]]:
         settings = Settings(self._method, own, [*scopes, self._data.get("parameters")])
-        return pipeline_of(self._method, settings, list(own), self._base, sliced=sliced)
+        found = pipeline_of(self._method, settings, list(own), self._base, sliced=sliced)
+        self.notes += settings.notes
+        return found
 
     def _tokenizer(self, base: str | None, merged: Sequence[str]) -> dict[str, Any]:
         legacy, modern = self._data.get("tokenizer_source"), self._data.get("tokenizer")

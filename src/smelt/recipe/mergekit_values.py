@@ -13,6 +13,10 @@ REQUIRED = object()
 """The default of a parameter that mergekit wants written."""
 
 
+_WEIGHT = "weight"
+"""Written beside models out of habit, also where a method has no use for it; mergekit's own configurations do so."""
+
+
 class ModelTable(dict[str, Any]):
     """Values by model, as opposed to a value that varies over depth."""
 
@@ -26,6 +30,8 @@ class Settings:
         self._scopes = [_table(values) for values in scopes]
         self._asked: set[str] = set()
         self._of_models: set[str] = set()
+        self.notes: list[str] = []
+        """What a reader of the configuration should know of it."""
 
     def shared(self, name: str, default: Any) -> Any:
         """A parameter of the whole merge, as a native value."""
@@ -66,6 +72,9 @@ class Settings:
     def finish(self) -> None:
         """Refuse what nobody asked for: a misspelt parameter must not vanish."""
         self.ignore("int8_mask")
+        if _WEIGHT not in self._asked and any(_WEIGHT in table for table in [*self._own.values(), *self._scopes]):
+            self.ignore(_WEIGHT)
+            self.notes.append(f"`{_WEIGHT}` means nothing to {self._method}, in mergekit neither; it is not used")
         for table in [*self._own.values(), *self._scopes]:
             for name in table:
                 if name not in self._asked:

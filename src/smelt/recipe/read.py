@@ -18,9 +18,10 @@ def read_recipe(
     source: Recipe | str | Path | Mapping[str, Any], changes: Mapping[str, Any] | None = None
 ) -> tuple[Recipe, Path | None]:
     """The recipe and the folder that its relative paths start from."""
-    relative_to = None
+    relative_to, notes = None, list[str]()
     if isinstance(source, Recipe):
         data: Any = source.dump()
+        notes += source.notes
     elif isinstance(source, Mapping):
         data = dict(source)
     else:
@@ -30,12 +31,12 @@ def read_recipe(
     if isinstance(data, Mapping) and "merge_method" in data:
         from smelt.recipe.mergekit import from_mergekit
 
-        data = from_mergekit(data)
+        data, notes = from_mergekit(data)
     if changes:
         data = {**data, **changes}
     if isinstance(data, Mapping) and isinstance(data.get("pool"), Mapping):
         data = {**data, "pool": with_found_models(data["pool"], relative_to)}
-    return Recipe.parse(data), relative_to
+    return Recipe.parse(data).noting(notes), relative_to
 
 
 def with_found_models(pool: Mapping[str, Any], relative_to: Path | None) -> Mapping[str, Any]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PrivateAttr, ValidationError
 
 from smelt.errors import RecipeError, shortened, unknown
 from smelt.files.validation import faults_of, reason_of
@@ -178,6 +178,18 @@ class Recipe(_Strict):
     shard_size: Annotated[str, BeforeValidator(str)] = "5GB"
     lora: Annotated[int, Field(gt=0)] | None = None
     allow_pickle: bool = False
+    _notes: tuple[str, ...] = PrivateAttr(default=())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was noticed when it was read; a plan tells it. No part of what the recipe says."""
+        return self._notes
+
+    def noting(self, notes: Iterable[str]) -> Recipe:
+        """The same recipe with these notes."""
+        made = self.model_copy()
+        made._notes = tuple(notes)
+        return made
 
     @classmethod
     def parse(cls, data: Any) -> Recipe:

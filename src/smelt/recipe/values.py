@@ -13,6 +13,7 @@ vary over depth, and so may a filter's.
 from __future__ import annotations
 
 import fnmatch
+import glob
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from smelt.merge import Stage
     from smelt.merge.method import Parameter
 
-__all__ = ["Spot", "check", "constant", "matches", "normalized", "patterns_in", "resolve"]
+__all__ = ["Spot", "check", "constant", "matches", "normalized", "patterns_in", "resolve", "skip_remedy"]
 
 
 @lru_cache(maxsize=4096)
@@ -39,6 +40,13 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 def matches(pattern: str, name: str) -> bool:
     """Shell patterns over whole names: `*` any run of letters, `?` one, `[ab]` a set."""
     return _compiled(pattern).match(name) is not None
+
+
+def skip_remedy(key: str, of: str = "the reference model", *, module: bool = False) -> str:
+    """What `skip` does about a tensor, or about all of its `module`, in the words that every error has for it."""
+    stem, dot, _ = key.rpartition(".")
+    pattern = f"{glob.escape(stem)}.*" if module and dot else glob.escape(key)
+    return f"`skip: {pattern}` takes that of {of} as it is"
 
 
 def check(

@@ -17,6 +17,7 @@ from typing import Any
 from smelt.bench.folder import Folder
 from smelt.errors import RecipeError, SmeltError
 from smelt.evaluate.find import Tasks, find_tasks
+from smelt.files.remote_code import FLAG, is_trusted, takes_trust
 from smelt.jobs import Executor
 from smelt.recipe.read import read_recipe
 from smelt.recipe.schema import Recipe
@@ -78,6 +79,7 @@ class Tuned:
         }
 
 
+@takes_trust
 def tune(
     recipe: Recipe | str | Path | Mapping[str, Any],
     *,
@@ -94,6 +96,7 @@ def tune(
     text_from: str | None = None,
     device: str = "cpu",
     dtype: str = "float32",
+    trust_remote_code: bool = False,
     force: bool = False,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Tuned:
@@ -190,6 +193,7 @@ def _command(recipe: Any, tasks: list[str], how: Mapping[str, Any]) -> str:
     file = str(recipe) if isinstance(recipe, str | Path) else "RECIPE.yaml"
     usual = {"limit": None, "device": "cpu", "dtype": "float32"}
     flags = [word for name, value in usual.items() if how[name] != value for word in (f"--{name}", str(how[name]))]
+    flags += [FLAG] if is_trusted() else []
     return shlex.join(["smelt", "tune", file, "--tasks", ",".join(tasks), "--split", how["split"], *flags])
 
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from smelt.analyse.scaled import Scaled
 from smelt.engine import dtype as dtypes
 from smelt.engine.run import Options, merge_to_memory, planned
-from smelt.engine.source import MemorySource, Source
+from smelt.engine.source import MemorySource, Source, files_of
 from smelt.errors import RecipeError
 from smelt.evaluate.row import DataBudget
+from smelt.files.identity import check_unchanged
 from smelt.merge import stages
 from smelt.pool.modelpool import ModelPool
 from smelt.prepare import needs_data, prepare
@@ -73,6 +74,7 @@ class Merges:
 def _in_memory(pool: ModelPool) -> ModelPool:
     """The same pool, every tensor read once; files are closed."""
     held = {name: _held(source) for name, source in pool.all.items()}
+    check_unchanged(files_of(pool.all.values()))
     pool.close()
     return replace(pool, base=held["base"] if pool.base else None, models={name: held[name] for name in pool.models})
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from smelt.errors import RecipeError
 from smelt.evaluate.find import Tasks
+from smelt.files.remote_code import takes_trust
 from smelt.recipe.schema import Recipe
 from smelt.room import callable_room
 from smelt.select.call import Frame, Selected, frame, given
@@ -49,6 +50,7 @@ def greedy(names: Iterable[str], accuracy: Callable[[Sequence[str]], float]) -> 
         yield Tried(group, name, value, stays)
 
 
+@takes_trust
 def soup(
     recipe: Recipe | str | Path | Mapping[str, Any],
     *,
@@ -60,6 +62,7 @@ def soup(
     text_from: str | None = None,
     device: str = "cpu",
     dtype: str = "float32",
+    trust_remote_code: bool = False,
     store: str | Path | None = None,
     force: bool = False,
     tell: Callable[[str], None] = lambda line: None,

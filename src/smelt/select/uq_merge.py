@@ -22,6 +22,7 @@ from typing import Any, get_args
 from smelt.errors import RecipeError, unknown
 from smelt.evaluate.find import Tasks
 from smelt.evaluate.perturb.perturbation import Perturbation
+from smelt.files.remote_code import takes_trust
 from smelt.recipe.schema import Recipe
 from smelt.room import callable_room
 from smelt.select.asking import Asking
@@ -37,6 +38,7 @@ _USUAL = {"tasks": "mllm10", "split": "test", "limit": None, "repeats": 1}
 _CHOOSING = {"guide": "uncertainty", "order": "descending", "choose": "global_min"}
 
 
+@takes_trust
 def uq_merge(
     recipe: Recipe | str | Path | Mapping[str, Any],
     *,
@@ -58,6 +60,7 @@ def uq_merge(
     text_from: str | None = None,
     device: str = "cpu",
     dtype: str = "float32",
+    trust_remote_code: bool = False,
     store: str | Path | None = None,
     force: bool = False,
     tell: Callable[[str], None] = lambda line: None,

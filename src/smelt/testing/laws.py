@@ -17,6 +17,7 @@ from smelt.merge import Stage
 from smelt.testing import law_of_scale as _scale  # noqa: F401 - registers its law
 from smelt.testing import laws_of_results as _results  # noqa: F401 - registers its laws
 from smelt.testing import laws_of_running as _running  # noqa: F401
+from smelt.testing import laws_of_storage as _storage  # noqa: F401
 from smelt.testing.law import LAWS, Law
 from smelt.testing.trial import EXAMPLES, block_size, merged_by, variants
 

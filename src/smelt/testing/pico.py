@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -21,7 +21,7 @@ from smelt.engine import dtype as dtypes
 from smelt.engine.folder import open_path
 from smelt.engine.header import TensorInfo, encode_header
 
-__all__ = ["BUFFER", "Pico", "State", "digest", "load", "pico", "save"]
+__all__ = ["BUFFER", "Pico", "State", "digest", "load", "pico", "pico_of", "save"]
 
 State: TypeAlias = dict[str, Tensor]
 
@@ -58,11 +58,19 @@ class Pico:
 
 def pico(models: int = 3, *, seed: int = 0, dtype: torch.dtype = torch.float32) -> Pico:
     """A base and `models` fine-tunes named red, green, blue, ... of about 5,000 numbers each."""
+    return pico_of(_shapes(), models, seed, {BUFFER: torch.arange(_WIDTH)}).to(dtype)
+
+
+def pico_of(
+    shapes: Iterable[tuple[str, tuple[int, ...]]],
+    models: int,
+    seed: int = 0,
+    beside: Mapping[str, Tensor] | None = None,
+) -> Pico:
+    """The same with tensors of these names and shapes; `beside` are further ones of the base."""
     draw = torch.Generator().manual_seed(seed)
-    base = {name: _initial(name, shape, draw) for name, shape in _shapes()}
-    base[BUFFER] = torch.arange(_WIDTH)
-    tuned = {_name(number): _tuned(base, number, draw) for number in range(models)}
-    return Pico(base, tuned).to(dtype)
+    base = {name: _initial(name, shape, draw) for name, shape in shapes} | dict(beside or {})
+    return Pico(base, {_name(number): _tuned(base, number, draw) for number in range(models)})
 
 
 def digest(state: Mapping[str, Tensor]) -> str:

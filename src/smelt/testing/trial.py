@@ -17,6 +17,7 @@ from smelt.api import merge
 from smelt.engine.blocks import Blocking
 from smelt.merge import Stage, stages
 from smelt.merge.method import Parameter
+from smelt.ops.fold import Fold
 from smelt.ops.order import Largest
 from smelt.testing.made_up import made_up
 from smelt.testing.pico import Pico, State, pico
@@ -24,6 +25,8 @@ from smelt.testing.pico import Pico, State, pico
 __all__ = [
     "EXAMPLES",
     "block_size",
+    "count_for",
+    "filled",
     "merged_by",
     "pipeline_of",
     "pool_for",
@@ -122,7 +125,7 @@ def _options(parameter: Parameter) -> Sequence[Any]:
     return get_args(parameter.annotation) if get_origin(parameter.annotation) is Literal else ()
 
 
-def _count(stage: Stage) -> int:
+def count_for(stage: Stage) -> int:
     """As many models as the stage takes, three where it may choose."""
     low, high = stage.models
     return min(max(3, low), high or max(3, low))
@@ -130,15 +133,22 @@ def _count(stage: Stage) -> int:
 
 def pool_for(stage: Stage) -> Pico:
     """A pico pool of as many models as the stage takes."""
-    return pico(_count(stage))
+    return pico(count_for(stage))
+
+
+def filled(stage: Stage, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], Fold | None]:
+    """All parameters of a trial, and the fold that the stage needs with them."""
+    values = {p.name: p.default for p in stage.parameters.values()} | dict(pipeline_of(stage, parameters))[stage.name]
+    columns = {
+        name: [value] * count_for(stage)
+        if stage.parameters[name].per_model and isinstance(value, int | float)
+        else value
+        for name, value in values.items()
+    }
+    return columns, stage.fold_for(columns)
 
 
 def sums_over_blocks(stage: Stage, parameters: Mapping[str, Any]) -> bool:
     """Whether the stage adds up numbers over a tensor, which rounds differently in other blocks."""
-    values = {p.name: p.default for p in stage.parameters.values()} | dict(pipeline_of(stage, parameters))[stage.name]
-    columns = {
-        name: [value] * _count(stage) if stage.parameters[name].per_model and isinstance(value, int | float) else value
-        for name, value in values.items()
-    }
-    fold = stage.fold_for(columns)
+    fold = filled(stage, parameters)[1]
     return fold is not None and not isinstance(fold, Largest)

@@ -158,6 +158,24 @@ def test_the_table_has_a_column_for_corruptions(cli: Any, model: Path, task: Tas
     assert "colours, motion_blur@3: " in ran.err
 
 
+def test_clean_and_corrupted_pictures_are_never_averaged_together(
+    cli: Any, tmp_path: Path, model: Path, task: Task
+) -> None:
+    other = Task.load(write_task(tmp_path / "others"))
+    flags = ["--tasks", f"{task.folder},{other.folder}", "--corruption", "clean", "--corruption", "impulse_noise@5"]
+    found = json.loads(cli("eval", model, *flags, "--json").out)
+    assert "average" not in found
+    clean, noisy = found["averages"]
+    assert [clean["corruption"], noisy["corruption"]] == [None, "impulse_noise@5"]
+    for average in (clean, noisy):
+        rows = [row["accuracy"] for row in found["rows"] if row["corruption"] == average["corruption"]]
+        assert len(rows) == 2
+        assert average["accuracy"] == sum(rows) / 2
+    assert clean["loss"] < noisy["loss"]
+    lines = [line.split() for line in cli("eval", model, *flags).out.splitlines() if "average" in line]
+    assert [line[line.index("average") + 2] for line in lines] == ["clean", "impulse_noise@5"]
+
+
 def test_confusions_are_kept_apart(cli: Any, model: Path, task: Task) -> None:
     flags = ["--corruption", "clean", "--corruption", "jpeg@5", "--confusion", "--json"]
     ran = cli("eval", model, "--tasks", task.folder, *flags)

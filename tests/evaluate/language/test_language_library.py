@@ -100,6 +100,23 @@ def test_a_metric_that_a_task_does_not_have_is_refused(shelf: Path, up: Path) ->
         evaluate(str(up), "lm-eval:shelf_one@bleu")
 
 
+@pytest.mark.parametrize("name", ["crux", "mbpp_own"])
+def test_a_task_that_would_run_programs_outside_the_sandbox_is_refused(shelf: Path, name: str) -> None:
+    content = yaml.safe_load((shelf / "one.yaml").read_text()) | {"task": name, "unsafe_code": True}
+    own = "process_results: !function own.judge\n" if name == "mbpp_own" else ""
+    (shelf / "own.py").write_text("def judge(doc, results): return {'acc': 1.0}\n")
+    (shelf / "unsafe.yaml").write_text(yaml.safe_dump(content) + own)
+    from lm_eval.tasks import TaskManager
+
+    manager = TaskManager(include_path=str(shelf), include_defaults=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library, "_manager", lambda: manager)
+        with pytest.raises(
+            TaskError, match=f"lm-eval:{name}: runs what a model wrote by functions of its own, outside"
+        ):
+            library.library_task(name).pairs("test")
+
+
 def test_programs_run_in_the_sandbox_and_pass_or_not() -> None:
     programs: list[Any] = [["def f(x): return x + 1"], ["def f(x): return x"], ["def f(x):\n while True: pass"]]
     tests = ["assert f(1) == 2"] * 2 + ["import sys; sys.exit(0)\nassert f(1) == 2"]

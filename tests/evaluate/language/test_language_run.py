@@ -56,7 +56,7 @@ def test_scores_between_right_and_wrong_have_an_interval_too(up: Path, tmp_path:
     )
     with open(task / "harness.yaml", "a") as file:
         file.write("process_results: !function checks.score\n")
-    (row,) = evaluate(str(up), str(task))
+    (row,) = evaluate(str(up), str(task), trust_remote_code=True)
     assert (row.correct, row.accuracy) == (None, 0.625)
     assert (row.low, row.high) == wilson(2.5, 4)  # few scores: the wider of both
 
@@ -80,11 +80,11 @@ def test_a_task_that_fails_costs_only_itself(up: Path, task: Path, tmp_path: Pat
     (odd / "checks.py").write_text("def score(doc, results):\n    return {'acc': 37.0}\n")
     with open(odd / "harness.yaml", "a") as file:
         file.write("process_results: !function checks.score\n")
-    done = evaluation(str(up), [str(empty), str(task), str(odd)])
+    done = evaluation(str(up), [str(empty), str(task), str(odd)], trust_remote_code=True)
     assert [row.task for row in done.rows] == ["letters"]
     assert [one.task for one in done.failures] == ["empty", "odd"]
     with pytest.raises(TasksFailed, match="2 of 3 tasks could not be asked") as caught:
-        evaluate(str(up), [str(empty), str(task), str(odd)])
+        evaluate(str(up), [str(empty), str(task), str(odd)], trust_remote_code=True)
     assert "acc of example 0 is 37.0; a task's score is a mean over examples" in str(caught.value)
     assert [row.task for row in caught.value.rows] == ["letters"]
     ran = cli("eval", up, "--tasks", f"{empty},{task}", "--json")
@@ -104,10 +104,10 @@ def test_scoring_that_breaks_is_a_fault_of_the_task(up: Path, task: Path) -> Non
     with open(task / "harness.yaml", "a") as file:
         file.write("process_results: !function checks.score\n")
     with pytest.raises(TaskError, match="letters: its scoring gives no 'acc', which is its score; it gives: other"):
-        evaluate(str(up), str(task))
+        evaluate(str(up), str(task), trust_remote_code=True)
     (task / "checks.py").write_text("def score(doc, results):\n    raise KeyError('reply')\n")
     with pytest.raises(TaskError, match="letters: cannot be asked \\(KeyError: 'reply'\\)"):
-        evaluate(str(up), str(task))
+        evaluate(str(up), str(task), trust_remote_code=True)
 
 
 def test_both_kinds_of_tasks_at_once_are_refused(up: Path, task: Path, tmp_path: Path) -> None:

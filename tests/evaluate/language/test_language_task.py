@@ -11,6 +11,7 @@ from smelt.evaluate.find import GROUPS, find_task, find_tasks, picture_tasks
 from smelt.evaluate.language.library import library_task
 from smelt.evaluate.language.task import LanguageTask
 from smelt.evaluate.task import TaskError
+from smelt.files.remote_code import trusting
 
 TWO = [("a", "b"), ("c", "d")]
 
@@ -109,17 +110,18 @@ def test_functions_come_from_a_file_beside_or_from_a_package(tmp_path: Path) -> 
     (folder / "checks.py").write_text("def score(doc, results):\n    return {'acc': 1.0}\n")
     text = file.read_text()
     file.write_text(text + "process_results: !function checks.score\n")
-    (task,) = LanguageTask.load(folder).harness_tasks("test").values()
-    assert task.config.process_results({}, []) == {"acc": 1.0}
-    file.write_text(text + "process_results: !function json.dumps\n")
-    (task,) = LanguageTask.load(folder).harness_tasks("test").values()
-    assert task.config.process_results({"a": 1}) == '{"a": 1}'
-    file.write_text(text + "process_results: !function json.dump5\n")
-    with pytest.raises(TaskError, match="json has no function 'dump5'"):
-        LanguageTask.load(folder).harness_tasks("test")
-    file.write_text(text + "process_results: !function nowhere.score\n")
-    with pytest.raises(TaskError, match="nowhere cannot be imported"):
-        LanguageTask.load(folder).harness_tasks("test")
+    with trusting(True):
+        (task,) = LanguageTask.load(folder).harness_tasks("test").values()
+        assert task.config.process_results({}, []) == {"acc": 1.0}
+        file.write_text(text + "process_results: !function json.dumps\n")
+        (task,) = LanguageTask.load(folder).harness_tasks("test").values()
+        assert task.config.process_results({"a": 1}) == '{"a": 1}'
+        file.write_text(text + "process_results: !function json.dump5\n")
+        with pytest.raises(TaskError, match="json has no function 'dump5'"):
+            LanguageTask.load(folder).harness_tasks("test")
+        file.write_text(text + "process_results: !function nowhere.score\n")
+        with pytest.raises(TaskError, match="nowhere cannot be imported"):
+            LanguageTask.load(folder).harness_tasks("test")
 
 
 def test_a_yaml_may_include_another_but_no_circle(tmp_path: Path) -> None:

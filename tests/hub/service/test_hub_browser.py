@@ -16,7 +16,7 @@ from service_hub import png
 
 from smelt.hub.service import create_app
 
-WIDTHS = (360, 390, 768, 1280)
+WIDTHS = (360, 390, 768, 1280, 1920)
 PATHS = (
     "/",
     "/models",

@@ -45,11 +45,10 @@ def test_a_port_that_is_taken_is_told(hub):
 def test_what_the_first_visitor_would_wait_for_is_done_before(hub, monkeypatch):
     from smelt.hub.service import create_app
 
-    asked = []
-    monkeypatch.setattr(hub, "select", asked.append)
     desk = create_app(hub).state.desk
     desk.warm()
-    assert asked == [["thing"]]
+    monkeypatch.setattr("smelt.hub.embed.find_embedder", lambda *_, **__: pytest.fail("it was not kept"))
+    assert hub.select(["red"]).used == ("knows",)
     monkeypatch.setattr(hub, "strengths", lambda *_, **__: pytest.fail("it was not kept"))
     card = hub.model("knows")
     assert desk.strengths(card).overall == 1.0

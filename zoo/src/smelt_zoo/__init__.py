@@ -1,7 +1,8 @@
 """Smelt's zoo: small real models, real tasks and a semantic graph, so that everything runs without a network.
 
 `models()` and `tasks()` give the folders by name; `smelt` resolves `zoo:NAME` through them. `graph()` is the semantic
-graph that models of a hub are tested on, `hub_models()` which of the models are in the zoo's own hub.
+graph that models of a hub are tested on, `caption_vectors()` what an embedder makes of its captions, `hub_models()`
+which of the models are in the zoo's own hub.
 `language_models()` and `language()` are the language models and their tasks, `multimodal_models()` and `questions()`
 the models of pictures and texts and the sets of questions for them.
 """
@@ -12,6 +13,7 @@ import json
 from pathlib import Path
 
 __all__ = [
+    "caption_vectors",
     "graph",
     "hub_models",
     "language",
@@ -76,6 +78,11 @@ def tasks() -> dict[str, Path]:
 def graph() -> Path:
     """The folder of the semantic graph: WordNet nouns with pictures in several styles."""
     return _HERE / "graph"
+
+
+def caption_vectors() -> Path:
+    """Vectors of the captions of the graph's nodes; the file says of which embedder."""
+    return graph() / "captions.safetensors"
 
 
 def hub_models() -> list[str]:

@@ -1,7 +1,10 @@
 """Reading a YAML of the lm-evaluation-harness: `include`, and functions by name, which are looked up when needed.
 
-process_results: !function smelt.evaluate.language.scoring.numbers.score   # of an installed package
+process_results: !function smelt.evaluate.language.scoring.numbers.score   # one of Smelt's own scorings
 process_results: !function checks.score                                    # of checks.py beside the YAML
+process_results: !function package.module.score                            # of an installed package
+
+The first needs no permission; the other two are code that a task brings or chooses, and need `--trust-remote-code`.
 """
 
 from __future__ import annotations
@@ -13,7 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from smelt.evaluate.language import scoring
 from smelt.evaluate.task import TaskError
+from smelt.files.remote_code import permit_code
 from smelt.files.yaml_reader import read_yaml
 
 __all__ = ["Function", "read_harness_file", "resolved"]
@@ -30,12 +35,14 @@ class Function:
     file: Path
 
     def find(self) -> Callable[..., Any]:
-        """The function, of a file beside the YAML where there is one, else of a package."""
+        """The function, of a file beside the YAML if there is one, else of a package; refused if nobody allowed it."""
         home, _, name = self.path.rpartition(".")
         beside = self.file.parent / f"{home}.py"
         where = f"{self.file}: !function {self.path}"
         if not home:
             raise TaskError(f"{where}: write FILE.function or package.module.function")
+        if beside.is_file() or not _is_ours(home, name):
+            permit_code(str(self.file), f"!function {self.path}")
         try:
             module = _load(beside) if beside.is_file() else importlib.import_module(home)
         except Exception as error:  # whatever somebody's module raises
@@ -45,6 +52,18 @@ class Function:
             raise TaskError(f"{where}: {home} has no function {name!r}")
         function: Callable[..., Any] = found
         return function
+
+
+def _is_ours(home: str, name: str) -> bool:
+    """Whether a name means a public function of a module in Smelt's own folder of scorings, wherever that lies."""
+    if not home.startswith(f"{scoring.__name__}."):
+        return False
+    try:
+        module = importlib.import_module(home)  # of ours by its name, so it is no stranger's code that runs here
+    except ImportError:
+        return False
+    place = Path(str(module.__file__)).resolve()
+    return place.parent == Path(str(scoring.__file__)).resolve().parent and name in getattr(module, "__all__", ())
 
 
 def _load(file: Path) -> Any:

@@ -26,6 +26,8 @@ __all__ = ["PREFIX", "LibraryTask", "library_task"]
 PREFIX = "lm-eval:"
 _CHAT = frozenset({"ifeval"})
 """Tasks whose prompts are a user's words; others have prompts to be continued."""
+_TESTED = ("humaneval", "mbpp")
+"""Tasks that run programs, and whose reference is the code that tests them."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,19 @@ def _parts(name: str) -> Mapping[str, Any]:
             ) from error
     for part in parts.values():
         if getattr(part, "UNSAFE_CODE", False):
-            part._metric_fn_list = dict.fromkeys(part._metric_fn_list, passes_in_sandbox)
+            _judge_in_sandbox(part)
     return parts
+
+
+def _judge_in_sandbox(part: Any) -> None:
+    """Have a task that runs programs run them here; one that would not is refused."""
+    name = str(part.config.task)
+    if not name.startswith(_TESTED) or callable(part.config.process_results):
+        raise TaskError(
+            f"{PREFIX}{name}: runs what a model wrote by functions of its own, outside of Smelt's sandbox, and is not "
+            f"asked; tasks that test programs by assertions are ({', '.join(_TESTED)})"
+        )
+    part._metric_fn_list = dict.fromkeys(part._metric_fn_list, passes_in_sandbox)
 
 
 @contextmanager
@@ -126,8 +139,8 @@ def _data_of(manager: Any, name: str) -> str:
 
 def passes_in_sandbox(references: Sequence[str], predictions: Sequence[Any], **_: Any) -> float:
     """Pass@1: the share of predictions whose first program passes its tests."""
-    from smelt.evaluate.sandbox import run
+    from smelt.evaluate.sandbox import judge
 
     programs = [one if isinstance(one, str) else one[0] for one in predictions]
-    outcomes = [run(f"{program}\n{tests}") for program, tests in zip(programs, references, strict=True)]
+    outcomes = [judge(program, tests) for program, tests in zip(programs, references, strict=True)]
     return sum(outcome.status == "ok" for outcome in outcomes) / len(outcomes)

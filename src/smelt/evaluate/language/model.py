@@ -95,11 +95,12 @@ def _kind() -> Any:
             return list(self.tokenizer.encode(string, add_special_tokens=add_special_tokens))
 
         def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
-            words = {
-                "add_generation_prompt": add_generation_prompt,
-                "continue_final_message": not add_generation_prompt,
-            }
-            return chat_text(self.tokenizer, chat_history, **words)
+            return chat_text(
+                self.tokenizer,
+                chat_history,
+                add_generation_prompt=add_generation_prompt,
+                continue_final_message=not add_generation_prompt,
+            )
 
         def loglikelihood(self, requests: Any, disable_tqdm: bool = True) -> list[tuple[float, bool]]:
             answers: list[tuple[float, bool]] = super().loglikelihood(requests, disable_tqdm=True)

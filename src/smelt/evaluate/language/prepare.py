@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import SmeltError, unknown
@@ -10,6 +11,8 @@ from smelt.evaluate.language.harness_file import resolved
 from smelt.evaluate.language.quiet import quiet_harness
 from smelt.evaluate.language.records import as_dataset
 from smelt.evaluate.task import TaskError
+from smelt.evaluate.templates import TemplateFailed
+from smelt.files.remote_code import permit_code
 
 if TYPE_CHECKING:
     from smelt.evaluate.language.task import LanguageTask
@@ -43,17 +46,39 @@ def built(name: str, source: str, config: dict[str, Any]) -> Any:
         strange = [word for word in config if word not in words]
         if strange:
             raise TaskError(f"{name}: {unknown('word of a language task', strange[0], words)}")
+        _permit(name, config)
         try:
             return library.api.task.ConfigurableTask(config=config)
+        except TemplateFailed as error:
+            raise TaskError(f"{name}: {error}") from None
         except SmeltError:
             raise
         except Exception as error:  # whatever the harness, the data library and the network raise
             raise TaskError(f"{name}: cannot be prepared from {source} ({_said(error)})") from error
 
 
+def _permit(name: str, config: Mapping[str, Any]) -> None:
+    """Refuse words that make libraries run code, or load pickles, that a task chooses by name."""
+    from lm_eval.api.registry import get_metric, metric_registry
+
+    get_metric("acc")  # fills the registry
+    scored = config.get("process_results") is not None  # then metrics are only names of what it gives
+    for one in () if scored else config.get("metric_list") or ():
+        metric = one.get("metric") if isinstance(one, dict) else None
+        if isinstance(metric, str) and (one.get("hf_evaluate") or metric not in metric_registry):
+            permit_code(name, f"the metric {metric!r}, a script of the evaluate library")
+    if config.get("use_prompt") is not None:
+        permit_code(name, f"use_prompt: {config['use_prompt']}, a template of another library")
+    if config.get("dataset_path") == "pandas":
+        permit_code(name, "dataset_path: pandas, whose files are pickles")
+
+
 def pairs_of(task: Any) -> list[tuple[str, str]]:
     """Prompt and answer of every example of a prepared task; of several right answers the first."""
-    return [(str(task.doc_to_text(doc)), answer_of(task, doc)) for doc in task.eval_docs]
+    try:
+        return [(str(task.doc_to_text(doc)), answer_of(task, doc)) for doc in task.eval_docs]
+    except TemplateFailed as error:
+        raise TaskError(f"{task.config.task}: {error}") from None
 
 
 def answer_of(task: Any, doc: dict[str, Any]) -> str:

@@ -9,19 +9,25 @@ from contextlib import contextmanager
 from typing import Any
 
 from smelt.errors import MissingExtra
+from smelt.evaluate.templates import render
 
 __all__ = ["harness", "quiet_harness"]
 
 
 def harness() -> Any:
-    """The library, or the name of the extra that brings it."""
+    """The library, or the name of the extra that brings it.
+
+    Its templates are rendered by `evaluate/templates`, which it knows nothing of: it would give them all of Python.
+    """
     try:
         import lm_eval.api.task
         import lm_eval.evaluator
+        import lm_eval.utils
     except ImportError as error:
         raise MissingExtra(
             f"language tasks need the lm-evaluation-harness ({error}): pip install 'smelt[llm]'"
         ) from None
+    lm_eval.utils.apply_template = render
     return lm_eval
 
 

@@ -18,6 +18,7 @@ from smelt.files.json_reader import parse_json
 __all__ = ["as_dataset", "count_records", "numbered_records", "read_records"]
 
 _MOST_BYTES = 1 << 30
+"""Of a file of records, unpacked."""
 
 
 def read_records(files: Sequence[Path], what: str) -> list[dict[str, Any]]:

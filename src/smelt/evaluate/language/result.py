@@ -29,6 +29,8 @@ class LanguageResult:
     """The mean negative log-likelihood of the reference answers, per token."""
     samples: tuple[dict[str, Any], ...] = field(default=(), repr=False)
     """What the harness noted of every example: prompt, answer, judgement."""
+    sandbox: str | None = None
+    """What held the programs in the answers while they ran, where there were any to run."""
     corruption: None = None
 
     @property

@@ -12,13 +12,18 @@ from smelt.errors import NumericalError, SmeltError
 from smelt.evaluate.language.prepare import answer_of
 from smelt.evaluate.language.quiet import quiet_harness
 from smelt.evaluate.language.result import LanguageResult, as_scores
+from smelt.evaluate.sandbox import announced, protection
 from smelt.evaluate.task import TaskError
+from smelt.evaluate.templates import TemplateFailed
+from smelt.files.remote_code import CodeNotTrusted
 
 if TYPE_CHECKING:
     from smelt.evaluate.language.task import LanguageTask
     from smelt.pool.families.causal_model import CausalLM
 
 __all__ = ["Failure", "Prepared", "ask", "prepared"]
+
+_PROGRAMS = "smelt.evaluate.language.scoring.programs"
 
 
 @dataclass(frozen=True)
@@ -48,17 +53,35 @@ class Prepared:
         told = next(iter(self.parts.values())).VERSION
         return int(float(told)) if isinstance(told, int | float) else self.task.version
 
+    @property
+    def runs_programs(self) -> bool:
+        """Whether judging its answers runs code that they contain: it says so, or our functions for that judge them."""
+        return any(
+            getattr(part, "UNSAFE_CODE", False)
+            or getattr(getattr(part.config, "process_results", None), "__module__", None) == _PROGRAMS
+            for part in self.parts.values()
+        )
+
 
 def prepared(tasks: Sequence[LanguageTask], split: str) -> tuple[list[Prepared], list[Failure]]:
-    """Tasks with their data, before any model is loaded; a split that a task lacks is refused for all."""
+    """Tasks with their data, before any model is loaded.
+
+    A split that a task lacks is refused for all, and so is code that nobody allowed: a flag is quickly given, and what
+    the others would take by then is not. Where programs of models will run, what this system does not protect from is
+    said now.
+    """
     for task in tasks:
         task.check_split(split)
     ready, failures = [], []
     for task in tasks:
         try:
             ready.append(Prepared(task, split, task.harness_tasks(split)))
+        except CodeNotTrusted:
+            raise
         except SmeltError as error:
             failures.append(Failure(task.name, error))
+    if any(one.runs_programs for one in ready):
+        announced()
     return ready, failures
 
 
@@ -83,6 +106,8 @@ def ask(
                 raise NumericalError(
                     f"{model.label} gives NaN or infinite scores on {one.task.name}; its weights are not sound"
                 ) from None
+            except TemplateFailed as error:
+                failures.append(Failure(one.task.name, TaskError(f"{one.task.name}: {error}")))
             except SmeltError as error:
                 failures.append(Failure(one.task.name, error))
     return results, failures
@@ -123,8 +148,9 @@ def _ask(library: Any, lm: Any, model: CausalLM, one: Prepared, limit: int | Non
     scores = as_scores(task.name, metric, [sample[metric] for sample in scored])
     loss = _loss(lm, one, chat) if task.wants_loss else None
     seconds = time.perf_counter() - began
+    sandbox = protection().name if one.runs_programs else None
     result = LanguageResult(
-        task.name, one.version, one.split, metric, scores, seconds, task.domain, loss, tuple(scored)
+        task.name, one.version, one.split, metric, scores, seconds, task.domain, loss, tuple(scored), sandbox
     )
     watch.end(f"{100 * result.accuracy:.1f} %")
     return result

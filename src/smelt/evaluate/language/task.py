@@ -28,6 +28,7 @@ from typing import Any
 from smelt.errors import RecipeError, unknown
 from smelt.evaluate.language.harness_file import read_harness_file
 from smelt.evaluate.task import TaskError, licence_in
+from smelt.files.bounded import read_text
 
 __all__ = ["FILE", "LanguageTask"]
 
@@ -181,7 +182,7 @@ class LanguageTask:
     def readme(self) -> str:
         """Its README, or nothing."""
         path = self.folder / "README.md"
-        return path.read_text(encoding="utf-8") if path.is_file() else ""
+        return read_text(path) if path.is_file() else ""
 
     @property
     def licence(self) -> str | None:

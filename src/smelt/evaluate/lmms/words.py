@@ -10,6 +10,7 @@ from smelt.errors import RecipeError
 from smelt.evaluate.language.chat import chat_text
 from smelt.evaluate.questions.tokens import prompt_tokens
 from smelt.evaluate.task import TaskError
+from smelt.evaluate.templates import TemplateLimit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,6 +71,8 @@ def prompt_of(model: ImageText, text: str, pictures: Sequence[Any], places: int)
     messages: Any = [{"role": "user", "content": [*before, {"type": "text", "text": text}]}]
     try:
         chat = chat_text(model.tokenizer, messages, chat_template=model.template, add_generation_prompt=True)
+    except TemplateLimit:
+        raise
     except Exception as error:  # whatever a template raises
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise RecipeError(f"{model.label}: its chat template takes no picture beside a text ({reason})") from None

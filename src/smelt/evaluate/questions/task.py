@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 from smelt.errors import unknown
 from smelt.evaluate.questions.prompt import EXTRA, INSTRUCTION
 from smelt.evaluate.task import TaskError, licence_in, read_table, refused
+from smelt.files.bounded import read_text
 
 if TYPE_CHECKING:
     from smelt.evaluate.questions.records import Question
@@ -113,7 +114,7 @@ class QuestionTask(BaseModel):
     def readme(self) -> str:
         """Its README, or nothing."""
         path = self.folder / "README.md"
-        return path.read_text(encoding="utf-8") if path.is_file() else ""
+        return read_text(path) if path.is_file() else ""
 
     @property
     def licence(self) -> str | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from smelt.errors import RecipeError
 from smelt.evaluate.language.chat import chat_text
 from smelt.evaluate.questions.prompt import LETTERS
+from smelt.evaluate.templates import TemplateLimit
 
 if TYPE_CHECKING:
     from smelt.pool.families.image_text_model import ImageText
@@ -17,16 +18,18 @@ __all__ = ["conversations", "letter_tokens", "prompt_tokens"]
 
 def conversations(model: ImageText, texts: Sequence[str]) -> list[str]:
     """One user's turn each, the picture first and then the text, up to where the answer begins."""
-    words: dict[str, Any] = {"chat_template": model.template, "add_generation_prompt": True}
     try:
         return [
             chat_text(
                 model.tokenizer,
-                [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": text}]}],  # type: ignore[dict-item]
-                **words,
+                [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": text}]}],
+                chat_template=model.template,
+                add_generation_prompt=True,
             )
             for text in texts
         ]
+    except TemplateLimit:
+        raise
     except Exception as error:  # whatever a template raises
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise RecipeError(f"{model.label}: its chat template takes no picture beside a text ({reason})") from None

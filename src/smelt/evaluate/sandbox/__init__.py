@@ -1,13 +1,16 @@
 """The sandbox: runs a program that a model wrote, in a process that can do little and is ended in time.
 
-    outcome = run(code, seconds=5)       # Outcome(status, stdout, stderr, seconds)
+    outcome = run(code, seconds=5)                           # Outcome(status, stdout, stderr, seconds)
+    outcome = judge(code, "assert double(2) == 4")           # its status is the verdict
 
-It guards against accidents and careless programs: endless loops, memory, processes, files, the network. It is no jail
-for a program written to break out of it; run such things on a machine that holds nothing.
+The kernel refuses what the program has no business with (Landlock and seccomp on Linux). The verdict is given by
+another process, which alone knows the tests. `protection()` says what this system offers; where something is missing,
+the first call says so on stderr before it runs anything.
 """
 
 from __future__ import annotations
 
-from smelt.evaluate.sandbox.run import Outcome, Status, run
+from smelt.evaluate.sandbox.protection import Protection, SandboxError, announced, protection
+from smelt.evaluate.sandbox.run import Outcome, Status, judge, run
 
-__all__ = ["Outcome", "Status", "run"]
+__all__ = ["Outcome", "Protection", "SandboxError", "Status", "announced", "judge", "protection", "run"]

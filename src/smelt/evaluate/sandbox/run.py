@@ -1,39 +1,35 @@
-"""The outer side of the sandbox: start the process, feed it, listen within limits, end it, tell how it went."""
+"""Running what a model wrote: a program alone, for what it prints, or a program and its tests, for a verdict.
+
+The verdict is given outside the program's process. Tests run in a process of their own, the judge, and know the
+program as functions that take and give plain data over a pipe. The program sees arguments, one call at a time, and
+never what is expected.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
-import select
 import signal
-import subprocess
-import sys
 import tempfile
-import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from threading import Thread
-from typing import IO, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from smelt.errors import RecipeError
-from smelt.evaluate.sandbox.inside import BEGIN, NO_MEMORY, TOKEN
+from smelt.evaluate.sandbox.inside.marks import BEGIN, END, NO_MEMORY
+from smelt.evaluate.sandbox.names import names_meant
+from smelt.evaluate.sandbox.process import Process, watch
+from smelt.evaluate.sandbox.protection import SandboxError, announced
 
-__all__ = ["Outcome", "Status", "run"]
+__all__ = ["Outcome", "Status", "judge", "run"]
 
 Status: TypeAlias = Literal["ok", "error", "timeout", "memory", "output"]
-"""`ok`: it ran to its last line; `error`: it raised, left early or was ended; the others name the limit it met."""
-
-_INSIDE = Path(__file__).with_name("inside.py")
-_MOST_OUTPUT = 1 << 20
-"""Bytes of each stream."""
-_START = 20.0
-"""Seconds that a process may need to begin at all, on a busy machine; they are not the program's."""
+"""`ok`: it ran to its end, or passed its tests; `error`: it did not; the others name the limit that it met."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a program ended, what it wrote, and how long it took."""
+    """How it went, what was written, and how long it took."""
 
     status: Status
     stdout: str
@@ -45,94 +41,90 @@ def run(code: str, *, stdin: str = "", seconds: float = 5, memory: int = 512 << 
     """Run a Python program with the standard library alone; it ends within about `seconds`, whatever it does.
 
     It gets a folder of its own to write in, which is deleted, an empty environment, at most `memory` bytes of address
-    space, no network and no other processes.
+    space, no network and no other processes. That a program got to its end is something that only it can say, so `ok`
+    is no verdict: compare what it printed, or have it judged.
     """
+    with _order(code, seconds, memory) as order, Process(order, stdin=_bytes(stdin)) as program:
+        return _outcome(program, program, seconds)
+
+
+def judge(
+    program: str,
+    tests: str,
+    *,
+    given: str = "",
+    names: Iterable[str] | None = None,
+    seconds: float = 5,
+    memory: int = 512 << 20,
+) -> Outcome:
+    """Whether a program passes tests, which are Python code that raises where something is wrong.
+
+    The tests may use what they import, what `given` defines (code of the task, which they trust as themselves), and the
+    program's `names`: if none are told, all that they use and do not define. What crosses is plain data; results of
+    other kinds stay with the program, where tests can call, index and iterate them, and equal only themselves.
+    """
+    meant, modules = names_meant(tests) if names is None else (list(names), [])
+    about = {"role": "judge", "folder": None, "source": tests, "given": given, "names": meant, "modules": modules}
+    with ExitStack() as stack:
+        order = stack.enter_context(_order(program, seconds, memory))
+        with _pipe() as asks, _pipe() as answers:
+            judged = stack.enter_context(Process(order, channel=(asks[0], answers[1])))
+            judging = stack.enter_context(Process(order | about, channel=(answers[0], asks[1])))
+        return _outcome(judging, judged, seconds)
+
+
+@contextmanager
+def _order(source: str, seconds: float, memory: int) -> Iterator[dict[str, Any]]:
+    """What a program's process is told, with a folder of its own for as long as it may run."""
     if seconds <= 0 or memory < 1 << 26:
         raise RecipeError(f"a sandbox needs some seconds and at least 64 MB, got {seconds} s and {memory} bytes")
+    offered = announced()
+    layers, libraries = list(offered.layers), list(offered.libraries)
     with tempfile.TemporaryDirectory(prefix="smelt-sandbox-", ignore_cleanup_errors=True) as folder:
-        Path(folder, "program.py").write_text(code, encoding="utf-8", errors="surrogateescape")
-        return _run(folder, stdin, seconds, memory)
+        yield {
+            "role": "program",
+            "source": source,
+            "folder": os.path.realpath(folder),
+            "seconds": float(seconds),
+            "memory": memory,
+            "layers": layers,
+            "libraries": libraries,
+        }
 
 
-def _run(folder: str, stdin: str, seconds: float, memory: int) -> Outcome:
-    listen, mark = os.pipe()
-    token = secrets.token_bytes(TOKEN)
+@contextmanager
+def _pipe() -> Iterator[tuple[int, int]]:
+    """Both ends, which are the processes' alone once these have started."""
+    ends = os.pipe()
     try:
-        process = subprocess.Popen(
-            [sys.executable, "-s", "-S", "-P", str(_INSIDE), folder, str(seconds), str(memory), str(mark)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=folder,
-            env={"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "PYTHONDONTWRITEBYTECODE": "1"},
-            pass_fds=(mark,),
-            start_new_session=True,
-        )
+        yield ends
     finally:
-        os.close(mark)
-    try:
-        streams = [_Listener(process, stream) for stream in (process.stdout, process.stderr)]
-        feeder = Thread(target=_feed, args=(process.stdin, token + stdin.encode()), daemon=True)
-        feeder.start()
-        select.select([listen], [], [], _START)
-        began = time.monotonic()
-        try:
-            process.wait(seconds)
-            late = False
-        except subprocess.TimeoutExpired:
-            late = True
-        took = time.monotonic() - began
-        _end(process)
-        for stream in streams:
-            stream.join(1.0)
-        ended = os.read(listen, 2 * TOKEN) == BEGIN + token  # nobody holds the other end any more, so this never waits
-    finally:
-        _end(process)
-        os.close(listen)
-    status = _status(process.returncode, late, ended, any(stream.full for stream in streams))
-    stdout, stderr = (bytes(stream.content).decode("utf-8", "replace") for stream in streams)
-    return Outcome(status, stdout, stderr, took)
+        for end in ends:
+            os.close(end)
 
 
-def _status(code: int, late: bool, ended: bool, full: bool) -> Status:
-    if full:
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _outcome(chief: Process, program: Process, seconds: float) -> Outcome:
+    """The chief, the program itself or its judge, says how it went, unless a limit was met."""
+    everyone = list(dict.fromkeys([chief, program]))
+    late, took = watch(everyone, seconds)
+    codes = [process.end() for process in everyone]
+    for process in everyone:
+        if not process.began:
+            reason = process.text("stderr").strip() or "it did not begin in time"
+            raise SandboxError(f"the sandbox for programs does not work here; nothing was run ({reason})")
+    stderr = "".join(process.text("stderr") for process in reversed(everyone))
+    return Outcome(_status(everyone, codes, late), program.text("stdout"), stderr, took)
+
+
+def _status(everyone: list[Process], codes: list[int], late: bool) -> Status:
+    if any(process.full for process in everyone):
         return "output"
-    if late or code == -signal.SIGXCPU:
+    if not late and codes[0] == 0 and everyone[0].said["mark"] == BEGIN + END:
+        return "ok"
+    if late or -signal.SIGXCPU in codes:
         return "timeout"
-    if code == NO_MEMORY:
-        return "memory"
-    return "ok" if ended and code == 0 else "error"
-
-
-class _Listener(Thread):
-    """Reads a stream to its end; past the limit it ends the process."""
-
-    def __init__(self, process: subprocess.Popen[bytes], stream: IO[bytes] | None):
-        super().__init__(daemon=True)
-        assert stream is not None
-        self._process, self._stream = process, stream
-        self.content, self.full = bytearray(), False
-        self.start()
-
-    def run(self) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            while piece := self._stream.read1(1 << 16):  # type: ignore[attr-defined]  # a pipe of Popen is buffered
-                self.content += piece[: _MOST_OUTPUT - len(self.content)]
-                if len(self.content) >= _MOST_OUTPUT:
-                    self.full = True
-                    _end(self._process)
-                    return
-
-
-def _feed(stream: IO[bytes] | None, content: bytes) -> None:
-    assert stream is not None
-    with contextlib.suppress(OSError, ValueError), stream:
-        stream.write(content)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the whole group; it is a session of its own, so the group has the process's number."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(5)
+    return "memory" if NO_MEMORY in codes else "error"

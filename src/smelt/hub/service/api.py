@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, File, Form, Query, Request, UploadFile
 from smelt import __version__
 from smelt.hub.service.ask import Desk
 from smelt.hub.service.findings import findings
-from smelt.hub.service.forms import DOMAIN, TASK, TaskForm, class_lines
+from smelt.hub.service.forms import DOMAIN, TASK, Pictures, TaskForm, Weights, class_lines
 from smelt.hub.service.problems import Refused
 from smelt.hub.service.schemas import (
     ChosenOut,
@@ -184,11 +184,15 @@ async def predict(
     k: Annotated[int, Form()] = 1,
     alpha: Annotated[float, Form()] = 0.7,
     nodes: Annotated[int, Form()] = 5,
+    graph_pictures: Annotated[Pictures, Form(description="what `pictures` is in select: all, or domain")] = "all",
+    weights: Annotated[Weights, Form(description="of a class's models: entropy, inverse_entropy, uniform")] = "entropy",
     templates: Annotated[list[str], Form(description="prompts with {} for the class; a photo of a {} if none")] = [],  # noqa: B006
 ) -> PredictOut:
     """The models that fit the task are chosen, run once on every picture, and asked class by class."""
-    form = TaskForm(class_lines(classes), domain.strip() or DOMAIN, task.strip() or TASK, k, alpha, nodes)
-    prediction, decoded = await desk.predict(form, pictures, [one for one in templates if one.strip()])
+    words = domain.strip() or DOMAIN, task.strip() or TASK
+    form = TaskForm(class_lines(classes), *words, k, alpha, nodes, graph_pictures)
+    prompts = [one for one in templates if one.strip()]
+    prediction, decoded = await desk.predict(form, pictures, templates=prompts, weights=weights)
     return PredictOut.of(prediction, [name for name, _ in decoded])
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from smelt.hub.graph import Node
     from smelt.hub.hub import Hub
     from smelt.hub.select import Selection
-    from smelt.hub.service.forms import TaskForm
+    from smelt.hub.service.forms import TaskForm, Weights
     from smelt.hub.service.settings import Settings
 
 __all__ = ["Desk"]
@@ -89,12 +89,10 @@ class Desk:
         return self._broadest.get((graph.version, most), find)
 
     def warm(self) -> None:
-        """Do once what the first visitor would wait for: strengths, and the embedder of a selection."""
-        cards = self.hub.models()
-        for card in cards:
+        """Do once what the first visitor would wait for: the embedder of a selection, and strengths."""
+        self.hub.warm()
+        for card in self.hub.models():
             self.strengths(card)
-        if any(card.label for card in cards):
-            self.hub.select(["thing"])
 
     async def select(self, form: TaskForm) -> Selection:
         """The hub's choice for a task; the same question is answered from memory while the hub is the same."""
@@ -102,7 +100,12 @@ class Desk:
         return await self._think(partial(self._select, form))
 
     async def predict(
-        self, form: TaskForm, files: Sequence[UploadFile], templates: Sequence[str] = ()
+        self,
+        form: TaskForm,
+        files: Sequence[UploadFile],
+        *,
+        templates: Sequence[str] = (),
+        weights: Weights = "entropy",
     ) -> tuple[Prediction, list[tuple[str, Any]]]:
         """What the models that fit the task say of pictures; also the pictures' names and what is shown of them."""
         form.checked(self.settings)
@@ -120,36 +123,45 @@ class Desk:
             if (file.size or 0) > self.settings.picture_bytes:
                 most = self.settings.picture_bytes / 1e6
                 raise Refused(413, f"picture {number} is larger than {most:,.0f} MB; send a smaller one")
-            sent.append((Path(file.filename or f"picture {number}").name[:80], await file.read()))
-        return await self._think(partial(self._predict, form, sent, tuple(templates)))
+            shown = Path(file.filename or f"picture {number}").name[:80].encode(errors="replace").decode()
+            sent.append((shown, await file.read()))
+        words: dict[str, Any] = {"weights": weights, **({"templates": tuple(templates)} if templates else {})}
+        return await self._think(partial(self._predict, form, sent, words))
 
     async def submit(self, request: Request) -> tuple[ModelCard, int]:
         """A model that was sent: received, checked, added, and its labelling begun. The job's number comes back."""
         if not self.settings.submit:
             raise Refused(403, "this hub takes no models; ask whoever runs it")
-        with tempfile.TemporaryDirectory(prefix="smelt-submit-") as place:
-            folder = Path(place) / "model"
-            folder.mkdir()
-            submission = await receive(request, folder, self.settings, self.hub.check_token)
+        with ExitStack() as until_end:
+
+            def place() -> Path:
+                """In the hub's staging, where what a killed service left is cleared away by the next."""
+                folder = until_end.enter_context(self.hub.staging()) / "model"
+                folder.mkdir()
+                return folder
+
+            submission = await receive(request, place, self.settings, self.hub.check_token)
             name = submission.words.get("name", "")
             if not _NAME.fullmatch(name):
                 raise Refused(422, "name: up to 80 letters, digits, dots, dashes and underscores, the first no mark")
-            if not submission.files:
+            if submission.folder is None:
                 raise Refused(422, "there are no files; send the files of a model folder, or a zip of it")
-            work = partial(self._submit, folder, submission.words, submission.owner)
+            work = partial(self._submit, submission.folder, submission.words, submission.owner)
             return await self._run(work, "submit", self.settings.submit_workers)
 
     def _select(self, form: TaskForm) -> Selection:
         models = tuple((card.name, card.hash, card.label) for card in self.hub.models())
+        if not any(label for *_, label in models):
+            words = f"none of the {len(models)} models of this hub is labelled yet" if models else "this hub is empty"
+            raise Refused(503, f"{words}, so none can be selected; ask again later", {"Retry-After": "10"})
         key = (form, self.hub.graph.version, models)
         return self._selections.get(key, lambda: self.hub.select(list(form.classes), **form.options))
 
     def _predict(
-        self, form: TaskForm, sent: Sequence[tuple[str, bytes]], templates: tuple[str, ...]
+        self, form: TaskForm, sent: Sequence[tuple[str, bytes]], words: dict[str, Any]
     ) -> tuple[Prediction, list[tuple[str, Any]]]:
         """A few pictures after the other, so that never more than those are in memory."""
         parts, shown = groups(sent, self.settings), []
-        words: dict[str, Any] = {"templates": templates} if templates else {}
         selection, said = self._select(form), []
         for part in parts:
             pictures = [decode(name, data, self.settings) for name, data in part]

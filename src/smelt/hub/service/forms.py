@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode
 
 from smelt.hub.service.problems import Refused
@@ -12,9 +12,19 @@ from smelt.hub.service.problems import Refused
 if TYPE_CHECKING:
     from smelt.hub.service.settings import Settings
 
-__all__ = ["DOMAIN", "TASK", "TaskForm", "class_lines"]
+__all__ = ["DOMAIN", "PICTURES", "TASK", "WEIGHTS", "Pictures", "TaskForm", "Weights", "class_lines"]
 
 DOMAIN, TASK = "natural picture", "image classification"
+Pictures = Literal["all", "domain"]
+PICTURES: dict[Pictures, str] = {"all": "all of them", "domain": "those in the style of the task's pictures"}
+"""Which of a node's pictures count in a selection."""
+Weights = Literal["entropy", "inverse_entropy", "uniform"]
+WEIGHTS: dict[Weights, str] = {
+    "entropy": "the less certain count more",
+    "inverse_entropy": "the more certain count more",
+    "uniform": "all count alike",
+}
+"""How the models of a class are weighed in a prediction."""
 _MOST_MODELS, _MOST_NODES = 20, 50
 
 
@@ -28,11 +38,12 @@ class TaskForm:
     k: int = 1
     alpha: float = 0.7
     nodes: int = 5
+    pictures: Pictures = "all"
 
     @property
     def options(self) -> dict[str, Any]:
         """The keywords of `Hub.select` after the classes."""
-        return {"domain": self.domain, "task": self.task, "k": self.k, "alpha": self.alpha, "nodes": self.nodes}
+        return {name: getattr(self, name) for name in ("domain", "task", "k", "alpha", "nodes", "pictures")}
 
     @property
     def query(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Depends, File, Form, Query, Request, UploadFile
@@ -12,7 +13,7 @@ from smelt.hub.service.api import desk_of
 from smelt.hub.service.ask import Desk
 from smelt.hub.service.charts import bar, heat_class, indented, sideways
 from smelt.hub.service.findings import findings
-from smelt.hub.service.forms import DOMAIN, TASK, TaskForm, class_lines
+from smelt.hub.service.forms import DOMAIN, PICTURES, TASK, WEIGHTS, Pictures, TaskForm, Weights, class_lines
 from smelt.hub.service.operations import operations
 from smelt.hub.service.pictures import preview
 from smelt.hub.service.problems import without_paths
@@ -29,6 +30,7 @@ __all__ = ["router"]
 router = APIRouter(include_in_schema=False, default_response_class=Response)
 At = Annotated[Desk, Depends(desk_of)]
 _DRAW = {"bar": bar, "heat_class": heat_class}
+_CHOICES = {"pictures_of": PICTURES, "weights_of": WEIGHTS}
 _PER_PAGE = 48
 _LONG = {"Cache-Control": "public, max-age=86400"}
 
@@ -40,9 +42,10 @@ def task_form(
     k: Annotated[int, Query()] = 1,
     alpha: Annotated[float, Query()] = 0.7,
     nodes: Annotated[int, Query()] = 5,
+    pictures: Annotated[Pictures, Query()] = "all",
 ) -> TaskForm:
     """The task that an address describes."""
-    return TaskForm(class_lines(classes), domain.strip() or DOMAIN, task.strip() or TASK, k, alpha, nodes)
+    return TaskForm(class_lines(classes), domain.strip() or DOMAIN, task.strip() or TASK, k, alpha, nodes, pictures)
 
 
 Asked = Annotated[TaskForm, Depends(task_form)]
@@ -56,7 +59,8 @@ def home(request: Request, desk: At) -> Response:
     shown = [node for node in graph.nodes if node.pictures and not graph.children(node.id)]
     step = max(1, len(shown) // 25)
     some = [(node, thumbs_of(graph, node, 1)[0]) for node in shown[::step][:25]]
-    words = {"cards": cards, "newest": newest, "graph": graph, "some": some, "form": TaskForm()}
+    words = {"cards": cards, "newest": newest, "graph": graph, "some": some, "form": TaskForm(), **_CHOICES}
+    words["labelled"] = sum(card.label for card in cards)
     return page(request, "home.html.jinja", words)
 
 
@@ -90,15 +94,16 @@ def model(request: Request, desk: At, name: str) -> Response:
 async def task(request: Request, desk: At, form: Asked) -> Response:
     """Describe a task; with classes in the address: the ranking, with explanation."""
     if not form.classes:
-        return page(request, "task.html.jinja", {"form": form, "found": None, **_DRAW})
+        return await run_in_threadpool(_task_page, request, desk, form, None)
     selection = await desk.select(form)
     return await run_in_threadpool(_task_page, request, desk, form, selection)
 
 
 @router.get("/predict")
-def ask_prediction(request: Request, form: Asked) -> Response:
+def ask_prediction(request: Request, form: Asked, weights: Annotated[Weights, Query()] = "entropy") -> Response:
     """The form for pictures."""
-    return page(request, "predict.html.jinja", {"form": form, "rows": None, "used": (), **_DRAW})
+    words = {"form": form, "weights": weights, "rows": None, "used": (), **_DRAW, **_CHOICES}
+    return page(request, "predict.html.jinja", words)
 
 
 @router.post("/predict")
@@ -112,28 +117,40 @@ async def predict(
     k: Annotated[int, Form()] = 1,
     alpha: Annotated[float, Form()] = 0.7,
     nodes: Annotated[int, Form()] = 5,
+    graph_pictures: Annotated[Pictures, Form()] = "all",
+    weights: Annotated[Weights, Form()] = "entropy",
 ) -> Response:
     """Pictures in, classes out."""
-    form = task_form(classes, domain, task, k, alpha, nodes)
-    prediction, decoded = await desk.predict(form, pictures)
+    form = task_form(classes, domain, task, k, alpha, nodes, graph_pictures)
+    prediction, decoded = await desk.predict(form, pictures, weights=weights)
     selection = await desk.select(form)
-    return await run_in_threadpool(_prediction_page, request, form, selection, prediction, decoded)
+    shown = partial(_prediction_page, request, form, weights, selection, prediction, decoded)
+    return await run_in_threadpool(shown)
 
 
-def _task_page(request: Request, desk: Desk, form: TaskForm, selection: Selection) -> Response:
-    found = findings(desk.hub.graph, selection)
-    return page(request, "task.html.jinja", {"form": form, "found": found, **_DRAW})
+def _task_page(request: Request, desk: Desk, form: TaskForm, selection: Selection | None) -> Response:
+    found = findings(desk.hub.graph, selection) if selection else None
+    cards = desk.hub.models()
+    labelled = len(selection.models) if selection else sum(card.label for card in cards)
+    words = {"form": form, "found": found, "labelled": labelled, "models": max(len(cards), labelled)}
+    return page(request, "task.html.jinja", {**words, **_DRAW, **_CHOICES})
 
 
 def _prediction_page(
-    request: Request, form: TaskForm, selection: Selection, prediction: Prediction, decoded: list[tuple[str, Any]]
+    request: Request,
+    form: TaskForm,
+    weights: Weights,
+    selection: Selection,
+    prediction: Prediction,
+    decoded: list[tuple[str, Any]],
 ) -> Response:
     rows = []
     for (name, picture), best, scores in zip(decoded, prediction.names, prediction.scores.tolist(), strict=True):
         ranked = sorted(zip(prediction.classes, scores, strict=True), key=lambda one: -one[1])
         rows.append((name, preview(picture), best, ranked))
     chosen = dict(zip(selection.task.classes, selection.chosen_names, strict=True))
-    words = {"form": form, "rows": rows, "used": prediction.used, "chosen": chosen, **_DRAW}
+    words: dict[str, Any] = {"form": form, "weights": weights, "rows": rows, "used": prediction.used, "chosen": chosen}
+    words |= {**_DRAW, **_CHOICES}
     return page(request, "predict.html.jinja", words, headers={"Cache-Control": "no-store"})
 
 

@@ -25,6 +25,7 @@ _HINTS = {
     404: "Look for it in the lists of models and of the graph.",
     413: "Send a smaller file, or several smaller requests.",
     429: "Wait a moment, then ask again.",
+    503: "Models are labelled in the background; the list of models shows how far that is.",
     500: "The fault is ours, not yours. The log of the service names it by the number above.",
 }
 
@@ -45,6 +46,7 @@ def without_paths(text: str) -> str:
 def problem(request: Request, status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
     """JSON below /api/v1, a page elsewhere."""
     headers = {"Cache-Control": "no-store", **(headers or {})}
+    message = message.encode(errors="backslashreplace").decode()  # it may quote what was sent, half characters too
     title = HTTPStatus(status).phrase
     if request.url.path.startswith("/api/v1") or request.url.path == "/openapi.json":
         content = {"error": {"status": status, "title": title, "message": message}}

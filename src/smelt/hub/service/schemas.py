@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from smelt.hub.cards import as_json
-from smelt.hub.service.forms import DOMAIN, TASK, TaskForm
+from smelt.hub.service.forms import DOMAIN, TASK, Pictures, TaskForm
 from smelt.hub.service.problems import without_paths
 
 if TYPE_CHECKING:
@@ -178,6 +178,9 @@ class SelectIn(BaseModel):
     k: int = Field(1, description="models for each class")
     alpha: float = Field(0.7, description="1: each class for itself; 0: one set of models for the whole task")
     nodes: int = Field(5, description="nodes of the graph that are kept for each class")
+    pictures: Pictures = Field(
+        "all", description="of the nodes: all (the paper), or those in the style of the domain (domain)"
+    )
 
     def form(self) -> TaskForm:
         words = self.model_dump()

@@ -14,6 +14,7 @@ import uvicorn
 
 from smelt.errors import SmeltError
 from smelt.hub.service.app import create_app
+from smelt.hub.service.connections import connection_class
 from smelt.hub.service.settings import Settings
 
 if TYPE_CHECKING:
@@ -40,9 +41,12 @@ def serve(
     log = logging.getLogger("smelt.hub.service")
     log.addHandler(handler)
     log.setLevel(logging.INFO)
+    settings = settings or Settings()
     app = create_app(hub, settings=settings)
     config = uvicorn.Config(
         app,
+        http=connection_class(settings),
+        ws="none",  # there are none, and one would leave the bounded connection
         access_log=False,  # uvicorn's has the query in it; the shield writes one without
         log_level="warning",
         server_header=False,

@@ -46,6 +46,10 @@ class Settings:
     """Selections and predictions at one time."""
     submit_workers: int = 1
     """Submissions that are checked at one time, beside those."""
+    connections: int = 256
+    """Open at one time; one more is told to come back and closed."""
+    stall_seconds: float = 30.0
+    """A client whose turn it is, and from whom nothing comes for so long, is cut off."""
     hosts: tuple[str, ...] = ()
     """The names under which the service may be called (`Host`); any where none is given."""
     rates: dict[str, Rate] = field(

@@ -1,7 +1,8 @@
 """A submitted model on its way to a folder: parts of a form, written as they arrive, each refused as soon as it can be.
 
-The token comes first; without one nothing is stored. A file's name decides whether its bytes are read at all. What lies
-in the folder in the end has been checked by header only; nothing here loads a model, and nothing ever unpickles.
+The token comes first; without one no folder is made and nothing is stored. A file's name decides whether its bytes are
+read at all. What lies in the folder in the end has been checked by header only; nothing here loads a model, and nothing
+ever unpickles.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ _FIELD_BYTES = 8_000
 class Submission:
     """What came in: the form's words, and the folder with its files."""
 
-    folder: Path
+    folder: Path | None = None
+    """Made when the first file comes."""
     words: dict[str, str] = field(default_factory=dict)
     owner: str = ""
     """Whose token it is."""
@@ -64,16 +66,16 @@ def base_name(name: str, *, why: str = "a model folder") -> str:
 
 
 async def receive(
-    request: Request, folder: Path, settings: Settings, owner_of: Callable[[str], str | None]
+    request: Request, place: Callable[[], Path], settings: Settings, owner_of: Callable[[str], str | None]
 ) -> Submission:
-    """Read a multipart body into `folder`. A zip is left there as `upload.zip`, for `archive.unpack`."""
+    """Read a multipart body into the folder that `place` makes. A zip is left as `upload.zip`, for `archive.unpack`."""
     from python_multipart.exceptions import MultipartParseError
     from python_multipart.multipart import MultipartParser, parse_options_header
 
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     if kind != b"multipart/form-data" or not options.get(b"boundary"):
         raise Refused(400, "a submission is a form with files (multipart/form-data), as the page /submit sends it")
-    intake = _Intake(Submission(folder), settings, owner_of)
+    intake = _Intake(place, settings, owner_of)
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and secret.strip():
         await run_in_threadpool(intake.accept, secret.strip())
@@ -97,8 +99,8 @@ async def receive(
 class _Intake:
     """The parser's callbacks, part by part."""
 
-    def __init__(self, submission: Submission, settings: Settings, owner_of: Callable[[str], str | None]):
-        self.submission, self._settings, self._owner_of = submission, settings, owner_of
+    def __init__(self, place: Callable[[], Path], settings: Settings, owner_of: Callable[[str], str | None]):
+        self.submission, self._place, self._settings, self._owner_of = Submission(), place, settings, owner_of
         self.finished = False
         self._headers: dict[bytes, bytes] = {}
         self._header = (bytearray(), bytearray())
@@ -156,6 +158,7 @@ class _Intake:
         if len(self.submission.files) >= self._settings.upload_files:
             raise Refused(400, f"more than {self._settings.upload_files} files; send one model at a time")
         self.submission.files.append(name)
+        self.submission.folder = self.submission.folder or self._place()
         self._file = open(self.submission.folder / name, "xb")  # noqa: SIM115 (open over several callbacks)
 
     def _data(self, data: bytes, start: int, end: int) -> None:

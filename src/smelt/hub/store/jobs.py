@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from smelt.hub.cards import Job, Progress
 from smelt.hub.store.schema import JobRow, now
 from smelt.hub.store.store import Store
 
-__all__ = ["Worker", "find_job", "job_rows", "queue_job"]
+__all__ = ["Worker", "background", "find_job", "job_rows", "queue_job"]
 
 _BEAT = 5.0
 """Seconds between two signs of life."""
@@ -32,6 +33,14 @@ _STEP = 0.3
 """Seconds between two notes of progress."""
 _PAUSE = 5.0
 """Seconds before a worker looks again."""
+_NICE = 5
+
+
+def background() -> None:
+    """From now on this thread, and those that it starts, yield to threads that answer somebody."""
+    if sys.platform == "linux":  # elsewhere the number of a thread is none of a process
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
 
 
 def queue_job(store: Store, kind: str, model: str) -> int:
@@ -92,7 +101,17 @@ class Worker:
         self._stop.set()
         self._poke.set()
 
+    @property
+    def stopped(self) -> bool:
+        return self._stop.is_set()
+
+    def wait_for(self, number: int) -> None:
+        """Until a job is over, here or in another process, or no further one is taken here."""
+        while not self._stop.is_set() and find_job(self._store, number).status in ("waiting", "running"):
+            self._stop.wait(_STEP)
+
     def _run(self) -> None:
+        background()
         while not self._stop.is_set():
             later = True  # a database that is away for a moment comes back
             with contextlib.suppress(SmeltError):

@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import OutputError, RecipeError, unknown
+from smelt.files.identity import FileIdentity, check_unchanged
+from smelt.files.remote_code import takes_trust
+from smelt.files.replace import check_place
 from smelt.recipe.schema import Recipe
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ __all__ = ["neulig"]
 _EXAMPLES, _VALIDATION = 500, 100
 
 
+@takes_trust
 def neulig(
     models: Mapping[str, str],
     *,
@@ -37,6 +41,7 @@ def neulig(
     device: str = "cpu",
     threads: int | None = None,
     force: bool = False,
+    trust_remote_code: bool = False,
     **setting: Any,
 ) -> Collaboration:
     """Fit Portland for a group of experts, and write it with its CoopVec Map and a recipe for each task.
@@ -51,7 +56,7 @@ def neulig(
     from smelt.learn.neulig.classifier import load_collaboration
     from smelt.learn.neulig.company import BASE, company_of
     from smelt.learn.neulig.fit import Setting
-    from smelt.learn.neulig.note import NeuLigNote
+    from smelt.learn.neulig.note import MARK, NeuLigNote
     from smelt.learn.neulig.portlands import Portlands
     from smelt.recipe.schema import DataUse, Pool
 
@@ -62,7 +67,7 @@ def neulig(
         raise RecipeError(unknown("word of a setting", strange[0], list(Setting.__dataclass_fields__)))
     how = Setting(**{"batch": 32, "epochs": 20, **setting})
     pool = Pool(base=base, models=dict(models))
-    _check_output(folder, pool, force)
+    seen = _check_output(folder, pool, force)
     found = only_pictures(tasks_for(names, DataUse(tasks=dict(tasks or {}))), "a collaboration")
     with some_threads(threads):
         company = company_of({"base": base, "models": dict(models)}, device)
@@ -88,6 +93,8 @@ def neulig(
             recipe = table.recipe(name, _seen_from(pool, folder / "recipes"), include=list(include))
             recipe.save(draft / "recipes" / f"{name}.yaml")
         note.save(draft)
+        check_unchanged(seen)
+        check_place(folder, MARK, force=force)  # what appeared there meanwhile is kept
         if place.exists():
             shutil.rmtree(place)
         draft.replace(place)
@@ -108,14 +115,17 @@ def _check_names(names: list[str], base: str) -> None:
             raise RecipeError(f"{name!r} cannot be an expert's name, since files are called by it")
 
 
-def _check_output(folder: Path, pool: Pool, force: bool) -> None:
-    """Refuse an output that would destroy something, before anything is computed."""
-    from smelt.engine.sink import check_output
+def _check_output(folder: Path, pool: Pool, force: bool) -> dict[Path, FileIdentity]:
+    """Refuse an output that would destroy something, before anything is computed; gives the files of the pool."""
+    from smelt.engine.output import check_output
+    from smelt.engine.source import files_of
+    from smelt.learn.neulig.note import MARK
     from smelt.pool.modelpool import opened
 
     with opened(pool) as models:
-        files = [Path(file) for source in models.all.values() for file in source.files]
-    check_output(folder, files, force=force, needed=0)
+        seen = files_of(models.all.values())
+    check_output(folder, list(seen), force=force, needed=0, mark=MARK)
+    return seen
 
 
 def _seen_from(pool: Pool, folder: Path) -> Pool:

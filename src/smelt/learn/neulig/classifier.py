@@ -41,6 +41,15 @@ class Collaboration:
     note: NeuLigNote
     level: Level = "merged"
     mode: Mode = "sample"
+    transferred: bool = False
+    """Whether Portland serves other experts than those it was fitted for."""
+
+    @property
+    def eval_flags(self) -> tuple[str, ...] | None:
+        """The flags by which `smelt eval FOLDER` asks this very model; None where no command line does."""
+        if self.transferred or self.mode != "sample":
+            return None
+        return () if self.level == "merged" else ("--level", self.level)
 
     @property
     def hash(self) -> str:
@@ -119,4 +128,4 @@ def load_collaboration(
     if changed:
         why = f"{', '.join(changed)} changed since Portland was fitted; fit it again, or give `models` to transfer it"
         raise IncompatibleModels([why], cannot="collaborate")
-    return Collaboration(str(folder), company, portland.to(device).eval(), note, level, mode)
+    return Collaboration(str(folder), company, portland.to(device).eval(), note, level, mode, models is not None)

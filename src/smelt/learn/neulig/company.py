@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
+from smelt.files.identity import FileIdentity
 from smelt.learn.neulig.experts import Experts
 from smelt.learn.neulig.features import Features, features_of
 from smelt.pool.refs import open_ref
@@ -81,11 +82,10 @@ def company_of(pool: Mapping[str, Any], device: str) -> Company:
     return _company(refs[BASE], tuple(dict(pool["models"]).items()), device, tuple(map(_stamp, refs.values())))
 
 
-def _stamp(ref: str) -> tuple[tuple[str, int, int], ...]:
+def _stamp(ref: str) -> tuple[tuple[Path, FileIdentity], ...]:
     """What tells a model from another one that was written to the same place."""
     with closing(open_ref(ref)) as source:
-        files = [(Path(file), Path(file).stat()) for file in source.files]
-    return tuple((str(file), found.st_size, found.st_mtime_ns) for file, found in files)
+        return tuple(source.files.items())
 
 
 @functools.lru_cache(maxsize=2)

@@ -12,12 +12,15 @@ from smelt import __version__
 from smelt.errors import CorruptFile
 from smelt.evaluate.row import DataBudget
 from smelt.files.json_reader import read_json
+from smelt.files.replace import Mark
 from smelt.files.validation import first_fault
 from smelt.recipe.schema import Pool
 
-__all__ = ["NOTE", "NeuLigNote", "is_collaboration"]
+__all__ = ["MARK", "NOTE", "NeuLigNote", "is_collaboration"]
 
 NOTE = "neulig.json"
+MARK = Mark(NOTE, ("smelt", "pool", "experts"))
+"""By which the folder of a collaboration is known."""
 
 
 class _Strict(BaseModel):

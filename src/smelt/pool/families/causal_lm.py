@@ -91,7 +91,7 @@ def _assemble(given: Given, text: Given, model: Any, text_from: Any, device: str
     import torch
 
     config = known_config(given, text)
-    module = empty_causal_lm(config, given.label)
+    module = empty_causal_lm(config, given.label, given.folder if given.config else text.folder)
     digest = fill(module, given, device, getattr(torch, dtype)).hash
     module = module.requires_grad_(False).eval().to(device)
     tokenizer, folder = _tokenizer(given, text, model, text_from)

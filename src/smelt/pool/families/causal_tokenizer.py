@@ -6,7 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import CorruptFile, MissingExtra, RecipeError
+from smelt.errors import RecipeError
+from smelt.pool.families.pretrained import GENERATION, open_generation_config, open_tokenizer
 
 if TYPE_CHECKING:
     from smelt.pool.families.given import Given
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 __all__ = ["check_vocabulary", "no_tokenizer", "read_tokenizer", "tokenizer_place", "with_generation_config"]
 
 _FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
-_GENERATION = "generation_config.json"
 
 
 def tokenizer_place(given: Given, origin: Any) -> tuple[Path, str | None] | None:
@@ -37,22 +37,14 @@ def read_tokenizer(folder: Path, gguf_file: str | None = None) -> Any:
     Out of a GGUF file it comes by our own reader where that knows the way text is cut: transformers' has one way for
     all, which reads numbers after two spaces in other pieces than the model was trained on.
     """
-    try:
-        from transformers import AutoTokenizer
-    except ImportError:
-        raise MissingExtra("language models need transformers: pip install 'smelt[llm]'") from None
-    words = {"gguf_file": gguf_file} if gguf_file else {}
-    try:
-        if gguf_file and (files := _files_in(folder / gguf_file)):
-            with tempfile.TemporaryDirectory() as scratch:
-                for name, text in files.items():
-                    Path(scratch, name).write_text(text, encoding="utf-8")
-                found = AutoTokenizer.from_pretrained(scratch, local_files_only=True)
-            found.name_or_path = str(folder / gguf_file)
-            return found
-        return AutoTokenizer.from_pretrained(str(folder), local_files_only=True, **words)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        raise RecipeError(f"{folder}: its tokenizer cannot be read ({str(error).splitlines()[0]})") from None
+    if gguf_file and (files := _files_in(folder / gguf_file)):
+        with tempfile.TemporaryDirectory() as scratch:
+            for name, text in files.items():
+                Path(scratch, name).write_text(text, encoding="utf-8")
+            found = open_tokenizer(Path(scratch), where=str(folder))
+        found.name_or_path = str(folder / gguf_file)
+        return found
+    return open_tokenizer(folder, gguf_file=gguf_file)
 
 
 def _files_in(path: Path) -> dict[str, str]:
@@ -84,11 +76,5 @@ def check_vocabulary(label: str, module: Any, tokenizer: Any) -> None:
 
 def with_generation_config(module: Any, folder: Path | None) -> None:
     """Have the model end its texts where its folder says: a chat model has more than one token for it."""
-    if folder is None or not (folder / _GENERATION).is_file():
-        return
-    from transformers import GenerationConfig
-
-    try:
-        module.generation_config = GenerationConfig.from_pretrained(str(folder), local_files_only=True)
-    except (OSError, ValueError, TypeError) as error:
-        raise CorruptFile(f"{folder / _GENERATION}: cannot be read ({str(error).splitlines()[0]})") from None
+    if folder is not None and (folder / GENERATION).is_file():
+        module.generation_config = open_generation_config(folder)

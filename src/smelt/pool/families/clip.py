@@ -11,7 +11,6 @@ evaluated.
 
 from __future__ import annotations
 
-import copy
 import hashlib
 from collections.abc import Mapping
 from contextlib import closing
@@ -23,6 +22,7 @@ from smelt.pool.families.clip_model import TOKENIZER, Clip
 from smelt.pool.families.clip_parts import TOWERS, VISION, WHOLE, check_kinds, places, whole_config
 from smelt.pool.families.empty import buildable
 from smelt.pool.families.given import Given, check_device
+from smelt.pool.families.pretrained import without_code
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -116,10 +116,8 @@ def _empty_model(config: Mapping[str, Any], label: str) -> Any:
     check_layers(config, label)
     with buildable(label), torch.device("meta"):
         if config["model_type"] == "clip":
-            return library.CLIPModel(library.CLIPConfig.from_dict(copy.deepcopy(dict(config))))
-        return library.VisionTextDualEncoderModel(
-            library.VisionTextDualEncoderConfig.from_dict(copy.deepcopy(dict(config)))
-        )
+            return library.CLIPModel(library.CLIPConfig.from_dict(without_code(config)))
+        return library.VisionTextDualEncoderModel(library.VisionTextDualEncoderConfig.from_dict(without_code(config)))
 
 
 def _fill_buffers(model: Any) -> None:

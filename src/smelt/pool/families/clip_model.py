@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import RecipeError
 from smelt.pool.families.head_cache import remembered
 from smelt.pool.families.preprocess import Preprocess
+from smelt.pool.families.pretrained import open_tokenizer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -135,13 +136,7 @@ class Clip:
 
     def _encoder(self, *, cut: bool = False) -> Callable[[list[str]], Mapping[str, Tensor]]:
         """Prompts -> token ids and mask. A prompt that is too long is refused, as CLIP does, or cut."""
-        from transformers import AutoTokenizer
-
-        folder = self._tokenizer_folder()
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-        except (OSError, ValueError, KeyError) as error:
-            raise RecipeError(f"{folder}: its tokenizer cannot be read ({str(error).splitlines()[0]})") from None
+        tokenizer = open_tokenizer(self._tokenizer_folder())
         longest = int(self.model.config.text_config.max_position_embeddings)
 
         def encode(prompts: list[str]) -> Mapping[str, Tensor]:

@@ -7,13 +7,14 @@ Buffers that stand in no checkpoint are made by the model's own code, and only t
 from __future__ import annotations
 
 import contextlib
-import copy
 import threading
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import MissingExtra, RecipeError, shortened
 from smelt.pool.config_layers import check_layers
+from smelt.pool.families.pretrained import model_with_code, own_code, without_code
 
 if TYPE_CHECKING:
     from torch import nn
@@ -25,9 +26,12 @@ _FORMATS = ("dtype", "torch_dtype", "quantization_config")
 """Words about the numbers on disk, which are none of the module's business."""
 
 
-def empty_causal_lm(config: Mapping[str, Any], label: str) -> Any:
-    """The transformers model that a config describes; refused where that is no causal language model."""
-    return _empty(config, label, "AutoModelForCausalLM", "causal language model")
+def empty_causal_lm(config: Mapping[str, Any], label: str, folder: Path | None = None) -> Any:
+    """The transformers model that a config describes; refused where that is no causal language model.
+
+    `folder` is where the config lies: a type that transformers does not know may come with code of its own there.
+    """
+    return _empty(config, label, "AutoModelForCausalLM", "causal language model", folder)
 
 
 def empty_image_text(config: Mapping[str, Any], label: str) -> Any:
@@ -35,14 +39,17 @@ def empty_image_text(config: Mapping[str, Any], label: str) -> Any:
     return _empty(config, label, "AutoModelForImageTextToText", "model of pictures and texts")
 
 
-def _empty(config: Mapping[str, Any], label: str, auto: str, what: str) -> Any:
+def _empty(config: Mapping[str, Any], label: str, auto: str, what: str, folder: Path | None = None) -> Any:
     try:
         import transformers as library
     except ImportError:
         raise MissingExtra(f"a {what} needs transformers: pip install 'smelt[llm]'") from None
     kind = str(config.get("model_type"))
-    words = {key: value for key, value in copy.deepcopy(dict(config)).items() if key not in _FORMATS}
+    words = {key: value for key, value in without_code(config).items() if key not in _FORMATS}
     if kind not in library.CONFIG_MAPPING:
+        if folder is not None and own_code(folder, "config.json"):
+            with _without_numbers():
+                return model_with_code(folder, auto, without=_FORMATS)
         raise RecipeError(
             f"{label}: its config.json says model_type {kind!r}, which transformers {library.__version__} does not know"
         )

@@ -32,9 +32,19 @@ def solved(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
 
 
 def passes(doc: Mapping[str, Any], reply: str) -> bool:
-    """Whether the reply, a function's body or the whole function, passes the tests of a HumanEval problem."""
-    code = _function(doc["start"], doc["entry_point"], reply)
-    return _prints(f"{code}\n\n{doc['test']}\n\ncheck({doc['entry_point']})\nprint('passed')\n", "passed")
+    """Whether the reply, a function's body or the whole function, passes the tests of a HumanEval problem.
+
+    The tests have what the problem itself gives (helpers that stand before the function), and of the reply only calls
+    of the function.
+    """
+    from smelt.evaluate.sandbox import judge
+
+    name = doc["entry_point"]
+    code = _function(doc["start"], name, reply)
+    if not _compiles(code):
+        return False
+    tests, given = f"{doc['test']}\n\ncheck({name})\n", f"{doc['start']}    pass\n"
+    return judge(code, tests, given=given, names=[name], seconds=_SECONDS).status == "ok"
 
 
 def _function(start: str, name: str, reply: str) -> str:
@@ -92,11 +102,18 @@ def _fills(doc: Mapping[str, Any], reply: str) -> bool:
 def _prints(code: str, expected: str) -> bool:
     from smelt.evaluate.sandbox import run
 
+    if not _compiles(code):
+        return False
+    outcome = run(code, seconds=_SECONDS)
+    return outcome.status == "ok" and outcome.stdout.strip().splitlines()[-1:] == [expected]
+
+
+def _compiles(code: str) -> bool:
+    """Where it does not, there is no need to start anything."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what Python finds odd in a reply is nobody's concern
             compile(code, "<reply>", "exec")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False  # no need to start anything
-    outcome = run(code, seconds=_SECONDS)
-    return outcome.status == "ok" and outcome.stdout.strip().splitlines()[-1:] == [expected]
+        return False
+    return True

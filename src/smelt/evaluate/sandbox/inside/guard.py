@@ -1,23 +1,18 @@
-"""What runs inside the sandbox's process: limits first, then the program. Nothing but the standard library, no Smelt.
-
-    python -s -S -P inside.py FOLDER SECONDS MEMORY MARK < token + stdin      the program is FOLDER/program.py
+"""The portable guard, for systems whose kernel cannot confine a process: Python refuses by itself.
 
 A hook refuses what a program that solves an exercise never does: sockets, processes, foreign code, and writing
 outside its folder. Functions and modules that ask no hook are taken away. Where the system allows it, there is no
-network at all. The file descriptor MARK hears when the program begins, and when it has ended: the token, which the
-program is not told, so that one that leaves in the middle is not taken for one that got to its end.
+network at all. All this lives in the program's own process: it stops accidents, and nobody who means to get past it.
 """
+
+from __future__ import annotations
 
 import os
 import resource
 import sys
 from _thread import get_ident
 
-BEGIN = b"("
-TOKEN = 32
-"""Bytes of the token that says the end was reached; they come before the program's own input."""
-NO_MEMORY = 97
-"""The exit code that says the memory was not enough."""
+__all__ = ["refuse_beyond"]
 
 _REFUSED: tuple[str, ...] = (
     "socket.",
@@ -33,7 +28,9 @@ _REFUSED: tuple[str, ...] = (
 _REFUSED += ("os.startfile", "os.kill", "os.putenv", "pty.", "sys.addaudithook", "signal.pthread_kill", "webbrowser.")
 _REFUSED += ("winreg.", "ftplib.", "http.client.", "imaplib.", "poplib.", "smtplib.", "telnetlib.", "urllib.Request")
 _MODULES = {"_ctypes", "ctypes", "_posixshmem", "_gdbm", "_dbm", "_sqlite3", "readline"}
-"""Foreign code, and modules that write files without asking: of SQLite a word of SQL can (`attach`)."""
+_MODULES |= {"_xxsubinterpreters", "_interpreters"}
+"""Foreign code, modules that write files without asking (of SQLite a word of SQL can: `attach`), and interpreters that
+the hook does not reach."""
 
 _WRITES: dict[str, tuple[tuple[int, int], ...]] = {
     "os.remove": ((0, 1),),
@@ -63,7 +60,7 @@ _UNASKED = {
 """Functions that no event guards."""
 
 
-def close_network() -> None:
+def _close_network() -> None:
     """A user and network namespace of its own, where the system has such things and allows them."""
     try:
         import ctypes
@@ -72,27 +69,19 @@ def close_network() -> None:
         ctypes.CDLL(None).unshare(new_user | new_network)
     except (ImportError, OSError, AttributeError):
         pass
-    for name in [name for name in sys.modules if name.partition(".")[0] in ("ctypes", "_ctypes")]:
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("ctypes", "_ctypes", __package__)]:
         del sys.modules[name]
 
 
-def set_limits(seconds: float, memory: int) -> None:
-    limits = {
-        resource.RLIMIT_CPU: int(seconds) + 1,
-        resource.RLIMIT_AS: memory,
-        resource.RLIMIT_FSIZE: 16 << 20,
-        resource.RLIMIT_NOFILE: 32,
-        resource.RLIMIT_NPROC: 64,
-        resource.RLIMIT_CORE: 0,
-    }
-    for kind, most in limits.items():
-        try:
-            resource.setrlimit(kind, (most, most))
-        except (ValueError, OSError):  # a stricter limit is there already, or the system has no such limit
-            continue
+def _limit_processes() -> None:
+    """All of this user together, so it may be that not even a thread is left for it."""
+    try:
+        resource.setrlimit(resource.RLIMIT_NPROC, (64, 64))
+    except (ValueError, OSError):  # as in confine.set_limits
+        return
 
 
-class Places:
+class _Places:
     """Where paths lead, and whether that is outside the folder. What cannot be told is outside."""
 
     def __init__(self, folder: str):
@@ -119,7 +108,7 @@ class Places:
 def refuse_beyond(folder: str) -> None:
     """An audit hook cannot be taken out again."""
     write_flags = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-    places = Places(folder)
+    places = _Places(folder)
     busy: set[int] = set()
 
     def wrong(event: str, given: tuple[object, ...]) -> bool:
@@ -145,12 +134,14 @@ def refuse_beyond(folder: str) -> None:
         if refused:
             raise PermissionError(f"the sandbox does not allow {event} outside its folder")
 
-    take_away()
-    open_from_anywhere(places)
+    _close_network()
+    _limit_processes()
+    _take_away()
+    _open_from_anywhere(places)
     sys.addaudithook(hook)
 
 
-def take_away() -> None:
+def _take_away() -> None:
     """Put a refusal in the place of what no event guards."""
 
     def refused(*_: object, **__: object) -> None:
@@ -166,7 +157,7 @@ def take_away() -> None:
                 setattr(home, name, refused)
 
 
-def open_from_anywhere(places: Places) -> None:
+def _open_from_anywhere(places: _Places) -> None:
     """The event of `os.open` does not tell the folder that a path starts from: let it see the whole path."""
     plain = os.open
 
@@ -177,40 +168,3 @@ def open_from_anywhere(places: Places) -> None:
     for module in ("os", "posix"):
         if module in sys.modules:
             setattr(sys.modules[module], "open", opened)  # noqa: B010
-
-
-def read_token() -> bytes:
-    """Before anything of the program's own input is read."""
-    token = b""
-    while len(token) < TOKEN:
-        piece = os.read(0, TOKEN - len(token))
-        if not piece:
-            os._exit(1)  # nobody is there any more
-        token += piece
-    return token
-
-
-def main() -> None:
-    folder, seconds, memory, mark = sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-    with open(os.path.join(folder, "program.py"), encoding="utf-8") as file:
-        source = file.read()
-    token = read_token()
-    os.chdir(folder)
-    close_network()
-    set_limits(seconds, memory)
-    refuse_beyond(folder)
-    sys.argv = ["program.py"]
-    program = sys.modules["__main__"] = type(sys)("__main__")  # what doctest and others look into
-    program.__file__ = "program.py"
-    os.write(mark, BEGIN)
-    try:
-        exec(compile(source, "program.py", "exec"), program.__dict__)
-        sys.stdout.flush()
-    except MemoryError:
-        os._exit(NO_MEMORY)
-    os.write(mark, token)
-    os._exit(0)  # threads that still run do not hold it up
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,54 @@
+"""What the command line's parser cannot read, told in the words of every other error, with the nearest name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperGroup
+
+from smelt.errors import RecipeError, SmeltError, nearest, unknown
+
+__all__ = ["CommandGroup", "complaint"]
+
+
+class CommandGroup(TyperGroup):
+    """Commands under one name. An unknown one is a RecipeError, and Ctrl-C in any of them a SmeltError.
+
+    The parser would turn Ctrl-C into an exit without a word. Here everything that a command had open is closed already.
+    """
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            what = "command" if ctx.parent is None else f"command of `{ctx.command_path}`"
+            raise RecipeError(f"{unknown(what, name, self.list_commands(ctx))}; see `{ctx.command_path} --help`")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise SmeltError("interrupted") from None
+
+
+def complaint(error: Exception) -> str | None:
+    """What to print where the parser cannot read a command line; nothing if the error is none of the parser's.
+
+    Told by what it has, not by its class: that is private to typer, and which one it is depends on typer's version.
+    """
+    if not hasattr(error, "format_message"):
+        return None
+    kind, context, said = type(error).__name__, getattr(error, "ctx", None), str(error.format_message())
+    if kind == "NoArgsIsHelpError":
+        return said
+    said = f"{said[:1].lower()}{said[1:].rstrip('.')}"
+    if context is None:
+        return f"smelt: {said}"
+    command = context.command_path
+    if kind == "NoSuchOption" and hasattr(error, "option_name"):
+        flags = [flag for param in context.command.params for flag in (*param.opts, *param.secondary_opts)]
+        near = nearest(error.option_name, flags)
+        said = f"`{command}` has no flag {error.option_name!r}{f' (did you mean {near!r}?)' if near else ''}"
+    else:
+        said = f"`{command}`: {said}"
+    return f"smelt: {said}; see `{command} --help`"

@@ -119,7 +119,7 @@ def test_an_encrypted_entry_is_refused(task):
         while (start := content.find(mark, start + 1)) >= 0:
             content[start + at] |= 1
     path.write_bytes(content)
-    assert "labels.npz: cannot be read as arrays" in fault(opened, task)
+    assert "labels.npz: cannot be read as labels" in fault(opened, task)
 
 
 def huge_png(side=30_000):
@@ -186,6 +186,14 @@ def test_a_mergekit_tokenizer_that_is_no_table_is_refused(tokenizer):
     assert "must be a table" in fault(from_mergekit, request)
 
 
+@pytest.mark.parametrize("path", [3, ["a"], {"a": 1}, ""])
+def test_a_mergekit_reference_that_is_no_text_is_refused(path):
+    from smelt.recipe.mergekit import from_mergekit
+
+    models = [{"model": {"model": {"path": path}}, "parameters": {"weight": 1}}]
+    assert "not a model reference" in fault(from_mergekit, {"merge_method": "linear", "models": models})
+
+
 def test_a_method_whose_name_is_no_text_is_refused():
     from smelt.recipe.fusionbench_methods import meaning_of
 
@@ -245,8 +253,8 @@ def test_a_small_file_takes_no_memory_for_what_a_large_one_might(tmp_path):
     tracemalloc.stop()
 
 
-@pytest.mark.parametrize("width", ["Infinity", "1e400"])
-def test_a_portland_of_endless_width_is_refused(tmp_path, width):
+@pytest.mark.parametrize("width", ["Infinity", "1e400", "-4", "2.5"])
+def test_a_portland_of_impossible_width_is_refused(tmp_path, width):
     from smelt.learn.neulig.portland import Portland
 
     Portland(["cars", "birds"], 4).save(tmp_path)

@@ -1,7 +1,6 @@
 """JSON and YAML that no tool writes gets one short line: endless, deep, half characters, dates that do not exist."""
 
 import json
-import signal
 import struct
 
 import pytest
@@ -9,6 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 import smelt
+from bounded_time import within
 from checkpoints import read_weights, write_model, write_yaml
 from smelt.errors import CorruptFile, RecipeError, SmeltError
 
@@ -31,15 +31,8 @@ YAML = {
 @pytest.fixture(autouse=True)
 def _ends_soon():
     """What takes minutes on a quiet machine has not been bounded."""
-
-    def ring(*_):
-        raise TimeoutError("still at it")
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(120)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    with within(120):
+        yield
 
 
 def refused(ran, *words):

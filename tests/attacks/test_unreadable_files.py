@@ -3,13 +3,13 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 
 import pytest
 
 import smelt
+from bounded_time import within
 from checkpoints import random_state, state, write_model, write_yaml
 from smelt.errors import CorruptFile, OutputError, SmeltError
 
@@ -61,15 +61,8 @@ def is_one_line(code, said, *words):
 @pytest.fixture(autouse=True)
 def _nothing_waits():
     """A test that waits for a pipe would wait for ever."""
-
-    def ring(*_):
-        raise TimeoutError("still waiting")
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(280)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    with within(280):
+        yield
 
 
 def test_files_that_this_user_may_not_read_are_named(tmp_path, two):

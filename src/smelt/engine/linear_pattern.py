@@ -40,6 +40,7 @@ class LinearPattern:
         self._anchored: list[list[tuple[str, int]]] = []
         self._ways: list[list[tuple[Test, int]]] = []
         self._known: dict[tuple[frozenset[int], str], frozenset[int]] = {}
+        self._accepted: dict[tuple[frozenset[int], str], bool] = {}
         self._steps = 0
         try:
             parsed: Any = import_module("re._parser").parse(pattern)
@@ -61,7 +62,10 @@ class LinearPattern:
             here = self._known[step]
             if not here:
                 return False
-        return self._end in self._closed(here, "last" if text else "both")
+        ending = (here, "last" if text else "both")
+        if ending not in self._accepted:
+            self._accepted[ending] = self._end in self._closed(*ending)
+        return self._accepted[ending]
 
     def _after(self, here: Iterable[int], letter: str) -> Iterator[int]:
         for state in here:

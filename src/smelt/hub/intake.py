@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -110,16 +111,24 @@ def _is_weights(name: str) -> bool:
 
 def _check_weights(path: Path) -> None:
     """Every one of them, those too that an index does not name and nobody would open."""
-    try:
+    with _by_name(path):
         read_header(path)
+
+
+@contextmanager
+def _by_name(path: Path) -> Iterator[None]:
+    """Errors say the name of a file and not where the hub keeps it."""
+    try:
+        yield
     except SmeltError as error:
         error.args = (str(error).replace(str(path), path.name),)
         raise
 
 
 def _check_text(path: Path, names: Any) -> None:
-    text = read_text(path, _LARGEST_TEXT)
-    content = parse_json(text, path.name) if path.suffix == ".json" else None
+    with _by_name(path):
+        text = read_text(path, _LARGEST_TEXT)
+        content = parse_json(text, path.name) if path.suffix == ".json" else None
     if path.name == "model.safetensors.index.json":
         places = content.get("weight_map") if isinstance(content, dict) else None
         strange = sorted({str(one) for one in places.values()} - set(names)) if isinstance(places, dict) else []

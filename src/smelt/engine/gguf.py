@@ -183,9 +183,10 @@ class GGUFSource(Source):
             position = end
 
     def _head_count(self, header: GGUFHeader, architecture: str, place: Place) -> int:
-        fields, rows = header.metadata, header.tensors[place.name].shape[0]
+        fields, shape = header.metadata, header.tensors[place.name].shape
+        rows = shape[0] if shape else 0
         heads = fields.get(f"{architecture}.{place.heads}", fields.get(f"{architecture}.attention.head_count"))
-        if type(heads) is not int or heads <= 0 or rows % (2 * heads):
+        if type(heads) is not int or heads <= 0 or not rows or rows % (2 * heads):
             raise CorruptFile(f"{self._path}: {rows} rows of {place.name!r} cannot be ordered by {heads!r} heads")
         return heads
 

@@ -26,14 +26,14 @@ _MOST_PACKED = 1100
 """How many times its bytes in the file an array can have: DEFLATE reaches 1,032."""
 
 
-def read_npz(path: Path) -> dict[str, NDArray[Any]]:
-    """Every array of a file, by name."""
+def read_npz(path: Path, what: str = "arrays") -> dict[str, NDArray[Any]]:
+    """Every array of a file, by name; `what` it should hold is said where it cannot be read."""
     try:
         with open_plain(path) as file, zipfile.ZipFile(file) as archive:
             entries = [entry for entry in archive.infolist() if entry.filename.endswith(_END)]
             return {entry.filename.removesuffix(_END): _array(archive, entry) for entry in entries}
     except (OSError, ValueError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise CorruptFile(f"{path}: cannot be read as arrays ({error})") from None
+        raise CorruptFile(f"{path}: cannot be read as {what} ({error})") from None
 
 
 def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray[Any]:

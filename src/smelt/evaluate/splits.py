@@ -98,7 +98,7 @@ def _read_labels(path: Path, split: str) -> NDArray[np.int64]:
 
     if not path.is_file():
         raise TaskError(f"{path}: the labels are not there")
-    arrays = read_npz(path)
+    arrays = read_npz(path, "labels")
     if split not in arrays:
         raise TaskError(f"{path}: {unknown('split', split, arrays)}")
     labels = arrays[split]

@@ -105,10 +105,13 @@ def load_coefficients(
 def _from_json(path: Path) -> Coefficients:
     try:
         content = read_json(path)
+    except CorruptFile as error:
+        raise CorruptFile(f"{error}; it is not a file of coefficients") from None
+    try:
         groups = {str(name): tuple(map(str, keys)) for name, keys in content["groups"].items()}
         values = {str(model): tuple(map(float, row)) for model, row in content["values"].items()}
         level = content["level"]
-    except (ValueError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise CorruptFile(f"{path}: not a file of coefficients ({type(error).__name__}: {error})") from None
     if level not in get_args(Level) or not values or any(len(row) != len(groups) for row in values.values()):
         raise CorruptFile(f"{path}: not a file of coefficients (every model needs one number per group)")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from smelt.errors import RecipeError, unknown
@@ -239,17 +238,18 @@ def _path_reference(path: Any) -> str:
     if isinstance(path, str):
         return _one_reference(path)
     _known(path, _PATH, "a model reference")
-    if not path.get("path"):
+    where, revision = path.get("path"), path.get("revision")
+    if not isinstance(where, str) or not where or not isinstance(revision, str | None):
         raise RecipeError(f"mergekit: not a model reference: {dict(path)!r}")
-    return _one_reference(path["path"], path.get("revision"))
+    return _one_reference(where, revision)
 
 
 def _one_reference(part: str, revision: str | None = None) -> str:
     """A local path stays one (it has no revisions); `org/name[@revision]` is on the hub."""
-    if Path(part).expanduser().exists():
+    if os.path.exists(os.path.expanduser(part)):
         return part
     bare, _, written = part.partition("@")
-    local = bare.startswith((".", "/", "~")) or Path(bare).expanduser().exists() or bare.count("/") != 1
+    local = bare.startswith((".", "/", "~")) or os.path.exists(os.path.expanduser(bare)) or bare.count("/") != 1
     revision = revision or written
     return bare if local else f"hf:{bare}@{revision}" if revision else f"hf:{bare}"
 

@@ -151,7 +151,7 @@ FORMATS = [
         _make_configs,
         {f"configs/{group}/mine.yaml": yaml_file for group in ("modelpool", "taskpool", "method")},
         _compose,
-        share=0.02,
+        share=0.05,
     ),
     Format("pool", _make_pool, {"pool.yaml": yaml_file}, lambda place, file: smelt.models(place / "pool.yaml")),
 ]

@@ -228,7 +228,7 @@ def _names(value: Any) -> bool:
 def _version_faults(version: Any) -> list[str]:
     try:
         return [] if int(float(version)) >= 0 else [f"version is {version!r}, a whole number from 0"]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return [f"version is {version!r}, which is no number"]
 
 

@@ -93,18 +93,17 @@ class Portland(nn.Module):
             raise RecipeError(f"{place}: there is no Portland here (no {_WORDS})")
         words = read_json(place / _WORDS)
         try:
-            experts, width = [str(name) for name in words["experts"]], int(words["width"])
-            known = words["format"] == _FORMAT
-        except (KeyError, TypeError, ValueError, OverflowError):
+            experts, width = [str(name) for name in words["experts"]], words["width"]
+            known = words["format"] == _FORMAT and type(width) is int and width > 0
+        except (KeyError, TypeError):
             known = False
         if not known:
             raise CorruptFile(f"{place / _WORDS}: does not describe a Portland of format {_FORMAT}")
         tensors, _ = load_tensors(place / _NUMBERS)
-        empty = cls(experts, width)
-        shapes = {"weight": empty.linear.weight.shape, "bias": empty.linear.bias.shape}
-        if {name: tensor.shape for name, tensor in tensors.items()} != shapes:
+        shapes = {"weight": (len(experts), len(experts) * width), "bias": (len(experts),)}
+        if {name: tuple(tensor.shape) for name, tensor in tensors.items()} != shapes:
             raise CorruptFile(f"{place / _NUMBERS}: is not what {_WORDS} describes ({len(experts)} experts of {width})")
-        return empty._with(experts, tensors["weight"], tensors["bias"])
+        return cls(experts, width)._with(experts, tensors["weight"], tensors["bias"])
 
     def copy(self) -> Portland:
         """The same numbers, in memory of their own, without gradients."""

@@ -4,6 +4,7 @@ import importlib
 import json
 import shutil
 import sys
+import time
 import types
 
 import pytest
@@ -257,10 +258,14 @@ def test_serve_makes_the_zoos_hub_where_there_is_none(cli, tmp_path, monkeypatch
     model(tmp_path / "knows")
     monkeypatch.setitem(sys.modules, "smelt_zoo", zoo)
     names = []
-    monkeypatch.setattr(
-        importlib.import_module("smelt.hub.service.serve"),
-        "serve",
-        lambda hub, **_: names.extend(m.name for m in hub.models()),
-    )
+
+    def serve(hub, **_):
+        """Models come in while the service answers."""
+        until = time.monotonic() + 120
+        while not hub.models() and time.monotonic() < until:
+            time.sleep(0.02)
+        names.extend(m.name for m in hub.models())
+
+    monkeypatch.setattr(importlib.import_module("smelt.hub.service.serve"), "serve", serve)
     ran = cli("hub", "serve", "--hub", tmp_path / "new")
     assert (ran.code, names, "adding zoo:knows" in ran.err) == (0, ["knows"], True)

@@ -84,5 +84,6 @@ def test_an_evaluation_averages_over_tasks_not_pictures(tmp_path: Path, model: P
     right = write_task(tmp_path / "right")
     wrong = write_task(tmp_path / "wrong", counts={"red": 1, "green": 1, "blue": 0}, classes=["green", "red", "blue"])
     done = evaluation(model, [right, wrong])
-    assert done.accuracy == 0.5
-    assert done.loss == pytest.approx((done.rows[0].loss + done.rows[1].loss) / 2)
+    (average,) = done.averages
+    assert average.accuracy == 0.5
+    assert average.loss == pytest.approx((done.rows[0].loss + done.rows[1].loss) / 2)

@@ -157,7 +157,7 @@ def test_domains_have_their_mean(up: Path, task: Path, tmp_path: Path) -> None:
     other = write_language_task(tmp_path / "more", FOUR[:2], metadata={"domain": "letters"})
     done = evaluation(str(up), [str(task), str(other)])
     assert done.domains == {"letters": (0.75 + 1.0) / 2}
-    assert done.loss is None
+    assert done.averages[0].loss is None
 
 
 def test_a_recipe_is_merged_and_evaluated(up: Path, task: Path, tmp_path: Path, cli: Any) -> None:

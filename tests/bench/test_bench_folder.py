@@ -179,7 +179,7 @@ def test_a_damaged_line_in_the_middle_is_an_error_that_names_it(tmp_path: Path) 
 def test_damaged_words_are_an_error_that_names_the_way_out(tmp_path: Path) -> None:
     begin(tmp_path)
     (tmp_path / "run.json").write_text("{")
-    with pytest.raises(RecipeError, match=r"run\.json: not readable as JSON; choose another folder, or remove"):
+    with pytest.raises(RecipeError, match=r"run\.json: not readable as JSON \(.*\); choose another folder, or remove"):
         Folder(tmp_path, WORDS)
 
 

@@ -200,7 +200,7 @@ def test_classes_come_in_one_of_three_ways(full, tmp_path):
     assert chosen["task"]["classes"] == ["red", "blue"]
     assert "one of --classes" in full("select", code=2)
     assert "one of --classes" in full("select", "--classes", "a", "--like-task", "x", code=2)
-    assert "cannot be read" in full("select", "--classes-file", tmp_path / "none", code=2)
+    assert "there is no such file" in full("select", "--classes-file", tmp_path / "none", code=2)
 
 
 def test_a_task_lends_its_classes(full, tmp_path):

@@ -78,7 +78,7 @@ def test_labels_outside_the_class_list_are_refused(tmp_path: Path) -> None:
         ({"test": np.zeros((5, 6), int)}, "labels are one row of whole numbers"),
         ({"test": np.zeros(0, int)}, "holds no pictures|make a mosaic"),
         ({"test": np.zeros(300, int)}, "300 pictures of 8×8 make a mosaic of 800×24, but it is 800×8"),
-        ({"test": np.array([None] * 30)}, "cannot be read as arrays"),
+        ({"test": np.array([None] * 30)}, "cannot be read as labels"),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(tmp_path: Path, labels: dict[str, np.ndarray], message: str) -> None:
@@ -91,7 +91,7 @@ def test_labels_that_do_not_fit_are_refused(tmp_path: Path, labels: dict[str, np
 def test_a_damaged_or_missing_label_file_is_named(tmp_path: Path) -> None:
     folder = write_task(tmp_path / "colours")
     (folder / "labels.npz").write_bytes(b"PK\x03\x04 no more")
-    with pytest.raises(CorruptFile, match=r"labels\.npz: cannot be read as arrays"):
+    with pytest.raises(CorruptFile, match=r"labels\.npz: cannot be read as labels"):
         open_split(Task.load(folder), "test")
     (folder / "labels.npz").unlink()
     with pytest.raises(TaskError, match=r"labels\.npz: the labels are not there"):

@@ -78,7 +78,7 @@ def files_beside(folder: Path | None, merged: Iterable[Path] = ()) -> Beside:
     """What is carried from a model folder, and what is not; `merged` are the files whose numbers are in the output."""
     if folder is None:
         return Beside({}, ())
-    carried = {str(path.relative_to(folder)): path for one in _CARRIED for path in _plain(folder, one)}
+    carried = {str(path.relative_to(folder)): path for one in _CARRIED for path in _found(folder, one)}
     modules, code_of_modules = _modules(folder)
     asks_for_code = code_of_modules or _has_local_code(read_config(folder) or {})
     used = {os.path.realpath(path) for path in merged}
@@ -122,8 +122,11 @@ def _of_module(folder: Path, asks_for_code: bool) -> dict[str, Path]:
     return {name: path for name, path in files.items() if not stays(path)}
 
 
-def _plain(folder: Path, pattern: str) -> list[Path]:
-    return sorted(path for path in folder.glob(pattern) if path.is_file())
+def _found(folder: Path, pattern: str) -> list[Path]:
+    """What bears such a name, also if it is no plain file: whoever needs it then says so, and nothing is passed over."""
+    if "*" in pattern:
+        return sorted(folder.glob(pattern))
+    return [folder / pattern] if os.path.lexists(folder / pattern) else []
 
 
 def _inside(folder: Path) -> dict[str, Path]:

@@ -150,8 +150,7 @@ def _prediction_page(
         rows.append((name, preview(picture), best, ranked))
     chosen = dict(zip(selection.task.classes, selection.chosen_names, strict=True))
     words = {"form": form, "weights": weights, "rows": rows, "used": prediction.used, "chosen": chosen}
-    words |= {**_DRAW, **_CHOICES}
-    return page(request, "predict.html.jinja", words, headers={"Cache-Control": "no-store"})
+    return page(request, "predict.html.jinja", {**words, **_DRAW, **_CHOICES}, headers={"Cache-Control": "no-store"})
 
 
 @router.get("/graph")

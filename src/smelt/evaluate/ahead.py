@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -39,8 +40,17 @@ def one_core_each(threads: int, name: str) -> Iterator[ThreadPoolExecutor]:
     import torch
 
     before = torch.get_num_threads()
+
+    def alone() -> None:
+        """One core for this thread. What it sets also holds for threads that compute later: for them it is put back."""
+        torch.set_num_threads(1)
+        torch.get_num_threads()  # a thread that has not asked yet would still take what the others get
+        others = threading.Thread(target=torch.set_num_threads, args=(before,))
+        others.start()
+        others.join()
+
     try:
-        with ThreadPoolExecutor(threads, name, torch.set_num_threads, (1,)) as pool:
+        with ThreadPoolExecutor(threads, name, alone) as pool:
             yield pool
     finally:
         torch.set_num_threads(before)  # the setting of a thread reaches the libraries of the whole process

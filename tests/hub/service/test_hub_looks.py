@@ -1,5 +1,6 @@
-"""What the hub's pages and its report look like in a browser, as facts, at the widths of a phone and of two screens:
-nothing sticks out sideways, no word is broken in the middle, and the average of a wide table is in sight.
+"""What the hub's pages and its report look like in a real browser, as facts, on a phone and on two screens.
+
+Nothing sticks out sideways, no word is broken in the middle, and the average of a wide table is in sight.
 
 The hub has the long names of the zoo's graph and models. Skipped where there is no Chromium, as test_hub_browser.py is.
 """

@@ -149,9 +149,8 @@ def _prediction_page(
         ranked = sorted(zip(prediction.classes, scores, strict=True), key=lambda one: -one[1])
         rows.append((name, preview(picture), best, ranked))
     chosen = dict(zip(selection.task.classes, selection.chosen_names, strict=True))
-    words: dict[str, Any] = {"form": form, "weights": weights, "rows": rows, "used": prediction.used, "chosen": chosen}
-    words |= {**_DRAW, **_CHOICES}
-    return page(request, "predict.html.jinja", words, headers={"Cache-Control": "no-store"})
+    words = {"form": form, "weights": weights, "rows": rows, "used": prediction.used, "chosen": chosen}
+    return page(request, "predict.html.jinja", {**words, **_DRAW, **_CHOICES}, headers={"Cache-Control": "no-store"})
 
 
 @router.get("/graph")

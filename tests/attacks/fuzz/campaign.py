@@ -117,6 +117,8 @@ def main() -> None:
     tally, began, shown = Tally(), time.monotonic(), time.monotonic()
     for outcome in campaign(spread(words.inputs, names), words.seed, words.jobs):
         tally.add(outcome)
+        if outcome.result == "fault":
+            _say(f"{outcome.fault}: --format {outcome.format} --seed {outcome.seed} --index {outcome.index}")
         if time.monotonic() - shown > 10:
             shown = time.monotonic()
             _say(

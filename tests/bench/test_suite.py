@@ -71,7 +71,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     [
         ({"taskss": ["cars"]}, "taskss: Extra inputs are not permitted"),
         ({"entries": entry(tuned=True)}, "entries.one.tuned: Extra inputs are not permitted"),
-        ({"entries": entry(for_task="task")}, "entries.one.for_task: Value error, written as stage.parameter"),
+        ({"entries": entry(for_task="task")}, "entries.one.for_task: written as stage.parameter"),
         ({"curve_limit": 0}, "curve_limit: Input should be greater than 0"),
         ({"points": 1}, "points: Input should be greater than or equal to 2"),
         ({"paths": [{"start": "cars", "end": "birds"}]}, "paths.0.tasks: Field required"),

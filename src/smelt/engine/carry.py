@@ -123,7 +123,7 @@ def _of_module(folder: Path, asks_for_code: bool) -> dict[str, Path]:
 
 
 def _found(folder: Path, pattern: str) -> list[Path]:
-    """What bears such a name, also if it is no plain file: whoever needs it then says so, and nothing is passed over."""
+    """What bears such a name, also if it is no plain file: whoever needs it says so, and nothing is passed over."""
     if "*" in pattern:
         return sorted(folder.glob(pattern))
     return [folder / pattern] if os.path.lexists(folder / pattern) else []

@@ -6,6 +6,7 @@ file: it is the number of labels. What is left of the last row is padding.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, MissingExtra
 from smelt.evaluate.task import TaskError
+from smelt.files.bounded import read_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["PER_ROW", "opened_picture", "pillow", "read_mosaic", "read_picture", "write_mosaic"]
 
 PER_ROW = 100
+_MOST_BYTES = 1 << 30
+"""Of one picture file."""
 
 
 def read_mosaic(path: Path, n: int, size: int) -> NDArray[np.uint8]:
@@ -58,8 +62,10 @@ def write_mosaic(path: Path, pictures: NDArray[np.uint8], **options: Any) -> Non
 def opened_picture(path: Path) -> Iterator[Any]:
     """A picture file, open in Pillow; whatever keeps it from being read is one error that names it."""
     image = pillow()
+    content = read_bytes(path, _MOST_BYTES)
     try:
-        with image.open(path) as picture:
+        # From memory: of a file Pillow would ask for as many bytes as a damaged chunk claims to have, up to 4 GB.
+        with image.open(io.BytesIO(content)) as picture:
             yield picture
     except (OSError, SyntaxError, ValueError, image.DecompressionBombError) as error:
         raise CorruptFile(f"{path}: cannot be read as a picture ({error})") from None

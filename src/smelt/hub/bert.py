@@ -8,7 +8,6 @@ whatever else is asked for, and a busy machine costs no more than its share.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Sequence
 from functools import cached_property
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.engine.hashing import hash_file
 from smelt.errors import MissingExtra
+from smelt.files.json_reader import read_json_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -89,8 +89,8 @@ class _Network:
             from tokenizers import Tokenizer
         except ImportError:
             raise MissingExtra("sentences need the package tokenizers: pip install 'smelt[hub]'") from None
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        longest = json.loads((folder / "sentence_bert_config.json").read_text(encoding="utf-8"))["max_seq_length"]
+        config = read_json_table(folder / "config.json")
+        longest = read_json_table(folder / "sentence_bert_config.json")["max_seq_length"]
         self.layers, self.heads = int(config["num_hidden_layers"]), int(config["num_attention_heads"])
         self.width, self._epsilon = int(config["hidden_size"]), float(config["layer_norm_eps"])
         self._tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))

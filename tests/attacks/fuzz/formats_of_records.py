@@ -44,7 +44,7 @@ def _make_journal(place: Path) -> None:
     """What a run leaves that was interrupted just before its end: all tensors are there, so no line is untrue."""
     from unittest.mock import patch
 
-    from smelt.engine.sink import OutputFolder, partial_folder
+    from smelt.engine.output import OutputFolder, partial_folder
 
     make_plain(place)
     with patch.object(OutputFolder, "complete", side_effect=KeyboardInterrupt), suppress(smelt.OutputError):
@@ -55,7 +55,7 @@ def _make_journal(place: Path) -> None:
 
 
 def _resume(place: Path, file: str) -> Any:
-    from smelt.engine.sink import partial_folder
+    from smelt.engine.output import partial_folder
 
     shutil.rmtree(place / "out", ignore_errors=True)
     partial = partial_folder(place / "out")

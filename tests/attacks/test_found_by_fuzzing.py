@@ -25,11 +25,11 @@ def fault(call, *arguments, **words):
     return str(caught.value)
 
 
-def repacked(path, **changes):
-    """A zip with other content under some names."""
+def repacked(path, method=zipfile.ZIP_STORED, **changes):
+    """A zip with other content under some names, or packed by another method."""
     with zipfile.ZipFile(path) as old:
         entries = {info.filename: old.read(info) for info in old.infolist()}
-    with zipfile.ZipFile(path, "w") as new:
+    with zipfile.ZipFile(path, "w", method) as new:
         for name, content in entries.items():
             new.writestr(name, changes.get(name.rpartition("/")[2], content))
     return path
@@ -54,6 +54,25 @@ def test_a_pickle_whose_record_has_another_size_is_refused_not_read_from_its_nei
     path = tmp_path / "birds/pytorch_model.bin"
     repacked(path, **{"0": content})
     assert "a tensor has 128 bytes, but no record of its own has" in fault(smelt.merge, pickled, allow_pickle=True)
+
+
+def test_a_pickle_that_was_packed_again_is_read_right(tmp_path, pickled):
+    """Its packed bytes were taken for numbers, and merged with exit code 0."""
+    path = tmp_path / "birds/pytorch_model.bin"
+    before = smelt.merge(pickled, allow_pickle=True)
+    repacked(path, method=zipfile.ZIP_DEFLATED)
+    after = smelt.merge(pickled, allow_pickle=True)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_pickle_whose_record_has_lost_its_head_is_refused(tmp_path, pickled):
+    path = tmp_path / "birds/pytorch_model.bin"
+    with zipfile.ZipFile(path) as archive:
+        (entry,) = (one for one in archive.infolist() if one.filename.endswith("data/1"))
+    content = bytearray(path.read_bytes())
+    content[entry.header_offset] ^= 0xFF
+    path.write_bytes(content)
+    assert "cannot be read as a zip of weights" in fault(smelt.merge, pickled, allow_pickle=True)
 
 
 def test_a_pickle_that_torch_stumbles_over_in_its_own_way_is_refused(tmp_path, pickled):

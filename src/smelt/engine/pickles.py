@@ -18,12 +18,14 @@ __all__ = ["check_records", "read_pickle"]
 
 
 def read_pickle(path: Path, *, mapped: bool = False) -> Any:
-    """The content of a file. `mapped`: its numbers stay on disk until they are asked for, where it is a zip."""
+    """The content of a file. `mapped`: its numbers stay on disk until asked for, where they lie there plain."""
     import torch
 
     open_plain(path).close()
+    records = _records(path) if mapped else []
+    plain = bool(records) and all(entry.compress_type == zipfile.ZIP_STORED for entry in records)
     try:
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped and zipfile.is_zipfile(path))
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=plain)
     except Exception as error:  # a damaged pickle is a damaged program: torch raises whatever its steps stumble over
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise CorruptFile(f"{path}: cannot be read with weights_only ({shortened(reason)})") from None
@@ -31,13 +33,23 @@ def read_pickle(path: Path, *, mapped: bool = False) -> Any:
 
 def check_records(path: Path, tensors: Iterable[Tensor]) -> None:
     """Refuse a zip whose tensors have other sizes than its records: mapped, they would be the bytes of neighbours."""
-    if not zipfile.is_zipfile(path):
+    records = Counter(entry.file_size for entry in _records(path))
+    if not records:
         return
-    try:
-        with zipfile.ZipFile(path) as archive:
-            records = Counter(entry.file_size for entry in archive.infolist())
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise CorruptFile(f"{path}: its directory cannot be read ({error})") from None
     stored = {storage.data_ptr(): storage.nbytes() for storage in (tensor.untyped_storage() for tensor in tensors)}
     if more := Counter(size for size in stored.values() if size) - records:
         raise CorruptFile(f"{path}: a tensor has {min(more):,} bytes, but no record of its own has; it is damaged")
+
+
+def _records(path: Path) -> list[zipfile.ZipInfo]:
+    """The entries of a zip, each with a head of its own in front of it; none where the file is no zip."""
+    if not zipfile.is_zipfile(path):
+        return []
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+            for entry in entries:
+                archive.open(entry).close()
+    except (OSError, ValueError, RuntimeError, EOFError, zipfile.BadZipFile) as error:
+        raise CorruptFile(f"{path}: cannot be read as a zip of weights ({error})") from None
+    return entries

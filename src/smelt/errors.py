@@ -91,19 +91,22 @@ def shortened(text: str, most: int = 200) -> str:
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} letters in all)"
 
 
-def nearest(name: str, options: Iterable[str]) -> str | None:
-    """The option that was probably meant."""
+def nearest(name: object, options: Iterable[str]) -> str | None:
+    """The option that was probably meant; none for what is no text (a key of a YAML file can be anything)."""
+    if not isinstance(name, str):
+        return None
     if len(name) > 200:  # the search takes the square of it, and nobody mistypes so much
         return None
     near = difflib.get_close_matches(name, sorted(options), n=1, cutoff=0.6)
     return near[0] if near else None
 
 
-def unknown(what: str, name: str, options: Iterable[str]) -> str:
+def unknown(what: str, name: object, options: Iterable[str]) -> str:
     """`no merge method named 'tise' (did you mean 'ties'?)`; lists the options where none is near."""
     options = sorted(options)
     near = nearest(name, options)
     more = f" and {len(options) - _FEW:,} more" if len(options) > _FEW else ""
     listed = ", ".join(shortened(option) for option in options[:_FEW]) + more
     hint = f"did you mean {shortened(near)!r}?" if near else f"there is: {listed or 'nothing'}"
-    return f"no {what} named {shortened(name)!r} ({hint})"
+    shown = repr(shortened(name)) if isinstance(name, str) else shortened(repr(name))
+    return f"no {what} named {shown} ({hint})"

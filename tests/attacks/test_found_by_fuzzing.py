@@ -326,3 +326,42 @@ def test_a_zip_whose_packed_bytes_are_damaged_is_refused(tmp_path):
 def test_a_zip_with_an_entry_without_a_name_is_refused(tmp_path):
     content = packed({zipfile.ZipInfo("\0"): "{}"})  # zipfile cuts a name at its first zero
     assert "an entry without a name" in refusal(tmp_path, content)
+
+
+@pytest.mark.parametrize("word", ["labels", "mosaic"])
+def test_a_task_that_names_a_file_longer_than_a_name_can_be_is_refused(tmp_path, word):
+    from pico_clip import write_task
+    from smelt.evaluate.mosaic import read_mosaic
+    from smelt.evaluate.splits import _read_labels
+
+    folder, name = write_task(tmp_path / "colours"), "x" * 300
+    if word == "labels":
+        assert "the labels are not there" in fault(_read_labels, folder / f"{name}.npz", "test")
+    else:
+        assert "the mosaic is not there" in fault(read_mosaic, folder / f"{name}.webp", 30, 8)
+
+
+def test_a_mergekit_parameter_without_a_name_is_refused():
+    from smelt.recipe.mergekit import from_mergekit
+
+    sources = [{"model": f"./{name}", "layer_range": [0, 1], "parameters": {None: 1}} for name in ("cars", "birds")]
+    slices = [{"sources": [one]} for one in sources]
+    assert "no parameter of passthrough named None" in fault(
+        from_mergekit, {"merge_method": "passthrough", "slices": slices}
+    )
+
+
+def test_a_row_whose_interval_is_beyond_all_scores_is_refused(tmp_path):
+    """Its square was more than a number holds, in the middle of a report."""
+    from report.made_up_suite import row
+    from smelt.evaluate.row import read_rows
+
+    sound = row().model_dump()
+    (tmp_path / "rows.jsonl").write_text(json.dumps({**sound, "high": 1e300}) + "\n")
+    assert "line 1: not a row (high: " in fault(read_rows, tmp_path / "rows.jsonl")
+
+
+def test_a_users_config_that_is_a_number_is_refused(tmp_path):
+    (tmp_path / "method").mkdir()
+    (tmp_path / "method/mine.yaml").write_text("1.5\n")
+    assert "a config is not readable" in fault(smelt.run, "method=mine", config_dir=tmp_path)

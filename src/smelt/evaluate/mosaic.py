@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import CorruptFile, MissingExtra
+from smelt.errors import CorruptFile, MissingExtra, shortened
 from smelt.evaluate.task import TaskError
-from smelt.files.bounded import read_bytes
+from smelt.files.bounded import is_there, read_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,8 +33,8 @@ def read_mosaic(path: Path, n: int, size: int) -> NDArray[np.uint8]:
 
     rows = -(-n // PER_ROW)
     wanted = (PER_ROW * size, rows * size)
-    if not path.is_file():
-        raise TaskError(f"{path}: the mosaic is not there")
+    if not is_there(path):
+        raise TaskError(f"{shortened(str(path))}: the mosaic is not there")
     with opened_picture(path) as mosaic:
         if mosaic.size != wanted:
             raise TaskError(

@@ -45,6 +45,8 @@ Variant = Literal["reference", "published", "tuned", "curve", "path", "single"]
 Way = Literal["merge", "mix", "ensemble"]
 Level = Literal["merged", "ensembled"]
 
+_Bound = Annotated[float, Field(ge=-10, le=10)]
+"""Of an interval around a score, which is between 0 and 1; a bootstrap may lie a little beside it."""
 _Count = Annotated[int, Field(ge=0)]
 _Seconds = Annotated[float, Field(ge=0)]
 _MOST_BYTES = 1 << 30
@@ -86,9 +88,9 @@ class Row(_Strict):
     """How many are right, where an example is either right or wrong."""
     accuracy: float = Field(ge=0, le=1)
     """The score, whatever the metric: a mean over examples."""
-    low: float
+    low: _Bound
     """Its 95 % interval, this and `high`: Wilson's for a share, else a bootstrap over examples."""
-    high: float
+    high: _Bound
     loss: float | None = None
     """The mean over examples, where the task has one."""
     model: str

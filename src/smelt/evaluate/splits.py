@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import CorruptFile, MissingExtra, unknown
+from smelt.errors import CorruptFile, MissingExtra, shortened, unknown
 from smelt.evaluate.held_out import held_out
 from smelt.evaluate.mosaic import pillow, read_mosaic, read_picture
 from smelt.evaluate.task import FolderData, HubData, MosaicData, Task, TaskError
+from smelt.files.bounded import is_there
 
 if TYPE_CHECKING:
     import numpy as np
@@ -96,8 +97,8 @@ def _read_labels(path: Path, split: str) -> NDArray[np.int64]:
 
     from smelt.engine.npz import read_npz
 
-    if not path.is_file():
-        raise TaskError(f"{path}: the labels are not there")
+    if not is_there(path):
+        raise TaskError(f"{shortened(str(path))}: the labels are not there")
     arrays = read_npz(path, "labels")
     if split not in arrays:
         raise TaskError(f"{path}: {unknown('split', split, arrays)}")

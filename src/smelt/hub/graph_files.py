@@ -249,7 +249,7 @@ def read_graph(folder: Path) -> tuple[str, str, list[Node], list[Picture], Shelf
         nodes = [_node(entry) for entry in content["nodes"]]
         pictures, shelf = _pictures(folder, content)
         return str(content["name"]), str(content["notice"]), nodes, pictures, shelf, str(content["version"])
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError) as error:
         raise CorruptFile(f"{path}: cannot be read ({error!r})") from None
 
 

@@ -186,7 +186,7 @@ def _compose(overrides: Sequence[Override], configs: _Configs) -> dict[str, Any]
         rest = [one for one in overrides if one not in chosen]
         wrong = _key_faults(rest, ground, addable=bool(configs.search)) if ground is not None else []
         raise RecipeError(_list(wrong or [str(error).split("\n", 1)[0]])) from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, OSError, UnicodeDecodeError, RecursionError) as error:  # OSError: a file that is no table
         raise RecipeError(f"a config is not readable as YAML ({shortened(' '.join(str(error).split()))})") from None
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}

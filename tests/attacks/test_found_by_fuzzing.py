@@ -341,6 +341,31 @@ def test_a_task_that_names_a_file_longer_than_a_name_can_be_is_refused(tmp_path,
         assert "the mosaic is not there" in fault(read_mosaic, folder / f"{name}.webp", 30, 8)
 
 
+def test_a_pickle_whose_names_are_no_texts_is_refused(tmp_path, pickled):
+    torch.save({("a", "weight"): torch.ones(8, 4)}, tmp_path / "birds/pytorch_model.bin")
+    assert "does not hold a plain table of tensors" in fault(smelt.merge, pickled, allow_pickle=True)
+
+
+def test_records_in_a_file_longer_than_a_name_can_be_are_refused(tmp_path):
+    from smelt.evaluate.language.records import read_records
+
+    assert "is not there" in fault(read_records, [tmp_path / ("x" * 300)], "a task")
+
+
+def test_a_graph_whose_tiles_are_no_whole_numbers_is_refused(tmp_path):
+    from pico_hub import colour_graph
+    from smelt.hub.graph import SemanticGraph
+    from smelt.hub.graph_files import NOTE
+
+    colour_graph().save(tmp_path / "graph")
+    note = tmp_path / "graph" / NOTE
+    content = json.loads(note.read_text())
+    for tile in (0.5, float("inf"), "0", None):
+        content["pictures"]["tile"][0] = tile
+        note.write_text(json.dumps(content))
+        assert "graph.json: " in fault(SemanticGraph.load, tmp_path / "graph")
+
+
 def test_a_mergekit_parameter_without_a_name_is_refused():
     from smelt.recipe.mergekit import from_mergekit
 

@@ -204,7 +204,7 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
         (b"something else altogether", "is not an index"),
         (whole[:-64], "cut off|bytes where its head says"),
         (whole + b"\0" * 64, "bytes where its head says"),
-        (whole[:12] + b"x" + whole[13:], "cannot be read"),
+        (whole[:12] + b"x" + whole[13:], "not readable as JSON"),
     ]:
         path.write_bytes(content)
         with pytest.raises(CorruptFile, match=said):

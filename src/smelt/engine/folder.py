@@ -170,7 +170,9 @@ def _open_pickles(files: list[Path], path: Path, folder: Path | None, allow_pick
         content = read_pickle(file, mapped=True)
         if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
             content = content["state_dict"]
-        if not isinstance(content, dict) or not all(isinstance(t, torch.Tensor) for t in content.values()):
+        if not isinstance(content, dict) or not all(
+            isinstance(name, str) and isinstance(tensor, torch.Tensor) for name, tensor in content.items()
+        ):
             raise CorruptFile(f"{file}: does not hold a plain table of tensors")
         check_records(file, content.values())
         twice = state.keys() & content.keys()

@@ -273,11 +273,18 @@ def _pictures(folder: Path, content: Mapping[str, Any]) -> tuple[list[Picture], 
     pictures, places = [], []
     rows = zip(*(columns[name] for name in ("style", "source", "sha256", "sheet", "tile")), strict=True)
     for number, (style, source, sha256, sheet, tile) in enumerate(rows):
-        if not (0 <= style < len(styles) and 0 <= sheet < len(sheets) and 0 <= tile < sheets[sheet].count):
+        numbers = all(type(one) is int for one in (style, sheet, tile))
+        if not numbers or not (
+            0 <= style < len(styles) and 0 <= sheet < len(sheets) and 0 <= tile < sheets[sheet].count
+        ):
             raise ValueError(f"picture {number} has style {style}, sheet {sheet} and tile {tile}, which are not there")
         pictures.append(Picture(styles[style], source, sha256))
         places.append((sheets[sheet], tile))
     return pictures, Shelf(places)
+
+
+def _below(number: Any, count: int) -> bool:
+    return type(number) is int and 0 <= number < count
 
 
 def _sheet(folder: Path, entry: Mapping[str, Any]) -> Sheet:

@@ -76,7 +76,10 @@ def _is_the_mean_of_gguf(place: Path, made: tuple[str, dict[str, torch.Tensor]])
 
     file, merged = made
     cars = load_file(place / "cars/model.safetensors")
-    opened = library.GGUFReader(place / file)
+    try:
+        opened = library.GGUFReader(place / file)
+    except ValueError:  # it minds the type of fields that we only need the value of
+        return None
     architecture = opened.fields.get("general.architecture")
     if (architecture is not None and architecture.contents() == "llama") != (file == "llama.gguf"):
         return None  # its norms may be stored in another way

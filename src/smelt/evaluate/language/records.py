@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from smelt.errors import CorruptFile
+from smelt.errors import CorruptFile, shortened
 from smelt.evaluate.task import TaskError
-from smelt.files.bounded import read_bytes
+from smelt.files.bounded import is_there, read_bytes
 from smelt.files.gzip_reader import unpacked
 from smelt.files.json_reader import parse_json
 
@@ -39,7 +39,7 @@ def numbered_records(file: Path, what: str) -> list[tuple[int, dict[str, Any]]]:
 
 def count_records(files: Sequence[Path]) -> int | None:
     """How many there are; nothing where a file is not there."""
-    if not all(file.is_file() for file in files):
+    if not all(is_there(file) for file in files):
         return None
     return sum(sum(1 for line in _lines(file) if line.strip()) for file in files)
 
@@ -53,8 +53,10 @@ def as_dataset(records: Sequence[dict[str, Any]]) -> Any:
 
 
 def _of_file(file: Path, what: str) -> list[tuple[int, dict[str, Any]]]:
-    if not file.is_file():
-        raise TaskError(f"{what}: the data file {file} is not there; a task's data lie in its own folder")
+    if not is_there(file):
+        raise TaskError(
+            f"{what}: the data file {shortened(str(file))} is not there; a task's data lie in its own folder"
+        )
     records = []
     for number, line in enumerate(_lines(file), 1):
         if not line.strip():

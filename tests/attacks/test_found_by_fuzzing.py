@@ -390,3 +390,17 @@ def test_a_users_config_that_is_a_number_is_refused(tmp_path):
     (tmp_path / "method").mkdir()
     (tmp_path / "method/mine.yaml").write_text("1.5\n")
     assert "a config is not readable" in fault(smelt.run, "method=mine", config_dir=tmp_path)
+
+
+def test_a_header_with_infinity_in_it_is_refused_as_others_refuse_it(tmp_path):
+    header = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4], "x": float("-inf")}}).encode()
+    (tmp_path / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
+    said = fault(smelt.merge, [str(tmp_path / "model.safetensors")] * 2)
+    assert "-Infinity is no number of JSON" in said
+
+
+def test_a_question_about_a_picture_of_a_name_too_long_is_refused(tmp_path):
+    from smelt.evaluate.questions.records import _faults
+
+    record = {"picture": "x" * 300, "question": "What?", "options": ["a", "b"], "answer": 0}
+    assert any("is not there" in one for one in _faults(record, (), tmp_path))

@@ -69,7 +69,7 @@ def read_header(path: Path) -> Header:
         if 8 + length > size:
             raise CorruptFile(f"{path}: the header says {length:,} bytes but the file has {size:,}; it is cut off")
         text = file.read(length)
-    entries = parse_json(text, f"{path}: not a safetensors file, its header", pairs=_no_duplicates)
+    entries = parse_json(text, f"{path}: not a safetensors file, its header", pairs=_no_duplicates, finite=True)
     if not isinstance(entries, dict):
         raise CorruptFile(f"{path}: not a safetensors file (its header is no table)")
     metadata = entries.pop("__metadata__", None) or {}

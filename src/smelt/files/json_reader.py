@@ -53,9 +53,18 @@ def parse_json_lines(text: bytes, where: str) -> Iterator[Any]:
 
 
 def parse_json(
-    text: bytes | str, where: str, *, pairs: Pairs | None = None, kind: type[SmeltError] = CorruptFile
+    text: bytes | str,
+    where: str,
+    *,
+    pairs: Pairs | None = None,
+    finite: bool = False,
+    kind: type[SmeltError] = CorruptFile,
 ) -> Any:
-    """Plain data; `pairs` may judge every table as it is read (ValueError), `where` is what errors begin with."""
+    """Plain data; `pairs` may judge every table as it is read (ValueError), `where` is what errors begin with.
+
+    NaN and Infinity, which are no JSON and which Python writes all the same, are read unless numbers have to be
+    `finite`.
+    """
     try:
         raw = text.encode() if isinstance(text, str) else text
         if len(raw) > _MOST_PARTS and sum(map(raw.count, (b",", b"[", b"{"))) > _MOST_PARTS:
@@ -64,7 +73,12 @@ def parse_json(
         coarse = raw.translate(_COARSE)
         whole = _whole_number if _MANY_DIGITS in coarse else None
         with not_now():
-            content = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=pairs, parse_int=whole)
+            content = json.loads(
+                raw.decode("utf-8-sig"),
+                object_pairs_hook=pairs,
+                parse_int=whole,
+                parse_constant=_no_number if finite else None,
+            )
         if type(content) is dict or type(content) is list:
             _check_depth(content)
         if _MAYBE_HALF in coarse:
@@ -80,6 +94,10 @@ def parse_json(
 
 def _unreadable(kind: type[SmeltError], where: str, reason: str) -> SmeltError:
     return kind(f"{shortened(where)}: not readable as JSON ({shortened(reason)})")
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number of JSON")
 
 
 def _whole_number(text: str) -> int:

@@ -104,7 +104,7 @@ def _merge_pickles(place: Path, file: str) -> Any:
 
 
 def _unpickled(place: Path) -> dict[str, torch.Tensor]:
-    content = torch.load(place / "birds/pytorch_model.bin", weights_only=True)
+    content = torch.load(place / "birds/pytorch_model.bin", map_location="cpu", weights_only=True)
     inner = content.get("state_dict")
     return inner if isinstance(inner, dict) else content
 

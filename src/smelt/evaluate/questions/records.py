@@ -16,6 +16,7 @@ from typing import Any
 from smelt.errors import unknown
 from smelt.evaluate.language.records import numbered_records
 from smelt.evaluate.task import TaskError
+from smelt.files.bounded import is_there
 
 __all__ = ["Question", "picture_files", "picture_places", "read_questions"]
 
@@ -100,7 +101,7 @@ def _faults(record: Mapping[str, Any], extra: Sequence[str], folder: Path) -> It
             yield from (
                 f"the picture {name!r} is not there ({folder / name})"
                 for name in picture_files(record["picture"])
-                if not (folder / name).is_file()
+                if not is_there(folder / name)
             )
     if not isinstance(record.get("question"), str) or not record["question"].strip():
         yield f"its question is a text, got {record.get('question')!r}"

@@ -8,8 +8,8 @@ from setuptools import Extension, setup
 FLAGS = ["-O3", "-fno-wrapv", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden"]
 MACHINE = Extension(
     "smelt.fused._machine",
-    ["src/smelt/fused/machine.c", "src/smelt/fused/module.c", "src/smelt/engine/sha256.c"],
-    depends=["src/smelt/fused/divergence.h"],
+    ["src/smelt/engine/run/cpu/machine.c", "src/smelt/engine/run/cpu/module.c", "src/smelt/files/hashing/sha256.c"],
+    depends=["src/smelt/engine/run/cpu/divergence.h"],
     extra_compile_args=FLAGS,
     libraries=["m"],
     optional=True,

@@ -98,9 +98,9 @@ def write_inputs(folder: Path, pictures: int) -> None:
     """Vision towers as Hugging Face folders, and everything else as one file of arrays."""
     from transformers import CLIPVisionModel
 
-    from smelt.evaluate.examples import examples_for
-    from smelt.evaluate.find import find_task
-    from smelt.pool.families.clip import CLIP
+    from smelt.tasks.examples import examples_for
+    from smelt.tasks.find import find_task
+    from smelt.models.families.clip.family import CLIP
 
     base = CLIP.load("zoo:clip-tiny")
     models = {name: CLIP.load(f"zoo:clip-tiny-{name}", text_from="zoo:clip-tiny") for name in NAMES}
@@ -152,12 +152,12 @@ def ours(folder: Path, what: str, repeat: int, threads: int) -> None:
 
 def _adamerging(data: dict[str, Tensor], threads: int) -> Callable[[], Tensor]:
     from smelt.evaluate.classify import load_classifier
-    from smelt.evaluate.examples import Batch
+    from smelt.tasks.examples import Batch
     from smelt.learn.deltas import TaskVectors
     from smelt.learn.merged import MergedObjective, Weighted
     from smelt.learn.passes import Passes
-    from smelt.pool.families.network import network_of
-    from smelt.pool.modelpool import ModelPool
+    from smelt.models.families.network import network_of
+    from smelt.models.pool import ModelPool
 
     network = network_of(load_classifier("zoo:clip-tiny"))
     pool = ModelPool.open({name: f"zoo:clip-tiny-{name}" for name in NAMES}, base="zoo:clip-tiny")
@@ -192,14 +192,14 @@ def _wemoe(data: dict[str, Tensor], threads: int) -> Callable[[], Tensor]:
 
 
 def _stream(data: dict[str, Tensor]) -> Any:
-    from smelt.evaluate.examples import ArrayStream
+    from smelt.tasks.examples import ArrayStream
 
     labels = torch.zeros(len(data["pictures"]), dtype=torch.int64)
     return ArrayStream(NAMES[0], data["pictures"], labels, data[f"head_{NAMES[0]}"])
 
 
 def _network() -> Any:
-    from smelt.pool.families.clip import CLIP
+    from smelt.models.families.clip.family import CLIP
 
     return CLIP.load(f"zoo:clip-tiny-{NAMES[0]}", text_from="zoo:clip-tiny").network()
 

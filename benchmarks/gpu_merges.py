@@ -21,13 +21,13 @@ from typing import Any
 import torch
 
 import smelt
-from smelt.engine.execute import Executor
-from smelt.engine.progress import Progress
-from smelt.engine.run import planned
-from smelt.engine.sink import FolderSink
-from smelt.engine.ways import Sink
-from smelt.fused.device import OnDevice
-from smelt.pool.request import read_request
+from smelt.engine.run.executor import Executor
+from smelt.system.progress import Progress
+from smelt.engine.merge import planned
+from smelt.engine.sink.sink import FolderSink
+from smelt.engine.run.backends import Sink
+from smelt.engine.run.gpu.backend import OnDevice
+from smelt.models.request import read_request
 
 METHODS: dict[str, Any] = {
     "average": "average",
@@ -143,7 +143,7 @@ def starts(device: str) -> dict[str, float]:
         "python": "pass",
         "import_torch": "import torch",
         "use_device": f"import torch; torch.zeros(1, device={device!r}).item()",
-        "import_way": f"import torch; torch.zeros(1, device={device!r}).item(); import smelt.fused.device",
+        "import_way": f"import torch; torch.zeros(1, device={device!r}).item(); import smelt.engine.run.gpu.backend",
     }
     found = {}
     for name, code in words.items():

@@ -18,12 +18,12 @@ from torch import Tensor
 
 import smelt
 from gpu_links import seconds, wait
-from smelt.engine.blocks import Blocking, place_of
-from smelt.engine.pipeline import Pipeline
-from smelt.fused import way
-from smelt.fused.device import OnDevice
-from smelt.fused.operation import Code
-from smelt.fused.tensors import TensorRun
+from smelt.engine.run.blocks import Blocking, place_of
+from smelt.engine.run.pipeline import Pipeline
+from smelt.engine.merge.cpu import backend as way
+from smelt.engine.run.gpu.backend import OnDevice
+from smelt.engine.run.cpu.operation import Code
+from smelt.engine.run.gpu.launch import TensorRun
 from smelt.ops.block import Block
 
 METHODS: dict[str, Any] = {

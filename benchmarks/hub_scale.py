@@ -30,11 +30,11 @@ from pathlib import Path
 import numpy as np
 
 from provenance import provenance
-from smelt.hub.index import Index, right_of_many
-from smelt.hub.index_file import Columns, save_columns
-from smelt.hub.labels import LabelKey
-from smelt.hub.match import match
-from smelt.hub.select import choose, class_precision, reuse_metric
+from smelt.hub.labels.index import Index, right_of_many
+from smelt.hub.labels.index_file import Columns, save_columns
+from smelt.hub.labels.label import LabelKey
+from smelt.hub.matching.match import match
+from smelt.hub.selection.select import choose, class_precision, reuse_metric
 
 NODES, PICTURES, WIDTH = 9055, 75, 10
 NUMBERS = 384

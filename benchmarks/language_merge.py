@@ -46,8 +46,8 @@ def random_adapters(base: str, rank: int, dtype: str, into: Path) -> dict[str, s
     import torch
     from safetensors.torch import save_file
 
-    from smelt.pool.layout import Layout
-    from smelt.pool.refs import open_ref
+    from smelt.formats.layout import Layout
+    from smelt.models.references import open_ref
 
     source = open_ref(base)
     shapes = {

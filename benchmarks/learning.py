@@ -26,13 +26,13 @@ from torch import Tensor
 from torch.func import functional_call
 
 from smelt.evaluate.classify import load_classifier
-from smelt.evaluate.examples import Batch, examples_for
-from smelt.evaluate.find import GROUPS, find_task
+from smelt.tasks.examples import Batch, examples_for
+from smelt.tasks.find import GROUPS, find_task
 from smelt.learn.deltas import TaskVectors
 from smelt.learn.merged import MergedObjective, Weighted
 from smelt.learn.passes import Passes
-from smelt.pool.families.network import Network, network_of
-from smelt.pool.modelpool import ModelPool
+from smelt.models.families.network import Network, network_of
+from smelt.models.pool import ModelPool
 
 NAMES = GROUPS["clip8"]
 INIT = 0.3

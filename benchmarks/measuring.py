@@ -30,11 +30,11 @@ import torch
 from torch import Tensor, nn
 
 from smelt.evaluate.classify import load_classifier
-from smelt.evaluate.examples import Examples, examples_for
-from smelt.evaluate.find import find_task
+from smelt.tasks.examples import Examples, examples_for
+from smelt.tasks.find import find_task
 from smelt.measure.fisher import fisher
 from smelt.measure.gram import gram
-from smelt.pool.families.network import Network
+from smelt.models.families.network import Network
 
 WORK = 2400
 """Class gradients that a side may compute in one run: examples × classes, so that no run takes minutes."""

@@ -82,8 +82,8 @@ def mixture(folder: Path, way: str) -> Any:
 def measure(folder: Path, way: str, pictures: int, threads: int, out: Path) -> dict[str, float]:
     """One round of one way: seconds, peak memory; the logits of some pictures go to a file."""
     from smelt.evaluate.classify import evaluate_model
-    from smelt.evaluate.find import find_task
-    from smelt.evaluate.pictures import Data
+    from smelt.tasks.find import find_task
+    from smelt.tasks.pictures.data import Data
 
     torch.set_num_threads(threads)
     model, data = mixture(folder, way), Data()

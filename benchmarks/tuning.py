@@ -28,12 +28,12 @@ import torch
 from checkpoints import SIZES, ensure
 from provenance import provenance
 from result_file import save, say
-from smelt.analyse.linear import at_scale
-from smelt.analyse.scaled import Scaled
-from smelt.engine.run import Options
-from smelt.evaluate.find import GROUPS
+from smelt.engine.scales.linear import at_scale
+from smelt.engine.scales.merges import Scaled
+from smelt.engine.merge import Options
+from smelt.tasks.find import GROUPS
 from smelt.recipe.schema import Recipe
-from smelt.search.merging import Merges
+from smelt.prepare.merges import Merges
 from tools import find_smelt
 
 METHODS: dict[str, Any] = {

@@ -53,15 +53,15 @@ def pages() -> dict[str, str]:
 
 def own_stages() -> list[Any]:
     """Smelt's stages by name, without those of plug-ins."""
-    from smelt.merge import stages
+    from smelt.methods import stages
 
     return [stages[name] for name in sorted(stages) if stages[name].function.__module__.startswith("smelt.merge.")]
 
 
 def with_data() -> list[Any]:
     """What else a recipe may name under `merge`, and is no stage: it looks at data first."""
-    from smelt.merge import stages
-    from smelt.prepare import stages_with_data
+    from smelt.methods import stages
+    from smelt.prepare.prepare import stages_with_data
 
     found = stages_with_data()
     return [found[name] for name in sorted(found) if name not in stages]
@@ -79,7 +79,7 @@ def write() -> None:
 
 
 def _index(stages: list[Any]) -> str:
-    from smelt.merge.aliases import ALIASES
+    from smelt.methods.aliases import ALIASES
     from smelt.recipe.pipeline import describe
 
     lines = [_HEAD, "# Methods\n"]
@@ -108,7 +108,7 @@ def _index(stages: list[Any]) -> str:
 
 
 def _page(stage: Any) -> str:
-    from smelt.merge.aliases import ALIASES
+    from smelt.methods.aliases import ALIASES
     from smelt.recipe.pipeline import describe
 
     source = f"src/smelt/merge/{stage.function.__module__.rsplit('.', 1)[-1]}.py"

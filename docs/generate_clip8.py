@@ -155,8 +155,8 @@ def run() -> str:
 
 def stale() -> bool:
     """Whether a task's pictures are others than those of the run, by the hashes that the run wrote down."""
-    from smelt.bench.fingerprint import task_fingerprint
-    from smelt.evaluate.find import find_tasks
+    from smelt.evaluate.fingerprint import task_fingerprint
+    from smelt.tasks.find import find_tasks
 
     known = json.loads((RESULTS / "run.json").read_text()).get("tasks", {})
     return any(known.get(task.name) != task_fingerprint(task) for task in find_tasks(list(grid().tasks)))

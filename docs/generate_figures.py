@@ -59,7 +59,7 @@ def files() -> dict[str, str]:
 def heat(data: Any) -> str:
     """A map as a picture: the darker, the larger the coefficient."""
     from smelt.report.draw.svg import tag
-    from smelt.report.experts import Matrix
+    from smelt.suites.clip.report.experts import Matrix
     from smelt.report.heat import plain_map
 
     wide, high, left, top = 62.0, 26.0, 74.0, 44.0

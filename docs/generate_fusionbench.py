@@ -63,7 +63,7 @@ def _about(path: Path) -> str:
 
 
 def _composed(name: str) -> dict[str, Any]:
-    from smelt.recipe.compose import compose_jobs
+    from smelt.compat.fusionbench.compose import compose_jobs
 
     needed = ["method.merge={ties: {density: 0.2}}"] if name == "pipeline" else []
     (job,) = compose_jobs([f"method={name}", *needed])
@@ -72,7 +72,7 @@ def _composed(name: str) -> dict[str, Any]:
 
 
 def _meaning(config: dict[str, Any]) -> str:
-    from smelt.recipe.fusionbench_methods import meaning_of
+    from smelt.compat.fusionbench.methods import meaning_of
 
     if config["name"] == "pipeline":
         return "the stages that `merge` lists"

@@ -48,7 +48,7 @@ def blocks(folder: Path = RESULTS) -> dict[str, dict[str, str]]:
 @functools.cache
 def read(folder: Path = RESULTS) -> Run:
     from smelt.report.analyses import read_analyses
-    from smelt.report.language_standing import standings
+    from smelt.suites.language.report.standing import standings
     from smelt.report.rows import read_folder
     from smelt.report.tables import build_sheets
 
@@ -60,7 +60,7 @@ def read(folder: Path = RESULTS) -> Run:
 
 def run(found: Run) -> str:
     """What was run, in one line."""
-    from smelt.report.language_tables import base_name
+    from smelt.suites.language.report.tables import base_name
 
     shown = [row for row in found.rows if row.variant != "curve"]
     sizes = {row.task: row.n for row in shown}
@@ -82,7 +82,7 @@ def run(found: Run) -> str:
 
 def domains(found: Run) -> str:
     """As the paper's Tables 10 to 17: domains down, methods across, raw and normalised means below."""
-    from smelt.report.language_tables import DOMAINS
+    from smelt.suites.language.report.tables import DOMAINS
 
     return turned(sheet(found, DOMAINS))
 
@@ -90,7 +90,7 @@ def domains(found: Run) -> str:
 def made(found: Run) -> str:
     """The setting of each method, and what it had looked at."""
     from smelt.report.columns import beside
-    from smelt.report.language_tables import DOMAINS
+    from smelt.suites.language.report.tables import DOMAINS
 
     lines = [
         [line.short or line.name, beside(line) or "nothing"] for line in sheet(found, DOMAINS).lines if line.merged
@@ -101,7 +101,7 @@ def made(found: Run) -> str:
 def experts(found: Run) -> str:
     """Every specialist on its own domain beside the base, with intervals and their difference."""
     from smelt.report.cells import cell_of, mean_cell
-    from smelt.report.language_standing import difference
+    from smelt.suites.language.report.standing import difference
 
     at = {(row.entry, row.task): row for row in found.rows if row.variant == "reference"}
     lines = []
@@ -125,20 +125,20 @@ def beside_base(base: Any, expert: Any, difference: Callable[[Any, Any], Any]) -
 
 
 def tasks(found: Run) -> str:
-    from smelt.report.language_tables import TASKS
+    from smelt.suites.language.report.tables import TASKS
 
     return turned(sheet(found, TASKS))
 
 
 def general(found: Run) -> str:
-    from smelt.report.language_tables import GENERAL
+    from smelt.suites.language.report.tables import GENERAL
 
     return turned(sheet(found, GENERAL))
 
 
 def tuning(found: Run) -> str:
     """What choosing settings found on the validation tasks."""
-    from smelt.report.language_tuning import tuning as tried
+    from smelt.suites.language.report.tuning import tuning as tried
 
     def share(value: float | None) -> str:
         return "" if value is None else f"{100 * value:.1f}"
@@ -188,9 +188,9 @@ def costs(found: Run) -> str:
 
 def order(found: Run) -> str:
     """The methods in our order and in the paper's, and how far the two agree."""
-    from smelt.report.language_order import agreement
-    from smelt.report.language_standing import ranked
-    from smelt.report.paper import mergebench
+    from smelt.suites.language.report.order import agreement
+    from smelt.suites.language.report.standing import ranked
+    from smelt.suites.language.published import mergebench
 
     theirs = mergebench().multitask.overall
     ours = [one for one in ranked(found.standings) if one.entry in theirs]
@@ -219,7 +219,7 @@ def paper_general(found: Run) -> str:
 
 
 def sheet(found: Run, key: str) -> Any:
-    from smelt.report.language_tables import sheet_of
+    from smelt.suites.language.report.tables import sheet_of
 
     return sheet_of(found.sheets, key)
 

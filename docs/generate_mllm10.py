@@ -49,7 +49,7 @@ def files(folder: Path = RESULTS) -> dict[str, str]:
 def read(folder: Path = RESULTS) -> Run | None:
     from smelt.report.analyses import read_analyses
     from smelt.report.rows import read_folder
-    from smelt.report.selection_lines import Scores
+    from smelt.suites.selection.report.lines import Scores
 
     if not (folder / "rows.jsonl").is_file():
         return None
@@ -62,8 +62,8 @@ def read(folder: Path = RESULTS) -> Run | None:
 def run(found: Run) -> str:
     """What came out, in the report's first sentences; then what was run, in one line."""
     from smelt.report.facts import facts
-    from smelt.report.headline_selection import selection_sentences
-    from smelt.report.selection_analyses import KINDS
+    from smelt.suites.selection.report.headline import selection_sentences
+    from smelt.suites.selection.report.analyses import KINDS
     from smelt.report.words import count, plural
 
     said, words = found.selection, found.words
@@ -84,7 +84,7 @@ def run(found: Run) -> str:
 
 def questions(found: Run) -> str:
     """The paper's four, with its answers and ours."""
-    from smelt.report.selection_questions import research_questions
+    from smelt.suites.selection.report.questions import research_questions
 
     text = ["## The four questions of the paper"]
     for one in research_questions(found.rows, found.selection):
@@ -95,7 +95,7 @@ def questions(found: Run) -> str:
 
 def figures(found: Run) -> str:
     """The drawings of `files`, each with its words, and the uncertainties as numbers."""
-    from smelt.report.selection_figures import uncertainty_table
+    from smelt.suites.selection.report.figures import uncertainty_table
 
     text = ["## Over the steps, and beside random groups"]
     for place, figure in drawn(found).items():
@@ -122,7 +122,7 @@ def tables(found: Run) -> str:
 
 def drawn(found: Run | None) -> dict[str, Any]:
     """The report's figures by their files; none without a run, and no random groups where a suite has none."""
-    from smelt.report.selection_figures import random_figure, trace_figure
+    from smelt.suites.selection.report.figures import random_figure, trace_figure
 
     if found is None:
         return {}

@@ -62,8 +62,8 @@ def blocks() -> dict[str, dict[str, str]]:
 
 def tasks() -> str:
     """The zoo's tasks with what their cards say."""
-    from smelt.evaluate.splits import count
-    from smelt.evaluate.task import Task
+    from smelt.tasks.pictures.splits import count
+    from smelt.tasks.pictures.task import Task
 
     lines = [
         "| task | classes | train / val / test | held out | source | licence |",
@@ -105,7 +105,7 @@ def specialists() -> str:
 
 def language_tasks() -> str:
     """The language tasks with their sizes and scores."""
-    from smelt.evaluate.language.task import LanguageTask
+    from smelt.tasks.language.task import LanguageTask
 
     lines = ["| task | what | train / val / test | score |", "|---|---|---:|---|"]
     for folder in sorted((MODELS.parent / "language").iterdir()):
@@ -119,7 +119,7 @@ def language_tasks() -> str:
 
 def seeing() -> str:
     """The adapters over the tiny LLaVA: how they were trained, and mean accuracies on groups of question sets."""
-    from smelt.evaluate.find import GROUPS
+    from smelt.tasks.find import GROUPS
     from smelt.evaluate.row import read_rows
 
     rows: dict[str, dict[str, float]] = {}
@@ -147,7 +147,7 @@ def seeing() -> str:
 
 def question_sets() -> str:
     """The question sets, and what guessing gets."""
-    from smelt.evaluate.find import GROUPS, find_task
+    from smelt.tasks.find import GROUPS, find_task
 
     lines = ["| set | group | what | questions | guessing |", "|---|---|---|---:|---:|"]
     for group in QUESTIONS:

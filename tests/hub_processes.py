@@ -21,10 +21,10 @@ WAY.set_forkserver_preload(
         "smelt.hub.store.store",
         "smelt.evaluate.classify",
         "smelt.learn.neulig.note",
-        "smelt.hub.add",
-        "smelt.hub.labelling",
-        "smelt.hub.listing",
-        "smelt.hub.matching",
+        "smelt.hub.models.add",
+        "smelt.hub.labels.labelling",
+        "smelt.hub.models.listing",
+        "smelt.hub.matching.matching",
         "smelt.hub.service.serve",
         "sqlalchemy.dialects.sqlite",
         "sqlalchemy.dialects.postgresql",
@@ -110,7 +110,7 @@ def die_with_a_job(place: str, name: str) -> None:
 
     from smelt.hub.hub import Hub
 
-    kill_at("smelt.hub.labelling:make_label", 1, after=False)
+    kill_at("smelt.hub.labels.labelling:make_label", 1, after=False)
     hub = Hub.open(place)
     hub.start_label_job(name)
     time.sleep(60)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 import yaml
 
-from smelt.evaluate.mosaic import write_mosaic
+from smelt.tasks.pictures.mosaic import write_mosaic
 from smelt.testing.pico_conv import conv_clip
 
 SIDE = 8

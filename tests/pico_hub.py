@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pico_clip import COLOURS, SIDE, colour_clip, random_clip, save_clip
-from smelt.hub.graph import NewNode, SemanticGraph
+from smelt.hub.graph.graph import NewNode, SemanticGraph
 
 CLASSES = list(COLOURS)
 

@@ -14,7 +14,7 @@ import smelt
 from checkpoints import read_weights
 from pico_clip import colour_clip, save_clip, write_task
 from smelt.errors import CorruptFile, OutputError, RecipeError
-from smelt.experiment import run
+from smelt.compat.fusionbench.experiment import run
 
 POSITIONS = "vision_model.embeddings.position_ids"
 

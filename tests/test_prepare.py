@@ -12,7 +12,7 @@ import smelt
 from pico_clip import random_clip, save_clip, write_task
 from smelt.errors import RecipeError
 from smelt.evaluate.row import DataBudget
-from smelt.prepare import check_recipe, needs_data, prepare
+from smelt.prepare.prepare import check_recipe, needs_data, prepare
 from smelt.recipe.schema import Recipe, Used
 
 
@@ -77,7 +77,7 @@ def test_a_mixture_tells_too_and_one_whose_routers_were_loaded_does_not_know(mod
 
 
 def test_the_seed_of_a_recipe_reaches_the_labels_that_are_drawn(models: Path, room: Path) -> None:
-    from smelt.engine.statistics import open_statistics
+    from smelt.formats.statistics import open_statistics
 
     data = {**SEEN, "estimator": "sampled"}
     found = [prepare(recipe(models, "fisher", data=data, seed=seed)).recipe for seed in (0, 5)]

@@ -15,7 +15,7 @@ from checkpoints import read_weights
 from pico_llama import pairs, write_chat_task, write_llama
 from smelt.cli.app import app
 from smelt.errors import RecipeError
-from smelt.prepare import measurements, prepare
+from smelt.prepare.prepare import measurements, prepare
 from smelt.recipe.schema import Recipe
 
 EMBEDDINGS = "model.embed_tokens.weight"
@@ -75,7 +75,7 @@ def test_fisher_is_sampled_and_the_given_answers_count_as_labels(place: Path) ->
 def test_embeddings_are_measured_where_the_recipe_includes_them(place: Path) -> None:
     asked = Recipe.parse({**recipe(place, {"fisher": {}}), "include": ["*"]})
     assert all(words["include"] == ["*"] for words in measurements(asked).values())
-    from smelt.engine.statistics import open_statistics
+    from smelt.formats.statistics import open_statistics
 
     prepared = prepare(asked).recipe
     assert prepared is not None

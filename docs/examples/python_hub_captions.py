@@ -1,5 +1,5 @@
 from smelt.hub import find_graph
-from smelt.hub.captions import TemplateCaptions, find_captioner
+from smelt.hub.matching.captions import TemplateCaptions, find_captioner
 
 offline = TemplateCaptions(find_graph("zoo"))
 (caption,) = offline.captions(["truck"], domain="pencil sketch", task="image classification")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from smelt.advise.call import advise
     from smelt.api import merge, methods, plan, verify
-    from smelt.bench.loop import bench
-    from smelt.engine.packs import pack, unpack
+    from smelt.suites.clip.loop import bench
+    from smelt.engine.convert.pack import pack, unpack
     from smelt.ensemble.call import ensemble
     from smelt.errors import (
         CorruptFile,
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
         SmeltError,
     )
     from smelt.evaluate.call import evaluate
-    from smelt.evaluate.find import tasks
-    from smelt.experiment import run
+    from smelt.tasks.find import tasks
+    from smelt.compat.fusionbench.experiment import run
     from smelt.learn.call import learn
     from smelt.learn.neulig.call import neulig
     from smelt.measure.call import measure
     from smelt.mix.call import mix
-    from smelt.pool.listing import models
-    from smelt.pool.modelpool import ModelPool
+    from smelt.engine.plan.listing import models
+    from smelt.models.pool import ModelPool
     from smelt.recipe.schema import Recipe
     from smelt.report.write import report
     from smelt.search.call import tune
@@ -70,23 +70,23 @@ __all__ = [
 
 _HOME = {
     **dict.fromkeys(("merge", "methods", "plan", "verify"), "smelt.api"),
-    **dict.fromkeys(("pack", "unpack"), "smelt.engine.packs"),
-    "ModelPool": "smelt.pool.modelpool",
+    **dict.fromkeys(("pack", "unpack"), "smelt.engine.convert.pack"),
+    "ModelPool": "smelt.models.pool",
     "Recipe": "smelt.recipe.schema",
     "advise": "smelt.advise.call",
-    "average": "smelt.engine.average",
-    "bench": "smelt.bench.loop",
+    "average": "smelt.prepare.average",
+    "bench": "smelt.suites.clip.loop",
     "ensemble": "smelt.ensemble.call",
     "evaluate": "smelt.evaluate.call",
-    "export": "smelt.engine.export",
+    "export": "smelt.engine.convert.export",
     "learn": "smelt.learn.call",
     "measure": "smelt.measure.call",
     "mix": "smelt.mix.call",
-    "models": "smelt.pool.listing",
+    "models": "smelt.engine.plan.listing",
     "neulig": "smelt.learn.neulig.call",
     "report": "smelt.report.write",
     "run": "smelt.experiment",
-    "tasks": "smelt.evaluate.find",
+    "tasks": "smelt.tasks.find",
     "tune": "smelt.search.call",
 }
 

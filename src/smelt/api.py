@@ -5,18 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.run import Options, Summary, merge_to_folder, merge_to_memory, planned
-from smelt.engine.verify import Verification, verify_folder
+from smelt.engine.merge import Options, Summary, merge_to_folder, merge_to_memory, planned
+from smelt.engine.sink.verify import Verification, verify_folder
 from smelt.errors import RecipeError
 from smelt.files.remote_code import takes_trust
-from smelt.pool.request import read_request
+from smelt.models.request import read_request
 
 if TYPE_CHECKING:
     import torch
 
-    from smelt.engine.describe import PlanReport
-    from smelt.merge import Stage
-    from smelt.pool.modelpool import ModelPool
+    from smelt.engine.plan.describe import PlanReport
+    from smelt.methods import Stage
+    from smelt.models.pool import ModelPool
     from smelt.recipe.schema import Recipe
 
 __all__ = ["merge", "methods", "plan", "verify"]
@@ -53,7 +53,7 @@ def merge(
     recipe, relative_to, pool = read_request(models, base, method, words)
     if _looks_at_data(recipe, pool):
         if out is not None and not resume:
-            from smelt.engine.output import check_output
+            from smelt.engine.sink.output import check_output
 
             check_output(Path(out), [], force=force, needed=0)
         recipe, relative_to = _after_looking(recipe, relative_to, pool, options, data_device or device), None
@@ -76,17 +76,17 @@ def _looks_at_data(recipe: Recipe, pool: ModelPool | None) -> bool:
 
     Models in memory have no data of their own: where their statistics are missing, the plan says how to get them.
     """
-    from smelt.merge import stages
+    from smelt.methods import stages
 
     known = all(call.name in stages for call in recipe.merge)
     plain = known and (pool is not None or all(stages[call.name].statistics is None for call in recipe.merge))
     if recipe.data is not None:
-        from smelt.prepare import check_data_words
+        from smelt.prepare.prepare import check_data_words
 
         check_data_words(recipe)
     if plain or recipe.statistics:
         return False
-    from smelt.prepare import needs_data
+    from smelt.prepare.prepare import needs_data
 
     return needs_data(recipe)
 
@@ -94,7 +94,7 @@ def _looks_at_data(recipe: Recipe, pool: ModelPool | None) -> bool:
 def _after_looking(
     recipe: Recipe, relative_to: Path | None, pool: ModelPool | None, options: Options, device: str
 ) -> Recipe:
-    from smelt.prepare import prepare, way_of
+    from smelt.prepare.prepare import prepare, way_of
 
     name = recipe.merge[0].name
     if way_of(recipe.merge) == "mix":
@@ -125,15 +125,15 @@ def plan(
     Public models that are not on this machine are planned from their shapes, where these are known (`smelt/pool/sizes`)
     and are not downloaded. `device` need not be on this machine either.
     """
-    from smelt.engine.describe import describe_plan
-    from smelt.engine.looking import looking_needs
+    from smelt.engine.plan.describe import describe_plan
+    from smelt.prepare.data_needs import looking_needs
 
     recipe, relative_to, pool = read_request(models, base, method, words)
     if not _looks_at_data(recipe, pool):
         with planned(recipe, relative_to=relative_to, pool=pool, shapes=True) as ready:
             return describe_plan(ready, threads, memory, device)
 
-    from smelt.engine.expected import planned_after_looking
+    from smelt.prepare.plan import planned_after_looking
 
     with planned_after_looking(recipe, relative_to, pool) as ready:
         budget = recipe.data.examples if recipe.data else None
@@ -148,6 +148,6 @@ def verify(folder: str | Path) -> Verification:
 
 def methods() -> dict[str, Stage]:
     """Every registered stage by name."""
-    from smelt.merge import stages
+    from smelt.methods import stages
 
     return dict(stages)

@@ -11,9 +11,9 @@ from smelt.advise.rules import rules
 from smelt.advise.situation import read_situation
 from smelt.errors import OutputError, RecipeError
 from smelt.measure.needs import memory_needs
-from smelt.pool.shapes import known_sizes
+from smelt.formats.shapes import known_sizes
 from smelt.recipe.schema import Recipe
-from smelt.report.paper import mergebench
+from smelt.suites.language.published import mergebench
 from smelt.search.grids import grids
 
 OURS = {

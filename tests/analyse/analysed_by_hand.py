@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from smelt.engine.source import MemorySource
+from smelt.formats.source import MemorySource
 from smelt.evaluate.row import Row
-from smelt.pool.modelpool import ModelPool
+from smelt.models.pool import ModelPool
 
 
 def tensors(**lists: object) -> dict[str, Tensor]:

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 import smelt
-from smelt.analyse.linear import at_scale, is_exact, is_linear, scaled_methods
+from smelt.engine.scales.linear import at_scale, is_exact, is_linear, scaled_methods
 from smelt.errors import RecipeError
-from smelt.merge import stages
+from smelt.methods import stages
 from smelt.recipe.schema import Recipe
 from smelt.testing.laws import variants
 from smelt.testing.made_up import made_up

@@ -8,11 +8,12 @@ from analysed_by_hand import pool as opened_pool
 from analysed_by_hand import scored, tensors
 
 import smelt
-from smelt.analyse import scale_curve, scaled, scaled_merges
-from smelt.analyse.linear import scaled_methods
+from smelt.analyse import scale_curve, scaled_merges
+from smelt.engine.scales import merges as scaled
+from smelt.engine.scales.linear import scaled_methods
 from smelt.api import merge
-from smelt.engine.source import MemorySource
-from smelt.engine.stretch import Change
+from smelt.formats.source import MemorySource
+from smelt.engine.scales.change import Change
 from smelt.errors import RecipeError
 from smelt.recipe.schema import Recipe
 from smelt.testing.pico import pico

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from smelt.engine.gguf_vocab import vocabulary_fields
+from smelt.formats.gguf.vocabulary import vocabulary_fields
 from smelt.errors import CorruptFile, SmeltError
-from smelt.pool.chat_template import read_chat_template
-from smelt.pool.tokenizer_files import tokenizer_files
-from smelt.pool.tokens import plan_vocabulary
-from smelt.pool.vocabulary import Vocabulary
+from smelt.formats.tokenizer.chat_template import read_chat_template
+from smelt.models.vocabulary.files import tokenizer_files
+from smelt.models.vocabulary.plan import plan_vocabulary
+from smelt.formats.tokenizer.vocabulary import Vocabulary
 
 WRONG = [None, 5, -1, "x", [], [[]], {}, {"a": [1]}, [{"content": []}]]
 FLAGS = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}

@@ -118,7 +118,7 @@ def test_a_header_without_tensors_is_refused(tmp_path, two):
 
 
 def test_weights_that_shrink_while_they_are_read_are_refused(two):
-    from smelt.engine.folder import open_path
+    from smelt.formats.open import open_path
 
     _base, _cars, birds = two
     source = open_path(birds)

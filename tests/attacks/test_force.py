@@ -54,7 +54,7 @@ def test_nor_by_the_average_of_a_run(tmp_path, two, docs, cli):
 def test_nor_by_statistics(docs):
     import torch
 
-    from smelt.engine.statistics import DataUse, StatisticsNote, write_statistics
+    from smelt.formats.statistics import DataUse, StatisticsNote, write_statistics
 
     before = snapshot(docs)
     used = (DataUse(task="photos", examples=1, hash="photos"),)
@@ -73,7 +73,7 @@ def test_nor_by_a_collaboration(docs, two):
 
 def test_nor_by_a_suite_a_study_or_a_selection(docs):
     """All three begin anew in a folder of this kind."""
-    from smelt.bench.folder import Folder
+    from smelt.evaluate.run_folder import Folder
 
     before = snapshot(docs)
     with pytest.raises(OutputError, match=r"no run\.json that Smelt wrote"):
@@ -90,7 +90,7 @@ def test_what_smelt_wrote_is_replaced(tmp_path, two, cli):
 
 
 def test_a_folder_that_appears_while_the_merge_runs_is_kept_even_with_force(tmp_path, two, monkeypatch):
-    from smelt.engine.output import OutputFolder
+    from smelt.engine.sink.output import OutputFolder
 
     complete = OutputFolder.complete
 

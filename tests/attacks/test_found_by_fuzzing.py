@@ -91,8 +91,8 @@ def task(tmp_path):
 
 
 def opened(task):
-    from smelt.evaluate.find import find_task
-    from smelt.evaluate.splits import open_split
+    from smelt.tasks.find import find_task
+    from smelt.tasks.pictures.splits import open_split
 
     return open_split(find_task(task), "test")
 
@@ -121,7 +121,7 @@ def test_labels_that_are_no_array_are_refused(task, content):
 
 
 def test_sound_labels_are_read_in_both_orders(tmp_path):
-    from smelt.engine.npz import read_npz
+    from smelt.files.npz_reader import read_npz
 
     table = np.arange(6.0).reshape(2, 3)
     np.savez_compressed(tmp_path / "a.npz", rows=table, columns=np.asfortranarray(table), word=np.str_("é"), none=[])
@@ -150,7 +150,7 @@ def huge_png(side=30_000):
 
 
 def test_a_picture_that_would_fill_the_memory_is_refused(tmp_path):
-    from smelt.evaluate.mosaic import read_picture
+    from smelt.tasks.pictures.mosaic import read_picture
 
     (tmp_path / "0.png").write_bytes(huge_png())
     with pytest.raises(CorruptFile, match=r"0\.png: cannot be read as a picture"):
@@ -158,7 +158,7 @@ def test_a_picture_that_would_fill_the_memory_is_refused(tmp_path):
 
 
 def test_packed_records_that_would_fill_the_memory_are_refused(tmp_path):
-    from smelt.evaluate.language.records import read_records
+    from smelt.tasks.language.records import read_records
 
     path = tmp_path / "test.jsonl.gz"
     path.write_bytes(gzip.compress(bytes(70_000_000), compresslevel=1))
@@ -198,7 +198,7 @@ def test_an_embedding_without_rows_is_refused_by_its_shape(tmp_path, pool):
 
 @pytest.mark.parametrize("tokenizer", ["union", 3, [], {"tokens": "a"}, {"tokens": [1]}, {"tokens": {"a": "cars"}}])
 def test_a_mergekit_tokenizer_that_is_no_table_is_refused(tokenizer):
-    from smelt.recipe.mergekit import from_mergekit
+    from smelt.recipe.mergekit.reader import from_mergekit
 
     models = [{"model": f"./{name}", "parameters": {"weight": 1}} for name in ("cars", "birds")]
     request = {"merge_method": "linear", "models": models, "tokenizer": tokenizer}
@@ -207,14 +207,14 @@ def test_a_mergekit_tokenizer_that_is_no_table_is_refused(tokenizer):
 
 @pytest.mark.parametrize("path", [3, ["a"], {"a": 1}, ""])
 def test_a_mergekit_reference_that_is_no_text_is_refused(path):
-    from smelt.recipe.mergekit import from_mergekit
+    from smelt.recipe.mergekit.reader import from_mergekit
 
     models = [{"model": {"model": {"path": path}}, "parameters": {"weight": 1}}]
     assert "not a model reference" in fault(from_mergekit, {"merge_method": "linear", "models": models})
 
 
 def test_a_method_whose_name_is_no_text_is_refused():
-    from smelt.recipe.fusionbench_methods import meaning_of
+    from smelt.compat.fusionbench.methods import meaning_of
 
     assert "method.name is a text" in fault(meaning_of, {"name": ["ties_merging"]})
 
@@ -231,7 +231,7 @@ def test_an_index_names_files_of_its_own_folder(tmp_path, pool, name):
 
 
 def test_a_journal_with_a_line_of_another_kind_is_read_on(tmp_path):
-    from smelt.engine.journal import Journal
+    from smelt.engine.sink.journal import Journal
 
     journal = Journal(tmp_path, "a run")
     journal.start()
@@ -244,8 +244,8 @@ def test_a_journal_with_a_line_of_another_kind_is_read_on(tmp_path):
 
 @pytest.mark.parametrize("metadata", [{}, {"step": "two"}, {"step": "-1"}])
 def test_a_state_that_does_not_say_its_step_is_refused(tmp_path, metadata):
-    from smelt.learn.state import State
-    from smelt.learn.tensors import save_tensors
+    from smelt.optimise.state import State
+    from smelt.optimise.tensors import save_tensors
 
     kept = State(tmp_path, {})
     save_tensors(tmp_path / "state.safetensors", {"w": torch.ones(1)}, metadata)
@@ -284,7 +284,7 @@ def test_a_portland_of_impossible_width_is_refused(tmp_path, width):
 
 
 def test_statistics_over_more_examples_than_a_number_holds_are_refused(tmp_path):
-    from smelt.engine.statistics import DataUse, StatisticsNote, open_statistics, write_statistics
+    from smelt.formats.statistics import DataUse, StatisticsNote, open_statistics, write_statistics
 
     data = (DataUse(task="photos", examples=4, hash="photos"),)
     about = {"kind": "fisher", "estimator": "exact", "model": "cars", "model_hash": "m", "examples": 4, "data": data}
@@ -331,8 +331,8 @@ def test_a_zip_with_an_entry_without_a_name_is_refused(tmp_path):
 @pytest.mark.parametrize("word", ["labels", "mosaic"])
 def test_a_task_that_names_a_file_longer_than_a_name_can_be_is_refused(tmp_path, word):
     from pico_clip import write_task
-    from smelt.evaluate.mosaic import read_mosaic
-    from smelt.evaluate.splits import _read_labels
+    from smelt.tasks.pictures.mosaic import read_mosaic
+    from smelt.tasks.pictures.splits import _read_labels
 
     folder, name = write_task(tmp_path / "colours"), "x" * 300
     if word == "labels":
@@ -347,15 +347,15 @@ def test_a_pickle_whose_names_are_no_texts_is_refused(tmp_path, pickled):
 
 
 def test_records_in_a_file_longer_than_a_name_can_be_are_refused(tmp_path):
-    from smelt.evaluate.language.records import read_records
+    from smelt.tasks.language.records import read_records
 
     assert "is not there" in fault(read_records, [tmp_path / ("x" * 300)], "a task")
 
 
 def test_a_graph_whose_tiles_are_no_whole_numbers_is_refused(tmp_path):
     from pico_hub import colour_graph
-    from smelt.hub.graph import SemanticGraph
-    from smelt.hub.graph_files import NOTE
+    from smelt.hub.graph.graph import SemanticGraph
+    from smelt.hub.graph.files import NOTE
 
     colour_graph().save(tmp_path / "graph")
     note = tmp_path / "graph" / NOTE
@@ -367,7 +367,7 @@ def test_a_graph_whose_tiles_are_no_whole_numbers_is_refused(tmp_path):
 
 
 def test_a_mergekit_parameter_without_a_name_is_refused():
-    from smelt.recipe.mergekit import from_mergekit
+    from smelt.recipe.mergekit.reader import from_mergekit
 
     sources = [{"model": f"./{name}", "layer_range": [0, 1], "parameters": {None: 1}} for name in ("cars", "birds")]
     slices = [{"sources": [one]} for one in sources]
@@ -400,7 +400,7 @@ def test_a_header_with_infinity_in_it_is_refused_as_others_refuse_it(tmp_path):
 
 
 def test_a_question_about_a_picture_of_a_name_too_long_is_refused(tmp_path):
-    from smelt.evaluate.questions.records import _faults
+    from smelt.tasks.questions.records import _faults
 
     record = {"picture": "x" * 300, "question": "What?", "options": ["a", "b"], "answer": 0}
     assert any("is not there" in one for one in _faults(record, (), tmp_path))

@@ -14,7 +14,7 @@ import torch
 
 import smelt
 from checkpoints import random_state, snapshot, write_model
-from smelt.engine.sink import MemorySink
+from smelt.engine.sink.sink import MemorySink
 from smelt.errors import InputChanged, OutputError
 
 SHAPES = {f"layers.{number}.weight": (60, 60) for number in range(20)}
@@ -187,7 +187,7 @@ def test_a_merge_in_memory_looks_too(models, monkeypatch):
 
 
 def test_statistics_are_inputs_too(tmp_path, models, while_written):
-    from smelt.engine.statistics import DataUse, StatisticsNote, write_statistics
+    from smelt.formats.statistics import DataUse, StatisticsNote, write_statistics
 
     places = {}
     for name, model in models.items():
@@ -224,7 +224,7 @@ def test_an_adapter_that_changes_while_it_is_merged(tmp_path, models, while_writ
 
 @pytest.mark.parametrize("which", ["first", "cars"])
 def test_a_model_that_changes_while_it_is_packed(tmp_path, models, monkeypatch, which):
-    from smelt.engine.delta_write import Packer
+    from smelt.formats.packs.writer import Packer
 
     write = Packer.write
 

@@ -19,9 +19,9 @@ import smelt
 from checkpoints import write_yaml
 from pico_clip import COLOURS, colour_pictures, conv_pool, write_task
 from pico_language import FOLLOWS, write_language_model, write_language_task
-from smelt.evaluate.language.prepare import harness_task
-from smelt.evaluate.language.task import LanguageTask
-from smelt.evaluate.mosaic import write_mosaic
+from smelt.tasks.language.prepare import harness_task
+from smelt.tasks.language.task import LanguageTask
+from smelt.tasks.pictures.mosaic import write_mosaic
 from smelt.files.remote_code import CodeNotTrusted, is_trusted, permit_code, trusting
 
 FLAG = "--trust-remote-code"
@@ -261,8 +261,8 @@ def task_with(folder: Path, **words: Any) -> Path:
         {"process_results": "!function checks.score"},
         {"process_docs": "!function os.listdir"},
         {"process_docs": "!function ../task/checks.score"},
-        {"process_results": "!function smelt.evaluate.sandbox.run"},
-        {"process_results": "!function smelt.evaluate.language.scoring.numbers.re"},
+        {"process_results": "!function smelt.tasks.sandbox.run"},
+        {"process_results": "!function smelt.tasks.language.scoring.numbers.re"},
         {"filter_list": "[{name: own, filter: [{function: custom, filter_fn: !function checks.score}]}]"},
         {"fewshot_config": "{sampler: !function checks.score}"},
         {"doc_to_text": "!function checks.score"},
@@ -303,7 +303,7 @@ def test_python_of_a_task_runs_with_the_flag_and_a_warning(cli: Any, tmp_path: P
 
 def test_a_file_cannot_take_the_name_of_one_of_our_scorings(cli: Any, tmp_path: Path, marker: Path) -> None:
     model = write_language_model(tmp_path / "model", FOLLOWS["up"])
-    name = "smelt.evaluate.language.scoring.numbers"
+    name = "smelt.tasks.language.scoring.numbers"
     task = task_with(tmp_path / "task", process_results=f"!function {name}.score")
     (task / f"{name}.py").write_text((task / "checks.py").read_text())
     assert (cli("eval", model, "--tasks", task).code, marker.exists()) == (2, False)
@@ -315,7 +315,7 @@ def test_tasks_of_ours_and_others_that_name_our_scorings_need_no_flag(cli: Any, 
     generated = {"output_type": "generate_until", "doc_to_target": "{{answer}}", "metric_list": metrics}
     task = write_language_task(tmp_path / "sums", [("a", "b")], **generated, generation_kwargs={"max_gen_toks": 1})
     with open(task / "harness.yaml", "a") as file:
-        file.write("process_results: !function smelt.evaluate.language.scoring.numbers.score\n")
+        file.write("process_results: !function smelt.tasks.language.scoring.numbers.score\n")
     ran = cli("eval", model, "--tasks", task)
     assert ran.code == 0, ran.err
     for shipped in (one for one in smelt.tasks().values() if isinstance(one, LanguageTask)):
@@ -330,7 +330,7 @@ def test_one_module_opens_what_transformers_reads_and_says_no_first() -> None:
         for path in home.rglob("*.py")
         if ".from_pretrained(" in path.read_text() or "SentenceTransformer(" in path.read_text()
     }
-    assert set(calls) == {"pool/families/pretrained.py", "hub/embed.py", "pool/tokenizer_files.py"}  # the last: a hint
-    assert "trust_remote_code=False" in calls["hub/embed.py"]
-    assert "AutoTokenizer.from_pretrained" in calls["pool/tokenizer_files.py"]
+    assert set(calls) == {"models/families/pretrained.py", "hub/matching/embed.py", "models/vocabulary/files.py"}  # the last: a hint
+    assert "trust_remote_code=False" in calls["hub/matching/embed.py"]
+    assert "AutoTokenizer.from_pretrained" in calls["models/vocabulary/files.py"]
     assert "trust_remote_code" in str(smelt.api.merge.__doc__)

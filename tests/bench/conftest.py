@@ -11,8 +11,8 @@ from collaboration_suite import Together, write_collaboration, write_models, wri
 from pico_suite import write_suite
 
 import smelt
-from smelt.bench.loop import Finished
-from smelt.bench.merging import Merged
+from smelt.suites.clip.loop import Finished
+from smelt.suites.merging import Merged
 
 
 class Merges:
@@ -34,8 +34,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Finished]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SMELT_CACHE", str(root / "cache"))
         patch.setattr("smelt_zoo.tasks", lambda: _tasks(root))
-        patch.setattr("smelt.bench.options.EXECUTOR", "inline")
-        patch.setattr("smelt.bench.units.merge_apart", Merges())
+        patch.setattr("smelt.suites.options.EXECUTOR", "inline")
+        patch.setattr("smelt.suites.clip.units.merge_apart", Merges())
         return root, smelt.bench(write_suite(root), out=root / "whole")
 
 
@@ -54,13 +54,13 @@ def whole(made: tuple[Path, Finished]) -> Finished:
 @pytest.fixture(autouse=True)
 def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test has patched holds for every unit; tests of real processes say `executor="local"`."""
-    monkeypatch.setattr("smelt.bench.options.EXECUTOR", "inline")
+    monkeypatch.setattr("smelt.suites.options.EXECUTOR", "inline")
 
 
 @pytest.fixture
 def merges(monkeypatch: pytest.MonkeyPatch) -> Merges:
     merges = Merges()
-    monkeypatch.setattr("smelt.bench.units.merge_apart", merges)
+    monkeypatch.setattr("smelt.suites.clip.units.merge_apart", merges)
     return merges
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from smelt.bench.folder import Folder
+from smelt.evaluate.run_folder import Folder
 from smelt.errors import CorruptFile, OutputError, RecipeError
 from smelt.evaluate.row import CostRow, Row, read_rows
 from smelt.recipe.read import read_recipe

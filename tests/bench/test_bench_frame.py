@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from smelt.bench.frame import named
+from smelt.suites.frame import named
 from smelt.errors import RecipeError
 
 

@@ -14,9 +14,9 @@ from pico_suite import relabel
 
 import smelt
 from pico_clip import random_clip, save_clip
-from smelt.analyse.linear import at_scale
-from smelt.bench.loop import Finished
-from smelt.bench.suite import find_suite
+from smelt.engine.scales.linear import at_scale
+from smelt.suites.clip.loop import Finished
+from smelt.suites.clip.suite import find_suite
 from smelt.errors import RecipeError, SmeltError
 from smelt.evaluate.row import CostRow, Row
 from smelt.recipe.schema import Recipe
@@ -181,7 +181,7 @@ def test_a_run_that_ends_at_any_write_goes_on_where_it_was(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("smelt.bench.folder.append_rows", dying)
+        patch.setattr("smelt.evaluate.run_folder.append_rows", dying)
         with pytest.raises(KeyboardInterrupt):
             smelt.bench(root / "pico.yaml", out=tmp_path / "out")
     done = smelt.bench(root / "pico.yaml", out=tmp_path / "out")
@@ -201,7 +201,7 @@ def test_a_merge_that_is_stopped_leaves_no_model_behind_when_it_is_run_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("smelt.bench.units.merge_apart", stopped)
+        patch.setattr("smelt.suites.clip.units.merge_apart", stopped)
         with pytest.raises(KeyboardInterrupt):
             smelt.bench(root / "pico.yaml", out=tmp_path / "out")
     done = smelt.bench(root / "pico.yaml", out=tmp_path / "out")

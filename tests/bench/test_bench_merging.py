@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 import smelt
-from smelt.bench.loop import Finished
-from smelt.bench.merging import merge_apart
+from smelt.suites.clip.loop import Finished
+from smelt.suites.merging import merge_apart
 from smelt.errors import RecipeError
 from smelt.evaluate.row import CostRow, read_rows
 

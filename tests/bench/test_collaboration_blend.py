@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import smelt
-from smelt.bench.collaboration.blend import coefficients, heard_gates
+from smelt.suites.collaboration.blend import coefficients, heard_gates
 from smelt.errors import RecipeError
 from smelt.recipe.schema import Recipe
 

@@ -13,7 +13,7 @@ from collaboration_suite import ALONE, BASELINES, EXPERTS, Together
 
 import smelt
 from pico_clip import save_clip
-from smelt.bench.collaboration import units
+from smelt.suites.collaboration import units
 from smelt.errors import IncompatibleModels, NumericalError, RecipeError, SmeltError
 from smelt.evaluate.row import Row
 
@@ -227,7 +227,7 @@ def test_the_report_has_a_table_for_every_group_and_both_series(together: Togeth
 
 def test_two_processes_give_the_rows_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On models and tasks of the zoo, which other processes find by name."""
-    from smelt.bench.suite import find_suite
+    from smelt.suites.clip.suite import find_suite
 
     experts = ["photos", "digits"]
     shipped = find_suite("neulig")

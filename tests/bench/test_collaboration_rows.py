@@ -11,17 +11,17 @@ import torch
 from collaboration_suite import ALONE, EXPERTS, Together
 
 import smelt
-from smelt.bench.collaboration.blend import coefficients
-from smelt.bench.collaboration.score import scored
-from smelt.bench.suite import find_suite
+from smelt.suites.collaboration.blend import coefficients
+from smelt.suites.collaboration.score import scored
+from smelt.suites.clip.suite import find_suite
 from smelt.errors import NumericalError
 from smelt.evaluate.classify import load_classifier
-from smelt.evaluate.examples import examples_for
-from smelt.evaluate.find import find_task
+from smelt.tasks.examples import examples_for
+from smelt.tasks.find import find_task
 from smelt.evaluate.row import DataBudget, Row
 from smelt.mix.classifier import load_mixed
-from smelt.pool.families.network import network_of
-from smelt.prepare import prepare
+from smelt.models.families.network import network_of
+from smelt.prepare.prepare import prepare
 from smelt.recipe.schema import Recipe
 
 TURNED, LINEAR, CONV = (f"{pool}, 2 experts" for pool in ("Turned", "Linear", "Conv"))

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from smelt.bench.hub.desk import Desk, softmax
-from smelt.bench.hub.growth import band, chosen_among, grow, orders
-from smelt.hub.rankings import kendall, spearman
+from smelt.suites.hub.task_scores import Desk, softmax
+from smelt.suites.hub.growth import band, chosen_among, grow, orders
+from smelt.hub.selection.rankings import kendall, spearman
 
 LABELS = np.array([0, 1, 2, 2])
 

@@ -10,7 +10,7 @@ from hub_suite import METHODS, TASKS, TURNS, HubRun, write_graph, write_hub_suit
 import smelt
 from smelt.errors import RecipeError
 from smelt.evaluate.row import CostRow, read_rows
-from smelt.report.hub_rows import ALPHA, COUNT, MODELS, table_part
+from smelt.suites.hub.parts import ALPHA, COUNT, MODELS, table_part
 
 K1, K2 = table_part(1), table_part(2)
 
@@ -170,7 +170,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(run, tmp_path):
 
 def test_answers_are_kept_so_that_another_folder_loads_no_model(run, tmp_path, monkeypatch):
     """Growth and tables are arithmetic on what was kept; only the models' own steps look at weights."""
-    from smelt.bench.hub.member import Member
+    from smelt.suites.hub.member import Member
 
     def never(self, task, limit):
         raise AssertionError("asked again")
@@ -216,11 +216,11 @@ def test_numbers_are_those_of_models_that_are_really_asked_together(run):
 def test_text_predictions_are_those_of_leaving_one_task_out(run):
     import numpy as np
 
-    from smelt.bench.hub.steps import Steps
-    from smelt.bench.hub.work import WorkingHub
-    from smelt.bench.options import Options
-    from smelt.bench.suite import find_suite
-    from smelt.hub.lovm import leave_one_out
+    from smelt.suites.hub.steps import Steps
+    from smelt.suites.hub.work import WorkingHub
+    from smelt.suites.options import Options
+    from smelt.suites.clip.suite import find_suite
+    from smelt.hub.selection.lovm import leave_one_out
 
     suite = find_suite(run.suite)
     work = WorkingHub(Steps(suite, list(suite.tasks), [], Options()).hub)

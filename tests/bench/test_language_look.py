@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pico_language import FOLLOWS, write_language_model, write_language_task
-from smelt.bench.language.look import look
+from smelt.suites.language.look import look
 from smelt.recipe.schema import Recipe
 
 pytest.importorskip("lm_eval", reason="LM-EVAL IS NOT INSTALLED (pip install 'smelt[llm]')")

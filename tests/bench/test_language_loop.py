@@ -13,9 +13,9 @@ from language_suite import ENTRIES, write_language_suite
 
 import smelt
 from pico_language import write_language_task
-from smelt.bench.language import units
-from smelt.bench.loop import Finished
-from smelt.bench.merging import Merged
+from smelt.suites.language import units
+from smelt.suites.clip.loop import Finished
+from smelt.suites.merging import Merged
 from smelt.errors import RecipeError, SmeltError
 from smelt.evaluate.row import CostRow, Row
 
@@ -37,14 +37,14 @@ def made_language(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Finis
     root, told = tmp_path_factory.mktemp("language"), []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SMELT_CACHE", str(root / "cache"))
-        patch.setattr("smelt.bench.language.units.merge_apart", merge_here)
+        patch.setattr("smelt.suites.language.units.merge_apart", merge_here)
         suite = write_language_suite(root)
         return root, smelt.bench(suite, out=root / "out", executor="inline", tell=told.append), told
 
 
 @pytest.fixture
 def language(made_language: Any, monkeypatch: pytest.MonkeyPatch) -> Finished:
-    monkeypatch.setattr("smelt.bench.language.units.merge_apart", merge_here)
+    monkeypatch.setattr("smelt.suites.language.units.merge_apart", merge_here)
     return made_language[1]
 
 
@@ -196,7 +196,7 @@ def test_a_merge_that_fails_costs_its_line(
             raise SmeltError("the disk is full")
         return merge_here(recipe, out, threads=threads)
 
-    monkeypatch.setattr("smelt.bench.language.units.merge_apart", broken)
+    monkeypatch.setattr("smelt.suites.language.units.merge_apart", broken)
     with pytest.raises(SmeltError, match="the disk is full"):
         smelt.bench(suite, out=tmp_path / "out", preset="fast")
     rows = [json.loads(line) for line in (tmp_path / "out" / "rows.jsonl").read_text().splitlines()]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from smelt.bench.language.suite import LanguageSuite
-from smelt.bench.suite import find_suite, suites
+from smelt.suites.language.suite import LanguageSuite
+from smelt.suites.clip.suite import find_suite, suites
 from smelt.errors import RecipeError
 from smelt.search.call import grid_size
 

@@ -11,13 +11,13 @@ import pytest
 pytest.importorskip("transformers")
 from selection_suite import write_selection_suite
 
-from smelt.bench.options import Options
-from smelt.bench.selection.compare import Comparisons
-from smelt.bench.selection.desk import forget_desk
-from smelt.bench.selection.member import alone
-from smelt.bench.selection.plan import Course
-from smelt.bench.selection.run import Run
-from smelt.bench.suite import find_suite
+from smelt.suites.options import Options
+from smelt.suites.selection.compare import Comparisons
+from smelt.suites.selection.session import forget_desk
+from smelt.suites.selection.member import alone
+from smelt.suites.selection.plan import Course
+from smelt.suites.selection.run import Run
+from smelt.suites.clip.suite import find_suite
 
 COURSE = Course("uncertainty", "descending", "image", ("wild", "bold", "mild"))
 

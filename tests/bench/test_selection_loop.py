@@ -14,7 +14,7 @@ from selection_suite import CHANGES, write_selection_suite
 from typer.testing import CliRunner
 
 import smelt
-from smelt.bench.loop import Finished
+from smelt.suites.clip.loop import Finished
 from smelt.cli.app import app
 from smelt.errors import RecipeError
 from smelt.evaluate.row import Row

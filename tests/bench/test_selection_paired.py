@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pico_selection import write_questions
-from smelt.bench.selection.paired import paired, picture_names
-from smelt.evaluate.find import find_task
+from smelt.suites.selection.paired import paired, picture_names
+from smelt.tasks.find import find_task
 
 
 def test_questions_that_both_answer_alike_say_nothing():

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from smelt.bench.selection.member import alone, group
-from smelt.bench.selection.plan import courses, growing, subsets
-from smelt.bench.selection.suite import SelectionSuite
-from smelt.bench.suite import find_suite
+from smelt.suites.selection.member import alone, group
+from smelt.suites.selection.plan import courses, growing, subsets
+from smelt.suites.selection.suite import SelectionSuite
+from smelt.suites.clip.suite import find_suite
 from smelt.errors import RecipeError
 
 _EVERY = ("a", "b", "c")

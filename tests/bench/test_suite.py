@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from smelt.bench.suite import Suite, find_suite, suites
+from smelt.suites.clip.suite import Suite, find_suite, suites
 from smelt.errors import RecipeError
 from smelt.learn import learners
-from smelt.merge import stages
-from smelt.merge.aliases import ALIASES
+from smelt.methods import stages
+from smelt.methods.aliases import ALIASES
 from smelt.mix import mixers
-from smelt.prepare import check_recipe, needs_data
+from smelt.prepare.prepare import check_recipe, needs_data
 
 PICO: dict[str, Any] = {
     "name": "pico",
@@ -170,7 +170,7 @@ def test_clip8_has_every_stage_that_takes_eight_full_models(clip8: Suite) -> Non
 
 
 def test_clip8_runs_on_its_own_pool_and_tasks(clip8: Suite) -> None:
-    from smelt.evaluate.find import GROUPS
+    from smelt.tasks.find import GROUPS
 
     refs = {clip8.pool.base, *clip8.pool.models.values()}
     assert refs == {"zoo:clip-tiny", *(f"zoo:clip-tiny-{task}" for task in GROUPS["clip8"])}

@@ -11,7 +11,7 @@ import yaml
 
 import smelt
 from pico_clip import colour_clip, random_clip, save_clip, write_task
-from smelt.bench.merging import Merged
+from smelt.suites.merging import Merged
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +29,8 @@ def suite(models: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         smelt.merge(recipe, out=out, force=True)
         return Merged(out, 0.1, 1_000)
 
-    monkeypatch.setattr("smelt.bench.units.merge_apart", merge)
-    monkeypatch.setattr("smelt.bench.options.EXECUTOR", "inline")
+    monkeypatch.setattr("smelt.suites.clip.units.merge_apart", merge)
+    monkeypatch.setattr("smelt.suites.options.EXECUTOR", "inline")
     monkeypatch.delenv("COLUMNS", raising=False)
     content = {
         "name": "mine",

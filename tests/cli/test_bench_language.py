@@ -8,7 +8,7 @@ import pytest
 
 from smelt.cli.bench_language import show_language
 from smelt.evaluate.row import CostRow, Row
-from smelt.report.language_analyses import Language
+from smelt.suites.language.report.analyses import Language
 
 SAME = dict.fromkeys(("code", "device", "command", "when"), "x")
 LANGUAGE = Language(

@@ -13,7 +13,7 @@ from PIL import Image
 from pico_hub import colour_graph, full_hub, model, pixels
 from smelt.errors import RecipeError
 from smelt.hub.paper import PaperHub, paper_hub
-from smelt.hub.wordnet import Sense
+from smelt.hub.graph.wordnet import Sense
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_the_papers_models_are_downloaded_and_named_by_architecture_and_tag(cli,
         return model(tmp_path / f"download{len(asked)}")
 
     refs = dict(list(paper_hub().refs(only="readable").items())[:3])
-    monkeypatch.setattr("smelt.pool.download.download", download)
+    monkeypatch.setattr("smelt.models.download.download", download)
     monkeypatch.setattr(PaperHub, "refs", lambda hub, *, only: refs if only == "readable" else {})
     place = ("--hub", tmp_path / "hub")
     ran = cli("hub", "init", *place, "--graph", tmp_path / "graph", "--embedder", "hashed", "--models", "paper")
@@ -114,7 +114,7 @@ def test_the_papers_models_are_downloaded_and_named_by_architecture_and_tag(cli,
 
 
 def test_a_node_is_added_and_labels_are_extended(full, tmp_path, monkeypatch):
-    monkeypatch.setattr("smelt.hub.wordnet.WordNet.open", lambda: Words())
+    monkeypatch.setattr("smelt.hub.graph.wordnet.WordNet.open", lambda: Words())
     Image.fromarray(pixels("red", 5)).save(tmp_path / "a.png")
     Image.fromarray(pixels("red", 6)).convert("RGBA").save(tmp_path / "b.png")
     files = (tmp_path / "a.png", tmp_path / "b.png")
@@ -133,7 +133,7 @@ def test_a_node_is_added_and_labels_are_extended(full, tmp_path, monkeypatch):
 
 
 def test_a_node_that_wordnet_does_not_know_is_described(full, tmp_path, monkeypatch):
-    monkeypatch.setattr("smelt.hub.wordnet.WordNet.open", lambda: Words())
+    monkeypatch.setattr("smelt.hub.graph.wordnet.WordNet.open", lambda: Words())
     Image.fromarray(pixels("blue", 5)).save(tmp_path / "a.png")
     words = ("node", "gadget.x.01", tmp_path / "a.png")
     assert "--name and --definition (WordNet has no" in full(*words, code=2)

@@ -5,8 +5,8 @@ import json
 import pytest
 
 import smelt
-from smelt.merge.aliases import ALIASES
-from smelt.prepare import stages_with_data
+from smelt.methods.aliases import ALIASES
+from smelt.prepare.prepare import stages_with_data
 
 
 def test_every_registered_stage_and_alias_is_listed(cli):

@@ -131,7 +131,7 @@ TASKS = ["photos", "digits", "clothing", "sketches", "emoji", "flags", "letters"
 def test_the_table_of_a_sweep_never_cuts_what_was_swept(monkeypatch: Any, capsys: Any, width: int) -> None:
     from smelt.cli.run import _show_table
     from smelt.errors import RecipeError
-    from smelt.experiment import Outcome
+    from smelt.compat.fusionbench.experiment import Outcome
 
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
@@ -154,7 +154,7 @@ def test_a_list_where_a_table_is_needed_is_told_what_to_write(cli: Any) -> None:
 
 
 def test_a_short_trial_of_wemoe_looks_at_one_batch_of_each_task() -> None:
-    from smelt.experiment import prepare
+    from smelt.compat.fusionbench.experiment import prepare
 
     words = ["method=weight_ensembling_moe", "method.batch_size=4", "modelpool=clip-tiny_TA8"]
     (whole,), (short,) = (prepare([*words, *more]) for more in ([], ["method.fast_dev_run=true"]))

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from smelt.bench.suite import Entry, Suite, find_suite
-from smelt.merge import stages
+from smelt.suites.clip.suite import Entry, Suite, find_suite
+from smelt.methods import stages
 
 ROOT = Path(__file__).parents[2]
 ZOO = runpy.run_path(str(ROOT / "docs" / "generate_zoo.py"))

@@ -71,7 +71,7 @@ def test_the_best_on_the_graph_is_the_flags_expert() -> None:
 
 
 def test_the_graph_is_as_described() -> None:
-    from smelt.hub.graph import find_graph
+    from smelt.hub.graph.graph import find_graph
 
     graph = find_graph("zoo")
     leaves = [node for node in graph.nodes if not graph.children(node.id)]

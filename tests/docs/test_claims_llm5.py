@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from smelt.bench.language.suite import Domain, Entry, LanguageSuite, Preset
-from smelt.evaluate.find import GROUPS, find_task
-from smelt.evaluate.sandbox import run as run_program
+from smelt.suites.language.suite import Domain, Entry, LanguageSuite, Preset
+from smelt.tasks.find import GROUPS, find_task
+from smelt.tasks.sandbox import run as run_program
 from smelt.measure.fisher_tokens import TOKEN_ESTIMATORS
-from smelt.report.paper import mergebench
+from smelt.suites.language.published import mergebench
 from smelt.search.grids import grids
 
 ROOT = Path(__file__).parents[2]
@@ -156,7 +156,7 @@ def test_estimators_for_texts_are_the_two_that_are_named() -> None:
 
 def test_memory_figures_are_those_of_the_formula() -> None:
     from smelt.measure import needs
-    from smelt.pool.shapes import known_sizes
+    from smelt.formats.shapes import known_sizes
 
     shapes = dict(known_sizes()["smollm2-135m"].shapes())
     for method, measured in (("fisher", 2.2), ("regmean", 2.8), ("localize", 3.8)):

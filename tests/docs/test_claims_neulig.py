@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from smelt.bench.collaboration.suite import Baseline, CollaborationSuite, Fit, Group, Series, Transfer
-from smelt.bench.suite import find_suite
-from smelt.evaluate.find import find_tasks
+from smelt.suites.collaboration.suite import Baseline, CollaborationSuite, Fit, Group, Series, Transfer
+from smelt.suites.clip.suite import find_suite
+from smelt.tasks.find import find_tasks
 
 ROOT = Path(__file__).parents[2]
 MADE = runpy.run_path(str(ROOT / "docs" / "generate_neulig.py"))

@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 
 import smelt
 from pico_llama import pairs, write_chat_task, write_llama
-from smelt.merge import stages
+from smelt.methods import stages
 from smelt.testing import pico, save
 from smelt.testing.pico_llava import save_llava
 

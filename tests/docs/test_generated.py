@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from smelt.engine.delta_note import DeltaNote
-from smelt.engine.describe import PlanReport
-from smelt.engine.packs import PackSummary
-from smelt.engine.run import Summary
-from smelt.engine.verify import Verification
+from smelt.formats.packs.note import DeltaNote
+from smelt.engine.plan.describe import PlanReport
+from smelt.engine.convert.pack import PackSummary
+from smelt.engine.merge import Summary
+from smelt.engine.sink.verify import Verification
 from smelt.evaluate import CostRow, Row, Task
-from smelt.pool.families import Classifier, Family
-from smelt.pool.families.network import Encoder, Network
+from smelt.models.families import Classifier, Family
+from smelt.models.families.network import Encoder, Network
 from smelt.recipe.schema import Recipe
 from smelt.testing import LAWS
 

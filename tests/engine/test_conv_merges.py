@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 
 import smelt
 from pico_clip import conv_pool
-from smelt.engine.packs import pack
-from smelt.pool.families.clip import CLIP
+from smelt.engine.convert.pack import pack
+from smelt.models.families.clip.family import CLIP
 
 NORM = "vision_model.encoder.top_bn"
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import smelt
-from smelt.fused import kernel
-from smelt.merge import stages
+from smelt.engine.merge.gpu import kernel
+from smelt.methods import stages
 from smelt.testing import Pico
 from smelt.testing.trial import statistics_for
 

@@ -9,10 +9,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from checkpoints import CONFIG, random_state, write_model
-from smelt.engine import hashing
-from smelt.engine.delta import DeltaSource
-from smelt.engine.folder import is_delta, open_path
-from smelt.engine.packs import pack
+from smelt.files.hashing import remembered as hashing
+from smelt.formats.packs.source import DeltaSource
+from smelt.formats.open import is_delta, open_path
+from smelt.engine.convert.pack import pack
 from smelt.errors import CorruptFile, IncompatibleModels, RecipeError
 from smelt.testing.pico import load
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from smelt.engine.delta_codes import decode, encode, factorise, levels, quantise, row_bytes
+from smelt.formats.packs.codes import decode, encode, factorise, levels, quantise, row_bytes
 
 
 def rebuilt(rows, bits):

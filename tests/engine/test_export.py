@@ -13,9 +13,9 @@ import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 import smelt
-from smelt.engine.gguf import GGUFSource
-from smelt.engine.gguf_fields import rope_factors
-from smelt.engine.gguf_header import read_gguf_header
+from smelt.formats.gguf.source import GGUFSource
+from smelt.formats.gguf.fields import rope_factors
+from smelt.formats.gguf.header import read_gguf_header
 from smelt.errors import InputChanged
 
 TEMPLATE = "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}{% endfor %}"
@@ -189,7 +189,7 @@ def test_the_command_writes_the_file_and_keeps_one_that_is_there(tmp_path: Path,
 def test_a_model_that_changes_while_it_is_exported_gives_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from smelt.engine import export
+    from smelt.engine.convert import export
 
     write_model(tmp_path / "model")
     weights, real = tmp_path / "model" / "model.safetensors", export._read_back

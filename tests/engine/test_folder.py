@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 
 from checkpoints import state, write_model
-from smelt.engine.folder import is_adapter, open_path
+from smelt.formats.open import is_adapter, open_path
 from smelt.errors import CorruptFile, RecipeError
 from smelt.files.json_reader import read_json
 

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from smelt.engine import following
-from smelt.engine import hashers as hashers_
-from smelt.engine.following import FollowingHash
-from smelt.engine.hashers import Hashers
-from smelt.engine.sha256 import FileHash
+from smelt.files.hashing import while_written as following
+from smelt.files.hashing import workers as hashers_
+from smelt.files.hashing.while_written import FollowingHash
+from smelt.files.hashing.workers import Hashers
+from smelt.files.hashing.sha256 import FileHash
 
 MB = 1 << 20
 

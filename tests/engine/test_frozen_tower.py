@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 import smelt
 from checkpoints import read_weights, write_yaml
 from smelt.errors import IncompatibleModels
-from smelt.pool.families.llava import LLAVA
+from smelt.models.families.image_text.llava import LLAVA
 from smelt.testing.pico_llava import llava, save_llava
 
 TOWER = "model.vision_tower."
@@ -122,7 +122,7 @@ def test_key_sets_that_differ_are_refused(pool, tmp_path, part):
 
 
 def test_a_tower_is_read_once_and_remembered(pool, tmp_path, monkeypatch):
-    from smelt.engine import frozen
+    from smelt.engine.plan.plan import frozen
 
     read = []
     plain = frozen._hash
@@ -135,7 +135,7 @@ def test_a_tower_is_read_once_and_remembered(pool, tmp_path, monkeypatch):
 
 def test_adapters_over_one_base_share_its_tower_without_a_look(pool, tmp_path, monkeypatch):
     peft = pytest.importorskip("peft")
-    from smelt.engine import frozen
+    from smelt.engine.plan.plan import frozen
 
     monkeypatch.setattr(frozen, "_hash", lambda source, key: pytest.fail("a tower was read"))
     for number, name in enumerate(("left", "right"), 1):

@@ -15,7 +15,7 @@ import torch
 import transformers
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
-from smelt.engine.gguf import GGUFSource
+from smelt.formats.gguf.source import GGUFSource
 from smelt.errors import CorruptFile, MissingExtra, RecipeError
 
 SIZES = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "vocab_size": 40}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from smelt.engine.gguf_tokenizer import tokenizer_files
+from smelt.formats.gguf.tokenizer import tokenizer_files
 from smelt.errors import RecipeError
 
 LETTERS = ["<|end|>", "Ġ", "a", "b", "1", "2", "Ġa", "ab"]
@@ -74,7 +74,7 @@ def test_files_are_the_same_every_time():
 def test_a_model_that_is_a_gguf_file_reads_text_by_the_same_rule(tmp_path):
     pytest.importorskip("transformers")
     gguf = pytest.importorskip("gguf")
-    from smelt.pool.families.causal_tokenizer import read_tokenizer
+    from smelt.models.families.causal_lm.tokenizer import read_tokenizer
 
     writer = gguf.GGUFWriter(tmp_path / "one.gguf", "llama")
     for name, value in metadata().items():

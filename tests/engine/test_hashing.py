@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from smelt.engine import hashing
-from smelt.engine.hashing import ParentHashes, hash_file
+from smelt.files.hashing import remembered as hashing
+from smelt.files.hashing.remembered import ParentHashes, hash_file
 from smelt.files.identity import identities
 
 

@@ -8,7 +8,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load, save_file
 
-from smelt.engine.header import TensorInfo, encode_header, read_header
+from smelt.formats.safetensors.header import TensorInfo, encode_header, read_header
 from smelt.errors import CorruptFile
 
 

@@ -11,9 +11,9 @@ import pytest
 
 import smelt
 from checkpoints import write_yaml
-from smelt.engine.verify import verify_folder
-from smelt.fused.library import library
-from smelt.merge import stages
+from smelt.engine.sink.verify import verify_folder
+from smelt.engine.run.cpu.library import library
+from smelt.methods import stages
 from smelt.testing import variants
 from smelt.testing.trial import pipeline_of
 
@@ -82,7 +82,7 @@ def test_a_refusal_comes_before_anything_heavy(two, tmp_path):
 
 FOLDS = """
 import json, sys
-from smelt.merge import stages
+from smelt.methods import stages
 for name, given in json.loads(sys.argv[1]):
     stage = stages[name]
     values = {p.name: given.get(p.name, p.default) for p in stage.parameters.values()}
@@ -109,11 +109,11 @@ def test_every_method_with_every_option_can_be_planned():
 AROUND = """
 import json, sys
 from pathlib import Path
-from smelt.engine.limits import limits
-from smelt.engine.run import planned
-from smelt.engine.output import OutputFolder, check_output
-from smelt.engine.sink import FolderSink
-from smelt.pool.request import read_request
+from smelt.engine.plan.limits import limits
+from smelt.engine.merge import planned
+from smelt.engine.sink.output import OutputFolder, check_output
+from smelt.engine.sink.sink import FolderSink
+from smelt.models.request import read_request
 
 recipe, _, _ = read_request(sys.argv[1], None, None, {})
 out = Path(sys.argv[2])
@@ -160,9 +160,9 @@ def loaded_by_merging(two, tmp_path, **words):
 
 def test_a_merge_loads_its_own_command_and_its_own_method(two, tmp_path):
     loaded = loaded_by_merging(two, tmp_path, merge="task_arithmetic")
-    assert {"smelt.cli.merge", "smelt.merge.task_arithmetic"} <= loaded
-    others = {"smelt.cli.hub", "smelt.cli.plan", "smelt.merge.ties", "smelt.merge.tsv", "smelt.prepare"}
-    assert not loaded & {*others, "smelt.engine.gguf", "smelt.pool.families.clip", "smelt.pool.families.causal_lm"}
+    assert {"smelt.cli.merge", "smelt.methods.task_vectors.task_arithmetic"} <= loaded
+    others = {"smelt.cli.hub", "smelt.cli.plan", "smelt.methods.task_vectors.ties", "smelt.methods.subspace.tsv", "smelt.prepare"}
+    assert not loaded & {*others, "smelt.formats.gguf.source", "smelt.models.families.clip.family", "smelt.models.families.causal_lm.family"}
 
 
 @pytest.mark.skipif(library() is None, reason="the vector machine is not compiled")

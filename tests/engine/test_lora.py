@@ -15,8 +15,8 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from smelt.engine.lora import LoraSource
-from smelt.engine.source import FileSource, MemorySource
+from smelt.formats.lora.source import LoraSource
+from smelt.formats.source import FileSource, MemorySource
 from smelt.errors import CorruptFile, IncompatibleModels
 
 ATTENTION = ["q_proj", "v_proj"]
@@ -25,7 +25,7 @@ ATTENTION = ["q_proj", "v_proj"]
 @pytest.fixture(autouse=True)
 def _small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """These matrices are tiny: with tiles of the usual size no read would ever meet a tile's edge."""
-    monkeypatch.setattr("smelt.engine.lora._TILE", 100)
+    monkeypatch.setattr("smelt.formats.lora.source._TILE", 100)
 
 
 def llama(**changes: Any) -> Any:

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import smelt
-from smelt.engine.folder import open_path
+from smelt.formats.open import open_path
 from smelt.testing.pico import load
 
 WIDTH, OUT = 4, 3

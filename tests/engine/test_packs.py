@@ -9,9 +9,9 @@ from safetensors.torch import load_file
 
 import smelt
 from checkpoints import random_state, read_weights, snapshot, write_model
-from smelt.engine.packs import pack, unpack
+from smelt.engine.convert.pack import pack, unpack
 from smelt.errors import IncompatibleModels, NumericalError, OutputError, RecipeError
-from smelt.pool.refs import open_ref
+from smelt.models.references import open_ref
 from smelt.testing.pico import load
 
 SHAPES = {
@@ -86,7 +86,7 @@ def read_whole(ref):
 
 
 def read(source, key, dtype=None):
-    from smelt.engine.dtype import torch_dtype
+    from smelt.formats.dtype import torch_dtype
 
     info = source.tensors[key]
     out = torch.empty(info.count, dtype=dtype or torch_dtype(info.dtype))

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from smelt.engine.plan import make_plan
-from smelt.engine.source import MemorySource
+from smelt.engine.plan.plan import make_plan
+from smelt.formats.source import MemorySource
 from smelt.errors import IncompatibleModels, RecipeError
-from smelt.pool.modelpool import ModelPool
+from smelt.models.pool import ModelPool
 from smelt.recipe.schema import Recipe
 
 

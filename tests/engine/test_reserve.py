@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from smelt.engine.reserve import reserve
+from smelt.files.reserve import reserve
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import torch
 
 import smelt
 from checkpoints import read_weights, snapshot
-from smelt.pool.families.llava import LLAVA
+from smelt.models.families.image_text.llava import LLAVA
 
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")

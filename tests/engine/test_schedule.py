@@ -7,7 +7,7 @@ from threading import Lock
 
 import pytest
 
-from smelt.engine.schedule import Batch, InOrder, run_here, run_programs
+from smelt.engine.run.schedule import Batch, InOrder, run_here, run_programs
 
 
 @pytest.fixture(params=[1, 2, 4])

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from smelt.engine import sha256
-from smelt.engine.sha256 import FileHash, Stop, hash_both
+from smelt.files.hashing import sha256
+from smelt.files.hashing.sha256 import FileHash, Stop, hash_both
 
 EXAMPLES = {  # of the standard, and of its validation suite
     b"": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",

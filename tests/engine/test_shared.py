@@ -12,10 +12,10 @@ from safetensors.torch import save_file
 
 import smelt
 from checkpoints import write_model
-from smelt.engine.lora import LoraSource
-from smelt.engine.shared import SharedSource, share_bases
-from smelt.pool.modelpool import ModelPool
-from smelt.pool.refs import open_ref
+from smelt.formats.lora.source import LoraSource
+from smelt.formats.lora.shared_base import SharedSource, share_bases
+from smelt.models.pool import ModelPool
+from smelt.models.references import open_ref
 
 KEY = "model.layers.0.mlp.up_proj.weight"
 
@@ -78,7 +78,7 @@ def test_a_piece_is_read_once_and_no_other_is_taken_for_it(refs: dict[str, str])
 
 
 def test_a_piece_that_is_too_large_is_not_remembered(refs: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("smelt.engine.shared._MOST", 5)
+    monkeypatch.setattr("smelt.formats.lora.shared_base._MOST", 5)
     with ModelPool.open({"red": refs["red"]}, base=refs["base"]) as pool:
         shared = pool.base
         assert isinstance(shared, SharedSource)

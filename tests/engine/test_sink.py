@@ -8,10 +8,10 @@ from safetensors import safe_open
 
 import smelt
 from checkpoints import read_weights, state, write_model
-from smelt.engine.header import TensorInfo
-from smelt.engine.output import check_output
-from smelt.engine.plan import Item
-from smelt.engine.shards import index_file, lay_out
+from smelt.formats.safetensors.header import TensorInfo
+from smelt.engine.sink.output import check_output
+from smelt.engine.plan.plan import Item
+from smelt.engine.sink.shards import index_file, lay_out
 from smelt.errors import OutputError
 
 

@@ -7,16 +7,16 @@ import torch
 
 import smelt
 from checkpoints import read_weights, snapshot, state, write_yaml
-from smelt.engine.hashing import hash_file
-from smelt.engine.limits import work_memory
-from smelt.engine.plan import make_plan
-from smelt.engine.sha256 import FileHash
-from smelt.engine.source import MemorySource
-from smelt.engine.statistics import StatisticsNote, open_statistics, write_statistics
+from smelt.files.hashing.remembered import hash_file
+from smelt.engine.plan.limits import work_memory
+from smelt.engine.plan.plan import make_plan
+from smelt.files.hashing.sha256 import FileHash
+from smelt.formats.source import MemorySource
+from smelt.formats.statistics import StatisticsNote, open_statistics, write_statistics
 from smelt.errors import CorruptFile, IncompatibleModels, NumericalError, RecipeError, SmeltError
-from smelt.merge import merge_method, merge_step, stages
+from smelt.methods import merge_method, merge_step, stages
 from smelt.ops.fold import Sum
-from smelt.pool.modelpool import ModelPool
+from smelt.models.pool import ModelPool
 from smelt.recipe.schema import Recipe
 from smelt.testing.trial import block_size
 
@@ -91,7 +91,7 @@ def test_a_finished_output_is_kept_by_resume_until_its_statistics_change(tmp_pat
 def test_other_statistics_make_another_fingerprint(tmp_path, on_disk):
     def fingerprint():
         recipe = Recipe.parse({"pool": {"models": on_disk[0]}, "merge": "fisher", "statistics": on_disk[1]})
-        with smelt.engine.run.planned(recipe) as ready:
+        with smelt.engine.merge.planned(recipe) as ready:
             return ready.plan.fingerprint("cpu")
 
     first = fingerprint()
@@ -139,7 +139,7 @@ def test_the_plan_counts_the_bytes_and_the_memory_of_statistics():
     made = plan_of(layers, grams, merge="regmean")
     assert made.bytes_in - plain.bytes_in == 2 * 64 * 8
     assert made.notes == ("gram statistics are read beside cars, birds",)
-    from smelt.engine.blocks import Blocking
+    from smelt.engine.run.blocks import Blocking
 
     bias, weight = made.items
     blocking = Blocking.for_device("cpu")
@@ -279,7 +279,7 @@ def test_statistics_with_a_flipped_bit_are_refused(tmp_path, on_disk, in_memory)
 
 def test_statistics_are_hashed_once_for_the_check_and_the_manifest(tmp_path, on_disk, monkeypatch):
     hashed = []
-    monkeypatch.setattr("smelt.engine.hashing.FileHash", lambda path: (hashed.append(path), FileHash(path))[1])
+    monkeypatch.setattr("smelt.files.hashing.remembered.FileHash", lambda path: (hashed.append(path), FileHash(path))[1])
     smelt.merge(on_disk[0], method="fisher", statistics=on_disk[1], out=tmp_path / "out")
     assert sorted(path.parent.name for path in hashed if path.name == "statistics.safetensors") == ["f-birds", "f-cars"]
 

@@ -13,14 +13,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 import smelt
-from smelt.engine import limits
-from smelt.engine.header import TensorInfo
-from smelt.engine.rename import Piece, RenamedSource
-from smelt.engine.run import Options, planned
-from smelt.engine.source import MemorySource
+from smelt.engine.plan.plan import limits
+from smelt.formats.safetensors.header import TensorInfo
+from smelt.formats.renamed import Piece, RenamedSource
+from smelt.engine.merge import Options, planned
+from smelt.formats.source import MemorySource
 from smelt.errors import IncompatibleModels, NumericalError
-from smelt.fused.takes import Takes
-from smelt.pool.request import read_request
+from smelt.engine.run.cpu.support import Takes
+from smelt.models.request import read_request
 
 CONV1D = re.compile(r"(c_attn|c_proj|c_fc)\.weight$")
 NAMES = ("red", "green", "blue")
@@ -250,9 +250,9 @@ def test_an_expert_that_is_not_finite_is_named_with_its_place_in_the_file() -> N
 
 
 def test_a_tensor_is_told_finished_once_all_its_experts_are() -> None:
-    from smelt.engine.execute import Executor
-    from smelt.engine.progress import Progress
-    from smelt.engine.sink import MemorySink
+    from smelt.engine.run.executor import Executor
+    from smelt.system.progress import Progress
+    from smelt.engine.sink.sink import MemorySink
 
     together, _, _ = expert_pool()
     recipe, _, pool = read_request({n: together[n] for n in NAMES}, together["base"], "tsv", {})
@@ -282,8 +282,8 @@ def test_a_merge_of_gpt2_can_be_an_adapter(tmp_path: Path) -> None:
 
 def test_scales_of_one_change_are_those_of_whole_merges() -> None:
     together, _, _ = expert_pool(transposed=True)
-    from smelt.engine.run import plan_to_memory
-    from smelt.engine.stretch import Change
+    from smelt.engine.merge import plan_to_memory
+    from smelt.engine.scales.change import Change
 
     recipe, _, pool = read_request({n: together[n] for n in NAMES}, together["base"], [("tsv", {"scale": 0.3})], {})
     with planned(recipe, pool=pool) as ready:

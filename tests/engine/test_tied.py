@@ -5,8 +5,8 @@ import torch
 
 import smelt
 from checkpoints import read_weights, write_model
-from smelt.engine.folder import open_path
-from smelt.engine.tied import untie
+from smelt.formats.open import open_path
+from smelt.formats.tied import untie
 
 EMBED, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 

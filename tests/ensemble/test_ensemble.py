@@ -15,7 +15,7 @@ from smelt.ensemble import Ensemble, MaxModel, ensemble
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.evaluate.call import evaluate
 from smelt.evaluate.classify import load_classifier
-from smelt.pool.families.preprocess import Preprocess
+from smelt.models.families.preprocess import Preprocess
 
 PREPROCESS = Preprocess.parse(PROCESSOR)
 

@@ -12,7 +12,7 @@ from pico_clip import PROCESSOR, TEMPLATES, colour_clip, random_clip, save_clip,
 from smelt.ensemble.per_class import PerClass, entropies, per_class_scores
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.evaluate.classify import evaluate_model, load_classifier
-from smelt.pool.families.preprocess import Preprocess
+from smelt.models.families.preprocess import Preprocess
 
 PREPROCESS = Preprocess.parse(PROCESSOR)
 FIRST, SECOND = (0.30, 0.25, 0.20), (0.20, 0.28, 0.27)

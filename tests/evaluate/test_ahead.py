@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from smelt.evaluate.ahead import one_core_each, some_threads
+from smelt.system.threads import one_core_each, some_threads
 
 
 @pytest.mark.parametrize("usual", [1, 3])

@@ -10,9 +10,9 @@ import torch
 from pico_clip import COLOURS, TEMPLATES, colour_clip, random_clip, save_clip, write_task
 from smelt.errors import NumericalError, RecipeError
 from smelt.evaluate.classify import Result, evaluate_model
-from smelt.evaluate.pictures import Data
-from smelt.evaluate.task import TaskError
-from smelt.pool.families.clip import CLIP
+from smelt.tasks.pictures.data import Data
+from smelt.tasks.pictures.task import TaskError
+from smelt.models.families.clip.family import CLIP
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_the_loss_is_the_mean_over_pictures(tmp_path: Path, task: Path) -> None:
 
 def test_models_of_one_family_share_the_pictures(tmp_path: Path, task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
-    from smelt.evaluate import pictures
+    from smelt.tasks.pictures import data as pictures
 
     real = pictures.open_split
     monkeypatch.setattr(pictures, "open_split", lambda *words: opened.append(words) or real(*words))
@@ -120,6 +120,6 @@ def test_a_batch_of_nothing_is_refused(tmp_path: Path, task: Path) -> None:
 
 
 def _task(folder: Path) -> object:
-    from smelt.evaluate.task import Task
+    from smelt.tasks.pictures.task import Task
 
     return Task.load(folder)

@@ -8,8 +8,8 @@ import pytest
 
 from pico_clip import write_task
 from smelt.errors import MissingExtra
-from smelt.evaluate.find import GROUPS, find_task, find_tasks, tasks
-from smelt.evaluate.task import Task, TaskError
+from smelt.tasks.find import GROUPS, find_task, find_tasks, tasks
+from smelt.tasks.pictures.task import Task, TaskError
 
 PUBLIC = {
     "sun397": (397, 2), "stanford_cars": (196, 8), "resisc45": (45, 18), "eurosat": (10, 3), "svhn": (10, 1),

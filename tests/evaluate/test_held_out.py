@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from smelt.evaluate.held_out import held_out, shuffled_as_torch
+from smelt.tasks.pictures.held_out import held_out, shuffled_as_torch
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 10, 3760])

@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from smelt.errors import CorruptFile
-from smelt.evaluate.mosaic import read_mosaic, write_mosaic
-from smelt.evaluate.task import TaskError
+from smelt.tasks.pictures.mosaic import read_mosaic, write_mosaic
+from smelt.tasks.pictures.task import TaskError
 
 
 def numbered(n: int, size: int = 2) -> np.ndarray:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from pico_clip import COLOURS, PROCESSOR, colour_pictures, write_task
-from smelt.evaluate.pictures import Data
-from smelt.evaluate.splits import Split
-from smelt.evaluate.task import Task, TaskError
-from smelt.pool.families.preprocess import Preprocess
+from smelt.tasks.pictures.data import Data
+from smelt.tasks.pictures.splits import Split
+from smelt.tasks.pictures.task import Task, TaskError
+from smelt.models.families.preprocess import Preprocess
 
 SAME = Preprocess.parse(PROCESSOR)
 LARGER = Preprocess.parse({**PROCESSOR, "size": 16, "crop_size": 16})
@@ -30,7 +30,7 @@ class Counted(Split):
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     split = Counted()
-    monkeypatch.setattr("smelt.evaluate.pictures.open_split", lambda task, name: split)
+    monkeypatch.setattr("smelt.tasks.pictures.data.open_split", lambda task, name: split)
     return split
 
 

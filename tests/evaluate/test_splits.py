@@ -8,9 +8,9 @@ from PIL import Image
 
 from pico_clip import COLOURS, colour_pictures, write_task
 from smelt.errors import CorruptFile, SmeltError
-from smelt.evaluate.find import GROUPS, picture_task
-from smelt.evaluate.splits import count, open_split
-from smelt.evaluate.task import HeldOut, HubData, Task, TaskError
+from smelt.tasks.find import GROUPS, picture_task
+from smelt.tasks.pictures.splits import count, open_split
+from smelt.tasks.pictures.task import HeldOut, HubData, Task, TaskError
 
 
 def picture_folder(root: Path, **words: object) -> Task:

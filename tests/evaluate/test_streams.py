@@ -7,10 +7,10 @@ import torch
 
 from pico_clip import random_clip, save_clip, write_task
 from smelt.errors import RecipeError
-from smelt.evaluate.examples import ArrayStream, examples_for
-from smelt.evaluate.find import find_task
+from smelt.tasks.examples import ArrayStream, examples_for
+from smelt.tasks.find import find_task
 from smelt.evaluate.row import DataBudget
-from smelt.pool.families.clip import CLIP
+from smelt.models.families.clip.family import CLIP
 
 
 @pytest.fixture(scope="module")

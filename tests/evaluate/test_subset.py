@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.evaluate.subset import fixed_subset
+from smelt.tasks.subset import fixed_subset
 
 LABELS = np.array([0] * 50 + [1] * 50 + [2] * 4)
 FIXED = [7, 12, 29, 68, 78, 86]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pico_clip import write_task
-from smelt.evaluate.task import Task, TaskError
+from smelt.tasks.pictures.task import Task, TaskError
 
 
 def test_a_folder_is_a_task(tmp_path: Path) -> None:

@@ -14,12 +14,12 @@ ITS_OWN_WORDS = {
     "jobs/worker.py": "from the process that started it",
     "jobs/local.py": "from a process that it started",
     "testing/hash_seeds.py": "from a process that it started",
-    "hub/check.py": "from the hub's own database",
+    "hub/models/check.py": "from the hub's own database",
     "hub/hub.py": "from the hub's own database",
-    "bench/hub/work.py": "an argument from the process that started it",
-    "bench/selection/desk.py": "what json.dumps gave a line before",
+    "suites/hub/work.py": "an argument from the process that started it",
+    "suites/selection/session.py": "what json.dumps gave a line before",
     "search/study.py": "what json.dumps gave a line before",
-    "learn/state.py": "what json.dumps gave a line before",
+    "optimise/state.py": "what json.dumps gave a line before",
     "report/as_csv.py": "what json.dumps gave before",
 }
 """Where text is parsed that Smelt itself has just written, and that is no file."""

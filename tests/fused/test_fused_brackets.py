@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import smelt
-from smelt.fused import way
-from smelt.fused.library import library
+from smelt.engine.merge.cpu import backend as way
+from smelt.engine.run.cpu.library import library
 from smelt.ops import bracket, order
 
 pytestmark = pytest.mark.skipif(library() is None, reason="the vector machine was not compiled")

@@ -13,11 +13,11 @@ import torch
 
 import smelt
 from checkpoints import read_weights, write_yaml
-from smelt.engine.source import FileSource
+from smelt.formats.source import FileSource
 from smelt.errors import NumericalError
-from smelt.fused import way
-from smelt.fused.library import library
-from smelt.fused.way import Fused
+from smelt.engine.merge.cpu import backend as way
+from smelt.engine.run.cpu.library import library
+from smelt.engine.run.cpu.backend import Fused
 
 needs_machine = pytest.mark.skipif(library() is None, reason="the vector machine was not compiled")
 _SCRIPT = """

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from smelt.fused.library import library
-from smelt.fused.program import Program, Run
-from smelt.merge.della import _kept
+from smelt.engine.run.cpu.library import library
+from smelt.engine.run.cpu.program import Program, Run
+from smelt.methods.sparsify.della import _kept
 from smelt.ops.block import Place
 from smelt.ops.random import PlaceRandom, place_key
 

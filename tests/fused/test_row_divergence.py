@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from smelt.fused.library import library
-from smelt.fused.program import Program, Run
-from smelt.merge.arcee_fusion import _divergences
+from smelt.engine.run.cpu.library import library
+from smelt.engine.run.cpu.program import Program, Run
+from smelt.methods.means.arcee_fusion import _divergences
 from smelt.ops.block import Block, Place
 
 pytestmark = pytest.mark.skipif(library() is None, reason="the vector machine was not compiled")

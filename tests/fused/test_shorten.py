@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from smelt.fused.operation import Code
-from smelt.fused.program import Program
+from smelt.engine.run.cpu.operation import Code
+from smelt.engine.run.cpu.program import Program
 
 
 def codes(program: Program) -> list[Code]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from smelt.fused.jobs import Prepared
-from smelt.fused.program import Program
-from smelt.fused.template import Template, form_of
+from smelt.engine.run.cpu.batch import Prepared
+from smelt.engine.run.cpu.program import Program
+from smelt.engine.run.cpu.template import Template, form_of
 from smelt.ops.order import Cut
 
 SOME = {0: [[Cut(2.0, 1.9, None)], [Cut(3.0, 2.9, 4)]]}

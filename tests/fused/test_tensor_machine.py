@@ -14,13 +14,15 @@ import torch
 
 import smelt
 from smelt.errors import NumericalError
-from smelt.fused import device, kernel, way
-from smelt.fused.device import OnDevice
-from smelt.fused.divisors import is_exact
-from smelt.fused.plain import source
-from smelt.fused.program import Program
-from smelt.fused.tensors import TensorRun
-from smelt.fused.written import written
+from smelt.engine.merge.gpu import backend as device
+from smelt.engine.merge.gpu import kernel
+from smelt.engine.merge.cpu import backend as way
+from smelt.engine.run.gpu.backend import OnDevice
+from smelt.engine.run.gpu.exact_division import is_exact
+from smelt.engine.run.gpu.torch_program import source
+from smelt.engine.run.cpu.program import Program
+from smelt.engine.run.gpu.launch import TensorRun
+from smelt.engine.run.gpu.codegen import written
 from smelt.ops.block import Block, Place
 from smelt.ops.order import Largest
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import smelt
-from smelt.fused import way
-from smelt.fused.library import library
-from smelt.fused.rules import RULES
-from smelt.merge import stages
+from smelt.engine.merge.cpu import backend as way
+from smelt.engine.run.cpu.library import library
+from smelt.engine.run.cpu.rules.registry import RULES
+from smelt.methods import stages
 
 pytestmark = pytest.mark.skipif(library() is None, reason="the vector machine was not compiled")
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.hub.baselines import best_on_graph, graph_accuracies, inb, oracle
-from smelt.hub.graph import NewNode, SemanticGraph
-from smelt.hub.index import Index
-from smelt.hub.labels import ONE, Label, LabelKey
+from smelt.hub.selection.baselines import best_on_graph, graph_accuracies, inb, oracle
+from smelt.hub.graph.graph import NewNode, SemanticGraph
+from smelt.hub.labels.index import Index
+from smelt.hub.labels.label import ONE, Label, LabelKey
 from smelt.hub.paper import paper_hub
 
 

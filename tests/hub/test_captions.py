@@ -10,16 +10,16 @@ import pytest
 from local_server import serving
 
 from smelt.errors import RecipeError
-from smelt.hub.captions import (
+from smelt.hub.matching.captions import (
     EndpointCaptions,
     Gloss,
     TemplateCaptions,
     caption_variants,
     find_captioner,
 )
-from smelt.hub.endpoint import Endpoint, EndpointError
-from smelt.hub.graph import NewNode, SemanticGraph
-from smelt.hub.wordnet import Sense, WordNet
+from smelt.hub.matching.endpoint import Endpoint, EndpointError
+from smelt.hub.graph.graph import NewNode, SemanticGraph
+from smelt.hub.graph.wordnet import Sense, WordNet
 
 SECRET = "sk-very-secret-123"
 ABOUT = {"domain": "natural picture", "task": "image classification"}

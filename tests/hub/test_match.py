@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.hub.match import domain_style, match, match_similarities
+from smelt.hub.matching.match import domain_style, match, match_similarities
 
 M1 = np.array([[0.9, 0.6, 0.1, 0.2], [0.2, 0.5, 0.8, 0.1]])
 

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 import smelt.hub.paper.hub
 from smelt.errors import RecipeError
-from smelt.evaluate.find import find_task
-from smelt.evaluate.task import FolderData
+from smelt.tasks.find import find_task
+from smelt.tasks.pictures.task import FolderData
 from smelt.hub.paper import PaperHub, paper_hub
 from smelt.hub.store.names import check_name
 

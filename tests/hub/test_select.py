@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.hub.graph import NewNode, SemanticGraph
-from smelt.hub.index import Index
-from smelt.hub.labels import ONE, Label, LabelKey
-from smelt.hub.match import Match, match_similarities
-from smelt.hub.select import Selection, TaskWords, choose, class_precision, reuse_metric, select_models
+from smelt.hub.graph.graph import NewNode, SemanticGraph
+from smelt.hub.labels.index import Index
+from smelt.hub.labels.label import ONE, Label, LabelKey
+from smelt.hub.matching.match import Match, match_similarities
+from smelt.hub.selection.select import Selection, TaskWords, choose, class_precision, reuse_metric, select_models
 
 RECALL = np.array([[0.75, 1.0, 0.5], [0.25, 0.5, 1.0]])
 Z = np.array([[0.9, 0.0], [0.6, 0.5], [0.0, 0.8]])

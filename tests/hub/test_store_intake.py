@@ -10,7 +10,7 @@ import torch
 
 from pico_clip import colour_clip, random_clip, save_clip
 from pico_hub import model, new_hub, pixels
-from smelt.engine.packs import pack
+from smelt.engine.convert.pack import pack
 from smelt.errors import CorruptFile, RecipeError, SmeltError
 
 
@@ -119,7 +119,7 @@ def test_a_file_that_grows_while_it_is_read_is_refused(hub, tmp_path, monkeypatc
                 file.write(b"x" * size)
         return real(path, *rest, **words)
 
-    monkeypatch.setattr("smelt.hub.store.content.os.open", growing)
+    monkeypatch.setattr("smelt.files.content_store.os.open", growing)
     with pytest.raises(CorruptFile, match=r"model\.safetensors: is larger than"):
         hub.add(folder, limit=size)
 

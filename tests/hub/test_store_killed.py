@@ -10,9 +10,9 @@ from smelt.hub.hub import Hub
 
 KILLED = -signal.SIGKILL
 POINTS = [
-    ("smelt.hub.intake:copy_in", 2, True),
-    ("smelt.hub.add:check_model", 1, False),
-    ("smelt.hub.add:check_model", 1, True),
+    ("smelt.hub.models.intake:copy_in", 2, True),
+    ("smelt.hub.models.add:check_model", 1, False),
+    ("smelt.hub.models.add:check_model", 1, True),
     ("smelt.hub.store.store:Content.share", 2, True),
     ("smelt.hub.store.store:_move", 1, False),
     ("smelt.hub.store.store:_move", 1, True),
@@ -50,7 +50,7 @@ def test_killed_after_the_commit_it_is_there_as_a_whole(place, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("point", "call"), [("smelt.hub.labelling:make_label", 1), ("smelt.hub.store.store:fsync_folder", 4)]
+    ("point", "call"), [("smelt.hub.labels.labelling:make_label", 1), ("smelt.hub.store.store:fsync_folder", 4)]
 )
 def test_a_killed_labelling_leaves_a_whole_model_that_waits(place, tmp_path, point, call):
     folder = model(tmp_path / "knows")

@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from smelt.errors import RecipeError
-from smelt.hub import graph_build
-from smelt.hub.graph_build import GraphConfig, build_graph
-from smelt.hub.wordnet import WordNet, find_wordnet
+from smelt.hub.graph.graph import build as graph_build
+from smelt.hub.graph.build import GraphConfig, build_graph
+from smelt.hub.graph.wordnet import WordNet, find_wordnet
 
 NOUNS = {
     "entity.n.01": (("entity",), "that which exists", ()),
@@ -106,7 +106,7 @@ def test_where_wordnet_may_be_is_known_without_nltk_which_takes_seconds_to_impor
     environment = {**os.environ, "NLTK_DATA": f"{tmp_path / 'a'}{os.pathsep}~/b", "SMELT_ZOO_CACHE": str(tmp_path)}
     code = """
 import sys
-from smelt.hub.wordnet import find_wordnet, nltk_places
+from smelt.hub.graph.wordnet import find_wordnet, nltk_places
 from smelt.errors import RecipeError
 try:
     find_wordnet()

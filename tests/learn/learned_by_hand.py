@@ -8,12 +8,12 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from smelt.engine.source import MemorySource
-from smelt.evaluate.examples import ArrayStream, Batch
+from smelt.formats.source import MemorySource
+from smelt.tasks.examples import ArrayStream, Batch
 from smelt.learn.deltas import TaskVectors
 from smelt.learn.passes import Passes
 from smelt.learn.work import Work
-from smelt.pool.families.network import ModuleNetwork
+from smelt.models.families.network import ModuleNetwork
 
 
 class Slope(nn.Module):

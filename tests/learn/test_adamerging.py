@@ -13,7 +13,7 @@ from torch import nn
 import smelt
 from checkpoints import read_weights, write_model, write_yaml
 from smelt.errors import MissingExtra, OutputError, RecipeError
-from smelt.evaluate.examples import ArrayStream
+from smelt.tasks.examples import ArrayStream
 from smelt.learn import learners
 from smelt.learn.call import learn
 
@@ -169,7 +169,7 @@ def test_models_on_disk_give_a_recipe_that_streams(tmp_path: Path):
     }
     path = write_yaml(tmp_path / "recipe.yaml", recipe)
     network_base = small()
-    from smelt.pool.families.network import ModuleNetwork
+    from smelt.models.families.network import ModuleNetwork
 
     found = learn(
         path, network=ModuleNetwork(network_base), streams=STREAMS, batch=8, lr=0.05, threads=1, out=tmp_path / "out"

@@ -10,10 +10,10 @@ import torch
 
 from pico_clip import random_clip, save_clip
 from smelt.evaluate.classify import load_classifier
-from smelt.evaluate.examples import Batch
-from smelt.learn.losses import entropy
+from smelt.tasks.examples import Batch
+from smelt.optimise.losses import entropy
 from smelt.learn.passes import Passes
-from smelt.pool.families.network import Divided, Network, Replicable, network_of
+from smelt.models.families.network import Divided, Network, Replicable, network_of
 
 
 @pytest.fixture

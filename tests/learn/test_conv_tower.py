@@ -11,14 +11,14 @@ from safetensors.torch import load_file
 import smelt
 from pico_clip import conv_pool, write_task
 from smelt.errors import RecipeError
-from smelt.evaluate.examples import Batch
+from smelt.tasks.examples import Batch
 from smelt.learn.deltas import TaskVectors
-from smelt.learn.losses import entropy
+from smelt.optimise.losses import entropy
 from smelt.learn.merged import MergedObjective, Weighted
 from smelt.learn.passes import Passes
-from smelt.pool.families.clip import CLIP
-from smelt.pool.families.network import network_of
-from smelt.pool.refs import open_ref
+from smelt.models.families.clip.family import CLIP
+from smelt.models.families.network import network_of
+from smelt.models.references import open_ref
 
 STATISTICS = ("running_mean", "running_var")
 

@@ -11,12 +11,12 @@ from learned_by_hand import Slope, batch, moved, random_batch, small, vectors
 from torch import nn
 
 from smelt.errors import IncompatibleModels, NumericalError
-from smelt.evaluate.examples import Batch
+from smelt.tasks.examples import Batch
 from smelt.learn.levels import groups_of
-from smelt.learn.losses import LOSSES
+from smelt.optimise.losses import LOSSES
 from smelt.learn.merged import MergedObjective, Weighted
 from smelt.learn.passes import Passes
-from smelt.pool.families.network import ModuleNetwork
+from smelt.models.families.network import ModuleNetwork
 
 MODELS = {"red": moved(small(), 1), "green": moved(small(), 2), "blue": moved(small(), 3)}
 BATCHES = {"red": random_batch(7, 4), "green": random_batch(5, 5), "blue": random_batch(9, 6)}

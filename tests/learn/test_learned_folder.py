@@ -12,14 +12,14 @@ from learned_by_hand import moved, small, stream
 
 from checkpoints import write_model
 from smelt.errors import InputChanged, OutputError
-from smelt.learn import state
+from smelt.optimise import state
 from smelt.learn.call import Learned, learn
 from smelt.learn.setting import Setting
-from smelt.learn.state import alone
+from smelt.optimise.state import alone
 from smelt.learn.store import lock_of, place_of
-from smelt.pool.families.network import ModuleNetwork
-from smelt.pool.modelpool import ModelPool
-from smelt.pool.refs import open_ref
+from smelt.models.families.network import ModuleNetwork
+from smelt.models.pool import ModelPool
+from smelt.models.references import open_ref
 
 MODELS = {"red": moved(small(), 1), "green": moved(small(), 2)}
 STREAMS = {"red": stream("reds", 40, 1), "green": stream("greens", 30, 2)}

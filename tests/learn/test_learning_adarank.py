@@ -9,7 +9,7 @@ from learned_by_hand import moved, small, stream, work_with
 from torch import nn
 
 import smelt
-from smelt.evaluate.examples import ArrayStream
+from smelt.tasks.examples import ArrayStream
 from smelt.learn.adarank import Components, adarank
 from smelt.learn.call import learn
 from smelt.learn.merged import MergedObjective

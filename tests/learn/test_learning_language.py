@@ -10,10 +10,10 @@ import torch
 import smelt
 from checkpoints import read_weights
 from pico_llama import pairs, write_llama
-from smelt.evaluate.language.examples import LanguageExamples, encoded
-from smelt.learn.losses import LOSSES
+from smelt.tasks.language.examples import LanguageExamples, encoded
+from smelt.optimise.losses import LOSSES
 from smelt.learn.passes import Passes
-from smelt.pool.families.causal_lm import CausalLM, load_causal_lm
+from smelt.models.families.causal_lm.family import CausalLM, load_causal_lm
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from learned_by_hand import moved, small, stream, work_with
 from torch import nn
 
 import smelt
-from smelt.engine.statistics import open_statistics
-from smelt.evaluate.examples import ArrayStream
+from smelt.formats.statistics import open_statistics
+from smelt.tasks.examples import ArrayStream
 from smelt.learn.call import learn
 from smelt.learn.localize import _Masked, localize
 from smelt.learn.merged import MergedObjective

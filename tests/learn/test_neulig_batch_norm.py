@@ -11,7 +11,7 @@ from pico_clip import random_conv_clip, save_clip
 from smelt.errors import RecipeError
 from smelt.evaluate.classify import load_classifier
 from smelt.learn.neulig import re_estimated
-from smelt.pool.families.network import network_of
+from smelt.models.families.network import network_of
 
 
 def test_the_statistics_are_those_of_all_that_comes_in_over_all_batches():

@@ -14,7 +14,7 @@ from pico_clip import random_clip, random_conv_clip, save_clip
 from smelt.errors import RecipeError
 from smelt.evaluate.classify import load_classifier
 from smelt.learn.neulig import MODES, Experts, Portland, ensembled_logits, merged_logits
-from smelt.pool.families.network import network_of
+from smelt.models.families.network import network_of
 
 
 def features(experts: Experts, inputs: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from towers_by_hand import BETA, ROWS, Conv, Numbers, Tower, linear, mlp, three,
 
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.learn.neulig import Experts
-from smelt.pool.families.network import ModuleNetwork
+from smelt.models.families.network import ModuleNetwork
 
 
 def test_n1_a_one_hot_vector_merges_to_that_expert_bit_for_bit():

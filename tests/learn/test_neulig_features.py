@@ -10,7 +10,7 @@ import torch
 from towers_by_hand import Tower, head, mlp, towers
 
 from smelt.errors import NumericalError, RecipeError
-from smelt.evaluate.examples import ArrayStream, Batch
+from smelt.tasks.examples import ArrayStream, Batch
 from smelt.learn.neulig import Experts, Features, features_of
 
 

@@ -9,7 +9,7 @@ from towers_by_hand import Tower, head, mlp, towers
 
 from smelt import merge
 from smelt.errors import RecipeError
-from smelt.evaluate.examples import ArrayStream
+from smelt.tasks.examples import ArrayStream
 from smelt.learn.neulig import (
     Alignment,
     Experts,

@@ -12,9 +12,9 @@ from learned_by_hand import stream
 from torch import Tensor
 
 from smelt.errors import CorruptFile, NumericalError, OutputError, RecipeError
-from smelt.learn.loop import optimise
-from smelt.learn.picks import picks
-from smelt.learn.state import State
+from smelt.optimise.loop import optimise
+from smelt.optimise.picks import picks
+from smelt.optimise.state import State
 
 
 class Distance:

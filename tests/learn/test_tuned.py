@@ -12,7 +12,7 @@ import smelt
 from checkpoints import read_weights, write_model
 from smelt.learn.call import learn
 from smelt.learn.tuned import tuned
-from smelt.pool.families.network import ModuleNetwork
+from smelt.models.families.network import ModuleNetwork
 
 MODELS = {"red": moved(small(), 1), "green": moved(small(), 2)}
 STREAMS = {"red": stream("reds", 40, 1), "green": stream("greens", 30, 2)}

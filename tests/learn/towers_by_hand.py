@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy, normalize
 
-from smelt.evaluate.examples import ArrayStream
+from smelt.tasks.examples import ArrayStream
 from smelt.learn.neulig import Experts
 
 

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 import smelt
 from smelt.errors import IncompatibleModels, NumericalError, RecipeError
-from smelt.evaluate.examples import ArrayStream
+from smelt.tasks.examples import ArrayStream
 from smelt.measure.gram import gram
 from smelt.measure.gram_merged import gram_merged
 from smelt.ops.least_squares import gram_mean
-from smelt.pool.families.network import ModuleNetwork
+from smelt.models.families.network import ModuleNetwork
 
 
 def pool(models: int = 2) -> tuple[dict[str, ModuleNetwork], dict[str, ArrayStream]]:

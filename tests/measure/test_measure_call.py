@@ -11,15 +11,15 @@ import torch
 
 import smelt.measure
 from pico_clip import random_clip, save_clip, write_task
-from smelt.engine.statistics import NOTE, VALUES, open_statistics
+from smelt.formats.statistics import NOTE, VALUES, open_statistics
 from smelt.errors import InputChanged, OutputError, RecipeError
-from smelt.evaluate.examples import examples_for
-from smelt.evaluate.find import find_task
+from smelt.tasks.examples import examples_for
+from smelt.tasks.find import find_task
 from smelt.measure import combine, measure, measure_merged, store
 from smelt.measure.fisher import fisher
 from smelt.measure.gram import gram
 from smelt.measure.gram_merged import gram_merged
-from smelt.pool.families.clip import CLIP
+from smelt.models.families.clip.family import CLIP
 
 
 @pytest.fixture

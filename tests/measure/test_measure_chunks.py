@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from smelt.errors import NumericalError, RecipeError
 from smelt.measure.chunks import Work, check_finite, parts, summed
-from smelt.pool.families.network import ModuleNetwork, Network
+from smelt.models.families.network import ModuleNetwork, Network
 
 NETWORK = ModuleNetwork(nn.Linear(1, 1))
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from smelt.errors import NumericalError, RecipeError
-from smelt.evaluate.examples import ArrayStream
+from smelt.tasks.examples import ArrayStream
 from smelt.measure.fisher import ESTIMATORS, fisher
-from smelt.pool.families.network import ModuleNetwork
+from smelt.models.families.network import ModuleNetwork
 
 
 class Logistic(nn.Module):

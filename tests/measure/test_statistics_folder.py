@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from smelt.engine.statistics import (
+from smelt.formats.statistics import (
     NOTE,
     VALUES,
     DataUse,

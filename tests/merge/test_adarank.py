@@ -2,7 +2,7 @@ import torch
 from torch.testing import assert_close
 
 import smelt
-from smelt.merge.adarank import adarank
+from smelt.methods.subspace.adarank import adarank
 
 FIRST, SECOND = torch.diag(torch.tensor([3.0, 1.0])), torch.diag(torch.tensor([1.0, 5.0]))
 

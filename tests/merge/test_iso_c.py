@@ -1,7 +1,7 @@
 import torch
 from torch.testing import assert_close
 
-from smelt.merge.iso_c import iso_c
+from smelt.methods.subspace.iso_c import iso_c
 
 
 def test_the_spectrum_of_the_sum_becomes_flat():

@@ -5,8 +5,8 @@ import sys
 import torch
 from torch.testing import assert_close
 
-from smelt.merge.iso_c import iso_c
-from smelt.merge.iso_cts import iso_cts
+from smelt.methods.subspace.iso_c import iso_c
+from smelt.methods.subspace.iso_cts import iso_cts
 
 
 def diagonal(*values: float) -> torch.Tensor:

@@ -1,8 +1,8 @@
 import torch
 from torch.testing import assert_close
 
-from smelt.merge.knots import knots
-from smelt.merge.method import stages
+from smelt.methods.subspace.knots import knots
+from smelt.methods.method import stages
 
 back = stages["knots"].back
 

@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from smelt.merge.lines import lines
-from smelt.merge.method import stages
+from smelt.methods.task_vectors.lines import lines
+from smelt.methods.method import stages
 
 MERGED, DELTAS = torch.tensor([2.0, -4.0]), torch.zeros(3, 2)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 import smelt
 from checkpoints import state
 from smelt.errors import RecipeError
-from smelt.merge import Fraction, PerModel, Stack, merge_method, stages
+from smelt.methods import Fraction, PerModel, Stack, merge_method, stages
 from smelt.ops.fold import Sum
 
 
@@ -59,7 +59,7 @@ from typing import Annotated, Optional
 from pydantic import Field
 from torch import Tensor
 
-from smelt.merge import Stack, merge_method
+from smelt.methods import Stack, merge_method
 
 Power = Annotated[int, Field(ge=1)]
 

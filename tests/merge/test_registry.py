@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from smelt.errors import SmeltError
-from smelt.merge import merge_method, stages
+from smelt.methods import merge_method, stages
 
 REPORT = """
 import json, sys
@@ -20,7 +20,7 @@ print(json.dumps([said, [name for name in ("average", "ties", "ram", "tsv") if n
 def fresh(script, *folders):
     """What a new process says, and which of four files of stages it has loaded."""
     path = os.pathsep.join([*map(str, folders), *filter(None, sys.path)])
-    command = [sys.executable, "-c", f"from smelt.merge import stages\n{script}{REPORT}"]
+    command = [sys.executable, "-c", f"from smelt.methods import stages\n{script}{REPORT}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": path})
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -50,7 +50,7 @@ def test_their_order_is_that_of_their_files_whichever_came_first():
 def test_a_name_of_this_room_is_taken_though_its_file_is_not_loaded():
     script = """
 from smelt.errors import SmeltError
-from smelt.merge import merge_method
+from smelt.methods import merge_method
 try:
     @merge_method("slerp")
     def mine(deltas): ...
@@ -58,11 +58,11 @@ try:
 except SmeltError as error:
     said = str(error)
 """
-    assert fresh(script)[0] == "two stages are named 'slerp': smelt.merge.slerp and __main__"
+    assert fresh(script)[0] == "two stages are named 'slerp': smelt.methods.means.slerp and __main__"
 
 
 PLUGIN = """
-from smelt.merge import merge_method, stages
+from smelt.methods import merge_method, stages
 SEEN = len(stages)
 @merge_method("plugged")
 def plugged(deltas):

@@ -108,7 +108,7 @@ def test_gram_matrices_are_float64_until_they_are_solved_with():
 
 
 def test_gram_matrices_on_disk_keep_their_digits_and_old_files_are_read(tmp_path):
-    from smelt.engine.statistics import StatisticsNote, write_statistics
+    from smelt.formats.statistics import StatisticsNote, write_statistics
 
     weights, grams, exact = ill_conditioned()
     models = {name: {"w": weight} for name, weight in weights.items()}
@@ -128,9 +128,9 @@ def test_gram_matrices_on_disk_keep_their_digits_and_old_files_are_read(tmp_path
 
 
 def test_the_plan_counts_gram_matrices_in_float64():
-    from smelt.engine.limits import limits
-    from smelt.engine.run import planned
-    from smelt.pool.request import read_request
+    from smelt.engine.plan.limits import limits
+    from smelt.engine.merge import planned
+    from smelt.models.request import read_request
 
     weights, grams, _ = ill_conditioned()
     models = {name: {"w": weight} for name, weight in weights.items()}

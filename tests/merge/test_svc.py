@@ -1,7 +1,7 @@
 import torch
 from torch.testing import assert_close
 
-from smelt.merge.svc import svc
+from smelt.methods.subspace.svc import svc
 
 
 def diagonal(*values: float) -> torch.Tensor:

@@ -3,7 +3,7 @@ import math
 import torch
 from torch.testing import assert_close
 
-from smelt.merge.tsv import tsv
+from smelt.methods.subspace.tsv import tsv
 
 E1, E2 = torch.diag(torch.tensor([1.0, 0.0])), torch.diag(torch.tensor([0.0, 1.0]))
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from smelt.merge.wudi import wudi
+from smelt.methods.subspace.wudi import wudi
 
 
 def example(models: int = 3, rows: int = 3, columns: int = 4) -> torch.Tensor:

@@ -15,9 +15,9 @@ from pico_clip import COLOURS, TEMPLATES, write_task
 from smelt.errors import CorruptFile, IncompatibleModels, InputChanged, OutputError, RecipeError
 from smelt.evaluate.call import evaluate
 from smelt.evaluate.classify import load_classifier
-from smelt.evaluate.examples import ArrayStream
+from smelt.tasks.examples import ArrayStream
 from smelt.mix import load_mixed, mix, save_routers
-from smelt.pool.families.network import network_of
+from smelt.models.families.network import network_of
 from smelt.recipe.schema import Recipe
 
 
@@ -100,7 +100,7 @@ def test_without_steps_no_data_is_touched(tmp_path: Path, recipe: dict[str, Any]
 
 def test_without_a_place_it_is_made_once(recipe: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     first = mix(recipe)
-    from smelt.learn import loop
+    from smelt.optimise import loop
 
     monkeypatch.setattr(loop, "optimise", lambda *_, **__: pytest.fail("learned twice"))
     second = mix(recipe)
@@ -119,7 +119,7 @@ def test_a_run_that_was_interrupted_goes_on(
     tmp_path: Path, recipe: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = mix(recipe, out=tmp_path / "whole", resume=False)
-    from smelt.learn import loop
+    from smelt.optimise import loop
 
     real = loop.optimise
 
@@ -160,7 +160,7 @@ def test_learned_routers_can_be_carried_to_another_mixture(tmp_path: Path, recip
 
 
 def test_include_and_skip_say_what_the_experts_may_change(tmp_path: Path, recipe: dict[str, Any]) -> None:
-    from smelt.engine.folder import open_path
+    from smelt.formats.open import open_path
 
     def read(folder: str | Path, key: str) -> list[float]:
         source = open_path(Path(folder) / "model.safetensors")

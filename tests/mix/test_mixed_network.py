@@ -10,7 +10,7 @@ from torch import nn
 from smelt.errors import IncompatibleModels, NumericalError, RecipeError
 from smelt.mix import mixed_network
 from smelt.mix.wemoe import WeMoE
-from smelt.pool.families.network import ModuleNetwork
+from smelt.models.families.network import ModuleNetwork
 
 
 class OneNumber(nn.Module):

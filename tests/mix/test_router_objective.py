@@ -7,12 +7,12 @@ import torch
 from mixing_by_hand import tiny, tuned
 from torch import nn
 
-from smelt.evaluate.examples import ArrayStream, Batch
-from smelt.learn.loop import optimise
+from smelt.tasks.examples import ArrayStream, Batch
+from smelt.optimise.loop import optimise
 from smelt.mix import mixed_network
 from smelt.mix.objective import router_objective
 from smelt.mix.wemoe import WeMoE
-from smelt.pool.families.network import ModuleNetwork
+from smelt.models.families.network import ModuleNetwork
 
 
 class TwoScores(nn.Module):

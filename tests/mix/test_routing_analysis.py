@@ -9,10 +9,10 @@ from mixing_by_hand import clip_pool, tiny, tuned
 
 from pico_clip import write_task
 from smelt.errors import RecipeError
-from smelt.evaluate.examples import ArrayStream
+from smelt.tasks.examples import ArrayStream
 from smelt.mix import load_mixed, mix, mixed_network
 from smelt.mix.routing import routing, routing_of_streams, watch_gates
-from smelt.pool.families.network import ModuleNetwork
+from smelt.models.families.network import ModuleNetwork
 
 
 def test_the_table_holds_mean_gates_by_task_expert_and_block() -> None:

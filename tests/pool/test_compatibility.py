@@ -7,8 +7,8 @@ import torch
 
 from checkpoints import CONFIG, state, write_model
 from smelt.errors import IncompatibleModels
-from smelt.pool.compatibility import Difference
-from smelt.pool.modelpool import ModelPool, opened
+from smelt.engine.plan.compatibility import Difference
+from smelt.models.pool import ModelPool, opened
 from smelt.recipe.schema import Pool
 
 

@@ -13,8 +13,8 @@ from safetensors.torch import save_file
 import smelt
 from checkpoints import state
 from smelt.errors import RecipeError
-from smelt.pool.modelpool import opened
-from smelt.pool.refs import open_ref
+from smelt.models.pool import opened
+from smelt.models.references import open_ref
 from smelt.recipe.schema import Pool
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from smelt.pool.layout import Layout, natural
+from smelt.formats.layout import Layout, natural
 
 
 def test_numbers_sort_as_numbers():

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from smelt.pool.orientation import Matrices, Orientation
+from smelt.formats.orientation import Matrices, Orientation
 
 
 def network(kind: str, **words: Any) -> tuple[Any, dict[str, Any]]:

@@ -10,11 +10,11 @@ from safetensors.torch import load_file, save_file
 
 from checkpoints import random_state, write_model
 from smelt.errors import CorruptFile, RecipeError
-from smelt.pool.families.image_text import load_image_text
-from smelt.pool.origin import Origin, unpacked
-from smelt.pool.origin_towers import Tower, weights_hash
-from smelt.pool.refs import open_ref
-from smelt.pool.zoo import zoo_models
+from smelt.models.families.image_text.family import load_image_text
+from smelt.models.zoo_origin.origin import Origin, unpacked
+from smelt.models.zoo_origin.towers import Tower, weights_hash
+from smelt.models.references import open_ref
+from smelt.models.zoo import zoo_models
 from smelt.testing.pico_llava import llava, save_llava
 
 TOWERS = {"model.vision_tower.": {"from": "zoo:clip", "prefix": "vision_model."}}
@@ -104,7 +104,7 @@ def test_a_new_tokenizer_makes_a_new_folder(zoo):
 
 
 def test_a_missing_model_other_numbers_and_a_missing_file_are_told_and_leave_nothing_behind(zoo, tmp_path):
-    from smelt.engine.cache import cache_folder
+    from smelt.files.cache import cache_folder
 
     zoo.write(towers={"model.vision_tower.": {"from": "zoo:clap", "prefix": "vision_model."}})
     with pytest.raises(

@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 
 from checkpoints import state, write_model
 from smelt.errors import RecipeError
-from smelt.pool.refs import open_ref, ref_name
+from smelt.models.references import open_ref, ref_name
 
 
 @pytest.mark.parametrize(

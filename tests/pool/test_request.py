@@ -4,7 +4,7 @@ import pytest
 
 from checkpoints import state, write_yaml
 from smelt.errors import RecipeError
-from smelt.pool.request import read_request
+from smelt.models.request import read_request
 from smelt.recipe.schema import Recipe
 
 

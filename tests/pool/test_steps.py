@@ -8,7 +8,7 @@ import pytest
 
 from checkpoints import state, write_model
 from smelt.errors import CorruptFile, RecipeError
-from smelt.pool.steps import choose_steps, find_steps
+from smelt.models.checkpoints import choose_steps, find_steps
 
 
 def run_of(folder: Path, *names: str) -> Path:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.pool.tokenizer_files import token_id_updates, tokenizer_files
-from smelt.pool.tokens import Vocabulary, plan_vocabulary
+from smelt.models.vocabulary.files import token_id_updates, tokenizer_files
+from smelt.models.vocabulary.plan import Vocabulary, plan_vocabulary
 
 transformers = pytest.importorskip("transformers")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from smelt.errors import CorruptFile, IncompatibleModels, RecipeError
-from smelt.pool.tokens import MEAN, ZERO, Vocabulary, plan_vocabulary
+from smelt.models.vocabulary.plan import MEAN, ZERO, Vocabulary, plan_vocabulary
 
 
 def vocabulary(text: str) -> Vocabulary:

@@ -6,10 +6,10 @@ import types
 import pytest
 
 from checkpoints import random_state, write_model
-from smelt.engine.packs import pack
+from smelt.engine.convert.pack import pack
 from smelt.errors import MissingExtra, RecipeError
-from smelt.pool.refs import open_ref, ref_name, ref_seen_from
-from smelt.pool.zoo import zoo_folder, zoo_models
+from smelt.models.references import open_ref, ref_name, ref_seen_from
+from smelt.models.zoo import zoo_folder, zoo_models
 
 CARD = """---
 license: apache-2.0

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.recipe.compose import compose_jobs
+from smelt.compat.fusionbench.compose import compose_jobs
 
 
 def compose(*words, **more):

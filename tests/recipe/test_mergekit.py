@@ -6,7 +6,7 @@ import pytest
 
 from checkpoints import write_yaml
 from smelt.errors import RecipeError
-from smelt.recipe.mergekit import from_mergekit
+from smelt.recipe.mergekit.reader import from_mergekit
 from smelt.recipe.pipeline import bind
 from smelt.recipe.schema import Recipe
 

@@ -3,8 +3,8 @@
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.merge import stages
-from smelt.merge.aliases import ALIASES
+from smelt.methods import stages
+from smelt.methods.aliases import ALIASES
 from smelt.recipe.pipeline import bind, describe
 from smelt.recipe.schema import Recipe
 

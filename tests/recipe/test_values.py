@@ -2,7 +2,7 @@
 
 import pytest
 
-from smelt.merge import stages
+from smelt.methods import stages
 from smelt.recipe.values import Spot, check, constant, matches, normalized, patterns_in, resolve
 
 WEIGHTS = stages["average"].parameters["weights"]  # one per model

@@ -9,7 +9,7 @@ from pathlib import Path
 from made_up_suite import row, write_suite
 
 from smelt.evaluate.row import CostRow, DataBudget, Row
-from smelt.report.hub_rows import ALPHA, COUNT, MODELS, table_part
+from smelt.suites.hub.parts import ALPHA, COUNT, MODELS, table_part
 
 TASKS = "photos digits sketches flags".split()
 MODEL_NAMES = ["clip-tiny", "clip-tiny-photos", "clip-tiny-digits", "clip-tiny-sketches", "clip-tiny-flags", "clip-rn"]

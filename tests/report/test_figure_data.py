@@ -10,11 +10,11 @@ from smelt.evaluate.row import CostRow
 from smelt.report.analyses import Analyses, read_analyses
 from smelt.report.compare import ranking, task_series
 from smelt.report.costs import build_costs
-from smelt.report.curves import scale_curves, scale_of
-from smelt.report.experts import experts_matrix
+from smelt.suites.clip.report.curves import scale_curves, scale_of
+from smelt.suites.clip.report.experts import experts_matrix
 from smelt.report.grid import build_grid
 from smelt.report.heat import accuracy_map, cosine_map, plain_map, signs_map
-from smelt.report.paths import barrier, interpolation_paths
+from smelt.suites.clip.report.paths import barrier, interpolation_paths
 
 
 def curve(scale, task, correct, entry="ties"):
@@ -214,7 +214,7 @@ def test_equal_sign_conflicts_have_one_shade_and_do_not_divide_by_zero():
 
 
 def _matrix(values):
-    from smelt.report.experts import Matrix
+    from smelt.suites.clip.report.experts import Matrix
 
     names = tuple("abc"[: len(values)])
     return Matrix(names, names, tuple(map(tuple, values)))

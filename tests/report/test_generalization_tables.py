@@ -11,7 +11,7 @@ from smelt.evaluate.row import Row
 from smelt.report.as_csv import as_csv
 from smelt.report.as_latex import as_latex
 from smelt.report.as_markdown import as_markdown
-from smelt.report.headline_parts import part_sentences, parts_sentence
+from smelt.suites.clip.report.headline_parts import part_sentences, parts_sentence
 from smelt.report.tables import build_sheets
 
 SEEN = {"photos": True, "digits": True, "emoji": False}

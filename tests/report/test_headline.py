@@ -6,7 +6,7 @@ from made_up_suite import TASKS, row, suite_rows
 from smelt.evaluate.row import DataBudget, Row
 from smelt.report.facts import facts, is_zoo
 from smelt.report.grid import build_grid
-from smelt.report.headline import build_headline, sentences
+from smelt.suites.clip.report.headline import build_headline, sentences
 from smelt.report.opening import build_opening
 from smelt.report.tables import build_sheets
 

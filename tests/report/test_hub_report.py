@@ -26,10 +26,10 @@ from smelt.report import report
 from smelt.report.as_csv import as_csv
 from smelt.report.as_latex import as_latex
 from smelt.report.as_markdown import as_markdown
-from smelt.report.headline_hub import hub_sentences, hub_tiles
-from smelt.report.hub_analyses import HubAnalyses, read_hub
-from smelt.report.hub_figures import agreements, growth_figure, model_matrix, share_matrix
-from smelt.report.hub_rows import ALPHA, COUNT, models_per_class, table_part
+from smelt.suites.hub.report.headline import hub_sentences, hub_tiles
+from smelt.suites.hub.report.analyses import HubAnalyses, read_hub
+from smelt.suites.hub.report.figures import agreements, growth_figure, model_matrix, share_matrix
+from smelt.suites.hub.parts import ALPHA, COUNT, models_per_class, table_part
 from smelt.report.tables import build_sheets
 
 TWO = ("photos", "digits")

@@ -8,13 +8,13 @@ from smelt.evaluate.row import CostRow, Row
 from smelt.report.cells import Cell
 from smelt.report.draw.scatter import Dot, scatter
 from smelt.report.draw.timebars import log_ticks, time_bars
-from smelt.report.headline_language import language_sentences, language_tiles
-from smelt.report.language_analyses import read_language
-from smelt.report.language_figures import language_figures, performance_against_time, times, trade_off
-from smelt.report.language_order import agreement
-from smelt.report.language_standing import Standing, difference, ranked, standings
-from smelt.report.language_tuning import tuning
-from smelt.report.paper import mergebench
+from smelt.suites.language.report.headline import language_sentences, language_tiles
+from smelt.suites.language.report.analyses import read_language
+from smelt.suites.language.report.figures import language_figures, performance_against_time, times, trade_off
+from smelt.suites.language.report.order import agreement
+from smelt.suites.language.report.standing import Standing, difference, ranked, standings
+from smelt.suites.language.report.tuning import tuning
+from smelt.suites.language.published import mergebench
 from smelt.report.tables import build_sheets
 from smelt.report.write import report
 

@@ -12,12 +12,12 @@ from smelt.report.as_csv import as_csv
 from smelt.report.as_latex import as_latex
 from smelt.report.as_markdown import as_markdown
 from smelt.report.cells import Cell
-from smelt.report.language_analyses import Language, read_language
-from smelt.report.language_lines import ratio_cell
-from smelt.report.language_tables import GENERAL, paper_sheets, sheet_of
-from smelt.report.paper import mergebench
+from smelt.suites.language.report.analyses import Language, read_language
+from smelt.suites.language.report.lines import ratio_cell
+from smelt.suites.language.report.tables import GENERAL, paper_sheets, sheet_of
+from smelt.suites.language.published import mergebench
 from smelt.report.tables import build_sheets
-from smelt.report.turned import turned_rows
+from smelt.report.transposed import turned_rows
 
 TWO = Language(
     {"maths": ("maths", "maths-stories"), "safety": ("safety",)},

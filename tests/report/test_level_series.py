@@ -13,8 +13,8 @@ from smelt.evaluate.row import DataBudget
 from smelt.report.analyses import read_analyses
 from smelt.report.as_csv import as_csv
 from smelt.report.as_markdown import as_markdown
-from smelt.report.curves import scale_curves
-from smelt.report.series import courses, series_sheets
+from smelt.suites.clip.report.curves import scale_curves
+from smelt.suites.collaboration.report.series import courses, series_sheets
 from smelt.report.series_figure import line_figure, series_figures
 
 

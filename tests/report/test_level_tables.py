@@ -11,9 +11,9 @@ from smelt.evaluate.row import DataBudget, Row
 from smelt.report.as_csv import as_csv
 from smelt.report.as_latex import as_latex
 from smelt.report.as_markdown import as_markdown
-from smelt.report.gaps import gap_figure, pairs
-from smelt.report.headline_levels import level_sentences, level_tiles
-from smelt.report.levels import largest
+from smelt.suites.clip.report.gaps import gap_figure, pairs
+from smelt.suites.collaboration.report.headline import level_sentences, level_tiles
+from smelt.suites.collaboration.report.levels import largest
 from smelt.report.opening import build_opening
 from smelt.report.tables import build_sheets
 from smelt.report.write import report

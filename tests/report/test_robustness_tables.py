@@ -11,10 +11,10 @@ from smelt.evaluate.row import DataBudget, Row
 from smelt.report.as_csv import as_csv
 from smelt.report.as_markdown import as_markdown
 from smelt.report.cells import Cell, mean_on_same_pictures
-from smelt.report.corruption import kind_and_severity, kind_text, severities_text
-from smelt.report.headline_robust import robust_sentences
-from smelt.report.robustness import severity_curves
-from smelt.report.severity import severity_figure
+from smelt.suites.clip.report.corruption import kind_and_severity, kind_text, severities_text
+from smelt.suites.clip.report.headline_robust import robust_sentences
+from smelt.suites.clip.report.robustness import severity_curves
+from smelt.suites.clip.report.severity import severity_figure
 from smelt.report.tables import build_sheets
 
 

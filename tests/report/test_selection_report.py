@@ -11,13 +11,13 @@ from made_up_selection import content, rows
 
 from smelt.errors import CorruptFile
 from smelt.evaluate.row import append_rows
-from smelt.report.headline_selection import selection_sentences, selection_tiles
-from smelt.report.paper.uqmerge import uqmerge
-from smelt.report.selection_analyses import Selection, read_selection
-from smelt.report.selection_figures import random_figure, trace_figure
-from smelt.report.selection_lines import Scores
-from smelt.report.selection_questions import correlations, research_questions
-from smelt.report.selection_tables import selection_sheets
+from smelt.suites.selection.report.headline import selection_sentences, selection_tiles
+from smelt.suites.selection.published import uqmerge
+from smelt.suites.selection.report.analyses import Selection, read_selection
+from smelt.suites.selection.report.figures import random_figure, trace_figure
+from smelt.suites.selection.report.lines import Scores
+from smelt.suites.selection.report.questions import correlations, research_questions
+from smelt.suites.selection.report.tables import selection_sheets
 from smelt.report.sheet import Sheet
 from smelt.report.write import report
 from smelt.select.choose import chosen_step

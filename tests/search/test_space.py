@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.merge import stages
+from smelt.methods import stages
 from smelt.recipe.schema import Recipe
 from smelt.search.grids import grids, shipped_phases
 from smelt.search.space import read_space, recipe_at

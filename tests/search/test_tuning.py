@@ -74,7 +74,7 @@ def test_a_finished_study_computes_nothing(
     study: Run, whole: Tuned, copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = (copied / "rows.jsonl").read_bytes()
-    monkeypatch.setattr("smelt.search.merging.Merges.at", None)
+    monkeypatch.setattr("smelt.prepare.merges.Merges.at", None)
     lines: list[str] = []
     again = study(limit=5, tell=lines.append)
     assert (again.computed, lines, again.values, again.trials) == (0, [], whole.values, whole.trials)
@@ -92,7 +92,7 @@ def test_a_study_goes_on_until_its_trials_are_reached_as_if_it_had_not_stopped(s
 def test_a_study_that_is_interrupted_keeps_what_is_finished_and_begins_the_rest_again(
     study: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from smelt.search.merging import Merges
+    from smelt.prepare.merges import Merges
 
     real, count = Merges.at, iter(range(99))
 
@@ -112,7 +112,7 @@ def test_a_study_that_is_interrupted_keeps_what_is_finished_and_begins_the_rest_
 
 
 def test_a_setting_that_fails_is_recorded_and_the_others_go_on(study: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from smelt.search.merging import Merges
+    from smelt.prepare.merges import Merges
 
     real = Merges.at
 
@@ -135,7 +135,7 @@ def test_where_every_setting_fails_the_error_is_the_studys(study: Run, monkeypat
     def refuse(self: Any, recipe: Any, **words: Any) -> Any:
         raise RecipeError("never")
 
-    monkeypatch.setattr("smelt.search.merging.Merges.at", refuse)
+    monkeypatch.setattr("smelt.prepare.merges.Merges.at", refuse)
     lines: list[str] = []
     with pytest.raises(RecipeError, match="never"):
         study(tell=lines.append)

@@ -10,7 +10,7 @@ import torch
 
 import smelt
 from checkpoints import random_state, write_model
-from smelt.engine.source import Source
+from smelt.formats.source import Source
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.recipe.schema import Recipe
 from smelt.select.groups import Groups, identity_of

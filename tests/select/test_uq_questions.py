@@ -12,7 +12,7 @@ import torch
 from checkpoints import read_weights
 from pico_selection import write_questions
 from smelt.errors import IncompatibleModels, RecipeError
-from smelt.evaluate.questions.task import QuestionTask
+from smelt.tasks.questions.task import QuestionTask
 from smelt.select import uq_merge
 from smelt.select.asking import asking
 from smelt.select.measured import Measure

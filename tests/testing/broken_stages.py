@@ -5,7 +5,7 @@ import time
 
 import torch
 
-from smelt.merge import merge_method, merge_step, merge_wrapper, stages
+from smelt.methods import merge_method, merge_step, merge_wrapper, stages
 
 BEFORE = set(stages)
 

@@ -21,8 +21,8 @@ import pytest
 
 import smelt
 import smelt_zoo
-from smelt.evaluate.find import GROUPS
-from smelt.pool.refs import open_ref
+from smelt.tasks.find import GROUPS
+from smelt.models.references import open_ref
 
 BUILD = Path(__file__).parents[2] / "zoo" / "build"
 SAMPLES = json.loads((BUILD / "samples.json").read_text())
@@ -74,7 +74,7 @@ pack.ship({task!r}, pack.module({task!r}).build())"""
 
 @pytest.mark.slow
 def test_the_graph_built_again_is_the_one_that_is_shipped(tmp_path: Path) -> None:
-    from smelt.hub.graph import SemanticGraph
+    from smelt.hub.graph.graph import SemanticGraph
 
     build(f"import pathlib, graph; graph.write(graph.build(), pathlib.Path({str(tmp_path / 'graph')!r}))")
     assert SemanticGraph.load(tmp_path / "graph").version == SemanticGraph.load(smelt_zoo.graph()).version
@@ -128,9 +128,9 @@ def run(script: str, root: Path, out: str, *words: str | Path) -> str:
 
 def write_pool(folder: Path) -> None:
     """As pack.py writes it: mosaics of every split, and of the named pictures of the tasks that have some."""
-    from smelt.evaluate.mosaic import write_mosaic
-    from smelt.evaluate.splits import ArraySplit, open_split
-    from smelt.evaluate.task import Task
+    from smelt.tasks.pictures.mosaic import write_mosaic
+    from smelt.tasks.pictures.splits import ArraySplit, open_split
+    from smelt.tasks.pictures.task import Task
 
     folder.mkdir(parents=True)
     for name in EIGHT:

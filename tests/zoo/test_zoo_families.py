@@ -10,7 +10,7 @@ import pytest
 
 import smelt
 import smelt_zoo
-from smelt.evaluate.find import GROUPS
+from smelt.tasks.find import GROUPS
 from smelt.evaluate.row import Row, read_rows
 
 TASKS = list(GROUPS["clip8"])
@@ -34,7 +34,7 @@ def tower(name: str) -> dict[str, Any]:
     """The convolutions of a model of the convolutional family, as Smelt reads them."""
     import torch
 
-    from smelt.pool.refs import open_ref
+    from smelt.models.references import open_ref
 
     source = open_ref(f"zoo:{name}")
     found = {}
@@ -67,7 +67,7 @@ def test_transformers_opens_an_expert_of_the_second_set_and_it_differs_from_the_
     import torch
     from transformers import CLIPModel
 
-    from smelt.engine.packs import unpack
+    from smelt.engine.convert.pack import unpack
 
     for one in (name, name.removesuffix("-b")):
         unpack(f"zoo:{one}", out=tmp_path / one)
@@ -130,7 +130,7 @@ def test_transformers_opens_the_convolutional_base_and_an_unpacked_expert_with_b
     import torch
     from transformers import VisionTextDualEncoderModel
 
-    from smelt.engine.packs import unpack
+    from smelt.engine.convert.pack import unpack
 
     unpack("zoo:clip-tiny-rn-photos", out=tmp_path / "photos")
     features, states = [], []

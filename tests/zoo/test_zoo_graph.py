@@ -12,9 +12,9 @@ import yaml
 
 import smelt_zoo
 from smelt.errors import RecipeError
-from smelt.evaluate.splits import ArraySplit, open_split
-from smelt.evaluate.task import Task
-from smelt.hub.graph import SemanticGraph, hash_pixels
+from smelt.tasks.pictures.splits import ArraySplit, open_split
+from smelt.tasks.pictures.task import Task
+from smelt.hub.graph.graph import SemanticGraph, hash_pixels
 
 BUILD = Path(__file__).parents[2] / "zoo" / "build"
 SENSES: dict[str, dict[str, str]] = yaml.safe_load((BUILD / "senses.yaml").read_text(encoding="utf-8"))
@@ -89,7 +89,7 @@ def test_hypernyms_stand_above_what_they_share_pictures_with() -> None:
 
 def test_definitions_and_hypernyms_are_those_of_wordnet() -> None:
     pytest.importorskip("nltk", reason="THE GRAPH'S WORDS ARE NOT CHECKED: NLTK is not installed")
-    from smelt.hub.wordnet import WordNet
+    from smelt.hub.graph.wordnet import WordNet
 
     try:
         wordnet = WordNet.open()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import smelt_zoo
-from smelt.engine.header import read_header
+from smelt.formats.safetensors.header import read_header
 from smelt.evaluate.row import Row, read_rows
 
 RESULTS = Path(__file__).parents[2] / "results" / "zoo" / "language.jsonl"

@@ -35,7 +35,7 @@ def test_every_split_has_its_examples_each_with_a_prompt_and_an_answer(name: str
 @pytest.mark.parametrize("name", [name for name in COUNTS if name.startswith("instruction")])
 def test_the_reference_answer_follows_every_instruction(name: str) -> None:
     pytest.importorskip("lm_eval")
-    from smelt.evaluate.language.scoring.instructions import score
+    from smelt.tasks.language.scoring.instructions import score
 
     some = records(name)[:60]
     assert all(score(one, [one["answer"]])["prompt_level_strict_acc"] == 1 for one in some)

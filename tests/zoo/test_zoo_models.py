@@ -13,7 +13,7 @@ import yaml
 
 import smelt
 import smelt_zoo
-from smelt.evaluate.find import GROUPS
+from smelt.tasks.find import GROUPS
 from smelt.evaluate.row import Row, read_rows
 
 TASKS = list(GROUPS["clip8"])
@@ -29,7 +29,7 @@ def on_all_pictures() -> dict[tuple[str, str], float]:
 
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from smelt.engine.packs import unpack
+    from smelt.engine.convert.pack import unpack
 
     folder = tmp_path_factory.mktemp("unpacked") / "clip-tiny-photos"
     unpack("zoo:clip-tiny-photos", out=folder)

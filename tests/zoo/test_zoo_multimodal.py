@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import smelt_zoo
-from smelt.evaluate.find import GROUPS, find_task
-from smelt.evaluate.perturb.prompts import PROMPTS
+from smelt.tasks.find import GROUPS, find_task
+from smelt.tasks.perturb.prompts import PROMPTS
 from smelt.evaluate.row import Row, read_rows
 
 HOME = Path(smelt_zoo.__file__).parent

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import smelt_zoo
-from smelt.evaluate.find import GROUPS, find_tasks
+from smelt.tasks.find import GROUPS, find_tasks
 from smelt.evaluate.intervals import wilson
-from smelt.evaluate.splits import ArraySplit, open_split
-from smelt.evaluate.task import Task
+from smelt.tasks.pictures.splits import ArraySplit, open_split
+from smelt.tasks.pictures.task import Task
 
 TASKS = list(smelt_zoo.tasks())
 EIGHT = list(GROUPS["clip8"])

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from material import Split
-from smelt.engine.delta_codes import quantise
+from smelt.formats.packs.codes import quantise
 from towers import set_rate, towers
 from views import changed
 

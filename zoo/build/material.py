@@ -10,7 +10,7 @@ from transformers import CLIPTokenizer
 
 import captions
 from pictures import SIZE
-from smelt.evaluate.mosaic import read_mosaic
+from smelt.tasks.pictures.mosaic import read_mosaic
 from tokenizer import FOLDER as TOKENIZER
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from transformers import CLIPTokenizer
 
-from smelt.engine.packs import pack, unpack
+from smelt.engine.convert.pack import pack, unpack
 from towers import save
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from smelt.evaluate import mosaic
+from smelt.tasks.pictures import mosaic
 
 SIZE = 32
 

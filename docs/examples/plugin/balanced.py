@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from smelt.merge import PerModel, Positive, Stack, merge_method
+from smelt.methods import PerModel, Positive, Stack, merge_method
 from smelt.ops.block import Block
 from smelt.ops.fold import Sum
 from smelt.ops.geometry import weighted_sum

@@ -23,8 +23,8 @@ def is_language_model(ref: str | None) -> bool:
     """Whether the base is known to be one, by its config. False where nothing is known; anything else is refused."""
     if ref is None or _far_away(ref):
         return False
-    from smelt.pool.config import read_config
-    from smelt.pool.refs import open_ref
+    from smelt.formats.config import read_config
+    from smelt.models.references import open_ref
 
     source = open_ref(ref)
     try:
@@ -64,7 +64,7 @@ def shapes_of(ref: str) -> dict[str, tuple[int, ...]] | None:
     """The shapes of a model's tensors, from headers; None for a model that would have to be downloaded first."""
     if _far_away(ref):
         return None
-    from smelt.pool.refs import open_ref
+    from smelt.models.references import open_ref
 
     source = open_ref(ref)
     try:

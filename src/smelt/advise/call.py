@@ -130,7 +130,7 @@ def _cited(shown: Sequence[Candidate], choice: Choice, kind: str | None) -> list
 
 def _check(recipe: Recipe) -> None:
     """That the recipe's stages exist and take their parameters, and that models have their data."""
-    from smelt.prepare import check_recipe
+    from smelt.prepare.prepare import check_recipe
 
     check_recipe(recipe)
 

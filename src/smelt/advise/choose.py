@@ -9,7 +9,7 @@ from smelt.advise.evidence import Witness, mean, ours, witnesses
 from smelt.advise.memory import bytes_needed
 from smelt.advise.rules import Rule, rules
 from smelt.advise.situation import Situation
-from smelt.report.paper import mergebench
+from smelt.suites.language.published import mergebench
 
 __all__ = ["Candidate", "Choice", "choose"]
 

@@ -1,7 +1,7 @@
 """What advice rests on: the paper's rows (Tables 7 to 9), and those of our own run. Every number has its place.
 
 `evidence.yaml` is our run in short, made from a suite's folder by `evidence_from`; the paper's numbers are the report's
-(`smelt.report.paper`).
+(`smelt.suites.language.published`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from smelt.advise.rules import rules
 from smelt.errors import RecipeError
-from smelt.report.paper import mergebench
+from smelt.suites.language.published import mergebench
 
 __all__ = ["Citation", "Ours", "Witness", "evidence_from", "mean", "ours", "witnesses", "write_evidence"]
 
@@ -102,8 +102,8 @@ def evidence_from(folder: str | Path, *, size: float = 0.135, kind: str = "instr
     """The numbers of a language suite's folder, as `evidence.yaml` has them: in percent, seconds and bytes."""
     from smelt.report.analyses import read_analyses
     from smelt.report.facts import facts, suite_name
-    from smelt.report.language_standing import ranked, standings
-    from smelt.report.language_tables import base_name
+    from smelt.suites.language.report.standing import ranked, standings
+    from smelt.suites.language.report.tables import base_name
     from smelt.report.rows import read_folder
     from smelt.report.tables import build_sheets
 

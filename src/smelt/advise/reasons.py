@@ -6,7 +6,7 @@ from smelt.advise.choose import Candidate, Choice, trial_minutes
 from smelt.advise.evidence import ours
 from smelt.advise.rules import rules
 from smelt.advise.situation import Situation, article
-from smelt.report.paper import mergebench
+from smelt.suites.language.published import mergebench
 
 __all__ = ["POOR", "expectation", "reasons"]
 

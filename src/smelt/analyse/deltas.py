@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 import torch
 
-from smelt.engine import dtype as dtypes
-from smelt.engine.limits import default_threads
-from smelt.engine.progress import Progress
-from smelt.engine.source import Source
+from smelt.formats import dtype as dtypes
+from smelt.engine.plan.limits import default_threads
+from smelt.system.progress import Progress
+from smelt.formats.source import Source
 from smelt.errors import IncompatibleModels, NumericalError, RecipeError
 from smelt.ops.block import Block, Place
-from smelt.pool.layout import Layout, natural
-from smelt.pool.modelpool import BASE, ModelPool
+from smelt.formats.layout import Layout, natural
+from smelt.models.pool import BASE, ModelPool
 from smelt.recipe.values import matches
 
 __all__ = ["Deltas", "Patterns", "chosen_keys"]

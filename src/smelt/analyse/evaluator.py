@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from smelt.engine.source import MemorySource, Source
+from smelt.formats.source import MemorySource, Source
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,8 +24,8 @@ def evaluator(like: Source, tasks: Any, *, split: str, **words: Any) -> Evaluate
     Tasks and split are checked now, before anything is merged; pictures are read once for all models.
     """
     from smelt.evaluate.call import evaluate
-    from smelt.evaluate.find import find_tasks
-    from smelt.evaluate.pictures import Data
+    from smelt.tasks.find import find_tasks
+    from smelt.tasks.pictures.data import Data
 
     chosen = find_tasks(tasks)
     for task in chosen:

@@ -18,7 +18,7 @@ import torch
 from smelt.analyse.deltas import Deltas, Patterns
 from smelt.analyse.models import open_models
 from smelt.analyse.tables import plain
-from smelt.pool.layout import Layout, natural
+from smelt.formats.layout import Layout, natural
 
 __all__ = ["Norms", "delta_norms"]
 

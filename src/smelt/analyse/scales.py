@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.analyse.evaluator import Evaluate, evaluator
-from smelt.analyse.linear import at_scale, is_linear
-from smelt.analyse.scaled import Scaled
-from smelt.engine.run import planned
+from smelt.engine.scales.linear import at_scale, is_linear
+from smelt.engine.scales.merges import Scaled
+from smelt.engine.merge import planned
 from smelt.errors import RecipeError
 from smelt.files.remote_code import takes_trust
-from smelt.pool.modelpool import ModelPool, opened
-from smelt.pool.request import read_request
+from smelt.models.pool import ModelPool, opened
+from smelt.models.request import read_request
 from smelt.recipe.schema import Recipe
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ def average(
     smelt average RUN --last 5 -o OUT
     smelt average RUN --from 1000 --every 2 --weights ema --decay 0.8 -o OUT
     """
-    from smelt.engine.average import average as average_steps
+    from smelt.prepare.average import average as average_steps
 
     words: dict[str, Any] = {"dtype": dtype, "allow_pickle": allow_pickle or None}
     done = average_steps(

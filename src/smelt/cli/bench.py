@@ -11,7 +11,7 @@ import typer
 from smelt.cli.request import JsonOption, ThreadsOption, TrustOption
 
 if TYPE_CHECKING:
-    from smelt.bench.options import Finished
+    from smelt.suites.options import Finished
 
 __all__ = ["bench"]
 
@@ -55,7 +55,7 @@ def bench(
     smelt bench llm5 --preset fast
     smelt bench mllm10 --preset fast --workers 2
     """
-    from smelt.bench.loop import bench as run
+    from smelt.suites.clip.loop import bench as run
 
     silent = quiet or as_json
     chosen = {"executor": executor} if executor else {}
@@ -86,8 +86,8 @@ def bench(
 
 
 def _show(done: Finished) -> None:
-    from smelt.report.language_analyses import read_language
-    from smelt.report.selection_analyses import read_selection
+    from smelt.suites.language.report.analyses import read_language
+    from smelt.suites.selection.report.analyses import read_selection
 
     analyses = done.folder / "analyses"
     language, selection = read_language(analyses), read_selection(analyses)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from smelt.evaluate.row import CostRow, Row
     from smelt.report.cells import Cell
-    from smelt.report.language_analyses import Language
+    from smelt.suites.language.report.analyses import Language
     from smelt.report.lines import Line
 
 __all__ = ["show_language"]
@@ -53,7 +53,7 @@ def show_language(rows: Sequence[Row | CostRow], language: Language) -> None:
 def _lines(rows: Sequence[Row], costs: Sequence[CostRow], language: Language) -> list[tuple[str, list[Shown]]]:
     """Every model's name and its numbers, in the order of the report."""
     from smelt.report.grid import table_rows
-    from smelt.report.language_lines import domain_lines, general_lines, task_lines
+    from smelt.suites.language.report.lines import domain_lines, general_lines, task_lines
     from smelt.report.ranks import with_ranks
 
     shown, split = table_rows(rows)

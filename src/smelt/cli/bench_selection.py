@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from smelt.evaluate.row import CostRow, Row
     from smelt.report.cells import Cell
-    from smelt.report.selection_analyses import Selection
+    from smelt.suites.selection.report.analyses import Selection
     from smelt.report.sheet import Sheet
 
 __all__ = ["show_selection"]
@@ -20,8 +20,8 @@ def show_selection(rows: Sequence[Row | CostRow], selection: Selection) -> None:
     from rich.text import Text
 
     from smelt.evaluate.row import Row
-    from smelt.report.headline_selection import selection_sentences
-    from smelt.report.selection_tables import selection_sheets
+    from smelt.suites.selection.report.headline import selection_sentences
+    from smelt.suites.selection.report.tables import selection_sheets
 
     console, scored = Console(), [row for row in rows if isinstance(row, Row)]
     for sheet in selection_sheets(scored, selection):

@@ -14,7 +14,7 @@ from smelt.cli.request import AllowPickleOption, JsonOption, ThreadsOption, Trus
 if TYPE_CHECKING:
     from smelt.evaluate.call import Average, Evaluation
     from smelt.evaluate.classify import Result
-    from smelt.evaluate.corruptions import SetName
+    from smelt.tasks.corruptions import SetName
     from smelt.evaluate.row import Level, Row
 
 __all__ = ["evaluate"]
@@ -122,7 +122,7 @@ def _with_confusion(done: Evaluation) -> list[tuple[str, Result]]:
 
 
 def _as_dict(done: Evaluation, confusion: bool) -> dict[str, object]:
-    from smelt.evaluate.corruptions import CLEAN
+    from smelt.tasks.corruptions import CLEAN
 
     averages = done.averages
     if len(averages) == 1:
@@ -152,7 +152,7 @@ def _show(done: Evaluation) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from smelt.evaluate.corruptions import CLEAN
+    from smelt.tasks.corruptions import CLEAN
 
     first = done.rows[0]
     table = Table(title=f"{first.model}, {first.split} split", title_justify="left")

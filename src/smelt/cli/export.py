@@ -34,7 +34,7 @@ def export(
     smelt export MODEL -o OUT.gguf
     smelt export MODEL -o OUT.gguf --type q8_0
     """
-    from smelt.engine.export import export as export_model
+    from smelt.engine.convert.export import export as export_model
 
     done = export_model(
         model, out=out, type=type_, pre=pre, force=force, quiet=quiet or as_json, allow_pickle=allow_pickle

@@ -32,7 +32,7 @@ from smelt.cli.hub_words import (
 from smelt.cli.request import JsonOption
 
 if TYPE_CHECKING:
-    from smelt.hub.cards import Prediction
+    from smelt.hub.models.cards import Prediction
 
 __all__ = ["predict", "select"]
 
@@ -111,7 +111,7 @@ def predict(
     \b
     smelt hub predict cat.png dog.jpg --classes cat,dog
     """
-    from smelt.hub.predict import check_templates
+    from smelt.hub.selection.predict import check_templates
 
     check_templates(template or ())
     asked = task_request(classes, classes_file, like_task)

@@ -29,9 +29,9 @@ def graph(
 ) -> None:
     """Build a semantic graph from WordNet and your own pictures, for `smelt hub init --graph`.
 
-    The graph of the MLL paper is such a file: smelt/hub/imagenet-family.yaml.
+    The graph of the MLL paper is such a file: smelt/hub/graph/imagenet-family.yaml.
     """
-    from smelt.hub.graph_build import build_graph
+    from smelt.hub.graph.build import build_graph
 
     made = build_graph(config).save(out)
     if not quiet:

@@ -160,7 +160,7 @@ def show(
         card = here.model(name)
         found = here.strengths(name, limit) if card.label else None
     if as_json:
-        from smelt.hub.cards import as_json as plain
+        from smelt.hub.models.cards import as_json as plain
 
         typer.echo(json.dumps({**plain(card), "strengths": plain(found)}, indent=2))
         return

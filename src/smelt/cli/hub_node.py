@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import MissingExtra, RecipeError
 
 if TYPE_CHECKING:
-    from smelt.hub.graph import NewNode, SemanticGraph
-    from smelt.hub.wordnet import Sense
+    from smelt.hub.graph.graph import NewNode, SemanticGraph
+    from smelt.hub.graph.wordnet import Sense
 
 __all__ = ["new_node"]
 
@@ -30,7 +30,7 @@ def new_node(
     parents: Sequence[str] | None = None,
 ) -> NewNode:
     """The node, checked. Parents by WordNet are the nearest hypernyms that the graph has."""
-    from smelt.hub.graph import MOST, NewNode
+    from smelt.hub.graph.graph import MOST, NewNode
 
     if not _ID.fullmatch(id):
         raise RecipeError(f"{id!r} cannot be a node's id: ids are like zebra.n.01")
@@ -54,7 +54,7 @@ def new_node(
 
 def _sense(id: str) -> Sense | str:  # noqa: A002
     """What WordNet says of an id, or why it says nothing."""
-    from smelt.hub.wordnet import WordNet
+    from smelt.hub.graph.wordnet import WordNet
 
     try:
         return WordNet.open().synset(id)
@@ -63,7 +63,7 @@ def _sense(id: str) -> Sense | str:  # noqa: A002
 
 
 def _hypernyms(sense: Sense, graph: SemanticGraph) -> list[str]:
-    from smelt.hub.wordnet import WordNet
+    from smelt.hub.graph.wordnet import WordNet
 
     wordnet, here = WordNet.open(), {node.id for node in graph.nodes}
     found: dict[str, None] = {}
@@ -80,7 +80,7 @@ def _content(path: Path) -> Any:
     """The file itself; its pixels where it is transparent, turned, or not readable as it is."""
     from PIL import Image, UnidentifiedImageError
 
-    from smelt.hub.predict import as_pixels
+    from smelt.hub.selection.predict import as_pixels
 
     try:
         with Image.open(path) as opened:

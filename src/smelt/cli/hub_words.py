@@ -96,7 +96,7 @@ KeyEnvOption = Annotated[
 
 def captioner(name: str, url: str | None, key_env: str | None, graph: Any) -> Any:
     """Who describes classes, as the options say."""
-    from smelt.hub.captions import find_captioner
+    from smelt.hub.matching.captions import find_captioner
 
     given = (("url", url), ("key_env", key_env))
     return find_captioner(name, graph, **{key: value for key, value in given if value is not None})
@@ -124,7 +124,7 @@ def task_request(classes: str | None, file: Path | None, like: str | None) -> Ta
     if sum(one is not None for one in (classes, file, like)) != 1:
         raise RecipeError("say what to tell apart with one of --classes A,B,C, --classes-file FILE, --like-task NAME")
     if like is not None:
-        from smelt.evaluate.find import picture_tasks
+        from smelt.tasks.find import picture_tasks
 
         (task, *others) = picture_tasks(like)
         if others:
@@ -139,7 +139,7 @@ def task_request(classes: str | None, file: Path | None, like: str | None) -> Ta
 @contextmanager
 def watched(what: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
     """A bar on a terminal, lines in a log: what `Hub.label` and `Hub.add` tell of their progress."""
-    from smelt.engine.progress import Progress
+    from smelt.system.progress import Progress
 
     with Progress(quiet, "pictures") as watch:
         before: list[int] = []
@@ -200,6 +200,6 @@ def as_text(record: Any) -> str:
     """A record of the hub, or a list of them, as JSON."""
     import json
 
-    from smelt.hub.cards import as_json as plain
+    from smelt.hub.models.cards import as_json as plain
 
     return json.dumps(plain(record), indent=2, ensure_ascii=False)

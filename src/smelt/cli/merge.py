@@ -72,7 +72,7 @@ def merge(
     words |= {key: value for key, value in flags.items() if value is not None}
 
     from smelt.api import merge as merge_models
-    from smelt.engine.run import Summary
+    from smelt.engine.merge import Summary
 
     summary = merge_models(
         models,

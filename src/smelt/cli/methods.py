@@ -12,7 +12,7 @@ from smelt.cli.request import JsonOption
 from smelt.errors import RecipeError, unknown
 
 if TYPE_CHECKING:
-    from smelt.merge import Stage
+    from smelt.methods import Stage
 
 __all__ = ["methods"]
 
@@ -29,8 +29,8 @@ def methods(
     as_json: JsonOption = False,
 ) -> None:
     """List the merge methods, or explain one."""
-    from smelt.merge import stages
-    from smelt.merge.aliases import ALIASES
+    from smelt.methods import stages
+    from smelt.methods.aliases import ALIASES
     from smelt.recipe.pipeline import describe
 
     if name is not None and name in ALIASES:
@@ -62,7 +62,7 @@ def methods(
 
 def _with_data(stages: Mapping[str, Stage]) -> dict[str, Stage]:
     """What else a recipe may name under `merge`; of a name that is a stage too, the stage's page says so."""
-    from smelt.prepare import stages_with_data
+    from smelt.prepare.prepare import stages_with_data
 
     return {name: stage for name, stage in stages_with_data().items() if name not in stages}
 

@@ -14,8 +14,8 @@ from smelt.cli.request import AllowPickleOption, BaseOption, JsonOption, ModelOp
 from smelt.errors import RecipeError
 
 if TYPE_CHECKING:
-    from smelt.pool.compatibility import Compatibility, ModelFit
-    from smelt.pool.zoo import ZooModel
+    from smelt.engine.plan.compatibility import Compatibility, ModelFit
+    from smelt.models.zoo import ZooModel
 
 __all__ = ["models"]
 
@@ -41,7 +41,7 @@ def models(
     """
     if pool is not None and (base or model):
         raise RecipeError("give either a pool file or --base and --model, not both")
-    from smelt.pool.listing import models as list_models
+    from smelt.engine.plan.listing import models as list_models
 
     wanted: Any = pool if pool is not None else named_models(model) if model else None
     found = list_models(wanted, base=base, allow_pickle=allow_pickle)

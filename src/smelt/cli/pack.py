@@ -31,7 +31,7 @@ def pack(
     smelt pack MODEL --base B --bits 4 -o OUT
     smelt pack MODEL --base B --rank 16 -o OUT
     """
-    from smelt.engine.packs import pack as pack_model
+    from smelt.engine.convert.pack import pack as pack_model
 
     done = pack_model(
         model,

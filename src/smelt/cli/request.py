@@ -82,7 +82,7 @@ def request(
     if pool is not None:
         if base or models:
             raise RecipeError("a pool says what the base and the models are; give either --pool or --base and --model")
-        from smelt.pool.shipped import shipped_pool
+        from smelt.compat.fusionbench.pools import shipped_pool
 
         found = shipped_pool(pool)
         return dict(found.models), {**found.words, **words, **({"base": found.base} if found.base else {})}

@@ -15,7 +15,7 @@ from smelt.errors import RecipeError
 from smelt.files.remote_code import trusting
 
 if TYPE_CHECKING:
-    from smelt.experiment import Outcome, Prepared
+    from smelt.compat.fusionbench.experiment import Outcome, Prepared
 
 __all__ = ["run"]
 
@@ -52,8 +52,8 @@ def run(
     if not overrides:
         raise RecipeError("what should run? Give settings: method=ties_merging modelpool=... (see `smelt run --help`)")
 
-    from smelt.evaluate.pictures import Data
-    from smelt.experiment import attempt, prepare
+    from smelt.tasks.pictures.data import Data
+    from smelt.compat.fusionbench.experiment import attempt, prepare
 
     data = Data()
     jobs = prepare(overrides, multirun=multirun, config_dir=config_dir)

@@ -10,10 +10,10 @@ import typer
 from smelt.cli.request import JsonOption
 
 if TYPE_CHECKING:
-    from smelt.evaluate.find import AnyTask
-    from smelt.evaluate.language.task import LanguageTask
-    from smelt.evaluate.questions.task import QuestionTask
-    from smelt.evaluate.task import Task
+    from smelt.tasks.find import AnyTask
+    from smelt.tasks.language.task import LanguageTask
+    from smelt.tasks.questions.task import QuestionTask
+    from smelt.tasks.pictures.task import Task
 
 __all__ = ["tasks"]
 
@@ -25,8 +25,8 @@ def tasks(
     as_json: JsonOption = False,
 ) -> None:
     """List the tasks, or show one."""
-    from smelt.evaluate.find import GROUPS, find_task
-    from smelt.evaluate.find import tasks as all_tasks
+    from smelt.tasks.find import GROUPS, find_task
+    from smelt.tasks.find import tasks as all_tasks
 
     if name is not None and name not in GROUPS:
         task = find_task(name)
@@ -49,8 +49,8 @@ def tasks(
 
 
 def _line(task: AnyTask) -> str:
-    from smelt.evaluate.questions.task import QuestionTask
-    from smelt.evaluate.task import Task
+    from smelt.tasks.questions.task import QuestionTask
+    from smelt.tasks.pictures.task import Task
 
     if isinstance(task, Task):
         return f"{task.name:<20} {len(task.classes):>4} classes  {task.title}  [{', '.join(_splits(task))}]"
@@ -61,8 +61,8 @@ def _line(task: AnyTask) -> str:
 
 
 def _explain(task: AnyTask) -> None:
-    from smelt.evaluate.questions.task import QuestionTask
-    from smelt.evaluate.task import Task
+    from smelt.tasks.questions.task import QuestionTask
+    from smelt.tasks.pictures.task import Task
 
     title = f": {task.title}" if task.title else ""
     typer.echo(f"{task.name}, version {task.version}{title}\n")
@@ -102,7 +102,7 @@ def _explain_language(task: LanguageTask) -> None:
 
 
 def _explain_questions(task: QuestionTask) -> None:
-    from smelt.evaluate.questions.prompt import LETTERS, prompt_of
+    from smelt.tasks.questions.prompt import LETTERS, prompt_of
 
     typer.echo(f"questions:  {task.source}")
     _explain_place(task)
@@ -121,8 +121,8 @@ def _explain_place(task: AnyTask) -> None:
 
 
 def _counts(task: AnyTask) -> dict[str, int | None]:
-    from smelt.evaluate.splits import count
-    from smelt.evaluate.task import Task
+    from smelt.tasks.pictures.splits import count
+    from smelt.tasks.pictures.task import Task
 
     return {split: count(task, split) if isinstance(task, Task) else task.count(split) for split in task.splits}
 
@@ -132,8 +132,8 @@ def _splits(task: AnyTask) -> list[str]:
 
 
 def _own_words(task: AnyTask) -> dict[str, Any]:
-    from smelt.evaluate.questions.task import QuestionTask
-    from smelt.evaluate.task import Task
+    from smelt.tasks.questions.task import QuestionTask
+    from smelt.tasks.pictures.task import Task
 
     if isinstance(task, Task):
         return {"kind": "pictures", **task.model_dump(mode="json", exclude={"data"})}

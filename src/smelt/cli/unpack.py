@@ -25,7 +25,7 @@ def unpack(
     as_json: JsonOption = False,
 ) -> None:
     """Write a delta pack as an ordinary folder that `from_pretrained` loads."""
-    from smelt.engine.packs import unpack as unpack_model
+    from smelt.engine.convert.pack import unpack as unpack_model
 
     done = unpack_model(
         pack,

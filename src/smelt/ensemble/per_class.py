@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from smelt.pool.families.family import Classifier
-    from smelt.pool.families.preprocess import Preprocess
+    from smelt.models.families.family import Classifier
+    from smelt.models.families.preprocess import Preprocess
 
 __all__ = ["PerClass", "Scale", "Weights", "entropies", "member_probabilities", "per_class_scores"]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from smelt.pool.families.family import Classifier
+    from smelt.models.families.family import Classifier
 
 __all__ = ["Ensemble", "MaxModel"]
 

@@ -14,13 +14,13 @@ from smelt.room import callable_room
 if TYPE_CHECKING:
     from smelt.evaluate.call import Evaluation, TasksFailed, evaluate, evaluation, row_of
     from smelt.evaluate.classify import Result, evaluate_model
-    from smelt.evaluate.find import find_task, find_tasks
-    from smelt.evaluate.language.task import LanguageTask
+    from smelt.tasks.find import find_task, find_tasks
+    from smelt.tasks.language.task import LanguageTask
     from smelt.evaluate.load import load_model
-    from smelt.evaluate.pictures import Data
-    from smelt.evaluate.questions.task import QuestionTask
+    from smelt.tasks.pictures.data import Data
+    from smelt.tasks.questions.task import QuestionTask
     from smelt.evaluate.row import CostRow, Row, append_rows, code_version, fusionbench_report, read_rows
-    from smelt.evaluate.task import Task
+    from smelt.tasks.pictures.task import Task
 
 __all__ = [
     "CostRow",

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from smelt.errors import RecipeError, SmeltError, unknown
 from smelt.evaluate.classify import Result, evaluate_model
-from smelt.evaluate.corruptions import Corruptions, SetName, read_corruptions
-from smelt.evaluate.find import AnyTask, Tasks, find_tasks
-from smelt.evaluate.language.run import Failure, ask, prepared
-from smelt.evaluate.language.task import LanguageTask, check_limit
+from smelt.tasks.corruptions import Corruptions, SetName, read_corruptions
+from smelt.tasks.find import AnyTask, Tasks, find_tasks
+from smelt.tasks.language.run import Failure, ask, prepared
+from smelt.tasks.language.task import LanguageTask, check_limit
 from smelt.evaluate.load import is_recipe, kind_of, load_model, merged_from
-from smelt.evaluate.pictures import Data
+from smelt.tasks.pictures.data import Data
 from smelt.evaluate.provenance import command_for, row_of
-from smelt.evaluate.questions.task import QuestionTask
+from smelt.tasks.questions.task import QuestionTask
 from smelt.evaluate.row import Level, Row, append_rows
 from smelt.files.remote_code import takes_trust
 
 if TYPE_CHECKING:
-    from smelt.evaluate.language.result import LanguageResult
-    from smelt.evaluate.questions.ask import Asked
+    from smelt.tasks.language.result import LanguageResult
+    from smelt.tasks.questions.ask import Asked
 
 __all__ = ["Average", "Evaluation", "TasksFailed", "evaluate", "evaluation", "row_of"]
 
@@ -172,9 +172,9 @@ def evaluation(
             results, more = ask(loaded, ready, limit=limit, rows=batch, quiet=quiet)
             failures = [*failures, *more]
         elif kind == "questions":
-            from smelt.evaluate.lmms.run import ask_lmms
-            from smelt.evaluate.questions.kept import Kept
-            from smelt.evaluate.questions.run import answer
+            from smelt.tasks.lmms.run import ask_lmms
+            from smelt.tasks.questions.kept import Kept
+            from smelt.tasks.questions.run import answer
 
             stack.enter_context(_threads(threads))
             seen = data.beside(Kept).features(loaded.tower_hash)
@@ -215,7 +215,7 @@ def _prepared(tasks: list[AnyTask], split: str, limit: int | None, corruptions: 
 
 
 def _labelled(tasks: list[AnyTask], split: str, limit: int | None, data: Data, corruptions: Any) -> list[Asked]:
-    from smelt.evaluate.questions.kept import Kept
+    from smelt.tasks.questions.kept import Kept
 
     if corruptions != [None]:
         raise RecipeError("corruption: is done to tasks of pictures, not to question sets; leave it out")

@@ -8,21 +8,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from smelt.engine.progress import Progress
+from smelt.system.progress import Progress
 from smelt.errors import NumericalError, RecipeError
-from smelt.evaluate.ahead import ahead, one_core_each
-from smelt.evaluate.corruptions import Corruption, read_corruptions
-from smelt.evaluate.find import Tasks, picture_tasks
+from smelt.system.threads import ahead, one_core_each
+from smelt.tasks.corruptions import Corruption, read_corruptions
+from smelt.tasks.find import Tasks, picture_tasks
 from smelt.evaluate.intervals import wilson
-from smelt.evaluate.pictures import Data, Part
-from smelt.evaluate.task import Task
+from smelt.tasks.pictures.data import Data, Part
+from smelt.tasks.pictures.task import Task
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from smelt.pool.families.family import Classifier
+    from smelt.models.families.family import Classifier
 
 __all__ = ["Result", "evaluate_model", "load_classifier"]
 
@@ -130,7 +130,7 @@ def load_classifier(
         if text_from is not None:
             raise RecipeError(f"{model}: a collaboration has the text tower of its own base; leave text_from out")
         return load_collaboration(model, device=device, dtype=dtype)
-    from smelt.pool.families.clip import CLIP
+    from smelt.models.families.clip.family import CLIP
 
     return CLIP.load(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from smelt.errors import RecipeError
-from smelt.evaluate.find import AnyTask, Tasks, find_tasks
-from smelt.evaluate.language.task import LanguageTask
-from smelt.evaluate.lmms.task import LmmsTask
-from smelt.evaluate.questions.task import QuestionTask
+from smelt.tasks.find import AnyTask, Tasks, find_tasks
+from smelt.tasks.language.task import LanguageTask
+from smelt.tasks.lmms.task import LmmsTask
+from smelt.tasks.questions.task import QuestionTask
 
 if TYPE_CHECKING:
-    from smelt.pool.families.family import Loaded
+    from smelt.models.families.family import Loaded
 
 __all__ = ["Kind", "are_language", "is_recipe", "kind_of", "load_model", "merged_from"]
 
@@ -57,10 +57,10 @@ def load_model(
 
         return load_classifier(model, **words)
     if kind == "questions":
-        from smelt.pool.families.image_text import load_image_text
+        from smelt.models.families.image_text.family import load_image_text
 
         return load_image_text(model, **words)
-    from smelt.pool.families.causal_lm import load_causal_lm
+    from smelt.models.families.causal_lm.family import load_causal_lm
 
     return load_causal_lm(model, **words)
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.manifest import MANIFEST
+from smelt.engine.sink.manifest import MANIFEST
 from smelt.errors import CorruptFile
-from smelt.evaluate.corruptions import CLEAN, Corruption
-from smelt.evaluate.find import AnyTask, task_folders
+from smelt.tasks.corruptions import CLEAN, Corruption
+from smelt.tasks.find import AnyTask, task_folders
 from smelt.evaluate.row import DataBudget, Level, Row, code_version, now
 from smelt.files.json_reader import read_json
 from smelt.files.remote_code import FLAG, is_trusted
 
 if TYPE_CHECKING:
     from smelt.evaluate.classify import Result
-    from smelt.evaluate.language.result import LanguageResult
-    from smelt.pool.families.causal_model import CausalLM
-    from smelt.pool.families.family import Classifier
-    from smelt.pool.families.image_text_model import ImageText
+    from smelt.tasks.language.result import LanguageResult
+    from smelt.models.families.causal_lm.model import CausalLM
+    from smelt.models.families.family import Classifier
+    from smelt.models.families.image_text.model import ImageText
 
 __all__ = ["command_for", "row_of"]
 
@@ -77,7 +77,7 @@ def _recipe(folder: Path | None) -> dict[str, Any]:
 
 
 def _name(label: str) -> str:
-    from smelt.pool.refs import ref_name
+    from smelt.models.references import ref_name
 
     return ref_name(label).removeprefix("zoo:") or label
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from smelt.errors import CorruptFile, SmeltError, shortened
 from smelt.files.bounded import MOST_BYTES, read_bytes
-from smelt.files.cycles import not_now
+from smelt.system.garbage import not_now
 
 __all__ = ["parse_json", "parse_json_lines", "read_json", "read_json_table"]
 

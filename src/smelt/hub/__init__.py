@@ -12,10 +12,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smelt.hub.graph import NewNode, Node, Picture, SemanticGraph, find_graph
+    from smelt.hub.graph.graph import NewNode, Node, Picture, SemanticGraph, find_graph
     from smelt.hub.hub import Hub
-    from smelt.hub.match import Match
-    from smelt.hub.select import Selection
+    from smelt.hub.matching.match import Match
+    from smelt.hub.selection.select import Selection
 
 __all__ = ["Hub", "Match", "NewNode", "Node", "Picture", "Selection", "SemanticGraph", "find_graph"]
 

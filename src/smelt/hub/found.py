@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from smelt.errors import RecipeError, SmeltError, unknown
-from smelt.hub.graph import SemanticGraph, find_graph
-from smelt.hub.labels import NodeText
+from smelt.hub.graph.graph import SemanticGraph, find_graph
+from smelt.hub.labels.label import NodeText
 from smelt.hub.place import Place
 
 if TYPE_CHECKING:
-    from smelt.hub.graph import NewNode
-    from smelt.hub.labelling import Labelling
+    from smelt.hub.graph.graph import NewNode
+    from smelt.hub.labels.labelling import Labelling
     from smelt.hub.store import Store
     from smelt.hub.store.schema import GraphRow
 
@@ -33,7 +33,7 @@ def found_hub(
     node_text: str,
 ) -> Store:
     """The store of a new hub, with its own copy of the graph."""
-    from smelt.hub.embed import find_embedder
+    from smelt.hub.matching.embed import find_embedder
     from smelt.hub.store import Store
     from smelt.hub.store.schema import HubRow
 

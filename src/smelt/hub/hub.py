@@ -23,10 +23,10 @@ from smelt.hub.place import default_place, find_place
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from smelt.hub.cards import Job, ModelCard, Prediction, Progress, Strengths, Token
-    from smelt.hub.graph import NewNode, SemanticGraph
-    from smelt.hub.labels import NodeText
-    from smelt.hub.select import Selection
+    from smelt.hub.models.cards import Job, ModelCard, Prediction, Progress, Strengths, Token
+    from smelt.hub.graph.graph import NewNode, SemanticGraph
+    from smelt.hub.labels.label import NodeText
+    from smelt.hub.selection.select import Selection
     from smelt.hub.store import Store
     from smelt.hub.store.schema import ModelRow
 
@@ -37,9 +37,9 @@ class Hub:
     """A hub of models. Made by `init`, `open` or `open_or_init_zoo`; safe to share between threads."""
 
     def __init__(self, store: Store):
-        from smelt.hub.labelling import Labelling
-        from smelt.hub.loaded import Loaded
-        from smelt.hub.matching import Matching
+        from smelt.hub.labels.labelling import Labelling
+        from smelt.hub.selection.loaded import Loaded
+        from smelt.hub.matching.matching import Matching
         from smelt.hub.store.jobs import Worker
 
         row = store.hub()
@@ -116,7 +116,7 @@ class Hub:
     @property
     def graph(self) -> SemanticGraph:
         """The semantic graph that models are labelled on, as it is now: another process may have added nodes."""
-        from smelt.hub.graph import SemanticGraph
+        from smelt.hub.graph.graph import SemanticGraph
 
         version = self._store.hub().graph
         with self._lock:
@@ -126,13 +126,13 @@ class Hub:
 
     def models(self, search: str = "") -> list[ModelCard]:
         """Every model by name, or those whose name, description or architecture has all of these words."""
-        from smelt.hub.listing import cards
+        from smelt.hub.models.listing import cards
 
         return cards(self._store, self._labelling, self.graph, search)
 
     def model(self, name: str) -> ModelCard:
         """One model, with its files."""
-        from smelt.hub.listing import card
+        from smelt.hub.models.listing import card
 
         return card(self._store, self._labelling, self.graph, name)
 
@@ -154,8 +154,8 @@ class Hub:
         waits: `label` or `start_label_job` makes it count in selections. `submitted_by` is who sent it, where it came
         from outside; then the folder it came in is not noted.
         """
-        from smelt.hub.add import Words, add_model
-        from smelt.hub.intake import LARGEST
+        from smelt.hub.models.add import Words, add_model
+        from smelt.hub.models.intake import LARGEST
 
         words = Words(name, description, licence, submitted_by)
         row = add_model(self._store, self.graph, str(ref), words, limit=limit or LARGEST)
@@ -167,7 +167,7 @@ class Hub:
         self, names: Sequence[str] | None = None, *, label: bool = True, progress: Callable[[str], None] | None = None
     ) -> list[ModelCard]:
         """Models of the zoo by reference, those that are not here yet. `progress` hears the name of each."""
-        from smelt.hub.zoo import hub_models
+        from smelt.hub.models.zoo import hub_models
 
         here = {row.name for row in self._store.models()}
         for name in hub_models() if names is None else names:
@@ -184,7 +184,7 @@ class Hub:
         Only in a hub that `open_or_init_zoo` made. Where no model has a label yet, the first one's is waited for
         before the next is added, so that selections can be answered soon. `progress` hears the name of each.
         """
-        from smelt.hub.zoo import hub_models, small_first
+        from smelt.hub.models.zoo import hub_models, small_first
 
         if self.name != "zoo":
             return
@@ -226,7 +226,7 @@ class Hub:
 
     def strengths(self, name: str, limit: int = 20) -> Strengths:
         """What a labelled model is good and bad at, among all leaves of the graph."""
-        from smelt.hub.strengths import find_strengths
+        from smelt.hub.labels.strengths import find_strengths
 
         row, graph = self._store.model(name), self.graph
         indexes = self._labelling.indexes([row], graph)
@@ -254,8 +254,8 @@ class Hub:
         `captions` are the classes' own descriptions, or a Captioner; by default they come from templates and glosses.
         `models` limits the choice to these. Other options are those of `select_models` (normalise, overall).
         """
-        from smelt.hub.matching import task_words
-        from smelt.hub.select import select_models
+        from smelt.hub.matching.matching import task_words
+        from smelt.hub.selection.select import select_models
 
         words, graph = task_words(classes, domain, task), self.graph
         rows = self._store.models() if models is None else [self._store.model(name) for name in models]
@@ -284,7 +284,7 @@ class Hub:
 
     def warm(self) -> None:
         """Load what the first selection would wait for: the embedder, and its vectors of the graph."""
-        from smelt.hub.matching import task_words
+        from smelt.hub.matching.matching import task_words
 
         self._matching.match(task_words(["thing"], "", ""), self.graph, nodes=1)
 
@@ -302,8 +302,8 @@ class Hub:
 
         Instead of a selection its classes may be given; then `options` are those of `select`.
         """
-        from smelt.hub.predict import predict
-        from smelt.hub.select import Selection
+        from smelt.hub.selection.predict import predict
+        from smelt.hub.selection.select import Selection
 
         if isinstance(selection_or_classes, Selection):
             if options:
@@ -319,7 +319,7 @@ class Hub:
 
     def model_folder(self, name: str) -> Path:
         """Where a model's files lie: in the hub, or in the zoo."""
-        from smelt.hub.loaded import model_folder
+        from smelt.hub.selection.loaded import model_folder
 
         return model_folder(self._store, self._store.model(name))
 

@@ -16,7 +16,7 @@ from smelt.learn.call import Learned, learn
 from smelt.learn.coefficients import Coefficients, load_coefficients, save_coefficients
 from smelt.learn.heat import heat_rows
 from smelt.learn.learner import Learner, check_learner, learner, learners
-from smelt.learn.loop import Objective, optimise
+from smelt.optimise.loop import Objective, optimise
 from smelt.room import callable_room
 
 __all__ = [

@@ -16,10 +16,10 @@ from smelt.learn.coefficients import Coefficients
 from smelt.learn.deltas import DeltaDtype
 from smelt.learn.learner import Count, learner
 from smelt.learn.levels import Level
-from smelt.learn.losses import Loss
+from smelt.optimise.losses import Loss
 from smelt.learn.merged import MergedObjective, Weighted
 from smelt.learn.work import Found, Where, Work
-from smelt.merge.method import Positive
+from smelt.methods.method import Positive
 
 
 @learner("adamerging", paper="2310.02575")

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 from smelt.errors import RecipeError
 from smelt.learn.deltas import DeltaDtype, TaskVectors
 from smelt.learn.learner import Count, learner
-from smelt.learn.losses import Loss
+from smelt.optimise.losses import Loss
 from smelt.learn.merged import MergedObjective
 from smelt.learn.passes import Passes
 from smelt.learn.work import Found, Where, Work
-from smelt.merge.method import Fraction, Positive
+from smelt.methods.method import Fraction, Positive
 from smelt.ops.spectral import svd
-from smelt.pool.layout import Layout
+from smelt.formats.layout import Layout
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt import __version__
-from smelt.engine.source import files_of
+from smelt.formats.source import files_of
 from smelt.errors import InputChanged, RecipeError
 from smelt.evaluate.row import DataBudget, code_version, now
 from smelt.files.identity import check_unchanged
@@ -22,7 +22,7 @@ from smelt.learn.heat import heat_rows
 from smelt.learn.learner import Learner, check_learner
 from smelt.learn.passes import Passes
 from smelt.learn.setting import Setting, setting
-from smelt.learn.state import alone, read_trace
+from smelt.optimise.state import alone, read_trace
 from smelt.learn.store import (
     LEARNED,
     check_out,
@@ -36,14 +36,14 @@ from smelt.learn.store import (
     write_recipe,
 )
 from smelt.learn.work import Found, Work
-from smelt.pool.request import read_request
+from smelt.models.request import read_request
 from smelt.recipe.schema import Recipe, Used
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.evaluate.examples import Stream
-    from smelt.pool.families.network import Network
+    from smelt.tasks.examples import Stream
+    from smelt.models.families.network import Network
 
 __all__ = ["Learned", "learn"]
 
@@ -182,8 +182,8 @@ def _learn(
     quiet: bool,
 ) -> dict[str, Any]:
     """Learn in `folder`, and leave there what belongs to the result; `learned.json` last."""
-    from smelt.engine.progress import Progress, Unit
-    from smelt.pool.families.network import TokenNetwork
+    from smelt.system.progress import Progress, Unit
+    from smelt.models.families.network import TokenNetwork
 
     began = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
@@ -285,7 +285,7 @@ def _write_statistics(
     values: Mapping[str, Any],
     scene: Setting,
 ) -> None:
-    from smelt.engine.statistics import DataUse, StatisticsNote, write_statistics
+    from smelt.formats.statistics import DataUse, StatisticsNote, write_statistics
 
     own = scene.streams[model]
     used = [own] if kind == "mask" else list({one.hash: one for one in scene.streams.values()}.values())

@@ -121,7 +121,7 @@ def _from_json(path: Path) -> Coefficients:
 def _from_torch(path: Path, models: Sequence[str] | None, keys: Sequence[str] | None) -> Coefficients:
     import torch
 
-    from smelt.engine.pickles import read_pickle
+    from smelt.formats.pickles import read_pickle
 
     if models is None or keys is None:
         raise RecipeError(f"{path}: a bare tensor of coefficients names nothing; give the models and tensors it is for")

@@ -12,16 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from smelt.engine import dtype as dtypes
-from smelt.engine.limits import default_threads
+from smelt.formats import dtype as dtypes
+from smelt.engine.plan.limits import default_threads
 from smelt.errors import IncompatibleModels, NumericalError
-from smelt.pool.modelpool import BASE
+from smelt.models.pool import BASE
 from smelt.recipe.values import skip_remedy
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.engine.source import Source
+    from smelt.formats.source import Source
 
 __all__ = ["DeltaDtype", "TaskVectors", "merge_faults"]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 from pydantic import Field
 
 from smelt.errors import RecipeError, SmeltError, unknown
-from smelt.merge.method import Parameter, Stage
+from smelt.methods.method import Parameter, Stage
 from smelt.recipe.values import check, constant
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from pydantic import Field
 
 from smelt.learn.deltas import DeltaDtype, TaskVectors
 from smelt.learn.learner import Count, learner
-from smelt.learn.losses import Loss
+from smelt.optimise.losses import Loss
 from smelt.learn.merged import MergedObjective
 from smelt.learn.top import top
 from smelt.learn.work import Found, Where, Work
-from smelt.merge.method import Fraction, Positive
+from smelt.methods.method import Fraction, Positive
 
 if TYPE_CHECKING:
     from torch import Tensor

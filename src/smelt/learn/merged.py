@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from smelt.learn.deltas import TaskVectors
 from smelt.learn.levels import Level, groups_of
-from smelt.learn.losses import LOSSES, Loss
+from smelt.optimise.losses import LOSSES, Loss
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.evaluate.examples import Batch
+    from smelt.tasks.examples import Batch
     from smelt.learn.passes import Passes
 
 __all__ = ["Merge", "MergedObjective", "Weighted"]

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from smelt.pool.families.causal_batch import TokenBatch
-from smelt.pool.families.network import Divided, Replicable, TokenNetwork
+from smelt.models.families.causal_lm.batch import TokenBatch
+from smelt.models.families.network import Divided, Replicable, TokenNetwork
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.evaluate.examples import Batch
-    from smelt.pool.families.network import Network
+    from smelt.tasks.examples import Batch
+    from smelt.models.families.network import Network
 
 __all__ = ["Passes", "Pull"]
 
@@ -197,7 +197,7 @@ def _parts(batches: Mapping[str, Batch], at_once: int, threads: int, tokens: int
     """
     from torch import Tensor
 
-    from smelt.evaluate.examples import Batch
+    from smelt.tasks.examples import Batch
 
     pieces: list[_Piece] = []
     for task, batch in batches.items():
@@ -217,7 +217,7 @@ def _parts(batches: Mapping[str, Batch], at_once: int, threads: int, tokens: int
 
 
 def _between(pieces: Sequence[_Piece], start: int, stop: int) -> Iterator[_Piece]:
-    from smelt.evaluate.examples import Batch
+    from smelt.tasks.examples import Batch
 
     position = 0
     for piece in pieces:

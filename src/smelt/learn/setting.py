@@ -11,21 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
-from smelt.evaluate.pairs import check_streams, streams_for, tasks_for
+from smelt.tasks.pairs import check_streams, streams_for, tasks_for
 from smelt.evaluate.row import DataBudget
 from smelt.learn.levels import learned_keys
-from smelt.pool.layout import natural
-from smelt.pool.refs import local_path
+from smelt.formats.layout import natural
+from smelt.models.references import local_path
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.engine.source import Source
-    from smelt.evaluate.examples import Stream
+    from smelt.formats.source import Source
+    from smelt.tasks.examples import Stream
     from smelt.learn.learner import Learner
-    from smelt.pool.families.family import Loaded
-    from smelt.pool.families.network import Network
-    from smelt.pool.modelpool import ModelPool
+    from smelt.models.families.family import Loaded
+    from smelt.models.families.network import Network
+    from smelt.models.pool import ModelPool
     from smelt.recipe.schema import Recipe
 
 __all__ = ["Setting", "setting"]
@@ -50,7 +50,7 @@ class Setting:
     @property
     def names(self) -> tuple[str, ...]:
         """All floating-point tensors of the base."""
-        from smelt.engine import dtype as dtypes
+        from smelt.formats import dtype as dtypes
 
         assert self.pool.base is not None
         return tuple(name for name, info in self.pool.base.tensors.items() if info.dtype in dtypes.FLOATS)
@@ -61,7 +61,7 @@ class Setting:
         Files of one name (two adapters over a base) are told apart by their place among all files, which, unlike a
         folder's name, stays when they are moved.
         """
-        from smelt.engine.hashing import file_hashes
+        from smelt.files.hashing.remembered import file_hashes
 
         known = file_hashes({file: seen for one in self.pool.all.values() for file, seen in one.files.items()})
         return {
@@ -93,7 +93,7 @@ def setting(
 
     `pool` and `base` are the models as they were given where they lie in memory. Data is checked first.
     """
-    from smelt.pool.modelpool import opened
+    from smelt.models.pool import opened
 
     models = list(recipe.pool.models)
     if streams is not None:
@@ -121,11 +121,11 @@ def _ready(
     device: str,
 ) -> Setting:
     if network is None and _is_plain_module(base, text_from):
-        from smelt.pool.families.network import ModuleNetwork
+        from smelt.models.families.network import ModuleNetwork
 
         network = ModuleNetwork(copy.deepcopy(base).to(device))
     if network is None or streams is None:
-        from smelt.pool.families.network import network_of
+        from smelt.models.families.network import network_of
 
         if network is not None:
             raise RecipeError("a network of your own knows no tasks; give `streams`, examples by the models' names")
@@ -144,7 +144,7 @@ def _load(base: Any, tasks: Mapping[str, Any], **how: Any) -> Loaded:
 
         loaded: Loaded = load_model(base, list(tasks.values()), **how)
         return loaded
-    from smelt.pool.families.find import load_any
+    from smelt.models.families.registry import load_any
 
     return load_any(base, **how)
 
@@ -167,7 +167,7 @@ def _numbers(source: Source) -> str:
     """A hash over all tensors."""
     import torch
 
-    from smelt.engine import dtype as dtypes
+    from smelt.formats import dtype as dtypes
 
     total = hashlib.sha256()
     for name in sorted(source.tensors, key=natural):

@@ -24,11 +24,11 @@ from typing import Any
 
 import yaml
 
-from smelt.engine.cache import cache_folder
-from smelt.engine.hashing import hash_file
+from smelt.files.cache import cache_folder
+from smelt.files.hashing.remembered import hash_file
 from smelt.errors import CorruptFile, OutputError
 from smelt.files.json_reader import read_json
-from smelt.pool.refs import local_path, ref_seen_from
+from smelt.models.references import local_path, ref_seen_from
 from smelt.recipe.schema import Recipe
 
 __all__ = [

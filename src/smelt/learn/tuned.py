@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from smelt.learn.deltas import DeltaDtype, TaskVectors
 from smelt.learn.learner import Count, learner
-from smelt.learn.losses import Loss
+from smelt.optimise.losses import Loss
 from smelt.learn.merged import MergedObjective
 from smelt.learn.work import Found, Work
-from smelt.merge.method import Positive
+from smelt.methods.method import Positive
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smelt.engine import dtype as dtypes
-from smelt.engine.carry import small_files
-from smelt.learn.tensors import save_tensors
+from smelt.formats import dtype as dtypes
+from smelt.engine.sink.carry import small_files
+from smelt.optimise.tensors import save_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor

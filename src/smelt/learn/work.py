@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from smelt.learn.deltas import DeltaDtype, TaskVectors
-from smelt.learn.loop import Objective, Tell, optimise
+from smelt.optimise.loop import Objective, Tell, optimise
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.engine.source import Source
-    from smelt.evaluate.examples import Stream
+    from smelt.formats.source import Source
+    from smelt.tasks.examples import Stream
     from smelt.learn.coefficients import Coefficients
     from smelt.learn.passes import Passes
 

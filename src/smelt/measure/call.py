@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.statistics import DataUse, StatisticsNote, check_statistics_place
+from smelt.formats.statistics import DataUse, StatisticsNote, check_statistics_place
 from smelt.errors import RecipeError, unknown
 from smelt.files.remote_code import takes_trust
 from smelt.measure.fisher import BATCH, ESTIMATORS, default_estimator
 from smelt.measure.merged_call import measure_merged
-from smelt.measure.request import is_language, model_files, one_task, stored_dtype
+from smelt.measure.checks import is_language, model_files, one_task, stored_dtype
 from smelt.measure.store import Made, Measured, content_key, keep
-from smelt.pool.families.network import network_of
+from smelt.models.families.network import network_of
 
 if TYPE_CHECKING:
-    from smelt.evaluate.examples import Stream
-    from smelt.evaluate.language.task import LanguageTask
-    from smelt.evaluate.pictures import Data
-    from smelt.evaluate.task import Task
-    from smelt.pool.families.network import Network
+    from smelt.tasks.examples import Stream
+    from smelt.tasks.language.task import LanguageTask
+    from smelt.tasks.pictures.data import Data
+    from smelt.tasks.pictures.task import Task
+    from smelt.models.families.network import Network
 
 __all__ = ["KINDS", "measure", "measure_merged"]
 
@@ -64,7 +64,7 @@ def measure(
     The result names a folder of statistics: `out`, or one in the cache that a second call finds. `force` measures
     again.
     """
-    from smelt.evaluate.examples import stream_for
+    from smelt.tasks.examples import stream_for
     from smelt.evaluate.load import load_model
 
     if kind not in KINDS:
@@ -121,10 +121,10 @@ def _made(
     threads: int | None,
     quiet: bool,
 ) -> Made:
-    from smelt.engine.progress import Progress
+    from smelt.system.progress import Progress
     from smelt.measure.fisher import fisher
     from smelt.measure.gram import grams
-    from smelt.pool.families.network import TokenNetwork
+    from smelt.models.families.network import TokenNetwork
 
     words: dict[str, Any] = {
         "examples": len(part),

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from smelt.measure.layers import Scratch, known_layer
 
 if TYPE_CHECKING:
-    from smelt.evaluate.examples import Batch
-    from smelt.pool.families.network import Network
+    from smelt.tasks.examples import Batch
+    from smelt.models.families.network import Network
 
 __all__ = ["Call", "Capture", "Graph", "per_example"]
 

@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from smelt.errors import NumericalError, RecipeError
-from smelt.evaluate.ahead import ahead, one_core_each
+from smelt.system.threads import ahead, one_core_each
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.evaluate.examples import Stream
-    from smelt.pool.families.network import Network
+    from smelt.tasks.examples import Stream
+    from smelt.models.families.network import Network
 
 __all__ = [
     "NoScores",

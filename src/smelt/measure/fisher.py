@@ -25,9 +25,9 @@ from smelt.measure.chunks import NoScores, Watch, Work, check_finite, span, summ
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.evaluate.examples import Batch, Stream
+    from smelt.tasks.examples import Batch, Stream
     from smelt.measure.capture import Capture, Graph
-    from smelt.pool.families.network import Network
+    from smelt.models.families.network import Network
 
 __all__ = ["BATCH", "ESTIMATORS", "default_estimator", "fisher"]
 
@@ -63,7 +63,7 @@ def fisher(
     trace, over the scores, that may be left out; `seed` is for `sampled`; `label` names the model in messages.
     """
     from smelt.measure.fisher_tokens import check_token_estimator, per_text
-    from smelt.pool.families.network import TokenNetwork
+    from smelt.models.families.network import TokenNetwork
 
     texts = isinstance(network, TokenNetwork)
     estimator = estimator or default_estimator(texts=texts)
@@ -115,7 +115,7 @@ def default_estimator(*, texts: bool) -> str:
 
 def _hands(network: Network) -> int:
     """How many threads may each hold sums as large as the model."""
-    from smelt.measure.spare import spare_bytes
+    from smelt.system.spare_memory import spare_bytes
 
     return max(1, spare_bytes() // (4 * sum(tensor.numel() for tensor in network.weights().values())))
 
@@ -239,7 +239,7 @@ def _squared(key: str, into: dict[str, Tensor]) -> Callable[[Tensor], None]:
 
 def _scores(network: Network, weights: Mapping[str, Tensor], batch: Batch) -> Tensor:
     """The logits, by the shorter way where the network has one."""
-    from smelt.pool.families.network import Divided
+    from smelt.models.families.network import Divided
 
     if isinstance(network, Divided):
         return network.score(network.embed(weights, batch.inputs), batch.head)

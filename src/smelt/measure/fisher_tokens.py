@@ -25,10 +25,10 @@ from smelt.errors import RecipeError
 from smelt.measure.chunks import NoScores
 
 if TYPE_CHECKING:
-    from smelt.evaluate.examples import Stream
+    from smelt.tasks.examples import Stream
     from smelt.measure.chunks import Work
-    from smelt.pool.families.causal_batch import TokenBatch
-    from smelt.pool.families.network import Network
+    from smelt.models.families.causal_lm.batch import TokenBatch
+    from smelt.models.families.network import Network
 
 __all__ = ["TOKEN_ESTIMATORS", "check_token_estimator", "drawn_tokens", "per_text"]
 

@@ -16,18 +16,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from smelt.evaluate.ahead import one_core_each
+from smelt.system.threads import one_core_each
 from smelt.measure.chunks import Watch, check_finite, own_copy, parts, span, threads_for, with_own_copy
-from smelt.measure.kept import CHUNK, TOGETHER, examples_at_once
+from smelt.measure.batch_size import CHUNK, TOGETHER, examples_at_once
 from smelt.measure.rounds import Grams, rounds_of
-from smelt.measure.strips import Rows, StripSums, strips
+from smelt.measure.gram_strips import Rows, StripSums, strips
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.evaluate.examples import Stream
+    from smelt.tasks.examples import Stream
     from smelt.measure.inputs import Group
-    from smelt.pool.families.network import Network
+    from smelt.models.families.network import Network
 
 __all__ = ["gram", "grams", "mirrored", "tied_names", "upper_gram"]
 
@@ -69,7 +69,7 @@ def grams(
 ) -> Grams:
     """As `gram`, but no more matrices at once than take `memory` bytes (a quarter of what is free by default)."""
     from smelt.measure.inputs import calls_seen, groups_of, input_width, linear_layers
-    from smelt.measure.spare import spare_bytes
+    from smelt.system.spare_memory import spare_bytes
 
     places, threads = span(stream, first, examples), threads_for(network, threads)
     with calls_seen():

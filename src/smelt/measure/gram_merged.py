@@ -26,10 +26,10 @@ from smelt.measure.gram import mirrored, upper_gram
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.engine.progress import Progress
-    from smelt.evaluate.examples import Stream
+    from smelt.system.progress import Progress
+    from smelt.tasks.examples import Stream
     from smelt.measure.inputs import Group
-    from smelt.pool.families.network import Network
+    from smelt.models.families.network import Network
 
 __all__ = ["STEPS", "MergedGrams", "gram_merged"]
 
@@ -153,7 +153,7 @@ def _check(networks: Mapping[str, Network], streams: Mapping[str, Stream]) -> No
 
 
 def _stages(groups: Sequence[Group], keys: Sequence[str], step: str) -> list[_Stage]:
-    from smelt.pool.layout import Layout
+    from smelt.formats.layout import Layout
 
     if step == "layer":
         return [_Stage([group], ()) for group in groups]

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from smelt.errors import RecipeError
-from smelt.pool.families.causal_batch import TokenBatch
+from smelt.models.families.causal_lm.batch import TokenBatch
 
 if TYPE_CHECKING:
-    from smelt.evaluate.examples import Batch
-    from smelt.pool.families.network import Network
+    from smelt.tasks.examples import Batch
+    from smelt.models.families.network import Network
 
 __all__ = ["Group", "Inputs", "calls_seen", "groups_of", "input_width", "is_conv1d", "linear_layers"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from smelt.pool.layout import Layout, natural
+from smelt.formats.layout import Layout, natural
 
 __all__ = ["inputs_of"]
 

@@ -7,21 +7,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.statistics import DataUse, StatisticsNote, check_statistics_place
+from smelt.formats.statistics import DataUse, StatisticsNote, check_statistics_place
 from smelt.errors import RecipeError
 from smelt.files.remote_code import takes_trust
 from smelt.measure.gram import tied_names
-from smelt.measure.request import is_language, model_files, one_task, stored_dtype
+from smelt.measure.checks import is_language, model_files, one_task, stored_dtype
 from smelt.measure.store import Made, Measured, content_key, keep
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.evaluate.language.task import LanguageTask
-    from smelt.evaluate.pictures import Data
-    from smelt.evaluate.task import Task
+    from smelt.tasks.language.task import LanguageTask
+    from smelt.tasks.pictures.data import Data
+    from smelt.tasks.pictures.task import Task
     from smelt.measure.gram_merged import MergedGrams
-    from smelt.pool.families.family import Loaded
+    from smelt.models.families.family import Loaded
     from smelt.recipe.schema import Pool
 
 __all__ = ["measure_merged"]
@@ -56,8 +56,8 @@ def measure_merged(
     like it. `reduction`, `ridge`, `include` and `skip` must be those of the merge; tensors that it does not merge are
     the base's, or the first model's. One folder per model, in `out` or in the cache, where a second call finds them.
     """
-    from smelt.evaluate.examples import stream_for
-    from smelt.evaluate.pictures import Data
+    from smelt.tasks.examples import stream_for
+    from smelt.tasks.pictures.data import Data
 
     base, refs = (None, models) if isinstance(models, Mapping) else (models.base, models.models)
     chosen = _tasks(refs, tasks, split)
@@ -93,9 +93,9 @@ def measure_merged(
     found: list[MergedGrams] = []
 
     def walk() -> MergedGrams:
-        from smelt.engine.progress import Progress
+        from smelt.system.progress import Progress
         from smelt.measure.gram_merged import gram_merged
-        from smelt.pool.families.network import network_of
+        from smelt.models.families.network import network_of
 
         if not found:
             networks = {name: network_of(one, include) for name, one in loaded.items()}
@@ -142,7 +142,7 @@ def _load(ref: Any, task: Task | LanguageTask, how: Mapping[str, Any]) -> Loaded
 
 def _not_merged(reference: Loaded, include: Sequence[str], skip: Sequence[str]) -> dict[str, Tensor]:
     """The tensors that a merge copies, as it will copy them."""
-    from smelt.pool.families.network import network_of
+    from smelt.models.families.network import network_of
     from smelt.recipe.values import matches
 
     def merged(key: str) -> bool:

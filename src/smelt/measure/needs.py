@@ -30,9 +30,9 @@ from typing import Literal, TypeAlias
 
 from smelt.errors import RecipeError, unknown
 from smelt.measure.inputs_shared import inputs_of
-from smelt.measure.kept import TOGETHER, examples_at_once
-from smelt.pool.layout import Layout
-from smelt.pool.orientation import Orientation
+from smelt.measure.batch_size import TOGETHER, examples_at_once
+from smelt.formats.layout import Layout
+from smelt.formats.orientation import Orientation
 
 __all__ = ["METHODS", "Needs", "is_measured", "memory_needs"]
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from smelt.merge.regmean import NotNegative, Share
+from smelt.methods.statistics.regmean import NotNegative, Share
 
 __all__ = ["RegMeanPlus"]
 

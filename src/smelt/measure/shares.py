@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smelt.engine.source import files_of
-from smelt.engine.statistics import SUMS, DataUse, StatisticsNote, StatisticsSource, open_statistics, write_statistics
+from smelt.formats.source import files_of
+from smelt.formats.statistics import SUMS, DataUse, StatisticsNote, StatisticsSource, open_statistics, write_statistics
 from smelt.errors import RecipeError
 from smelt.measure.store import Measured
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from smelt.engine.cache import cache_folder
-from smelt.engine.statistics import (
+from smelt.files.cache import cache_folder
+from smelt.formats.statistics import (
     StatisticsNote,
     check_statistics,
     check_statistics_place,

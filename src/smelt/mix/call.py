@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine import dtype as dtypes
-from smelt.engine.cache import cache_folder
+from smelt.formats import dtype as dtypes
+from smelt.files.cache import cache_folder
 from smelt.errors import CorruptFile, OutputError, RecipeError, unknown
 from smelt.evaluate.row import DataBudget
 from smelt.files.bounded import read_bytes
@@ -19,19 +19,19 @@ from smelt.files.json_reader import read_json
 from smelt.files.remote_code import takes_trust
 from smelt.mix.note import ROUTING, TRACE, Learning, MixNote
 from smelt.mix.ways import ROUTED, mixers, read_mixer
-from smelt.pool.request import read_request
+from smelt.models.request import read_request
 from smelt.recipe.schema import Recipe
 
 if TYPE_CHECKING:
     import torch
 
-    from smelt.evaluate.examples import Stream
+    from smelt.tasks.examples import Stream
     from smelt.mix.classifier import MixedClassifier
     from smelt.mix.network import MixedNetwork
     from smelt.mix.wemoe import WeMoE
-    from smelt.pool.families.family import Classifier
-    from smelt.pool.families.network import Network
-    from smelt.pool.modelpool import ModelPool
+    from smelt.models.families.family import Classifier
+    from smelt.models.families.network import Network
+    from smelt.models.pool import ModelPool
 
 __all__ = ["Mixed", "mix"]
 
@@ -102,7 +102,7 @@ def mix(
     """
     recipe, relative_to = _read(models, base, method, words)
     settings = read_mixer(recipe)
-    from smelt.pool.modelpool import opened
+    from smelt.models.pool import opened
 
     with opened(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle) as pool:
         job = _Job(recipe, settings, pool, streams, routers, text_from, device, threads)
@@ -143,9 +143,9 @@ class _Job:
         device: str,
         threads: int | None,
     ):
-        from smelt.engine.delta import base_hashes
+        from smelt.formats.packs.source import base_hashes
         from smelt.evaluate.classify import load_classifier
-        from smelt.pool.families.network import network_of
+        from smelt.models.families.network import network_of
 
         self.recipe, self.pool, self.routers, self.threads = recipe, pool, routers, threads
         self.classifier: Classifier = load_classifier(
@@ -162,8 +162,8 @@ class _Job:
         self.parents = {name: {"ref": refs[name], "files": base_hashes(source)} for name, source in pool.all.items()}
 
     def run(self, out: Path | None, *, resume: bool, force: bool, quiet: bool) -> Mixed:
-        from smelt.engine.output import check_output
-        from smelt.engine.source import files_of
+        from smelt.engine.sink.output import check_output
+        from smelt.formats.source import files_of
         from smelt.mix.folder import Record, bytes_of, write_mixed
         from smelt.mix.network import mixed_network
         from smelt.mix.routing import routing_of_streams
@@ -228,14 +228,14 @@ class _Job:
     def _streams(self, given: Mapping[str, Stream] | None) -> dict[str, Stream]:
         names = list(self.recipe.pool.models)
         if given is not None:
-            from smelt.evaluate.pairs import check_streams
+            from smelt.tasks.pairs import check_streams
 
             streams = check_streams(names, given)
             self.tasks = {name: stream.name for name, stream in streams.items()}
             return streams
         if not self.learns:
             return {}
-        from smelt.evaluate.pairs import streams_for, tasks_for
+        from smelt.tasks.pairs import streams_for, tasks_for
 
         tasks = tasks_for(names, self.recipe.data)
         self.tasks = {name: task.name for name, task in tasks.items()}
@@ -264,7 +264,7 @@ class _Job:
             load_routers(mixed.routers, self.routers)
         if not self.learns:
             return []
-        from smelt.learn.loop import optimise
+        from smelt.optimise.loop import optimise
         from smelt.mix.objective import router_objective
         from smelt.mix.progress import Steps
 
@@ -305,7 +305,7 @@ class _Job:
 
     def _files(self) -> dict[str, bytes | Path]:
         """Config, tokenizer and processor: the text's model first, then what the base has of its own."""
-        from smelt.engine.carry import small_files
+        from smelt.engine.sink.carry import small_files
 
         files: dict[str, bytes | Path] = {}
         for folder in (getattr(self.classifier, "text_folder", None), getattr(self.classifier, "folder", None)):
@@ -318,7 +318,7 @@ class _Job:
 
 def _finished(place: Path) -> Mixed | None:
     """A mixture of the cache that is whole; one that is not is made again."""
-    from smelt.learn.state import read_trace
+    from smelt.optimise.state import read_trace
 
     try:
         if not place.is_dir():

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor
 
-from smelt.engine import dtype as dtypes
-from smelt.engine.source import Source
+from smelt.formats import dtype as dtypes
+from smelt.formats.source import Source
 from smelt.errors import IncompatibleModels, NumericalError
 from smelt.ops.order import share
 

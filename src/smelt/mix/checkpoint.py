@@ -13,9 +13,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from smelt.engine.pickles import read_pickle
+from smelt.formats.pickles import read_pickle
 from smelt.errors import CorruptFile, IncompatibleModels, OutputError, RecipeError
-from smelt.learn.tensors import load_tensors, save_tensors
+from smelt.optimise.tensors import load_tensors, save_tensors
 from smelt.mix.router import Router
 
 __all__ = ["load_routers", "read_routers", "router_state", "save_routers"]

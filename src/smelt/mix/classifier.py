@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from smelt.evaluate.row import DataBudget
     from smelt.mix.router import Router
-    from smelt.pool.families.family import Classifier
-    from smelt.pool.families.preprocess import Preprocess
+    from smelt.models.families.family import Classifier
+    from smelt.models.families.preprocess import Preprocess
 
 __all__ = ["MixedClassifier", "is_mixed", "load_mixed"]
 
@@ -80,8 +80,8 @@ def load_mixed(
 
     `dtype` is that of the picture tower with its experts; routers compute in fp32.
     """
-    from smelt.pool.families.clip import CLIP
-    from smelt.pool.families.network import network_of
+    from smelt.models.families.clip.family import CLIP
+    from smelt.models.families.network import network_of
 
     place = mixed_folder(folder)
     note = MixNote.load(place)
@@ -98,7 +98,7 @@ def _operate(module: Any, note: MixNote, place: Path, dtype: str) -> dict[str, R
     """Put the folder's experts and routers into a module that has the merged rest."""
     import torch
 
-    from smelt.learn.tensors import load_tensors
+    from smelt.optimise.tensors import load_tensors
     from smelt.mix.checkpoint import load_routers
     from smelt.mix.routed import find_routed, install, linear_keys, width_of
     from smelt.mix.router import Router

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.hashing import hash_file
-from smelt.engine.manifest import encode_manifest
-from smelt.engine.output import OutputFolder, disk_full
+from smelt.files.hashing.remembered import hash_file
+from smelt.engine.sink.manifest import encode_manifest
+from smelt.engine.sink.output import OutputFolder, disk_full
 from smelt.errors import OutputError
-from smelt.learn.tensors import save_tensors
+from smelt.optimise.tensors import save_tensors
 from smelt.mix.checkpoint import save_routers
 from smelt.mix.note import EXPERTS, MODEL, NOTE, ROUTERS, ROUTING, TRACE, MixNote
 

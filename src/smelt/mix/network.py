@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smelt.engine.source import MemorySource, Source
+from smelt.formats.source import MemorySource, Source
 from smelt.errors import RecipeError
 from smelt.mix.changes import check_models, routed_changes, task_arithmetic
 from smelt.mix.routed import find_routed, install, linear_keys, width_of
 from smelt.mix.router import Router
 from smelt.mix.wemoe import WeMoE
-from smelt.pool.families.network import Network
+from smelt.models.families.network import Network
 
 __all__ = ["MixedNetwork", "mixed_network"]
 

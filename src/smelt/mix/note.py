@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from smelt import __version__
-from smelt.engine.hashing import file_hashes
+from smelt.files.hashing.remembered import file_hashes
 from smelt.errors import CorruptFile, RecipeError
 from smelt.evaluate.row import DataBudget
 from smelt.files.json_reader import read_json
@@ -95,7 +95,7 @@ class MixNote(_Strict):
 
 def is_mixed(model: Any) -> bool:
     """Whether a reference names the folder of a mixed model."""
-    from smelt.pool.refs import local_path
+    from smelt.models.references import local_path
 
     if not isinstance(model, str | Path):
         return False
@@ -105,7 +105,7 @@ def is_mixed(model: Any) -> bool:
 
 def mixed_folder(model: str | Path) -> Path:
     """The folder that a reference to a mixed model names."""
-    from smelt.pool.refs import local_path
+    from smelt.models.references import local_path
 
     folder = local_path(str(model))
     if folder is None or not (folder / NOTE).is_file():

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smelt.evaluate.ahead import one_core_each
-from smelt.evaluate.examples import Batch
-from smelt.learn.losses import LOSSES, Loss
+from smelt.system.threads import one_core_each
+from smelt.tasks.examples import Batch
+from smelt.optimise.losses import LOSSES, Loss
 from smelt.mix.network import MixedNetwork
 
 __all__ = ["RouterObjective", "router_objective"]

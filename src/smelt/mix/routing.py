@@ -12,9 +12,9 @@ from torch import Tensor
 from smelt.errors import RecipeError
 
 if TYPE_CHECKING:
-    from smelt.evaluate.examples import Stream
-    from smelt.evaluate.find import Tasks
-    from smelt.evaluate.pictures import Data
+    from smelt.tasks.examples import Stream
+    from smelt.tasks.find import Tasks
+    from smelt.tasks.pictures.data import Data
     from smelt.mix.network import MixedNetwork
     from smelt.mix.router import Router
 
@@ -37,8 +37,8 @@ def routing(
     Plain data for a heat map: `rows` (tasks) × `columns` (experts) of mean gates in `matrix`, the same for each MLP in
     `layers` and `by_layer` (layer, then task, then expert), and of how many pictures of which split.
     """
-    from smelt.evaluate.find import picture_tasks
-    from smelt.evaluate.pictures import Data
+    from smelt.tasks.find import picture_tasks
+    from smelt.tasks.pictures.data import Data
     from smelt.mix.classifier import MixedClassifier, load_mixed
 
     model = mixed if isinstance(mixed, MixedClassifier) else load_mixed(mixed, device=device)

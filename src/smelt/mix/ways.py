@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.errors import RecipeError, unknown
-from smelt.merge.method import Stage
+from smelt.methods.method import Stage
 from smelt.mix.wemoe import WeMoE
 from smelt.recipe.schema import Recipe
 from smelt.recipe.values import check, constant

@@ -24,7 +24,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from smelt.merge.method import Fraction, Positive
+from smelt.methods.method import Fraction, Positive
 
 __all__ = ["WeMoE"]
 

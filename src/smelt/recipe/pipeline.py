@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from smelt.errors import RecipeError, unknown
-from smelt.merge import Stage, stages
-from smelt.merge.aliases import ALIASES
+from smelt.methods import Stage, stages
+from smelt.methods.aliases import ALIASES
 from smelt.recipe.schema import StageCall
 from smelt.recipe.values import check, normalized
 

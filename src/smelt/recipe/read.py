@@ -29,7 +29,7 @@ def read_recipe(
         data = load_yaml(path)
         relative_to = path.resolve().parent
     if isinstance(data, Mapping) and "merge_method" in data:
-        from smelt.recipe.mergekit import from_mergekit
+        from smelt.recipe.mergekit.reader import from_mergekit
 
         data, notes = from_mergekit(data)
     if changes:
@@ -46,7 +46,7 @@ def with_found_models(pool: Mapping[str, Any], relative_to: Path | None) -> Mapp
         return pool
     import glob
 
-    from smelt.pool.layout import natural
+    from smelt.formats.layout import natural
 
     text = pattern.removeprefix("dir:")
     found = sorted(glob.glob(text, root_dir=relative_to), key=natural)

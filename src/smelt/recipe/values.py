@@ -26,8 +26,8 @@ from smelt.errors import RecipeError, nearest, unknown
 from smelt.files.validation import given_in, reason_of
 
 if TYPE_CHECKING:
-    from smelt.merge import Stage
-    from smelt.merge.method import Parameter
+    from smelt.methods import Stage
+    from smelt.methods.method import Parameter
 
 __all__ = ["Spot", "check", "constant", "matches", "normalized", "patterns_in", "resolve", "skip_remedy"]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile
-from smelt.report.experts import Matrix
+from smelt.suites.clip.report.experts import Matrix
 from smelt.report.figure_file import read_figure
-from smelt.report.hub_analyses import HubAnalyses, read_hub
-from smelt.report.language_analyses import Language, read_language
-from smelt.report.selection_analyses import Selection, read_selection
+from smelt.suites.hub.report.analyses import HubAnalyses, read_hub
+from smelt.suites.language.report.analyses import Language, read_language
+from smelt.suites.selection.report.analyses import Selection, read_selection
 from smelt.report.words import short_layer, without_shared_start
 
 __all__ = ["Analyses", "Heat", "LineChart", "Norms", "Signs", "read_analyses"]

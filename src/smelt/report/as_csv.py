@@ -10,7 +10,7 @@ from typing import Any
 
 from smelt.evaluate.row import Row
 from smelt.report.grid import Cell, Line
-from smelt.report.levels import AVERAGE, LEVELS
+from smelt.suites.collaboration.report.levels import AVERAGE, LEVELS
 from smelt.report.sheet import Block, Sheet
 from smelt.report.tables import printed
 

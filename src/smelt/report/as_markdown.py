@@ -8,7 +8,7 @@ from smelt.report.columns import heads, note_of, tier_columns
 from smelt.report.grid import Line
 from smelt.report.sheet import Block, Sheet
 from smelt.report.tables import printed
-from smelt.report.turned import turned_heads, turned_rows
+from smelt.report.transposed import turned_heads, turned_rows
 from smelt.report.words import percent
 
 __all__ = ["as_markdown"]

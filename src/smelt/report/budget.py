@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from smelt.evaluate.row import DataBudget, Row
-from smelt.report.corruption import is_corruption, kind_and_severity, kind_text
+from smelt.suites.clip.report.corruption import is_corruption, kind_and_severity, kind_text
 from smelt.report.words import count, plural
 
 __all__ = ["adapted_to_corruption", "budget_text", "data_text", "loud_text", "split_words", "uses_split"]

@@ -9,10 +9,10 @@ from itertools import pairwise
 from markupsafe import Markup
 
 from smelt.report.analyses import Norms
-from smelt.report.curves import Curve
+from smelt.suites.clip.report.curves import Curve
 from smelt.report.draw.axis import round_ticks, span
 from smelt.report.draw.panel import Mark, Stroke, panel
-from smelt.report.paths import InterpolationPath
+from smelt.suites.clip.report.paths import InterpolationPath
 from smelt.report.words import percent, short_layer, without_shared_start
 
 __all__ = ["Chart", "curve_charts", "norm_charts", "path_charts"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from smelt.report.experts import Matrix
+from smelt.suites.clip.report.experts import Matrix
 from smelt.report.words import percent
 
 __all__ = ["HeatMap", "Shade", "accuracy_map", "cosine_map", "plain_map", "signs_map"]

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from smelt.evaluate.row import Row
 from smelt.report.budget import adapted_to_corruption, data_text, loud_text, split_words, uses_split
 from smelt.report.cells import Cell, cell_of, mean_cell
-from smelt.report.hub_rows import is_hub
+from smelt.suites.hub.parts import is_hub
 
 __all__ = ["EXPERT", "GROUPS", "NEULIG", "SHOWN", "CellOf", "Group", "Line", "is_expert", "last_cell", "lines_of"]
 

@@ -9,16 +9,16 @@ from smelt.evaluate.row import CostRow, Row
 from smelt.report.analyses import Analyses
 from smelt.report.facts import facts, is_zoo, suite_name
 from smelt.report.grid import Grid
-from smelt.report.headline import Headline, build_headline, sentences
-from smelt.report.headline_hub import hub_sentences, hub_tiles
-from smelt.report.headline_language import language_sentences, language_tiles
-from smelt.report.headline_levels import level_sentences, level_tiles
-from smelt.report.headline_parts import best_of, part_sentences, parts_sentence
-from smelt.report.headline_robust import robust_sentences
-from smelt.report.headline_selection import selection_sentences, selection_tiles
-from smelt.report.hub_rows import is_hub
-from smelt.report.levels import largest
-from smelt.report.robustness import CLEAN
+from smelt.suites.clip.report.headline import Headline, build_headline, sentences
+from smelt.suites.hub.report.headline import hub_sentences, hub_tiles
+from smelt.suites.language.report.headline import language_sentences, language_tiles
+from smelt.suites.collaboration.report.headline import level_sentences, level_tiles
+from smelt.suites.clip.report.headline_parts import best_of, part_sentences, parts_sentence
+from smelt.suites.clip.report.headline_robust import robust_sentences
+from smelt.suites.selection.report.headline import selection_sentences, selection_tiles
+from smelt.suites.hub.parts import is_hub
+from smelt.suites.collaboration.report.levels import largest
+from smelt.suites.clip.report.robustness import CLEAN
 from smelt.report.sheet import Sheet
 from smelt.report.tile import Tile
 from smelt.report.words import percent

@@ -14,26 +14,26 @@ from smelt.report.analyses import Analyses
 from smelt.report.columns import has_gap, has_ratio, heads
 from smelt.report.compare import MERGE_COLOURS, ranking, task_series
 from smelt.report.costs import build_costs
-from smelt.report.curves import scale_curves
+from smelt.suites.clip.report.curves import scale_curves
 from smelt.report.draw.axis import Axis, round_ticks, span
 from smelt.report.draw.radar import radar
 from smelt.report.draw.tracks import cell_text, rank_track, task_bars
-from smelt.report.experts import experts_matrix
+from smelt.suites.clip.report.experts import experts_matrix
 from smelt.report.figures import curve_charts, norm_charts, path_charts
-from smelt.report.gaps import gap_figure
+from smelt.suites.clip.report.gaps import gap_figure
 from smelt.report.grid import Grid, Line, build_grid
 from smelt.report.heat import accuracy_map, cosine_map, plain_map, signs_map
-from smelt.report.hub_figures import hub_figures
-from smelt.report.hub_tables import is_hub_sheet
-from smelt.report.language_figures import language_figures
-from smelt.report.levels import largest
+from smelt.suites.hub.report.figures import hub_figures
+from smelt.suites.hub.report.tables import is_hub_sheet
+from smelt.suites.language.report.figures import language_figures
+from smelt.suites.collaboration.report.levels import largest
 from smelt.report.opening import build_opening
-from smelt.report.paths import interpolation_paths
+from smelt.suites.clip.report.paths import interpolation_paths
 from smelt.report.provenance import origins, reproductions
 from smelt.report.rows import Measured
-from smelt.report.selection_figures import selection_figures
+from smelt.suites.selection.report.figures import selection_figures
 from smelt.report.series_figure import line_figure, series_figures
-from smelt.report.severity import severity_figure
+from smelt.suites.clip.report.severity import severity_figure
 from smelt.report.sheet import Sheet
 from smelt.report.words import bytes_text, percent, seconds_text, setting_text, short_hash
 

@@ -10,8 +10,8 @@ from smelt.report.analyses import LineChart
 from smelt.report.draw.axis import round_ticks, span
 from smelt.report.draw.panel import Stroke, panel
 from smelt.report.figures import Chart
-from smelt.report.levels import LEVELS
-from smelt.report.series import AXES, courses
+from smelt.suites.collaboration.report.levels import LEVELS
+from smelt.suites.collaboration.report.series import AXES, courses
 
 __all__ = ["LineFigure", "line_figure", "series_figures"]
 

@@ -9,16 +9,16 @@ from collections.abc import Iterable
 
 from smelt.evaluate.row import CostRow, Row
 from smelt.report.grid import build_grid, table_rows
-from smelt.report.hub_rows import is_hub
-from smelt.report.hub_tables import hub_sheets
-from smelt.report.language_analyses import Language
-from smelt.report.language_tables import language_sheets, paper_sheets
-from smelt.report.levels import level_sheet
-from smelt.report.parts import part_sheet, rows_by_part
-from smelt.report.robustness import robust_sheet
-from smelt.report.selection_analyses import Selection
-from smelt.report.selection_tables import selection_sheets
-from smelt.report.series import series_sheets
+from smelt.suites.hub.parts import is_hub
+from smelt.suites.hub.report.tables import hub_sheets
+from smelt.suites.language.report.analyses import Language
+from smelt.suites.language.report.tables import language_sheets, paper_sheets
+from smelt.suites.collaboration.report.levels import level_sheet
+from smelt.suites.clip.report.parts import part_sheet, rows_by_part
+from smelt.suites.clip.report.robustness import robust_sheet
+from smelt.suites.selection.report.analyses import Selection
+from smelt.suites.selection.report.tables import selection_sheets
+from smelt.suites.collaboration.report.series import series_sheets
 from smelt.report.sheet import Block, Sheet
 
 __all__ = ["build_sheets", "printed"]

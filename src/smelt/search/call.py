@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from smelt.bench.folder import Folder
+from smelt.evaluate.run_folder import Folder
 from smelt.errors import RecipeError, SmeltError
-from smelt.evaluate.find import Tasks, find_tasks
+from smelt.tasks.find import Tasks, find_tasks
 from smelt.files.remote_code import FLAG, is_trusted, takes_trust
 from smelt.jobs import Executor
 from smelt.recipe.read import read_recipe
@@ -24,7 +24,7 @@ from smelt.recipe.schema import Recipe
 from smelt.recipe.tune import Spread
 from smelt.search.grids import shipped_phases
 from smelt.search.loop import JOBS, Loop
-from smelt.search.protocol import check_kind, check_split, content_of, place_of, seen_from
+from smelt.evaluate.protocol import check_kind, check_split, content_of, place_of, seen_from
 from smelt.search.space import Space, read_space, recipe_at
 from smelt.search.study import Study, Trial, check_sampler
 from smelt.search.table import write_trials

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import RecipeError
-from smelt.merge.aliases import ALIASES
+from smelt.methods.aliases import ALIASES
 from smelt.recipe.read import load_yaml
 from smelt.recipe.schema import Recipe
 from smelt.recipe.tune import Choices, Spread

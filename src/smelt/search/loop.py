@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
-from smelt.bench.folder import Folder
+from smelt.evaluate.run_folder import Folder
 from smelt.errors import SmeltError
 from smelt.evaluate.row import Row
 from smelt.jobs import Done, Executor, Job, run_jobs

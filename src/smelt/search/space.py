@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
 from smelt.errors import RecipeError, SmeltError, nearest, unknown
-from smelt.merge import Stage, stages
-from smelt.merge.aliases import ALIASES
-from smelt.merge.method import Parameter
-from smelt.prepare import check_recipe, stages_with_data
+from smelt.methods import Stage, stages
+from smelt.methods.aliases import ALIASES
+from smelt.methods.method import Parameter
+from smelt.prepare.prepare import check_recipe, stages_with_data
 from smelt.recipe.schema import Recipe, StageCall
 from smelt.recipe.tune import Choices, Range, Spread
 

@@ -18,9 +18,9 @@ from smelt.recipe.schema import Recipe
 from smelt.search.bar import Bar
 
 if TYPE_CHECKING:
-    from smelt.evaluate.find import AnyTask
-    from smelt.evaluate.pictures import Data
-    from smelt.search.merging import Merges
+    from smelt.tasks.find import AnyTask
+    from smelt.tasks.pictures.data import Data
+    from smelt.prepare.merges import Merges
 
 __all__ = ["forget", "run_trial"]
 
@@ -125,9 +125,9 @@ class _Held:
 
     def _loaded(self, state: Mapping[str, Any], tasks: Sequence[AnyTask], text_from: Any, **how: Any) -> Any:
         """The merged model, ready to be asked; config and tokenizer of a language model are read once."""
-        from smelt.engine.source import MemorySource
+        from smelt.formats.source import MemorySource
         from smelt.evaluate.load import load_model
-        from smelt.pool.families.causal_model import CausalLM
+        from smelt.models.families.causal_lm.model import CausalLM
 
         source = MemorySource("merged", state)
         if self._text is None:
@@ -138,7 +138,7 @@ class _Held:
         return model
 
     def _task(self, place: str) -> AnyTask:
-        from smelt.evaluate.find import find_task
+        from smelt.tasks.find import find_task
 
         if place not in self._tasks:
             self._tasks[place] = find_task(place)
@@ -151,8 +151,8 @@ class _Held:
         return DataBudget(split=split, images=images, labels=images)
 
     def _size(self, task: AnyTask, split: str) -> int:
-        from smelt.evaluate.language.task import LanguageTask
-        from smelt.evaluate.task import Task
+        from smelt.tasks.language.task import LanguageTask
+        from smelt.tasks.pictures.task import Task
 
         if (task.name, split) not in self._sizes:
             if isinstance(task, Task):
@@ -173,8 +173,8 @@ def _together(looked: DataBudget, chosen_by: DataBudget) -> DataBudget:
 
 
 def _study(recipe: Recipe, relative_to: str | None, about: Mapping[str, Any], device: str) -> _Held:
-    from smelt.evaluate.pictures import Data
-    from smelt.search.merging import Merges
+    from smelt.tasks.pictures.data import Data
+    from smelt.prepare.merges import Merges
 
     key = json.dumps([about, relative_to, device], sort_keys=True)
     if key not in _held:

@@ -12,19 +12,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from smelt.bench.fingerprint import given_fingerprint
+from smelt.evaluate.fingerprint import given_fingerprint
 from smelt.errors import RecipeError
-from smelt.evaluate.find import Tasks, find_tasks
-from smelt.evaluate.language.task import LanguageTask
-from smelt.evaluate.perturb.perturbation import Perturbation
-from smelt.evaluate.pictures import Data
-from smelt.evaluate.task import Task
+from smelt.tasks.find import Tasks, find_tasks
+from smelt.tasks.language.task import LanguageTask
+from smelt.tasks.perturb.perturbation import Perturbation
+from smelt.tasks.pictures.data import Data
+from smelt.tasks.pictures.task import Task
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from smelt.evaluate.find import AnyTask
+    from smelt.tasks.find import AnyTask
 
 __all__ = ["Asking", "OptionSet", "asking"]
 
@@ -76,7 +76,7 @@ class Asking:
             from smelt.evaluate.classify import load_classifier
 
             return load_classifier(model, **self.loading)
-        from smelt.pool.families.image_text import load_image_text
+        from smelt.models.families.image_text.family import load_image_text
 
         return load_image_text(model, **{word: self.loading[word] for word in ("device", "dtype", "allow_pickle")})
 
@@ -109,8 +109,8 @@ def asking(
             notes.append("texts are not perturbed: a picture task has no conversation to put one in front of")
             perturbation = dataclasses.replace(perturbation, text=False)
     else:
-        from smelt.evaluate.questions.features import Features
-        from smelt.evaluate.questions.task import QuestionTask
+        from smelt.tasks.questions.features import Features
+        from smelt.tasks.questions.task import QuestionTask
         from smelt.select.question_set import QuestionSet
 
         seen = Features()

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from smelt.bench.folder import Folder
-from smelt.engine.run import Options, merge_to_folder
+from smelt.evaluate.run_folder import Folder
+from smelt.engine.merge import Options, merge_to_folder
 from smelt.errors import RecipeError
-from smelt.evaluate.find import Tasks, find_tasks
-from smelt.evaluate.perturb.perturbation import Perturbation
+from smelt.tasks.find import Tasks, find_tasks
+from smelt.tasks.perturb.perturbation import Perturbation
 from smelt.recipe.read import read_recipe
 from smelt.recipe.schema import Recipe, Used
-from smelt.search.protocol import content_of, seen_from
+from smelt.evaluate.protocol import content_of, seen_from
 from smelt.select.asking import Asking, asking
 from smelt.select.groups import Groups
 from smelt.select.measured import Measure, Measured

@@ -16,20 +16,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smelt.engine import dtype as dtypes
-from smelt.engine.run import Options, merge_to_memory, planned
-from smelt.engine.source import MemorySource, Source
+from smelt.formats import dtype as dtypes
+from smelt.engine.merge import Options, merge_to_memory, planned
+from smelt.formats.source import MemorySource, Source
 from smelt.errors import NumericalError, RecipeError
-from smelt.pool.modelpool import BASE, ModelPool
-from smelt.prepare import needs_data
+from smelt.models.pool import BASE, ModelPool
+from smelt.prepare.prepare import needs_data
 from smelt.recipe.schema import Recipe
-from smelt.search.merging import Merges
+from smelt.prepare.merges import Merges
 from smelt.select.narrow import check_narrowable, in_pool_order, narrowed
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.engine.plan import Item
+    from smelt.engine.plan.plan import Item
 
 __all__ = ["Groups", "identity_of"]
 

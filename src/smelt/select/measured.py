@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smelt.bench.fingerprint import task_fingerprint
+from smelt.evaluate.fingerprint import task_fingerprint
 from smelt.errors import NumericalError
 from smelt.evaluate.intervals import wilson
 from smelt.select.uncertainty import SetUncertainty, mean_of_sets, set_uncertainty, uncertainty
@@ -17,7 +17,7 @@ from smelt.select.uncertainty import SetUncertainty, mean_of_sets, set_uncertain
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smelt.evaluate.perturb.perturbation import Perturbation
+    from smelt.tasks.perturb.perturbation import Perturbation
     from smelt.select.asking import Asking, OptionSet
     from smelt.select.store import LogitStore
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from smelt.errors import RecipeError
-from smelt.merge import stages
-from smelt.merge.aliases import ALIASES
+from smelt.methods import stages
+from smelt.methods.aliases import ALIASES
 from smelt.recipe.schema import Part, Recipe, StageCall
 
 __all__ = ["check_narrowable", "in_pool_order", "narrowed", "single"]

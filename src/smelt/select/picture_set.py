@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smelt.evaluate.subset import fixed_subset
+from smelt.tasks.subset import fixed_subset
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smelt.evaluate.perturb.perturbation import Perturbation
-    from smelt.evaluate.pictures import Data
-    from smelt.evaluate.task import Task
+    from smelt.tasks.perturb.perturbation import Perturbation
+    from smelt.tasks.pictures.data import Data
+    from smelt.tasks.pictures.task import Task
 
 __all__ = ["PictureSet"]
 
@@ -43,7 +43,7 @@ class PictureSet:
 
     def logits(self, model: Any, perturbation: Perturbation | None, number: int) -> NDArray[np.float32]:
         """The class scores [n, classes] of one pass."""
-        from smelt.evaluate.perturb.dropout import attention_dropout
+        from smelt.tasks.perturb.dropout import attention_dropout
 
         head = model.head(self.task.classes, self.task.templates)
         seeds = self._seeds(perturbation, number)

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smelt.evaluate.questions.ask import asked, option_logits
+from smelt.tasks.questions.ask import asked, option_logits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smelt.evaluate.perturb.perturbation import Perturbation
-    from smelt.evaluate.pictures import Data
-    from smelt.evaluate.questions.features import Features
-    from smelt.evaluate.questions.task import QuestionTask
+    from smelt.tasks.perturb.perturbation import Perturbation
+    from smelt.tasks.pictures.data import Data
+    from smelt.tasks.questions.features import Features
+    from smelt.tasks.questions.task import QuestionTask
 
 __all__ = ["QuestionSet"]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import RecipeError
-from smelt.evaluate.find import Tasks
+from smelt.tasks.find import Tasks
 from smelt.files.remote_code import takes_trust
 from smelt.recipe.schema import Recipe
 from smelt.room import callable_room

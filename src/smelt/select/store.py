@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.npz import read_npz
+from smelt.files.npz_reader import read_npz
 from smelt.errors import CorruptFile, OutputError
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from smelt.errors import RecipeError, unknown
-from smelt.evaluate.find import Tasks
-from smelt.evaluate.perturb.perturbation import Perturbation
+from smelt.tasks.find import Tasks
+from smelt.tasks.perturb.perturbation import Perturbation
 from smelt.files.remote_code import takes_trust
 from smelt.recipe.schema import Recipe
 from smelt.room import callable_room

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from smelt.merge import Stage, stages
+from smelt.methods import Stage, stages
 
 __all__ = ["HASH_SEEDS", "digest_under", "main"]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from smelt.analyse.linear import at_scale
-from smelt.engine.run import Options, merge_to_memory, plan_to_memory, planned
-from smelt.engine.stretch import change_plan
-from smelt.merge import Stage
-from smelt.pool.request import read_request
+from smelt.engine.scales.linear import at_scale
+from smelt.engine.merge import Options, merge_to_memory, plan_to_memory, planned
+from smelt.engine.scales.change import change_plan
+from smelt.methods import Stage
+from smelt.models.request import read_request
 from smelt.testing.compare import assert_equal, assert_near
 from smelt.testing.law import law
 from smelt.testing.trial import pipeline_of, pool_for, registered, statistics_for

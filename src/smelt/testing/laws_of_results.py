@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from smelt.merge import Stage
+from smelt.methods import Stage
 from smelt.testing.compare import assert_equal, assert_near
 from smelt.testing.law import law
 from smelt.testing.pico import BUFFER, Pico, pico

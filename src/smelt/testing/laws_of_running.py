@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from smelt.api import merge
-from smelt.merge import Stage
+from smelt.methods import Stage
 from smelt.testing.compare import assert_equal, assert_near
 from smelt.testing.law import law
 from smelt.testing.made_up import save_made_up

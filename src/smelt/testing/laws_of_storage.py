@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from smelt.merge import Stage
+from smelt.methods import Stage
 from smelt.testing.compare import assert_equal, assert_near
 from smelt.testing.law import law
 from smelt.testing.made_up import made_up

@@ -17,9 +17,9 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from smelt.engine import dtype as dtypes
-from smelt.engine.folder import open_path
-from smelt.engine.header import TensorInfo, encode_header
+from smelt.formats import dtype as dtypes
+from smelt.formats.open import open_path
+from smelt.formats.safetensors.header import TensorInfo, encode_header
 
 __all__ = ["BUFFER", "Pico", "State", "digest", "load", "pico", "pico_of", "save"]
 

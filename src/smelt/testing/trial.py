@@ -14,9 +14,9 @@ from unittest.mock import patch
 from pydantic import ValidationError
 
 from smelt.api import merge
-from smelt.engine.blocks import Blocking
-from smelt.merge import Stage, stages
-from smelt.merge.method import Parameter
+from smelt.engine.run.blocks import Blocking
+from smelt.methods import Stage, stages
+from smelt.methods.method import Parameter
 from smelt.ops.fold import Fold
 from smelt.ops.order import Largest
 from smelt.testing.made_up import made_up

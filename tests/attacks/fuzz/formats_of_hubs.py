@@ -41,7 +41,7 @@ def _make_archive(place: Path) -> None:
 
 
 def _unpack(place: Path, file: str) -> Any:
-    from smelt.hub.intake import read_in
+    from smelt.hub.models.intake import read_in
     from smelt.hub.service.archive import check_folder, unpack
     from smelt.hub.service.settings import Settings
 
@@ -74,7 +74,7 @@ def _stays_inside(place: Path, found: Any) -> str | None:
 
 
 def _graph() -> Any:
-    from smelt.hub.graph import NewNode, SemanticGraph
+    from smelt.hub.graph.graph import NewNode, SemanticGraph
 
     def pixels(value: int, side: int = 4) -> Any:
         return np.full((side, side, 3), value, dtype=np.uint8)
@@ -98,7 +98,7 @@ def _make_graph(place: Path) -> None:
 
 
 def _read_graph(place: Path, file: str) -> Any:
-    from smelt.hub.graph import SemanticGraph
+    from smelt.hub.graph.graph import SemanticGraph
 
     graph = SemanticGraph.load(place / "graph")
     graph.verify()
@@ -110,8 +110,8 @@ def _graph_is_right(place: Path, found: Any) -> str | None:
 
 
 def _make_labels(place: Path) -> None:
-    from smelt.hub.index import Index
-    from smelt.hub.labels import Label, LabelKey
+    from smelt.hub.labels.index import Index
+    from smelt.hub.labels.label import Label, LabelKey
 
     graph = _graph()
     draw = np.random.default_rng(0)
@@ -122,8 +122,8 @@ def _make_labels(place: Path) -> None:
 
 
 def _read_labels(place: Path, file: str) -> Any:
-    from smelt.hub.index import Index
-    from smelt.hub.labels import Label
+    from smelt.hub.labels.index import Index
+    from smelt.hub.labels.label import Label
 
     graph = _graph()
     label = Label.open(place / "label.safetensors")
@@ -153,7 +153,7 @@ def _make_graph_config(place: Path) -> None:
 
 
 def _read_graph_config(place: Path, file: str) -> Any:
-    from smelt.hub.graph_build import GraphConfig
+    from smelt.hub.graph.build import GraphConfig
 
     return GraphConfig.load(place / "graph.yaml")
 

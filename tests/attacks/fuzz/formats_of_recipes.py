@@ -131,7 +131,7 @@ def _compose(place: Path, file: str) -> Any:
 
 def _read_experiment(place: Path, file: str) -> Any:
     """The same from a table that is composed already: Hydra takes most of a second for each."""
-    from smelt.recipe.fusionbench import read_experiment
+    from smelt.compat.fusionbench.reader import read_experiment
 
     try:
         table = json.loads((place / "composed.json").read_bytes())

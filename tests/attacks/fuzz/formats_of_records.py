@@ -44,7 +44,7 @@ def _make_journal(place: Path) -> None:
     """What a run leaves that was interrupted just before its end: all tensors are there, so no line is untrue."""
     from unittest.mock import patch
 
-    from smelt.engine.output import OutputFolder, partial_folder
+    from smelt.engine.sink.output import OutputFolder, partial_folder
 
     make_plain(place)
     with patch.object(OutputFolder, "complete", side_effect=KeyboardInterrupt), suppress(smelt.OutputError):
@@ -55,7 +55,7 @@ def _make_journal(place: Path) -> None:
 
 
 def _resume(place: Path, file: str) -> Any:
-    from smelt.engine.output import partial_folder
+    from smelt.engine.sink.output import partial_folder
 
     shutil.rmtree(place / "out", ignore_errors=True)
     partial = partial_folder(place / "out")
@@ -78,7 +78,7 @@ def _make_hashes(place: Path) -> None:
 
 
 def _merge_with_hashes(place: Path, file: str) -> Any:
-    from smelt.engine.cache import cache_folder
+    from smelt.files.cache import cache_folder
 
     (cache_folder() / "hashes.json").write_bytes((place / "hashes.json").read_bytes())
     return smelt.merge(pool(place), out=place / "out", force=True)
@@ -92,7 +92,7 @@ def _same_output(place: Path, summary: Any) -> str | None:
 
 
 def _make_statistics(place: Path) -> None:
-    from smelt.engine.statistics import DataUse, StatisticsNote, write_statistics
+    from smelt.formats.statistics import DataUse, StatisticsNote, write_statistics
 
     make_plain(place)
     for seed, name in enumerate(("cars", "birds")):
@@ -110,7 +110,7 @@ def _merge_fisher(place: Path, file: str) -> Any:
 def _make_learned(place: Path) -> None:
     from smelt.learn.coefficients import Coefficients, save_coefficients
     from smelt.learn.neulig.portland import Portland
-    from smelt.learn.state import State
+    from smelt.optimise.state import State
 
     keys = tuple(SHAPES)
     found = Coefficients("tensor", {key: (key,) for key in keys}, {"cars": (0.3,) * 4, "birds": (0.5,) * 4})
@@ -124,7 +124,7 @@ def _make_learned(place: Path) -> None:
 def _read_learned(place: Path, file: str) -> Any:
     from smelt.learn.coefficients import load_coefficients
     from smelt.learn.neulig.portland import Portland
-    from smelt.learn.state import State
+    from smelt.optimise.state import State
 
     found = load_coefficients(place / "coefficients.json", models=["cars", "birds"])
     portland = Portland.load(place / "portland")

@@ -92,7 +92,7 @@ def _make_suites(place: Path) -> None:
 
 
 def _find_suite(place: Path, file: str) -> Any:
-    from smelt.bench.suite import Suite, find_suite
+    from smelt.suites.clip.suite import Suite, find_suite
 
     suite = find_suite(place / file)
     if isinstance(suite, Suite):
@@ -112,8 +112,8 @@ def _make_task(place: Path) -> None:
 
 
 def _read_task(place: Path, file: str) -> Any:
-    from smelt.evaluate.find import find_task
-    from smelt.evaluate.splits import open_split
+    from smelt.tasks.find import find_task
+    from smelt.tasks.pictures.splits import open_split
 
     task = find_task(place / "colours")
     split = open_split(task, "test")
@@ -146,7 +146,7 @@ def _make_language_task(place: Path) -> None:
 
 
 def _read_language_task(place: Path, file: str) -> Any:
-    from smelt.evaluate.find import find_task
+    from smelt.tasks.find import find_task
 
     task: Any = find_task(place / "up")
     about = [task.version, task.title, task.domain, task.chat, task.metric, task.source, task.licence, task.splits]
@@ -169,9 +169,9 @@ def _make_questions(place: Path) -> None:
 
 
 def _read_questions(place: Path, file: str) -> Any:
-    from smelt.evaluate.find import find_task
-    from smelt.evaluate.pictures import Data
-    from smelt.evaluate.questions.ask import asked
+    from smelt.tasks.find import find_task
+    from smelt.tasks.pictures.data import Data
+    from smelt.tasks.questions.ask import asked
 
     task: Any = find_task(place / "noise")
     data = Data()

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from smelt.evaluate.corruptions import KINDS, PARAMETER_SETS, corrupt
+from smelt.tasks.corruptions import KINDS, PARAMETER_SETS, corrupt
 
 DATA = Path(__file__).parents[2] / "data" / "corruptions"
 PLACE = "golden/test"

@@ -14,12 +14,12 @@ from pico_clip import COLOURS, PROCESSOR, colour_clip, colour_pictures, save_cli
 from smelt.errors import RecipeError
 from smelt.evaluate.call import evaluation
 from smelt.evaluate.classify import evaluate_model
-from smelt.evaluate.corruptions import Corruption, corrupt
-from smelt.evaluate.pictures import Data
+from smelt.tasks.corruptions import Corruption, corrupt
+from smelt.tasks.pictures.data import Data
 from smelt.evaluate.row import fusionbench_report
-from smelt.evaluate.splits import Split
-from smelt.evaluate.task import Task
-from smelt.pool.families.preprocess import Preprocess
+from smelt.tasks.pictures.splits import Split
+from smelt.tasks.pictures.task import Task
+from smelt.models.families.preprocess import Preprocess
 
 SAME = Preprocess.parse(PROCESSOR)
 LARGER = Preprocess.parse({**PROCESSOR, "size": 16, "crop_size": 16})
@@ -79,7 +79,7 @@ class Counted(Split):
 
 def test_only_the_last_corruption_is_kept(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     counted = Counted()
-    monkeypatch.setattr("smelt.evaluate.pictures.open_split", lambda task, name: counted)
+    monkeypatch.setattr("smelt.tasks.pictures.data.open_split", lambda task, name: counted)
     data = Data()
     whole, one = data.room, 30 * 8 * 8 * 3
 

@@ -9,9 +9,9 @@ import pytest
 from golden_corruptions import clean
 from PIL import Image
 
-from smelt.evaluate.corruptions import KINDS, PARAMETER_SETS, SEVERITIES, corrupt
-from smelt.evaluate.corruptions.motion_blur import motion_blur
-from smelt.evaluate.corruptions.parameters import Trail
+from smelt.tasks.corruptions import KINDS, PARAMETER_SETS, SEVERITIES, corrupt
+from smelt.tasks.corruptions.motion_blur import motion_blur
+from smelt.tasks.corruptions.parameters import Trail
 
 GREY = np.repeat(np.random.default_rng(0).integers(0, 256, (4, 32, 32, 1), dtype=np.uint8), 3, axis=3)
 
@@ -108,7 +108,7 @@ def test_jpeg_is_pillows_at_that_quality(name: str, qualities: tuple[int, ...]) 
 def _with_angle(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
     """An angle at this share of the way from -45 to 45 degrees."""
     fixed = np.array([share], dtype=np.float32)
-    monkeypatch.setattr("smelt.evaluate.corruptions.motion_blur.uniform", lambda keys: fixed)
+    monkeypatch.setattr("smelt.tasks.corruptions.motion_blur.uniform", lambda keys: fixed)
 
 
 def test_a_level_motion_blur_draws_half_a_bell_to_one_side(monkeypatch: pytest.MonkeyPatch) -> None:

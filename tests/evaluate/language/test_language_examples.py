@@ -8,11 +8,11 @@ import pytest
 
 from pico_llama import WORDS, pairs, write_chat_task, write_llama
 from smelt.errors import RecipeError
-from smelt.evaluate.language.examples import encoded, language_examples
-from smelt.evaluate.language.model import harness_model
-from smelt.evaluate.language.task import LanguageTask
+from smelt.tasks.language.examples import encoded, language_examples
+from smelt.tasks.language.model import harness_model
+from smelt.tasks.language.task import LanguageTask
 from smelt.evaluate.row import DataBudget
-from smelt.pool.families.causal_lm import CausalLM, load_causal_lm
+from smelt.models.families.causal_lm.family import CausalLM, load_causal_lm
 
 
 @pytest.fixture(scope="module")

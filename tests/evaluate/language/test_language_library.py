@@ -10,8 +10,8 @@ import yaml
 
 from pico_language import FOLLOWS, write_language_model, write_language_task
 from smelt.evaluate.call import evaluate, evaluation
-from smelt.evaluate.language import library
-from smelt.evaluate.task import TaskError
+from smelt.tasks.language import library
+from smelt.tasks.pictures.task import TaskError
 
 TASK = {
     "dataset_path": "json",

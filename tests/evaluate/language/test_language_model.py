@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from pico_llama import pairs, write_llama
-from smelt.evaluate.language.forward import packs, scores_at
-from smelt.evaluate.language.greedy import generate
-from smelt.evaluate.language.model import harness_model
-from smelt.evaluate.language.packed import Asked, Budget, arranged, asked_of, likelihoods
-from smelt.evaluate.task import TaskError
-from smelt.pool.families.causal_lm import CausalLM, load_causal_lm
+from smelt.tasks.language.forward import packs, scores_at
+from smelt.tasks.language.greedy import generate
+from smelt.tasks.language.model import harness_model
+from smelt.tasks.language.packed import Asked, Budget, arranged, asked_of, likelihoods
+from smelt.tasks.pictures.task import TaskError
+from smelt.models.families.causal_lm.family import CausalLM, load_causal_lm
 
 
 @pytest.fixture(scope="module")

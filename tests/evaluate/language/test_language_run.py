@@ -16,7 +16,7 @@ from smelt.evaluate.call import TasksFailed, evaluate, evaluation
 from smelt.evaluate.intervals import wilson
 from smelt.evaluate.load import load_model
 from smelt.evaluate.row import read_rows
-from smelt.evaluate.task import TaskError
+from smelt.tasks.pictures.task import TaskError
 
 # The model `up` answers a by b and c by d, and repeats every other word.
 FOUR = [("a", "b"), ("c", "d"), ("e", "e"), ("e", "f")]

@@ -10,13 +10,13 @@ from PIL import Image
 
 from smelt.errors import MissingExtra, RecipeError
 from smelt.evaluate.call import evaluate
-from smelt.evaluate.find import find_task, find_tasks
-from smelt.evaluate.lmms.task import LmmsTask
-from smelt.evaluate.lmms.words import Limits, Prompt, limits_of, places_of, prompt_of
-from smelt.evaluate.lmms.write import likelihood, written
+from smelt.tasks.find import find_task, find_tasks
+from smelt.tasks.lmms.task import LmmsTask
+from smelt.tasks.lmms.words import Limits, Prompt, limits_of, places_of, prompt_of
+from smelt.tasks.lmms.write import likelihood, written
 from smelt.evaluate.load import kind_of
-from smelt.evaluate.task import TaskError
-from smelt.pool.families.image_text import ImageText, load_image_text
+from smelt.tasks.pictures.task import TaskError
+from smelt.models.families.image_text.family import ImageText, load_image_text
 from smelt.testing.pico_llava import save_llava
 
 
@@ -132,7 +132,7 @@ def test_a_task_that_a_judge_over_the_network_scores_is_refused_with_another() -
 def test_without_the_library_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    from smelt.evaluate.lmms import library
+    from smelt.tasks.lmms import library
 
     library.parts.cache_clear()
     for name in ("lmms_eval", "lmms_eval.api", "lmms_eval.api.task", "lmms_eval.tasks"):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.evaluate.perturb.perturbation import Perturbation
-from smelt.evaluate.perturb.prompts import PROMPTS
+from smelt.tasks.perturb.perturbation import Perturbation
+from smelt.tasks.perturb.prompts import PROMPTS
 
 
 def test_the_nine_prompts_are_nine_different_strings():

@@ -5,11 +5,11 @@ from question_sets import question, write_set
 
 import smelt
 from smelt.evaluate.call import evaluation
-from smelt.evaluate.pictures import Data
-from smelt.evaluate.questions.kept import Kept
-from smelt.pool.families.image_text_model import ImageText
+from smelt.tasks.pictures.data import Data
+from smelt.tasks.questions.kept import Kept
+from smelt.models.families.image_text.model import ImageText
 from smelt.recipe.schema import Recipe
-from smelt.search.merging import Merges
+from smelt.prepare.merges import Merges
 from smelt.search.trial import _Held
 from smelt.testing.pico_llava import save_llava
 

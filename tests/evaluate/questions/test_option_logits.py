@@ -6,12 +6,12 @@ import torch
 from question_sets import question, write_set
 
 from smelt.errors import NumericalError, RecipeError
-from smelt.evaluate.perturb.perturbation import Perturbation
-from smelt.evaluate.questions.ask import asked, option_logits
-from smelt.evaluate.questions.features import Features
-from smelt.evaluate.questions.task import QuestionTask
-from smelt.evaluate.questions.tokens import conversations, letter_tokens, prompt_tokens
-from smelt.pool.families.image_text import load_image_text
+from smelt.tasks.perturb.perturbation import Perturbation
+from smelt.tasks.questions.ask import asked, option_logits
+from smelt.tasks.questions.features import Features
+from smelt.tasks.questions.task import QuestionTask
+from smelt.tasks.questions.tokens import conversations, letter_tokens, prompt_tokens
+from smelt.models.families.image_text.family import load_image_text
 from smelt.testing.pico_llava import llava, save_llava
 
 LETTERS = [261, 262, 263, 264, 265, 266]
@@ -181,7 +181,7 @@ def test_known_and_new_pictures_of_one_batch_keep_their_places(model, some):
 
 
 def test_prompts_are_written_and_cut_once_for_models_that_do_it_alike(model, some, monkeypatch):
-    from smelt.evaluate.questions import rendered
+    from smelt.tasks.questions import rendered
 
     made, plain = [], rendered.prompt_tokens
     monkeypatch.setattr(rendered, "prompt_tokens", lambda *words: made.append(words) or plain(*words))

@@ -11,9 +11,9 @@ from pico_llama import write_chat_task, write_llama
 from smelt.errors import RecipeError
 from smelt.evaluate.call import evaluation
 from smelt.evaluate.intervals import wilson
-from smelt.evaluate.questions.ask import asked, option_logits
-from smelt.evaluate.task import TaskError
-from smelt.pool.families.image_text import load_image_text
+from smelt.tasks.questions.ask import asked, option_logits
+from smelt.tasks.pictures.task import TaskError
+from smelt.models.families.image_text.family import load_image_text
 from smelt.testing.pico_llava import save_llava
 
 

@@ -3,10 +3,10 @@
 import pytest
 from question_sets import question, write_set
 
-from smelt.evaluate.find import find_task, find_tasks, picture_task
-from smelt.evaluate.questions.prompt import LETTERS, prompt_of
-from smelt.evaluate.questions.task import QuestionTask
-from smelt.evaluate.task import TaskError
+from smelt.tasks.find import find_task, find_tasks, picture_task
+from smelt.tasks.questions.prompt import LETTERS, prompt_of
+from smelt.tasks.questions.task import QuestionTask
+from smelt.tasks.pictures.task import TaskError
 
 
 def test_a_folder_is_read_and_found(tmp_path):
@@ -94,8 +94,8 @@ def test_where_pictures_are_told_apart_a_question_set_is_refused(tmp_path):
 
 def test_a_question_set_is_no_data_to_measure_or_learn_on(tmp_path):
     from smelt.errors import RecipeError
-    from smelt.evaluate.pairs import tasks_for
-    from smelt.measure.request import one_task
+    from smelt.tasks.pairs import tasks_for
+    from smelt.measure.checks import one_task
     from smelt.recipe.schema import DataUse
 
     folder = write_set(tmp_path / "colours", [question(0)])

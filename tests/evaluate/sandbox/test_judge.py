@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from smelt.evaluate.sandbox import judge
-from smelt.evaluate.sandbox.names import names_meant
+from smelt.tasks.sandbox import judge
+from smelt.tasks.sandbox.names import names_meant
 
 
 def passes(program: str, tests: str, **words: object) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from smelt.evaluate.sandbox.inside.plain import NotPlain, decode, encode
+from smelt.tasks.sandbox.inside.plain import NotPlain, decode, encode
 
 
 def refuse(*_: Any) -> Any:

@@ -13,15 +13,16 @@ import yaml
 from pico_language import FOLLOWS, write_language_model, write_language_task
 from smelt.evaluate.call import evaluate
 from smelt.evaluate.row import Row, read_rows
-from smelt.evaluate.sandbox import protection, run
-from smelt.evaluate.sandbox.inside.kernel import MACHINE
+from smelt.tasks.sandbox import protection
+from smelt.tasks.sandbox import run
+from smelt.tasks.sandbox.inside.kernel import MACHINE
 
 pytestmark = pytest.mark.skipif(MACHINE not in ("x86_64", "aarch64"), reason="needs filters of system calls")
 
 LANDLOCK, SECCOMP = "no Landlock on this system", "no seccomp on this system"
 WITHOUT = """
 import struct, sys
-from smelt.evaluate.sandbox.inside import kernel
+from smelt.tasks.sandbox.inside import kernel
 def refused(step): return [(0x15, 0, 1, step), (0x06, 0, 0, 0x50026)]  # "no such call"
 filter = [(0x20, 0, 0, 0)]
 if "landlock" in sys.argv[1]: filter += refused(444)
@@ -46,7 +47,7 @@ def test_here_the_kernel_offers_both() -> None:
 
 
 LOOK = """
-from smelt.evaluate.sandbox import judge, protection, run
+from smelt.tasks.sandbox import judge, protection, run
 print(protection().name, flush=True)
 first = run("print(1)").stdout.strip(), judge("def f(x): return x", "assert f(1) == 1").status
 print(*first, file=sys.stderr, flush=True)
@@ -98,7 +99,7 @@ def coding_task(folder: Path) -> Path:
         "generation_kwargs": {"max_gen_toks": 1, "do_sample": False, "until": []},
         "metric_list": [{"metric": "pass@1", "aggregation": "mean", "higher_is_better": True}],
     }
-    function = "process_results: !function smelt.evaluate.language.scoring.programs.solved\n"
+    function = "process_results: !function smelt.tasks.language.scoring.programs.solved\n"
     (folder / "harness.yaml").write_text(yaml.safe_dump(content) + function)
     return folder
 

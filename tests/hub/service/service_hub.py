@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from pico_clip import COLOURS, SIDE
-from smelt.hub.graph import NewNode, SemanticGraph
+from smelt.hub.graph.graph import NewNode, SemanticGraph
 from smelt.hub.hub import Hub
 
 PER_STYLE = 4

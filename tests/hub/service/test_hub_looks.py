@@ -12,7 +12,7 @@ from browser import open_browser
 from service_hub import png, shade
 from test_hub_browser import BEYOND, serve
 
-from smelt.hub.graph import NewNode, SemanticGraph
+from smelt.hub.graph.graph import NewNode, SemanticGraph
 from smelt.hub.hub import Hub
 from smelt.report.write import report
 

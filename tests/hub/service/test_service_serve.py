@@ -8,7 +8,7 @@ import pytest
 import uvicorn
 
 from smelt.errors import SmeltError
-from smelt.hub.service.ask import Desk
+from smelt.hub.service.questions import Desk
 from smelt.hub.service.serve import serve
 
 
@@ -47,7 +47,7 @@ def test_what_the_first_visitor_would_wait_for_is_done_before(hub, monkeypatch):
 
     desk = create_app(hub).state.desk
     desk.warm()
-    monkeypatch.setattr("smelt.hub.embed.find_embedder", lambda *_, **__: pytest.fail("it was not kept"))
+    monkeypatch.setattr("smelt.hub.matching.embed.find_embedder", lambda *_, **__: pytest.fail("it was not kept"))
     assert hub.select(["red"]).used == ("knows",)
     monkeypatch.setattr(hub, "strengths", lambda *_, **__: pytest.fail("it was not kept"))
     card = hub.model("knows")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from service_hub import finished
 
-from smelt.engine.packs import pack
+from smelt.engine.convert.pack import pack
 from smelt.errors import RecipeError
 
 NAMES = ("config.json", "model.safetensors", "preprocessor_config.json", "tokenizer.json", "tokenizer_config.json")

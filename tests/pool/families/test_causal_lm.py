@@ -11,9 +11,9 @@ from safetensors.torch import load_file, save_file
 
 from pico_llama import WORDS, write_llama, write_tokenizer
 from smelt.errors import RecipeError
-from smelt.pool.families.causal_batch import token_batch
-from smelt.pool.families.causal_lm import load_causal_lm
-from smelt.pool.families.find import family_of
+from smelt.models.families.causal_lm.batch import token_batch
+from smelt.models.families.causal_lm.family import load_causal_lm
+from smelt.models.families.registry import family_of
 
 ROWS = [[1, 3, 10, 11, 2, 1, 4, 12, 13, 2], [1, 3, 20, 2, 1, 4, 30, 2]]
 BEGINS = [7, 6]

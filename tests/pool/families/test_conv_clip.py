@@ -16,8 +16,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from pico_clip import COLOURS, TEMPLATES, random_clip, random_conv_clip, save_clip, tokenizer, tuned_conv_clip
 from smelt.errors import RecipeError
-from smelt.pool.families.clip import CLIP, Clip, _fill_buffers
-from smelt.pool.families.network import Encoder, network_of
+from smelt.models.families.clip.family import CLIP, Clip, _fill_buffers
+from smelt.models.families.network import Encoder, network_of
 
 CLASSES = tuple(COLOURS)
 VAR = "vision_model.encoder.blocks.1.expansion.expand_bn.running_var"

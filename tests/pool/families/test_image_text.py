@@ -9,12 +9,12 @@ from safetensors.torch import load_file, save_file
 
 from checkpoints import read_weights
 from smelt.errors import RecipeError
-from smelt.pool.families import FAMILIES
-from smelt.pool.families.find import family_of, load_any
-from smelt.pool.families.image_text import IMAGE_TEXT, load_image_text
-from smelt.pool.families.llava import LLAVA
-from smelt.pool.families.network import network_of
-from smelt.pool.refs import open_ref
+from smelt.models.families import FAMILIES
+from smelt.models.families.registry import family_of, load_any
+from smelt.models.families.image_text.family import IMAGE_TEXT, load_image_text
+from smelt.models.families.image_text.llava import LLAVA
+from smelt.models.families.network import network_of
+from smelt.models.references import open_ref
 from smelt.testing.pico_llava import SIDE, llava, llava_tokenizer, save_llava
 
 CHAT = "USER: <image>\nWhat is it?\nASSISTANT:"

@@ -9,8 +9,8 @@ from torch import nn
 
 from pico_clip import COLOURS, TEMPLATES, random_clip, save_clip
 from smelt.errors import RecipeError
-from smelt.pool.families.clip import CLIP
-from smelt.pool.families.network import ModuleNetwork, network_of
+from smelt.models.families.clip.family import CLIP
+from smelt.models.families.network import ModuleNetwork, network_of
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import transformers
 
 from pico_clip import PROCESSOR
 from smelt.errors import CorruptFile
-from smelt.pool.families.preprocess import Preprocess
+from smelt.models.families.preprocess import Preprocess
 
 REFERENCE = getattr(transformers, "CLIPImageProcessorPil", transformers.CLIPImageProcessor)
 

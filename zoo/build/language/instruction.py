@@ -17,7 +17,7 @@ import yaml
 from constraints import Constraint, content, held_out, trained
 from files import fetch, write
 from libreoffice import core, english, headings
-from smelt.evaluate.language.scoring.instructions import follows
+from smelt.tasks.language.scoring.instructions import follows
 from wordings import HELD_OUT, REPEATED, TRAINED, VALIDATION
 
 COPY = (

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import captions
-from smelt.evaluate.find import picture_task
-from smelt.evaluate.mosaic import read_mosaic
-from smelt.evaluate.splits import open_split
+from smelt.tasks.find import picture_task
+from smelt.tasks.pictures.mosaic import read_mosaic
+from smelt.tasks.pictures.splits import open_split
 
 POOL = "pool"
 """The name of the training split in a reference."""

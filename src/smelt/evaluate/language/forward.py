@@ -58,7 +58,7 @@ def packs(module: Any) -> bool:
     """
     import torch
 
-    from smelt.evaluate.language.packed import Asked, arranged
+    from smelt.tasks.language.packed import Asked, arranged
 
     words = module.get_input_embeddings().weight
     some = [1 + (37 * number) % (words.shape[0] - 1) for number in range(9)]

@@ -10,15 +10,15 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from smelt.evaluate.language.chat import chat_text
-from smelt.evaluate.language.forward import packs
-from smelt.evaluate.language.greedy import generate
-from smelt.evaluate.language.packed import Budget, likelihoods
-from smelt.evaluate.language.quiet import harness
-from smelt.evaluate.task import TaskError
+from smelt.tasks.language.chat import chat_text
+from smelt.tasks.language.forward import packs
+from smelt.tasks.language.greedy import generate
+from smelt.tasks.language.packed import Budget, likelihoods
+from smelt.tasks.language.quiet import harness
+from smelt.tasks.pictures.task import TaskError
 
 if TYPE_CHECKING:
-    from smelt.pool.families.causal_model import CausalLM
+    from smelt.models.families.causal_lm.model import CausalLM
 
 __all__ = ["harness_model", "longest_input"]
 

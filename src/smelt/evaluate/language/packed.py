@@ -141,7 +141,7 @@ def likelihoods(
     """For every (context, continuation) the log-likelihood, and whether greedy decoding would give it."""
     import torch
 
-    from smelt.evaluate.language.forward import scores_at, window_of
+    from smelt.tasks.language.forward import scores_at, window_of
 
     weight = module.get_input_embeddings().weight
     answers: list[tuple[float, bool]] = [(0.0, True)] * len(requests)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from smelt.evaluate.intervals import interval_of
-from smelt.evaluate.task import TaskError
+from smelt.tasks.pictures.task import TaskError
 
 __all__ = ["LanguageResult", "as_scores"]
 

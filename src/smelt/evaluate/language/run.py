@@ -7,23 +7,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.progress import Progress
+from smelt.system.progress import Progress
 from smelt.errors import NumericalError, SmeltError
-from smelt.evaluate.language.prepare import answer_of
-from smelt.evaluate.language.quiet import quiet_harness
-from smelt.evaluate.language.result import LanguageResult, as_scores
-from smelt.evaluate.sandbox import announced, protection
-from smelt.evaluate.task import TaskError
-from smelt.evaluate.templates import TemplateFailed
+from smelt.tasks.language.prepare import answer_of
+from smelt.tasks.language.quiet import quiet_harness
+from smelt.tasks.language.result import LanguageResult, as_scores
+from smelt.tasks.sandbox import announced
+from smelt.tasks.sandbox import protection
+from smelt.tasks.pictures.task import TaskError
+from smelt.tasks.templates import TemplateFailed
 from smelt.files.remote_code import CodeNotTrusted
 
 if TYPE_CHECKING:
-    from smelt.evaluate.language.task import LanguageTask
-    from smelt.pool.families.causal_model import CausalLM
+    from smelt.tasks.language.task import LanguageTask
+    from smelt.models.families.causal_lm.model import CausalLM
 
 __all__ = ["Failure", "Prepared", "ask", "prepared"]
 
-_PROGRAMS = "smelt.evaluate.language.scoring.programs"
+_PROGRAMS = "smelt.tasks.language.scoring.programs"
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def ask(
     quiet: bool = True,
 ) -> tuple[list[LanguageResult], list[Failure]]:
     """The results of every task that could be asked, and what went wrong with the others."""
-    from smelt.evaluate.language.model import harness_model
+    from smelt.tasks.language.model import harness_model
 
     results, failures = [], []
     with quiet_harness() as library, Progress(quiet, "requests") as watch:

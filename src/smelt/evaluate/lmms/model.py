@@ -6,12 +6,12 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from smelt.evaluate.lmms.words import Prompt, limits_of, places_of, prompt_of
-from smelt.evaluate.lmms.write import likelihood, written
-from smelt.evaluate.task import TaskError
+from smelt.tasks.lmms.words import Prompt, limits_of, places_of, prompt_of
+from smelt.tasks.lmms.write import likelihood, written
+from smelt.tasks.pictures.task import TaskError
 
 if TYPE_CHECKING:
-    from smelt.pool.families.image_text_model import ImageText
+    from smelt.models.families.image_text.model import ImageText
 
 __all__ = ["lmms_model"]
 

@@ -10,16 +10,16 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.progress import Progress
+from smelt.system.progress import Progress
 from smelt.errors import NumericalError, SmeltError
-from smelt.evaluate.language.result import LanguageResult, as_scores
-from smelt.evaluate.language.run import Failure, Prepared
-from smelt.evaluate.lmms.library import quiet_lmms
-from smelt.evaluate.lmms.scores import score_of
-from smelt.evaluate.task import TaskError
+from smelt.tasks.language.result import LanguageResult, as_scores
+from smelt.tasks.language.run import Failure, Prepared
+from smelt.tasks.lmms.library import quiet_lmms
+from smelt.tasks.lmms.scores import score_of
+from smelt.tasks.pictures.task import TaskError
 
 if TYPE_CHECKING:
-    from smelt.pool.families.image_text_model import ImageText
+    from smelt.models.families.image_text.model import ImageText
 
 __all__ = ["ask_lmms"]
 
@@ -28,7 +28,7 @@ def ask_lmms(
     model: ImageText, tasks: Sequence[Prepared], *, limit: int | None = None, rows: int = 256, quiet: bool = True
 ) -> tuple[list[LanguageResult], list[Failure]]:
     """The results of every task that could be asked, and what went wrong with the others."""
-    from smelt.evaluate.lmms.model import lmms_model
+    from smelt.tasks.lmms.model import lmms_model
 
     results, failures = [], []
     with Progress(quiet, "requests") as watch:

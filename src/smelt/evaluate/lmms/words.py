@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
-from smelt.evaluate.language.chat import chat_text
-from smelt.evaluate.questions.tokens import prompt_tokens
-from smelt.evaluate.task import TaskError
-from smelt.evaluate.templates import TemplateLimit
+from smelt.tasks.language.chat import chat_text
+from smelt.tasks.questions.tokens import prompt_tokens
+from smelt.tasks.pictures.task import TaskError
+from smelt.tasks.templates import TemplateLimit
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from smelt.pool.families.image_text_model import ImageText
+    from smelt.models.families.image_text.model import ImageText
 
 __all__ = ["Limits", "Prompt", "limits_of", "places_of", "prompt_of"]
 

@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import NumericalError
-from smelt.evaluate.language.greedy import generate
-from smelt.evaluate.language.packed import Budget
-from smelt.evaluate.lmms.words import Limits, Prompt
-from smelt.evaluate.task import TaskError
+from smelt.tasks.language.greedy import generate
+from smelt.tasks.language.packed import Budget
+from smelt.tasks.lmms.words import Limits, Prompt
+from smelt.tasks.pictures.task import TaskError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.pool.families.image_text_model import ImageText
+    from smelt.models.families.image_text.model import ImageText
 
 __all__ = ["likelihood", "written"]
 

@@ -13,23 +13,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from smelt.errors import NumericalError, RecipeError
-from smelt.evaluate.language.task import check_limit
-from smelt.evaluate.questions.features import Features
-from smelt.evaluate.questions.pictures import Pictures
-from smelt.evaluate.questions.prompt import options_of, prompt_of
-from smelt.evaluate.questions.records import Question
-from smelt.evaluate.questions.rendered import Rendered
-from smelt.evaluate.questions.tokens import letter_tokens
+from smelt.tasks.language.task import check_limit
+from smelt.tasks.questions.features import Features
+from smelt.tasks.questions.pictures import Pictures
+from smelt.tasks.questions.prompt import options_of, prompt_of
+from smelt.tasks.questions.records import Question
+from smelt.tasks.questions.rendered import Rendered
+from smelt.tasks.questions.tokens import letter_tokens
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from smelt.evaluate.perturb.perturbation import Perturbation
-    from smelt.evaluate.pictures import Data
-    from smelt.evaluate.questions.task import QuestionTask
-    from smelt.pool.families.image_text_model import ImageText
+    from smelt.tasks.perturb.perturbation import Perturbation
+    from smelt.tasks.pictures.data import Data
+    from smelt.tasks.questions.task import QuestionTask
+    from smelt.models.families.image_text.model import ImageText
 
 __all__ = ["Asked", "asked", "option_logits"]
 
@@ -82,8 +82,8 @@ def asked(task: QuestionTask, split: str, limit: int | None = None, data: Data |
     """A split of a set, or a fixed part of it that is the same for every model; a smaller part lies in a larger one."""
     import numpy as np
 
-    from smelt.evaluate.pictures import Data
-    from smelt.evaluate.subset import fixed_subset
+    from smelt.tasks.pictures.data import Data
+    from smelt.tasks.subset import fixed_subset
 
     check_limit(limit)
     found = task.questions(split)
@@ -111,7 +111,7 @@ def option_logits(
     """
     import torch
 
-    from smelt.evaluate.perturb.dropout import attention_dropout
+    from smelt.tasks.perturb.dropout import attention_dropout
 
     if batch < 1:
         raise RecipeError(f"batch is a number of questions, at least 1; got {batch}")

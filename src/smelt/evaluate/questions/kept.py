@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from smelt.evaluate.questions.ask import Asked
-from smelt.evaluate.questions.features import Features
-from smelt.evaluate.questions.run import labelled
+from smelt.tasks.questions.ask import Asked
+from smelt.tasks.questions.features import Features
+from smelt.tasks.questions.run import labelled
 
 if TYPE_CHECKING:
-    from smelt.evaluate.pictures import Data
-    from smelt.evaluate.questions.task import QuestionTask
+    from smelt.tasks.pictures.data import Data
+    from smelt.tasks.questions.task import QuestionTask
 
 __all__ = ["Kept"]
 

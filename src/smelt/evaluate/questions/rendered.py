@@ -11,10 +11,10 @@ from array import array
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from smelt.evaluate.questions.tokens import conversations, prompt_tokens
+from smelt.tasks.questions.tokens import conversations, prompt_tokens
 
 if TYPE_CHECKING:
-    from smelt.pool.families.image_text_model import ImageText
+    from smelt.models.families.image_text.model import ImageText
 
 __all__ = ["Rendered"]
 

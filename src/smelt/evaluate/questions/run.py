@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from smelt.engine.progress import Progress
+from smelt.system.progress import Progress
 from smelt.evaluate.classify import Result
-from smelt.evaluate.pictures import Data
-from smelt.evaluate.questions.ask import Asked, asked, option_logits
-from smelt.evaluate.questions.features import Features
-from smelt.evaluate.questions.prompt import LETTERS
-from smelt.evaluate.task import TaskError
+from smelt.tasks.pictures.data import Data
+from smelt.tasks.questions.ask import Asked, asked, option_logits
+from smelt.tasks.questions.features import Features
+from smelt.tasks.questions.prompt import LETTERS
+from smelt.tasks.pictures.task import TaskError
 
 if TYPE_CHECKING:
-    from smelt.evaluate.questions.task import QuestionTask
-    from smelt.pool.families.image_text_model import ImageText
+    from smelt.tasks.questions.task import QuestionTask
+    from smelt.models.families.image_text.model import ImageText
 
 __all__ = ["Answers", "answer", "labelled"]
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from smelt.errors import RecipeError
-from smelt.evaluate.language.chat import chat_text
-from smelt.evaluate.questions.prompt import LETTERS
-from smelt.evaluate.templates import TemplateLimit
+from smelt.tasks.language.chat import chat_text
+from smelt.tasks.questions.prompt import LETTERS
+from smelt.tasks.templates import TemplateLimit
 
 if TYPE_CHECKING:
-    from smelt.pool.families.image_text_model import ImageText
+    from smelt.models.families.image_text.model import ImageText
 
 __all__ = ["conversations", "letter_tokens", "prompt_tokens"]
 

@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from smelt.errors import RecipeError, unknown
 from smelt.files.yaml_reader import read_yaml
-from smelt.hub.select import TaskWords
+from smelt.hub.selection.select import TaskWords
 
 if TYPE_CHECKING:
-    from smelt.evaluate.task import Task
+    from smelt.tasks.pictures.task import Task
 
 __all__ = ["PaperHub", "PaperModel", "PaperTask", "Row", "paper_hub"]
 
@@ -85,7 +85,7 @@ class PaperTask(_Strict):
         """Their names; the sample sets have none here: a graph is built from ImageNet's own numbers of synsets."""
         names = _words().get(self.name)
         if names is None and self.task_name is not None:
-            from smelt.evaluate.find import picture_task
+            from smelt.tasks.find import picture_task
 
             return picture_task(self.task_name).classes
         return names or ()
@@ -98,8 +98,8 @@ class PaperTask(_Strict):
 
     def as_task(self, root: str | Path) -> Task:
         """A task that `smelt.evaluate` takes: on the pictures of the public task, else of `root`/name/split/class."""
-        from smelt.evaluate.find import picture_task
-        from smelt.evaluate.task import Task
+        from smelt.tasks.find import picture_task
+        from smelt.tasks.pictures.task import Task
 
         content: dict[str, Any] = {
             "name": f"mll-{self.name}",

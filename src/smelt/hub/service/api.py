@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, File, Form, Query, Request, UploadFile
 
 from smelt import __version__
-from smelt.hub.service.ask import Desk
+from smelt.hub.service.questions import Desk
 from smelt.hub.service.findings import findings
 from smelt.hub.service.forms import DOMAIN, TASK, Pictures, TaskForm, Weights, class_lines
 from smelt.hub.service.problems import Refused

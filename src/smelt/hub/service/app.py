@@ -22,7 +22,7 @@ from starlette.staticfiles import StaticFiles
 from smelt import __version__
 from smelt.errors import SmeltError
 from smelt.hub.service import api, pages
-from smelt.hub.service.ask import Desk
+from smelt.hub.service.questions import Desk
 from smelt.hub.service.head import Head
 from smelt.hub.service.limits import BodyLimit, RateLimit
 from smelt.hub.service.problems import Refused, problem, without_paths

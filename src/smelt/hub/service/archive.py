@@ -12,8 +12,8 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.folder import is_delta
-from smelt.engine.header import TensorInfo, read_header
+from smelt.formats.open import is_delta
+from smelt.formats.safetensors.header import TensorInfo, read_header
 from smelt.errors import CorruptFile
 from smelt.files.json_reader import read_json
 from smelt.hub.service.config_bounds import check_numbers, check_size

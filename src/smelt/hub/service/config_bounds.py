@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smelt.hub.service.problems import Refused
-from smelt.pool.config_layers import MOST_LAYERS, layers_in, tables_in
+from smelt.formats.config_layers import MOST_LAYERS, layers_in, tables_in
 
 if TYPE_CHECKING:
-    from smelt.engine.header import TensorInfo
+    from smelt.formats.safetensors.header import TensorInfo
 
 __all__ = ["check_numbers", "check_size"]
 

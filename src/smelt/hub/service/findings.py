@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from smelt.hub.service.walk import thumbs_of
 
 if TYPE_CHECKING:
-    from smelt.hub.graph import Node, SemanticGraph
-    from smelt.hub.select import Selection
+    from smelt.hub.graph.graph import Node, SemanticGraph
+    from smelt.hub.selection.select import Selection
 
 __all__ = ["ClassFinding", "Findings", "MatchedNode", "findings"]
 

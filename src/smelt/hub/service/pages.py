@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from smelt.hub.service.api import desk_of
-from smelt.hub.service.ask import Desk
+from smelt.hub.service.questions import Desk
 from smelt.hub.service.charts import bar, heat_class, indented, sideways
 from smelt.hub.service.findings import findings
 from smelt.hub.service.forms import DOMAIN, PICTURES, TASK, WEIGHTS, Pictures, TaskForm, Weights, class_lines
@@ -22,8 +22,8 @@ from smelt.hub.service.sorting import SORTS, sorted_models
 from smelt.hub.service.walk import around, thumbs_of
 
 if TYPE_CHECKING:
-    from smelt.hub.cards import Prediction
-    from smelt.hub.select import Selection
+    from smelt.hub.models.cards import Prediction
+    from smelt.hub.selection.select import Selection
 
 __all__ = ["router"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from smelt.evaluate.mosaic import pillow
+from smelt.tasks.pictures.mosaic import pillow
 from smelt.hub.service.problems import Refused
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from smelt.hub.cards import as_json
+from smelt.hub.models.cards import as_json
 from smelt.hub.service.forms import DOMAIN, TASK, Pictures, TaskForm
 from smelt.hub.service.problems import without_paths
 
 if TYPE_CHECKING:
-    from smelt.hub.cards import Job, ModelCard, Prediction, Strengths
-    from smelt.hub.graph import Node, SemanticGraph
+    from smelt.hub.models.cards import Job, ModelCard, Prediction, Strengths
+    from smelt.hub.graph.graph import Node, SemanticGraph
 
 __all__ = [
     "ClassScores",

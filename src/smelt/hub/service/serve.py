@@ -19,7 +19,7 @@ from smelt.hub.service.settings import Settings
 
 if TYPE_CHECKING:
     from smelt.hub.hub import Hub
-    from smelt.hub.service.ask import Desk
+    from smelt.hub.service.questions import Desk
 
 __all__ = ["serve"]
 

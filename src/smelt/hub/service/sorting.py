@@ -9,8 +9,8 @@ from smelt.errors import unknown
 from smelt.hub.service.problems import Refused
 
 if TYPE_CHECKING:
-    from smelt.hub.cards import ModelCard
-    from smelt.hub.service.ask import Desk
+    from smelt.hub.models.cards import ModelCard
+    from smelt.hub.service.questions import Desk
 
 __all__ = ["SORTS", "sorted_models"]
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from starlette.concurrency import run_in_threadpool
 
-from smelt.engine.folder import is_pickle
-from smelt.hub.intake import TEXTS, WEIGHTS, allowed
+from smelt.formats.open import is_pickle
+from smelt.hub.models.intake import TEXTS, WEIGHTS, allowed
 from smelt.hub.service.problems import Refused
 
 if TYPE_CHECKING:

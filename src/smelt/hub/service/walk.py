@@ -10,7 +10,7 @@ from urllib.parse import quote
 from smelt.hub.service.charts import Leaf, Tree
 
 if TYPE_CHECKING:
-    from smelt.hub.graph import Node, SemanticGraph
+    from smelt.hub.graph.graph import Node, SemanticGraph
 
 __all__ = ["Around", "around", "leaf_of", "link_to", "path_to", "picture_link", "thumbs_of"]
 

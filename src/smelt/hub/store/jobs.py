@@ -19,7 +19,7 @@ from datetime import timedelta
 from sqlalchemy import select, update
 
 from smelt.errors import RecipeError, SmeltError
-from smelt.hub.cards import Job, Progress
+from smelt.hub.models.cards import Job, Progress
 from smelt.hub.store.schema import JobRow, now
 from smelt.hub.store.store import Store
 

@@ -13,7 +13,7 @@ from sqlalchemy import inspect
 
 from smelt.errors import RecipeError
 from smelt.hub.place import DATABASE, Place
-from smelt.hub.store.content import fsync_folder
+from smelt.files.content_store import fsync_folder
 from smelt.hub.store.database import Database
 from smelt.hub.store.staging import Staging
 

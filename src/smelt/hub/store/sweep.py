@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from smelt.hub.store.content import Content
+from smelt.files.content_store import Content
 from smelt.hub.store.names import is_name
 from smelt.hub.store.schema import FileRow, GraphRow, LabelRow, ModelRow
 

@@ -10,7 +10,7 @@ import secrets
 from sqlalchemy import select
 
 from smelt.errors import RecipeError, unknown
-from smelt.hub.cards import Token
+from smelt.hub.models.cards import Token
 from smelt.hub.store.schema import TokenRow, now
 from smelt.hub.store.store import Store
 

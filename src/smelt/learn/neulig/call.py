@@ -51,8 +51,8 @@ def neulig(
     those of Setting: `boosting` ("supervised", or "semi" without labels), `alignment` ("scalar", "gram", "off"),
     `alignment_weight`, `epochs`, `rate`, `batch`, `fraction`, `seed`. `smelt.evaluate(out)` asks the merged models.
     """
-    from smelt.evaluate.ahead import some_threads
-    from smelt.evaluate.pairs import only_pictures, tasks_for
+    from smelt.system.threads import some_threads
+    from smelt.tasks.pairs import only_pictures, tasks_for
     from smelt.learn.neulig.classifier import load_collaboration
     from smelt.learn.neulig.company import BASE, company_of
     from smelt.learn.neulig.fit import Setting
@@ -117,10 +117,10 @@ def _check_names(names: list[str], base: str) -> None:
 
 def _check_output(folder: Path, pool: Pool, force: bool) -> dict[Path, FileIdentity]:
     """Refuse an output that would destroy something, before anything is computed; gives the files of the pool."""
-    from smelt.engine.output import check_output
-    from smelt.engine.source import files_of
+    from smelt.engine.sink.output import check_output
+    from smelt.formats.source import files_of
     from smelt.learn.neulig.note import MARK
-    from smelt.pool.modelpool import opened
+    from smelt.models.pool import opened
 
     with opened(pool) as models:
         seen = files_of(models.all.values())
@@ -130,7 +130,7 @@ def _check_output(folder: Path, pool: Pool, force: bool) -> dict[Path, FileIdent
 
 def _seen_from(pool: Pool, folder: Path) -> Pool:
     """The pool as a file in `folder` writes it: paths relative to it, hub and zoo names as they are."""
-    from smelt.search.protocol import seen_from
+    from smelt.evaluate.protocol import seen_from
 
     recipe = Recipe.parse({"pool": pool, "merge": "average"})
     return seen_from(recipe, None, folder).pool

@@ -15,7 +15,7 @@ from smelt.learn.neulig.collaborate import Mode, ensembled_logits, merged_logits
 from smelt.learn.neulig.company import BASE, Company, company_of
 from smelt.learn.neulig.note import NeuLigNote
 from smelt.learn.neulig.portland import Portland
-from smelt.pool.refs import absolute_ref
+from smelt.models.references import absolute_ref
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from smelt.evaluate.row import DataBudget
-    from smelt.pool.families.preprocess import Preprocess
+    from smelt.models.families.preprocess import Preprocess
 
 __all__ = ["Collaboration", "load_collaboration"]
 

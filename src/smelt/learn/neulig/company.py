@@ -17,11 +17,11 @@ from smelt.errors import RecipeError
 from smelt.files.identity import FileIdentity
 from smelt.learn.neulig.experts import Experts
 from smelt.learn.neulig.features import Features, features_of
-from smelt.pool.refs import open_ref
+from smelt.models.references import open_ref
 
 if TYPE_CHECKING:
-    from smelt.evaluate.examples import Stream
-    from smelt.evaluate.task import Task
+    from smelt.tasks.examples import Stream
+    from smelt.tasks.pictures.task import Task
 
 __all__ = ["BASE", "Company", "company_of"]
 
@@ -30,7 +30,7 @@ BASE = "base"
 
 
 def _pictures() -> Any:
-    from smelt.evaluate.pictures import Data
+    from smelt.tasks.pictures.data import Data
 
     return Data()
 
@@ -59,7 +59,7 @@ class Company:
 
     def stream(self, task: Task, split: str, count: int | None) -> Stream:
         """So many pictures of a split, or all that there are if those are fewer; the same ones for everybody."""
-        from smelt.evaluate.examples import examples_for
+        from smelt.tasks.examples import examples_for
 
         key = (str(task.folder), split, count)
         if key not in self._streams:
@@ -91,7 +91,7 @@ def _stamp(ref: str) -> tuple[tuple[Path, FileIdentity], ...]:
 @functools.lru_cache(maxsize=2)
 def _company(base: str, models: tuple[tuple[str, str], ...], device: str, stamps: Any) -> Company:
     from smelt.evaluate.classify import load_classifier
-    from smelt.pool.families.network import network_of
+    from smelt.models.families.network import network_of
 
     whole = load_classifier(base, device=device)
     loaded = {BASE: whole}

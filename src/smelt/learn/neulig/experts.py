@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from smelt.errors import IncompatibleModels, RecipeError
-from smelt.pool.families.network import Encoder, Network
+from smelt.models.families.network import Encoder, Network
 
 if TYPE_CHECKING:
     from torch import nn

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from smelt.engine.cache import cache_folder
+from smelt.files.cache import cache_folder
 from smelt.errors import CorruptFile, NumericalError, RecipeError
-from smelt.learn.picks import picks
-from smelt.learn.tensors import load_tensors, save_tensors
+from smelt.optimise.picks import picks
+from smelt.optimise.tensors import load_tensors, save_tensors
 
 if TYPE_CHECKING:
-    from smelt.evaluate.examples import Batch, Stream
+    from smelt.tasks.examples import Batch, Stream
     from smelt.learn.neulig.experts import EncodingNetwork, Experts
 
 __all__ = ["Features", "features_of"]
@@ -102,7 +102,7 @@ def _computed(
     networks: Mapping[str, EncodingNetwork], stream: Stream, size: int
 ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     """Labels, head, and the features of every network; each expert is computed by one thread at a time."""
-    from smelt.evaluate.ahead import one_core_each
+    from smelt.system.threads import one_core_each
 
     weights = {name: network.weights() for name, network in networks.items()}
     seen: dict[str, list[Tensor]] = {name: [] for name in networks}

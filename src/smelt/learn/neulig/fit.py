@@ -17,13 +17,13 @@ import torch
 from torch import Tensor
 
 from smelt.errors import NumericalError, RecipeError, unknown
-from smelt.evaluate.ahead import some_threads
+from smelt.system.threads import some_threads
 from smelt.learn.neulig.alignment import ALIGNMENTS, Alignment, AlignmentKind
 from smelt.learn.neulig.collaborate import ensembled_logits
 from smelt.learn.neulig.features import Features
 from smelt.learn.neulig.losses import BOOSTING, Boosting, boosting
 from smelt.learn.neulig.portland import Portland
-from smelt.learn.picks import picks
+from smelt.optimise.picks import picks
 
 __all__ = ["Epoch", "Fitted", "Setting", "fit"]
 

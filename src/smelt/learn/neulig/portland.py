@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from smelt.errors import CorruptFile, OutputError, RecipeError
 from smelt.files.json_reader import read_json
-from smelt.learn.tensors import load_tensors, save_tensors
+from smelt.optimise.tensors import load_tensors, save_tensors
 
 __all__ = ["Portland"]
 

@@ -12,7 +12,7 @@ from smelt.learn.neulig.features import Features
 from smelt.learn.neulig.fit import Fitted, Setting, fit
 
 if TYPE_CHECKING:
-    from smelt.evaluate.task import Task
+    from smelt.tasks.pictures.task import Task
     from smelt.learn.neulig.company import Company
 
 __all__ = ["Portlands"]

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("lm_eval")
 pytest.importorskip("langdetect")
 
-from smelt.evaluate.language.scoring import instructions
+from smelt.tasks.language.scoring import instructions
 
 
 def asked(*constraints: tuple[str, dict[str, object]]) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from smelt.evaluate.language.scoring import numbers
+from smelt.tasks.language.scoring import numbers
 
 DOC = {"answer": "8 - 5 = 3\n3 + 7 = 10\nAnswer: 10"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from smelt.evaluate.language.scoring import programs
+from smelt.tasks.language.scoring import programs
 
 SHOUT = {"answer": "upper", "code": "print(repr('ape'.____()))", "printed": "'APE'"}
 DOUBLE = {

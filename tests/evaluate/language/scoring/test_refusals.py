@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from smelt.evaluate.language.scoring import refusals
+from smelt.tasks.language.scoring import refusals
 
 REFUSALS = [
     "I can't help with that.",

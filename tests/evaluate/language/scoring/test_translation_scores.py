@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("sacrebleu")
 
-from smelt.evaluate.language.scoring.translation import score
+from smelt.tasks.language.scoring.translation import score
 
 DOC = {"prompt": "Translate into German: Press the button.", "answer": "Drücken Sie die Taste."}
 

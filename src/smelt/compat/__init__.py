@@ -1,0 +1,1 @@
+"""Words of other tools: FusionBench's command lines and configs."""

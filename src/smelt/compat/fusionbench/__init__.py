@@ -1,0 +1,1 @@
+"""FusionBench's command lines and configs, run as they are."""

@@ -1,0 +1,46 @@
+"""Pools by name: those that ship with Smelt (`smelt/configs/modelpool`), or a YAML file of the same form.
+
+In: `MergeBench/Llama-3.2-3B` or a path. Out: the base, the models, and the words of a recipe that go with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from smelt.errors import RecipeError, unknown
+
+__all__ = ["ShippedPool", "shipped_pool", "shipped_pools"]
+
+_FOLDER = Path(__file__).parents[1] / "configs" / "modelpool"
+
+
+class ShippedPool(NamedTuple):
+    base: str | None
+    models: Mapping[str, str]
+    words: dict[str, Any]
+
+
+def shipped_pools() -> list[str]:
+    """The names of the pools that come along."""
+    return [path.relative_to(_FOLDER).as_posix().removesuffix(".yaml") for path in sorted(_FOLDER.rglob("*.yaml"))]
+
+
+def shipped_pool(name: str) -> ShippedPool:
+    """A pool by its name, or by the path of its YAML file."""
+    from smelt.models.references import absolute_ref
+    from smelt.compat.fusionbench.reader import read_model_pool
+    from smelt.recipe.read import load_yaml
+
+    own = name in shipped_pools()
+    path = _FOLDER / f"{name}.yaml" if own else Path(name)
+    if not own and path.suffix not in (".yaml", ".yml"):
+        raise RecipeError(f"{unknown('pool', name, shipped_pools())}; a pool of your own is a YAML file")
+    content = load_yaml(path, "pool")
+    if isinstance(content, Mapping) and isinstance(content.get("pool"), Mapping):
+        content = content["pool"]
+    pool, words = read_model_pool(content, str(path))
+    folder = path.resolve().parent
+    models = {model: absolute_ref(ref, folder) for model, ref in pool.models.items()}
+    return ShippedPool(absolute_ref(pool.base, folder) if pool.base else None, models, words)

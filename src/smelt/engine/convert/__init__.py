@@ -1,0 +1,1 @@
+"""Models in another form: packed as a change of their base, unpacked, exported as GGUF."""

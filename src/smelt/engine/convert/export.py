@@ -1,0 +1,118 @@
+"""`smelt.export`: a language model as one GGUF file, the format of llama.cpp, with its tokenizer and chat template."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smelt.formats.gguf.fields import config_fields
+from smelt.formats.gguf.vocabulary import vocabulary_fields
+from smelt.formats.gguf.writer import TYPES, GGUFDraft
+from smelt.errors import MissingExtra, OutputError, RecipeError, unknown
+
+if TYPE_CHECKING:
+    from smelt.formats.source import Source
+
+__all__ = ["ExportSummary", "export"]
+
+
+@dataclass(frozen=True)
+class ExportSummary:
+    """What a finished export reports."""
+
+    out: str
+    architecture: str
+    type: str
+    tensors: int
+    bytes: int
+    seconds: float
+    notes: tuple[str, ...]
+
+
+def export(
+    model: str | Path,
+    *,
+    out: str | Path,
+    type: str | None = None,  # noqa: A002 - the word of the command line
+    pre: str | None = None,
+    force: bool = False,
+    quiet: bool = True,
+    allow_pickle: bool = False,
+) -> ExportSummary:
+    """Write a language model as a GGUF file, which llama.cpp and its kin run.
+
+    `model` is a reference; `type` is one of f32, f16, bf16, q8_0, q5_0, q4_0, q4_1 (by default what the model is stored
+    in). Quantised files keep the embedding and the head at q8_0, where rounding harms most. `pre` names the
+    tokenizer's way to cut text in llama.cpp's words, where it is not found out.
+    """
+    began = time.monotonic()
+    gguf = _library()
+    place = Path(out)
+    _check(place, type, force)
+    from smelt.system.progress import Progress
+    from smelt.formats.source import files_of
+    from smelt.formats.tied import untie
+    from smelt.files.identity import check_unchanged
+    from smelt.formats.config import read_config
+    from smelt.models.references import open_ref
+
+    source, notes = untie(open_ref(str(model), allow_pickle=allow_pickle))
+    try:
+        config = read_config(source.folder)
+        if config is None or source.folder is None:
+            raise RecipeError(f"{source.label}: has no config.json beside its weights, which GGUF needs")
+        draft = GGUFDraft(gguf, source, config, type)
+        vocabulary = vocabulary_fields(source.folder, config, pre)
+        if "tokenizer.ggml.tokens" not in vocabulary:
+            notes.append("the model has no tokenizer.json, so the file has no tokenizer: llama.cpp cannot read text")
+        fields = {"general.name": source.folder.name, **config_fields(config, source.label), **vocabulary}
+        partial = place.with_name(f".{place.name}.smelt-partial")
+        try:
+            with Progress(quiet) as progress:
+                draft.write(partial, fields, progress)
+            _read_back(partial, source)
+            check_unchanged(files_of([source]))
+            os.replace(partial, place)
+        finally:
+            partial.unlink(missing_ok=True)
+        return ExportSummary(
+            str(out), draft.architecture, draft.type, len(draft.places), place.stat().st_size,
+            time.monotonic() - began, tuple(notes),
+        )  # fmt: skip
+    finally:
+        source.close()
+
+
+def _check(out: Path, type_: str | None, force: bool) -> None:
+    if type_ is not None and type_ not in TYPES:
+        raise RecipeError(unknown("GGUF type", type_, TYPES))
+    if out.suffix != ".gguf":
+        raise RecipeError(f"a GGUF file is called NAME.gguf, not {out.name!r}")
+    if out.is_dir() or (out.exists() and not force):
+        raise OutputError(f"{out} already exists; it is kept. Choose another name, or write --force to replace it")
+    if not out.resolve().parent.is_dir():
+        raise OutputError(f"there is no folder {out.resolve().parent} to write {out.name} in")
+
+
+def _read_back(path: Path, source: Source) -> None:
+    """The file as our own reader sees it must have the model's tensors, each with its shape."""
+    from smelt.formats.gguf.source import GGUFSource
+
+    written = GGUFSource(path)
+    try:
+        theirs = {key: info.shape for key, info in written.tensors.items()}
+    finally:
+        written.close()
+    if theirs != {key: info.shape for key, info in source.tensors.items()}:
+        raise OutputError(f"{path.name} does not read back as the model it was made from; please report this")
+
+
+def _library() -> Any:
+    try:
+        import gguf
+    except ImportError:
+        raise MissingExtra("writing GGUF needs the gguf package: pip install 'smelt[llm]'") from None
+    return gguf

@@ -1,0 +1,217 @@
+"""`smelt.pack` and `smelt.unpack`: a model as its base and a small change, and back to an ordinary folder."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smelt.errors import OutputError, RecipeError, shortened
+from smelt.files.bounded import os_reason
+
+if TYPE_CHECKING:
+    from smelt.formats.packs.note import DeltaNote
+    from smelt.engine.sink.output import OutputFolder
+    from smelt.formats.source import Source
+
+__all__ = ["PackSummary", "UnpackSummary", "pack", "unpack"]
+
+_BITS = (2, 4, 8)
+_HOW = ("codes", "low_rank", "exact", "base")
+
+
+@dataclass(frozen=True)
+class PackSummary:
+    """What a finished pack reports. Errors are |change - stored change| / |change|."""
+
+    out: str
+    base: str
+    bits: int | None
+    rank: int | None
+    tensors: dict[str, int]
+    """How many are stored as codes, low_rank, exact, or are the base's; and how many of the base's are absent."""
+    bytes_before: int
+    bytes_after: int
+    error: float
+    worst_error: float
+    worst_tensor: str | None
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ratio(self) -> float:
+        return self.bytes_before / self.bytes_after
+
+
+@dataclass(frozen=True)
+class UnpackSummary:
+    """What a finished unpacking reports."""
+
+    out: str
+    tensors: int
+    bytes: int
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+
+def pack(
+    model: str | Path,
+    *,
+    base: str | Path,
+    out: str | Path,
+    bits: int | None = None,
+    rank: int | None = None,
+    force: bool = False,
+    quiet: bool = True,
+    allow_pickle: bool = False,
+) -> PackSummary:
+    """Store a model as its base plus a small change: a delta pack, readable wherever a model is.
+
+    `model` and `base` are references. `bits` (2, 4 or 8; 4 unless `rank` is given) stores whole-number codes with one
+    scale per row; `rank` stores two thin matrices per tensor. Vectors and small tensors are stored exactly, unchanged
+    ones not at all. The pack refers to its base by a path relative to `out`, or by its hub or zoo name.
+    """
+    began = time.monotonic()
+    bits = _checked(bits, rank)
+    from smelt.formats.packs.note import NOTE, WEIGHTS
+    from smelt.formats.packs.writer import Packer
+    from smelt.system.progress import Progress
+    from smelt.models.references import open_ref, ref_name, ref_seen_from
+
+    place = Path(out)
+    with ExitStack() as stack:
+        ours = open_ref(str(model), allow_pickle=allow_pickle)
+        stack.callback(ours.close)
+        theirs = open_ref(str(base), allow_pickle=allow_pickle)
+        stack.callback(theirs.close)
+        packer = Packer(ours, theirs, ref_seen_from(str(base), place.resolve()), bits=bits, rank=rank)
+        folder = stack.enter_context(_folder(place, [ours, theirs], force=force, needed=packer.bytes_before))
+        with Progress(quiet) as progress:
+            note = packer.write(folder.path, progress)
+        after = sum((folder.path / name).stat().st_size for name in (NOTE, WEIGHTS))
+        told = note.model_dump(mode="json", exclude={"tensors", "absent"}, exclude_none=True)
+        card = _card(place.resolve().name, note)
+        notes = _complete(folder, ours, {"pack": told}, name=ref_name(str(model)), card=card)
+    counts: Counter[str] = Counter(tensor.stored for tensor in note.tensors.values())
+    return PackSummary(
+        str(out),
+        note.base.ref,
+        bits,
+        rank,
+        {how: counts[how] for how in _HOW if counts[how]} | {"absent": len(note.absent)},
+        packer.bytes_before,
+        after,
+        note.error.relative,
+        note.error.worst,
+        note.error.worst_tensor,
+        time.monotonic() - began,
+        notes,
+    )
+
+
+def unpack(
+    pack: str | Path,
+    *,
+    out: str | Path,
+    shard_size: str = "5GB",
+    threads: int | None = None,
+    force: bool = False,
+    quiet: bool = True,
+    allow_pickle: bool = False,
+) -> UnpackSummary:
+    """Write a delta pack, or any other reference, as an ordinary model folder that `from_pretrained` loads."""
+    began = time.monotonic()
+    from smelt.engine.convert.copy import copy_plan, copy_weights
+    from smelt.models.references import open_ref, ref_name
+
+    source = open_ref(str(pack), allow_pickle=allow_pickle)
+    try:
+        plan = copy_plan(source, shard_size)
+        with _folder(Path(out), [source], force=force, needed=plan.bytes_out) as folder:
+            known, index = copy_weights(plan, folder, threads=threads, quiet=quiet)
+            content, name = {"notes": list(source.notes)}, ref_name(str(pack))
+            notes = _complete(folder, source, content, name=name, known=known, files=index)
+    finally:
+        source.close()
+    return UnpackSummary(str(out), len(plan.items), plan.bytes_out, time.monotonic() - began, notes)
+
+
+def _checked(bits: int | None, rank: int | None) -> int | None:
+    if bits is not None and rank is not None:
+        raise RecipeError("a pack has either bits (codes) or a rank (thin matrices); give one of them")
+    if rank is not None:
+        if type(rank) is not int or rank < 1:
+            raise RecipeError(f"rank: {rank!r} is not a whole number from 1 on")
+        return None
+    bits = 4 if bits is None else bits
+    if bits not in _BITS:
+        raise RecipeError(f"bits: {bits!r} is not one of 2, 4 and 8")
+    return bits
+
+
+@contextmanager
+def _folder(out: Path, sources: Sequence[Source], *, force: bool, needed: int) -> Iterator[OutputFolder]:
+    """A folder that is written at one go: it appears when it is complete, and a failure leaves nothing behind."""
+    from smelt.engine.sink.output import OutputFolder, check_output, disk_full
+    from smelt.formats.source import files_of
+
+    inputs = [path for s in sources for path in (*s.files, *([s.folder] if s.folder else []))]
+    check_output(out, inputs, force=force, needed=needed)
+    folder = OutputFolder(out.resolve(), "at one go", inputs=files_of(sources), resume=False, force=force)
+    try:
+        yield folder
+    except OutputError:
+        raise
+    except BaseException as error:
+        folder.discard()
+        if isinstance(error, OSError) and disk_full(error):
+            raise OutputError(
+                f"the disk is full; nothing was written to {out}. Free some space and run again"
+            ) from None
+        if isinstance(error, OSError):
+            where = shortened(str(error.filename or out))
+            raise OutputError(f"{where}: {os_reason(error)}; nothing was written to {out}") from error
+        raise
+    finally:
+        folder.close()
+
+
+def _complete(
+    folder: OutputFolder,
+    source: Source,
+    content: Mapping[str, Any],
+    *,
+    name: str,
+    card: bytes | None = None,
+    known: Mapping[str, tuple[str, int]] | None = None,
+    files: Mapping[str, bytes | Path] | None = None,
+) -> tuple[str, ...]:
+    """Add the model's config, tokenizer and card, and the manifest; then let the folder appear. Gives what was left."""
+    from smelt.engine.sink.carry import files_beside
+    from smelt.formats.packs.source import base_hashes
+    from smelt.engine.sink.manifest import encode_manifest
+
+    found = files_beside(source.folder, source.files)
+    beside: dict[str, bytes | Path] = {**found.carried, **(files or {})}
+    if source.folder is not None and (source.folder / "README.md").is_file():
+        beside["README.md"] = source.folder / "README.md"
+    elif card is not None:
+        beside["README.md"] = card
+    parents = {"model": {"name": name, "files": base_hashes(source)}}
+    folder.complete(beside, known or {}, lambda all_: encode_manifest({**content, "parents": parents}, all_))
+    return tuple(found.notes(name, alone=True))
+
+
+def _card(name: str, note: DeltaNote) -> bytes:
+    how = f"{note.bits}-bit codes with one scale per row" if note.bits else f"low-rank changes of rank {note.rank}"
+    return f"""# {name}
+
+A delta pack: the change from `{note.base.ref}` in {how}, made with Smelt {note.smelt}.
+Relative error of the change: {note.error.relative:.3g} (worst tensor {note.error.worst:.3g}).
+
+Smelt reads it wherever it takes a model. `smelt unpack {name} -o OUT` writes an ordinary model folder.
+""".encode()

@@ -1,0 +1,263 @@
+"""One merge from start to end: open, align, plan, execute, complete. What `smelt.merge` and `smelt merge` call."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smelt import __version__
+from smelt.files.hashing.remembered import ParentHashes
+from smelt.engine.sink.manifest import already_made
+from smelt.system.progress import Progress
+from smelt.errors import (
+    CorruptFile,
+    IncompatibleModels,
+    InputChanged,
+    NumericalError,
+    OutputError,
+    RecipeError,
+    shortened,
+)
+from smelt.files.bounded import os_reason
+from smelt.files.identity import check_unchanged
+from smelt.models.pool import ModelPool, opened, with_statistics
+from smelt.recipe.schema import Recipe
+
+if TYPE_CHECKING:
+    import torch
+
+    from smelt.formats.safetensors.header import TensorInfo
+    from smelt.engine.sink.output import OutputFolder
+    from smelt.engine.plan.plan import Plan
+    from smelt.engine.plan.ready import Ready
+    from smelt.files.identity import FileIdentity
+
+__all__ = ["Options", "Summary", "merge_to_folder", "merge_to_memory", "plan_to_memory", "planned"]
+
+_NOTHING_DONE = (
+    "{out} was finished already: nothing was done and nothing was checked; `smelt verify {out}` checks every byte"
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run, as opposed to what to make: nothing here changes a byte of the result."""
+
+    threads: int | None = None
+    memory: int | str | None = None
+    device: str = "cpu"
+    resume: bool = False
+    force: bool = False
+    quiet: bool = True
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a finished merge reports."""
+
+    out: str
+    tensors: int
+    bytes: int
+    seconds: float
+    resumed: int
+    stages: tuple[str, ...]
+    notes: tuple[str, ...]
+    recipe_hash: str
+
+
+@contextmanager
+def planned(
+    recipe: Recipe, *, relative_to: Path | None = None, pool: ModelPool | None = None, shapes: bool = False
+) -> Iterator[Ready]:
+    """The pool and its statistics opened, aligned and planned; what was opened here is closed at the end.
+
+    Models that were opened here and changed before that make it fail; a `pool` that is given may lie in memory.
+    With `shapes`, public models that are not on this machine are planned from their shapes.
+    """
+    with ExitStack() as stack:
+        own = pool is None
+        if pool is None:
+            words: Any = {"relative_to": relative_to, "allow_pickle": recipe.allow_pickle, "shapes": shapes}
+            pool = stack.enter_context(opened(recipe.pool, **words))
+        pool = stack.enter_context(with_statistics(pool, recipe.statistics, relative_to=relative_to))
+        from smelt.engine.plan.ready import make_ready
+
+        ready = make_ready(recipe, pool)
+        yield ready
+        if own:
+            check_unchanged(ready.plan.inputs)
+
+
+def merge_to_memory(ready: Ready, options: Options) -> dict[str, torch.Tensor]:
+    """The merged model as a state dict; tied names share one tensor, as in the inputs."""
+    return plan_to_memory(ready.plan, options)
+
+
+def plan_to_memory(
+    plan: Plan, options: Options, *, new: Callable[[TensorInfo], torch.Tensor] | None = None
+) -> dict[str, torch.Tensor]:
+    """The same of a plan; `new` makes the tensors that are filled."""
+    from smelt.engine.sink.sink import MemorySink
+
+    sink = MemorySink(plan, new)
+    _execute(plan, sink, options)
+    state = sink.state
+    state |= {name: state[twin] for name, twin in plan.tied.items() if twin in state}
+    return state
+
+
+def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to: Path | None = None) -> Summary:
+    """Merge into a folder that appears when it is complete."""
+    began = time.monotonic()
+    with (
+        opened(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle) as models,
+        with_statistics(models, recipe.statistics, relative_to=relative_to) as pool,
+    ):
+        sources = [*pool.all.values(), *pool.statistics.values()]
+        hashes = ParentHashes({file: seen for source in sources for file, seen in source.files.items()})
+        try:
+            from smelt.engine.plan.base_check import doubt_of_plan
+            from smelt.engine.plan.ready import make_ready
+            from smelt.engine.run.backends import load_what_it_needs
+
+            ready = make_ready(recipe, pool)
+            ready = ready.noting(doubt_of_plan(ready.plan))
+            load_what_it_needs(ready.plan, options.device)
+            done, said = _write(ready, out, options, hashes)
+        finally:
+            hashes.close()
+    plan = ready.plan
+    return Summary(
+        str(out),
+        len(plan.items),
+        plan.bytes_out,
+        time.monotonic() - began,
+        done,
+        plan.stage_names,
+        (*plan.notes, *said),
+        recipe.hash,
+    )
+
+
+def _write(ready: Ready, out: Path, options: Options, hashes: ParentHashes) -> tuple[int, Sequence[str]]:
+    """How many tensors an earlier run had finished, and what there is to say about the output."""
+    from smelt.engine.sink.output import OutputFolder, check_output, clear_finished, disk_full, partial_folder
+
+    plan, seen = ready.plan, ready.plan.inputs
+    inputs = [
+        path
+        for source in (*plan.parents.values(), *plan.statistics.values())
+        for path in (*source.files, *([source.folder] if source.folder else []))
+    ]
+    if options.resume:
+        known = hashes.result()
+        if already_made(out, plan.recipe.hash, ready.parent_hashes(known), ready.statistics_hashes(known)):
+            clear_finished(out.resolve())
+            return len(plan.items), (_NOTHING_DONE.format(out=out),)
+    check_output(out, inputs, force=options.force, needed=0 if plan.recipe.lora else plan.bytes_out)
+    out = out.resolve()
+    kept = f"what is finished is kept in {partial_folder(out)}"
+    folder = None
+    try:
+        kind = options.device.split(":")[0]
+        folder = OutputFolder(out, plan.fingerprint(kind), inputs=seen, resume=options.resume, force=options.force)
+        write = _write_adapter if plan.recipe.lora else _write_model
+        said = write(ready, folder, out.name, options, hashes)
+    except OSError as error:
+        if disk_full(error):
+            raise OutputError(
+                f"the disk is full; {kept}. Free some space and run again with --resume, or delete that folder"
+            ) from None
+        if folder is not None:
+            _blame_inputs(folder, seen)
+        still = f"; {kept}" if folder is not None else ""
+        raise OutputError(f"{shortened(str(error.filename or out))}: {os_reason(error)}{still}") from error
+    except KeyboardInterrupt:
+        raise OutputError(f"interrupted; {kept}. Continue with --resume") from None
+    except (RecipeError, IncompatibleModels, InputChanged, NumericalError, CorruptFile):
+        if folder is not None:
+            _blame_inputs(folder, seen)
+            folder.discard()
+        raise
+    finally:
+        if folder is not None:
+            folder.close()
+    return len(folder.finished), said
+
+
+def _blame_inputs(folder: OutputFolder, seen: Mapping[Path, FileIdentity]) -> None:
+    """Odd numbers, or a file that ends too early, may come from an input that changed: then say that."""
+    try:
+        check_unchanged(seen)
+    except InputChanged:
+        folder.discard()
+        raise
+
+
+def _write_model(
+    ready: Ready, folder: OutputFolder, name: str, options: Options, hashes: ParentHashes
+) -> Sequence[str]:
+    from smelt.engine.sink.sink import FolderSink
+
+    recipe = ready.plan.recipe
+    files = ready.files(name)
+    metadata = {
+        "format": "pt",
+        "smelt": __version__,
+        "recipe": json.dumps(recipe.dump(), separators=(",", ":")),
+        "recipe_hash": recipe.hash,
+        "parents": json.dumps(ready.parent_hashes(hashes.result()), separators=(",", ":")),
+    }
+    if ready.plan.statistics:
+        metadata["statistics"] = json.dumps(ready.statistics_hashes(hashes.result()), separators=(",", ":"))
+    sink = FolderSink(folder, ready.plan, metadata)
+    try:
+        _execute(ready.plan, sink, options, skip=folder.finished)
+        known = sink.hashes()
+        folder.complete({**files, **sink.files()}, known, lambda all_: ready.manifest(all_, hashes.result()))
+    finally:
+        sink.close()
+    return ()
+
+
+def _write_adapter(
+    ready: Ready, folder: OutputFolder, name: str, options: Options, hashes: ParentHashes
+) -> Sequence[str]:
+    from smelt.engine.sink.adapter import AdapterSink
+
+    sink = AdapterSink(ready.plan, ready.pool)
+    _execute(ready.plan, sink, options)
+    files = {**sink.files(), "README.md": ready.card(name)}
+    folder.complete(files, {}, lambda known: ready.manifest(known, hashes.result(), lora=sink.report()))
+    return (sink.note(),)
+
+
+def _execute(plan: Plan, sink: Any, options: Options, skip: Any = ()) -> None:
+    from smelt.engine.run.executor import Executor
+    from smelt.engine.plan.limits import limits
+
+    device = _device(options.device)
+    bounds = limits(plan, options.threads, options.memory, device.split(":")[0])
+    with Progress(options.quiet) as progress:
+        Executor(plan, sink, progress, threads=bounds.threads, memory=bounds.memory, device=device).run(skip)
+
+
+def _device(name: str) -> str:
+    if name == "cpu":
+        return name
+    import torch
+
+    try:
+        kind = torch.device(name).type
+    except RuntimeError:
+        raise RecipeError(f"no device named {name!r}; write cpu, cuda or cuda:1") from None
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise RecipeError("--device cuda: this torch sees no CUDA device; use cpu, or install a CUDA build of torch")
+    if kind not in ("cpu", "cuda"):
+        raise RecipeError(f"device {name!r} is not supported; write cpu or cuda")
+    return name

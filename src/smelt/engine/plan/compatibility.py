@@ -1,0 +1,114 @@
+"""Whether the models of a pool fit each other, as data: what each shares with the reference and where it differs.
+
+From headers and configs, and a small sample of the weights for whether the base is theirs. `faults` are the sentences
+that a merge of the same pool would refuse with, `doubts` those it would note, made by the same code; the tables beside
+them are for reports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from smelt.formats.layout import natural
+
+if TYPE_CHECKING:
+    from smelt.formats.source import Source
+    from smelt.models.pool import ModelPool
+
+__all__ = ["Compatibility", "Difference", "ModelFit", "compare"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One tensor that is not as in the reference."""
+
+    tensor: str
+    reference: str
+    model: str
+
+
+@dataclass(frozen=True)
+class ModelFit:
+    """One model beside the reference."""
+
+    model: str
+    shared: int
+    """Tensors that both have."""
+    missing: tuple[str, ...]
+    extra: tuple[str, ...]
+    shapes: tuple[Difference, ...]
+    dtypes: tuple[Difference, ...]
+
+    @property
+    def same(self) -> bool:
+        return not (self.missing or self.extra or self.shapes or self.dtypes)
+
+
+@dataclass(frozen=True)
+class Compatibility:
+    """A pool's report. `ok` says that a merge of it would start."""
+
+    reference: str
+    tensors: int
+    parameters: int
+    models: tuple[ModelFit, ...]
+    faults: tuple[str, ...]
+    doubts: tuple[str, ...] = ()
+    """Questions that a merge would ask, and run all the same: whether this is the base."""
+
+    @property
+    def ok(self) -> bool:
+        return not self.faults
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "ok": self.ok}
+
+
+def compare(pool: ModelPool, **words: Any) -> Compatibility:
+    """Compare every model with the reference; `words` are those of a recipe (`skip`, `missing`, `config`, ...)."""
+    from smelt.engine.plan.base_check import doubt_of_pool
+    from smelt.engine.plan.faults import tensor_faults
+    from smelt.engine.plan.drafts import draft
+    from smelt.engine.plan.frozen import leave_frozen
+    from smelt.engine.plan.ready import config_faults
+    from smelt.formats.tied import untie
+    from smelt.models.pool import BASE, ModelPool
+    from smelt.recipe.schema import Recipe
+
+    sources = {name: untie(source)[0] for name, source in pool.all.items()}
+    untied = ModelPool(sources.get(BASE), {name: sources[name] for name in pool.models})
+    refs = {name: source.label for name, source in untied.models.items()}
+    recipe = Recipe.parse({"pool": {"models": refs}, "merge": "average", **words})
+    recipe, frozen = leave_frozen(recipe, pool)
+    faults = frozen + tensor_faults(recipe, untied, draft(recipe, untied)) + config_faults(recipe, pool)
+    reference = untied.reference
+    return Compatibility(
+        untied.reference_name,
+        len(reference.tensors),
+        sum(info.count for info in reference.tensors.values()),
+        tuple(_fit(name, reference, s) for name, s in untied.all.items() if name != untied.reference_name),
+        tuple(faults),
+        () if faults else tuple(doubt_of_pool(untied)),
+    )
+
+
+def _fit(name: str, reference: Source, model: Source) -> ModelFit:
+    ours, theirs = model.tensors, reference.tensors
+    shared = sorted(ours.keys() & theirs.keys(), key=natural)
+    return ModelFit(
+        name,
+        len(shared),
+        tuple(sorted(theirs.keys() - ours.keys() - model.tied.keys(), key=natural)),
+        tuple(sorted(ours.keys() - theirs.keys() - reference.tied.keys(), key=natural)),
+        tuple(
+            Difference(key, str(theirs[key].shape), str(ours[key].shape))
+            for key in shared
+            if theirs[key].shape != ours[key].shape
+        ),
+        tuple(
+            Difference(key, theirs[key].dtype, ours[key].dtype)
+            for key in shared
+            if theirs[key].dtype != ours[key].dtype
+        ),
+    )

@@ -1,0 +1,122 @@
+"""A plan in words and numbers: what `smelt plan` prints and returns as JSON."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from smelt.engine.plan.limits import limits
+from smelt.prepare.data_needs import Looking
+from smelt.engine.plan.ready import Ready
+from smelt.engine.sink.shards import lay_out
+from smelt.formats.source import Source
+from smelt.errors import RecipeError
+from smelt.recipe.schema import parse_size
+
+__all__ = ["PlanReport", "describe_plan"]
+
+_LIBRARIES = 260 << 20
+"""What the interpreter and torch hold before any work (measured as anonymous memory)."""
+
+
+@dataclass(frozen=True)
+class PlanReport:
+    """What a merge would do."""
+
+    stages: list[str]
+    models: list[str]
+    tensors: int
+    merged: int
+    copied: int
+    parameters: int
+    dtypes: dict[str, int]
+    shards: list[str]
+    bytes_in: int
+    passes: int
+    bytes_out: int
+    bytes_models: int
+    """Of the models' files, once each: what must lie on a disk."""
+    absent: list[str]
+    """Models whose files are not here; they are planned from their shapes."""
+    bytes_absent: int
+    device: str
+    work_memory: int
+    peak_memory: int
+    looking: list[Looking]
+    """What looking at data needs before the merge, for each method that does."""
+    notes: list[str]
+    recipe_hash: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def describe_plan(
+    ready: Ready,
+    threads: int | None = None,
+    memory: int | str | None = None,
+    device: str = "cpu",
+    looking: Sequence[Looking] = (),
+) -> PlanReport:
+    """Count everything that the plan knows. A `device` need not be on this machine."""
+    plan = ready.plan
+    if re.fullmatch(r"cpu|cuda(:\d+)?", device) is None:
+        raise RecipeError(f"no device named {device!r}; write cpu, cuda or cuda:1")
+    work = limits(plan, threads, memory, device.split(":")[0]).peak
+    absent = {name: source for name, source in plan.parents.items() if _is_shape(source)}
+    return PlanReport(
+        stages=list(plan.stage_names),
+        models=list(plan.parents),
+        tensors=len(plan.items),
+        merged=sum(not item.copied for item in plan.items),
+        copied=sum(item.copied for item in plan.items),
+        parameters=sum(item.info.count for item in plan.items),
+        dtypes=dict(Counter(item.info.dtype for item in plan.items)),
+        shards=[shard.name for shard in lay_out(plan.items, parse_size(plan.recipe.shard_size))],
+        bytes_in=plan.bytes_in,
+        passes=_passes(ready),
+        bytes_out=plan.bytes_out,
+        bytes_models=_bytes_of(plan.parents.values()),
+        absent=list(absent),
+        bytes_absent=_bytes_of(absent.values()),
+        device=device,
+        work_memory=work,
+        peak_memory=work + _LIBRARIES,
+        looking=list(looking),
+        notes=[*_from_shapes(absent), *plan.notes],
+        recipe_hash=plan.recipe.hash,
+    )
+
+
+def _is_shape(source: Source) -> bool:
+    from smelt.formats.shapes import ShapeSource
+
+    return isinstance(source, ShapeSource)
+
+
+def _from_shapes(absent: Iterable[str]) -> list[str]:
+    names = ", ".join(absent)
+    return [f"planned from shapes, since their files are not on this machine: {names}"] if names else []
+
+
+def _bytes_of(sources: Iterable[Source]) -> int:
+    """The size of all files, each counted once; of models in memory and of shapes, that of their numbers."""
+    files: set[Path] = set()
+    total = 0
+    for source in sources:
+        files.update(Path(file).resolve() for file in source.files)
+        total += 0 if source.files else sum(info.nbytes for info in source.tensors.values())
+    return total + sum(path.stat().st_size for path in files)
+
+
+def _passes(ready: Ready) -> int:
+    """How often the inputs are read: once to merge, and up to thrice for each stage that must rank them first."""
+    most = 1
+    for item in ready.plan.items:
+        folds = [run.stage.fold_for(run.parameters) for run in item.stages]
+        most = max(most, 1 + sum(fold.passes for fold in folds if fold is not None))
+    return most

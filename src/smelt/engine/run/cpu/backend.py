@@ -1,0 +1,331 @@
+"""The fused way to work on spans: bytes in, one pass of the vector machine, bytes out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+import numpy as np
+
+from smelt.formats import dtype as dtypes
+from smelt.engine.run.blocks import Span, place_of, row_length
+from smelt.engine.run.non_finite import refuse_inputs, refuse_result
+from smelt.engine.run.cpu.row_factors import EachRow
+from smelt.engine.run.cpu.batch import Jobs, Prepared
+from smelt.engine.run.cpu.library import library
+from smelt.engine.run.cpu.fold_pass import Part, asks_alike, looker, sample_of
+from smelt.engine.run.cpu.sample import Pieces
+from smelt.engine.run.cpu.program import WIDTH, Program, Run, floats
+from smelt.engine.run.cpu.rules.registry import RULES, At
+from smelt.engine.run.cpu.scratch import Slab
+from smelt.engine.run.cpu.support import Takes, stored
+from smelt.engine.run.cpu.template import Found, Template, form_of
+from smelt.ops.block import Place
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from smelt.engine.plan.plan import Item, RunStage
+    from smelt.engine.run.backends import Advance, Write
+    from smelt.methods.method import Space
+    from smelt.ops.fold import Fold
+
+__all__ = ["Fused", "fused"]
+
+Known: TypeAlias = "Mapping[int, Fold] | Mapping[int, Found]"
+"""What folds have found, by the positions of their stages."""
+
+_AT_ONCE = 1 << 20
+"""Elements of one call of the machine: the interpreter's lock is handed over before and after it."""
+_READ = 1 << 16
+"""Elements that the machine reads at once from each file: what is read stays in the second cache until it is used."""
+_SPAN = 1 << 21
+_SMALL = 1 << 15
+"""Elements up to which a tensor is worked on together with its neighbours."""
+_TEMPLATES = 256
+_PIECE = 256
+"""Elements of a sample that are read at once: few, since neighbours are alike."""
+
+
+def fused(seed: int, write: Write, advance: Advance) -> Fused | None:
+    """The fused way, where its machine is there."""
+    return Fused(seed, write, advance) if library() is not None else None
+
+
+class Fused:
+    """One run's work on spans. Shared by all threads."""
+
+    def __init__(self, seed: int, write: Write, advance: Advance):
+        self._seed, self._write, self._advance = seed, write, advance
+        self._takes = Takes()
+        self._templates: dict[tuple[object, ...], Template] = {}
+        self._local = threading.local()
+
+    def close(self) -> None:
+        """There is nothing to let go of: what threads have goes with them."""
+
+    def takes(self, item: Item) -> bool:
+        """Whether an item can be worked on so."""
+        return self._takes(item)
+
+    def small(self, item: Item) -> bool:
+        return item.info.count <= min(_SMALL, _SPAN)  # what is found for its one span is for all of it
+
+    def spans(self, item: Item) -> list[Span]:
+        count, whole = item.info.count, _width(item) if item.unit == "row" else 1
+        wide, step = (max(1, most // whole) * whole for most in (_SPAN, _AT_ONCE))
+        return [Span(start, min(start + wide, count), step) for start in range(0, count, wide)]
+
+    def samples(self, item: Item) -> bool:
+        return item.unit == "element"  # whole rows are no good sample: their numbers are alike
+
+    def look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, watched: bool) -> Any:
+        running, part = self._look(item, index, fold, folds, span)
+        share = sample_of(fold)
+        for start, stop in span.blocks():
+            if share < 1:  # what is not finite in it is told of by the pass that follows
+                running.feed(*self._read_sample(item, start, stop, share))
+                continue
+            self._feed(running, item, start, stop)
+        if watched:
+            self._advance(item.bytes_of(span.stop - span.start))
+        return part(running, (item.order, item.first + span.start))
+
+    def _look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span) -> tuple[Run, Part]:
+        """A pass that has not begun. Where nothing in it is the tensor's own, a thread makes it once."""
+        formats, asks = tuple(stored(tap) for tap in item.all_taps), asks_alike(fold)
+        if folds or asks is None or not self.small(item) or _own(item.stages[: index + 1]):
+            program, part = self._looking(item, index, fold, folds, span, self._slab())
+            return Run(program, formats), part
+        kind = (*_kind(item), index, asks, formats)
+        known: dict[object, tuple[Run, Part]] = self._local.__dict__.setdefault("looks", {})
+        if kind not in known:
+            program, part = self._looking(item, index, fold, folds, replace(span, stop=span.start + _SMALL))
+            known[kind] = Run(program, formats), part
+        known[kind][0].rewind()
+        return known[kind]
+
+    def merge(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
+        program, each = self._merging(item, folds, span)
+        running = Run(program, [stored(tap) for tap in item.all_taps], item.info.dtype)
+        size = dtypes.item_size(item.info.dtype)
+        for start, stop in span.blocks():
+            out = self._buffer("out", (stop - start) * size)
+            self._merge(running, each, item, start, stop, out)
+            self._write(item, start, out.data)
+            self._advance(item.bytes_of(stop - start))
+
+    def _merge(
+        self, running: Run, each: EachRow | None, item: Item, start: int, stop: int, out: NDArray[np.uint8]
+    ) -> None:
+        read = None
+        if each is not None:
+            read = self._read(item, start, stop)
+            each.feed(read, stop - start)
+        self._feed(running, item, start, stop, out, read)
+
+    def merge_all(self, items: Sequence[Item], folds: Sequence[Mapping[int, Fold]]) -> memoryview:
+        out = self._buffer("out", sum(item.info.nbytes for item in items))
+        taps = max(len(item.all_taps) for item in items)
+        jobs = Jobs([self._buffer(f"in {number}", 4 * _SMALL) for number in range(taps)])
+        waiting: list[tuple[Item, int]] = []
+        address, end = out.ctypes.data, 0
+        for item, found in zip(items, folds, strict=True):
+            begin, end = end, end + item.info.nbytes
+            if item.copied:
+                assert item.base is not None
+                item.base.source.read_bytes(item.base.key, 0, out[begin:end].data)
+                continue
+            what, each = self._prepare(item, found)
+            files, formats = self._files(item, 0), [stored(tap) for tap in item.all_taps]
+            if files is None or each is not None:
+                running = Run(what.program, formats, item.info.dtype, what.ops)
+                self._merge(running, each, item, 0, item.info.count, out[begin:end])
+                continue
+            jobs.add(what, formats, files, address + begin, item.info.dtype, item.info.count)
+            waiting.append((item, begin))
+        fault = jobs.run()
+        if fault is not None:
+            item, begin = waiting[fault]
+            _refuse(item, self._read(item, 0, item.info.count), out[begin : begin + item.info.nbytes], 0)
+        return out.data
+
+    def _prepare(self, item: Item, folds: Mapping[int, Fold]) -> tuple[Prepared, EachRow | None]:
+        """The program that merges all of an item. What it has in common with those of others is made once."""
+        span = Span(0, item.info.count, item.info.count)
+        found = {position: fold.at(place_of(item, 0, span.stop)) for position, fold in folds.items()}
+        form = form_of(found) if not _own(item.stages) else None
+        kind = (*_kind(item), form)
+        if form is None or (kind not in self._templates and len(self._templates) >= _TEMPLATES):
+            program, each = self._merging(item, folds, span)
+            return Prepared.of(program), each
+        if kind not in self._templates:
+            self._templates[kind] = Template(found, lambda stand_ins: self._merging(item, stand_ins, span)[0])
+        template = self._templates[kind]
+        return template.filled(found) if template.works else Prepared.of(self._merging(item, folds, span)[0]), None
+
+    def copy(self, item: Item, span: Span) -> None:
+        assert item.base is not None
+        size = dtypes.item_size(item.info.dtype)
+        for start, stop in span.blocks():
+            out = self._buffer("out", (stop - start) * size)
+            item.base.source.read_bytes(item.base.key, start, out.data)
+            self._write(item, start, out.data)
+            self._advance(item.bytes_of(stop - start))
+
+    def _looking(
+        self,
+        item: Item,
+        index: int,
+        fold: Fold,
+        folds: Mapping[int, Fold],
+        span: Span,
+        slab: Slab | None = None,
+    ) -> tuple[Program, Part]:
+        """What a pass over a span does, and what makes the fold's part of it afterwards."""
+        program, place = Program(_width(item), slab), place_of(item, span.start, span.stop)
+        rows, base = self._rows(program, item, index, place, folds)
+        run = item.stages[index]
+        rule, at = RULES[run.stage.name], replace(self._at(run, place), base=base)
+        return program, looker(fold, rule, program, rows, at, span.stop - span.start)
+
+    def _merging(self, item: Item, folds: Known, span: Span) -> tuple[Program, EachRow | None]:
+        """From the stored numbers of a span to the merged ones, and what must be known of each row before."""
+        program, place = Program(_width(item)), place_of(item, span.start, span.stop)
+        method = item.stages[-1]
+        rows, base = self._rows(program, item, len(item.stages) - 1, place, folds)
+        at = self._at(method, place, folds)
+        each = self._each_row(item, place, folds)
+        if each is not None:
+            at = replace(at, found=each.factors)
+        merged = RULES[method.stage.name].does(program, rows, at)
+        program.store(_to_space(program, merged, method.stage.space_for(method.parameters), item.gives, base))
+        return program, each
+
+    def _each_row(self, item: Item, place: Place, folds: Known) -> EachRow | None:
+        """What the method multiplies rows with, where it does so row by row."""
+        method = item.stages[-1]
+        by_row = RULES[method.stage.name].by_row
+        if by_row is None or method.parameters["over"] != "row":
+            return None
+        program = Program(_width(item))
+        rows, _ = self._rows(program, item, len(item.stages) - 1, place, folds)
+        formats = [stored(tap) for tap in item.all_taps]
+        return EachRow(program, rows, formats, place, lambda grams: by_row(grams, method.parameters))
+
+    def _rows(
+        self, program: Program, item: Item, index: int, place: Place, folds: Known
+    ) -> tuple[Sequence[int], int | None]:
+        """The registers of the models as the stage at `index` sees them, and that of the base."""
+        loaded = [program.load(number) for number in range(len(item.all_taps))]
+        rows, base = (loaded[:-1], loaded[-1]) if item.base is not None else (loaded, None)
+        seen: Sequence[int] = rows
+        space: Space = item.takes
+        for number, run in enumerate(item.stages[: index + 1]):
+            wanted = run.stage.space_for(run.parameters)
+            seen, space = [_to_space(program, row, space, wanted, base) for row in seen], wanted
+            if number < index:
+                seen = RULES[run.stage.name].does(program, seen, self._at(run, place, folds))
+        return seen, base
+
+    def _at(self, run: RunStage, place: Place, folds: Known | None = None) -> At:
+        fold = folds.get(run.position) if folds is not None else None
+        found = fold.at(place) if fold is not None else None
+        return At(place, self._seed, run.position, run.parameters, found)
+
+    def _feed(
+        self,
+        running: Run,
+        item: Item,
+        start: int,
+        stop: int,
+        out: NDArray[np.uint8] | None = None,
+        read: list[NDArray[np.uint8]] | None = None,
+    ) -> None:
+        """Run a block, `read` already or not; what cannot be read and what is not finite is refused."""
+        files = self._files(item, start) if read is None else None
+        if files is None:
+            fault = running.feed(read or self._read(item, start, stop), stop - start, out)
+        else:
+            whole = _width(item)
+            piece = max(1, _READ // whole) * whole
+            sizes = [piece * dtypes.item_size(stored(tap)) for tap in item.all_taps]
+            rooms = [self._buffer(f"in {number}", size) for number, size in enumerate(sizes)]
+            fault = running.feed_files(files, rooms, piece, stop - start, out)
+        if fault:
+            _refuse(item, self._read(item, start, stop), out, start)
+
+    @staticmethod
+    def _files(item: Item, start: int) -> list[tuple[int, int]] | None:
+        """Where the numbers from `start` on lie, where all of them lie in files."""
+        found = []
+        for tap in item.all_taps:
+            place = tap.source.stored_at(tap.key)
+            if place is None:
+                return None
+            found.append((place[0], place[1] + start * dtypes.item_size(stored(tap))))
+        return found
+
+    def _read(self, item: Item, start: int, stop: int) -> list[NDArray[np.uint8]]:
+        found = []
+        for number, tap in enumerate(item.all_taps):
+            raw = self._buffer(f"in {number}", (stop - start) * dtypes.item_size(stored(tap)))
+            tap.source.read_bytes(tap.key, start, raw.data)
+            found.append(raw)
+        return found
+
+    def _read_sample(self, item: Item, start: int, stop: int, share: float) -> tuple[list[NDArray[np.uint8]], int]:
+        """A sample of a block, and how many elements it has."""
+        pieces, found = Pieces.of(start, stop, share, _PIECE, item.order), []
+        for number, tap in enumerate(item.all_taps):
+            raw = self._buffer(f"in {number}", pieces.count * dtypes.item_size(stored(tap)))
+            pieces.read(tap.source, tap.key, raw)
+            found.append(raw)
+        return found, pieces.count
+
+    def _slab(self) -> Slab:
+        """A thread's own: what its last pass held has been taken over by the fold."""
+        slab: Slab = self._local.__dict__.setdefault("slab", Slab(8 + _SPAN))
+        slab.begin()
+        return slab
+
+    def _buffer(self, name: str, size: int) -> NDArray[np.uint8]:
+        """A thread's own memory, used again for every block."""
+        known: NDArray[np.uint8] | None = getattr(self._local, name, None)
+        if known is None or len(known) < size:
+            known = np.empty(max(size, 2 * _READ), np.uint8)
+            setattr(self._local, name, known)
+        return known[:size]
+
+
+def _own(stages: Sequence[RunStage]) -> bool:
+    """Whether what stages without folds do is another thing in every tensor."""
+    rules = [RULES[run.stage.name] for run in stages]
+    return any(rule.draws or rule.by_row or rule.measures for rule in rules)
+
+
+def _kind(item: Item) -> tuple[object, ...]:
+    """Alike for items that are worked on in the same way but for what folds find. The plan's stages outlive it."""
+    return id(item.stages), item.takes, item.gives, item.base is None, len(item.taps), _width(item)
+
+
+def _to_space(program: Program, row: int, have: Space, want: Space, base: int | None) -> int:
+    """A register as weights or as changes."""
+    if have == want:
+        return row
+    assert base is not None, "the plan gives a base to every pipeline that needs one"
+    return program.subtract(row, base) if want == "delta" else program.add(row, base)
+
+
+def _refuse(item: Item, read: Sequence[NDArray[np.uint8]], out: NDArray[np.uint8] | None, start: int) -> NoReturn:
+    """The machine met a number that is not finite: say which."""
+    refuse_inputs(item, (floats(raw, stored(tap)) for raw, tap in zip(read, item.all_taps, strict=True)), start)
+    if out is not None:
+        refuse_result(item, floats(out, item.info.dtype), start)
+    raise OSError(f"{item.key!r}: a file that it is read from changed, or could not be read for a moment")
+
+
+def _width(item: Item) -> int:
+    return row_length(item.info.shape) if item.unit == "row" else WIDTH

@@ -1,0 +1,165 @@
+"""What a fold gathers from a span, by the vector machine instead of torch: the same parts, to be joined by the fold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+
+from smelt.ops.bracket import EVERYTHING, Around
+from smelt.ops.fold import Chain, Fold, Totals
+from smelt.ops.geometry import gram
+from smelt.ops.order import Inside, Largest
+from smelt.ops.prune import Kept, Restored, Squares
+from smelt.ops.rows import RowNumbers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from smelt.engine.run.cpu.program import Program
+    from smelt.engine.run.cpu.rules.registry import At, Rule
+
+__all__ = ["Part", "asks_alike", "can_look", "looker", "sample_of"]
+
+
+class Finished(Protocol):
+    """A pass that is over."""
+
+    def count(self, op: int) -> int:
+        """What an operation that counts has found."""
+
+
+Where: TypeAlias = tuple[int, int]
+"""The order of a tensor and the first element of a span of it."""
+Part: TypeAlias = Callable[[Finished, Where], Any]
+"""Makes the fold's part of a finished pass over a span that begins there."""
+
+
+def can_look(fold: Fold | None, rule: Rule) -> bool:
+    """Whether all passes of a fold can be done so."""
+    if isinstance(fold, Chain):
+        return can_look(fold.first, rule) and can_look(fold.second, rule)
+    if isinstance(fold, Restored | Kept | Squares):
+        return rule.prunes is not None or rule.masks is not None
+    if isinstance(fold, RowNumbers):
+        return rule.measures is not None
+    if fold is None or fold.passes == 0:
+        return True
+    return isinstance(fold, Largest) or (isinstance(fold, Totals) and fold.of is gram)
+
+
+def sample_of(fold: Fold) -> float:
+    """Which share of the entries the fold's next pass wants to see."""
+    if isinstance(fold, Chain):
+        fold = fold.current
+    return fold.share if isinstance(fold, Largest) and fold.step == "sample" else 1.0
+
+
+def asks_alike(fold: Fold) -> object:
+    """What the fold's next pass gathers, where that is the same of every tensor; else None."""
+    if isinstance(fold, Chain):
+        if fold.current is fold.second:  # which looks at what the first has found here
+            return None
+        fold = fold.current
+    if isinstance(fold, Largest):
+        if fold.step == "sample" or (fold.step == "around" and fold.scope == "model"):
+            return fold.step, fold.skips_zeros, *((t.row, t.ends) for per_row in fold.targets for t in per_row)
+        return None
+    return "gram" if isinstance(fold, Totals) and fold.of is gram else None
+
+
+def looker(fold: Fold, rule: Rule, program: Program, rows: Sequence[int], at: At, count: int) -> Part:
+    """Add to a program what the fold's next pass gathers from these rows."""
+    if isinstance(fold, Chain):
+        if fold.current is fold.second:
+            at = replace(at, found=fold.first.at(at.place))
+        fold = fold.current
+    if isinstance(fold, RowNumbers):
+        return _numbers(rule, program, rows, at)
+    if isinstance(fold, Largest):
+        return _ranks(fold, program, rule.ranks(program, rows, at), count)
+    if isinstance(fold, Restored | Kept):
+        return _masses(fold, rule, program, rows, at)
+    if isinstance(fold, Squares):
+        return _squares(fold, rule, program, rows, at, count)
+    return _gram(program, rows)
+
+
+def _ranks(fold: Largest, program: Program, rows: Sequence[int], count: int) -> Part:
+    if fold.step == "sample":
+        seen = [program.around(row, EVERYTHING, count, fold.skips_zeros) for row in rows]
+        return lambda run, where: [_met(run, one, where) for one in seen]
+    if fold.step == "around":
+        asked = [target for per_row in fold.targets for target in per_row]
+        seen = [program.around(rows[target.row], target.ends, count, fold.skips_zeros) for target in asked]
+        return lambda run, where: [_met(run, one, where) for one in seen]
+    if fold.step == "coarse":
+        counts = [program.coarse(row) for row in rows]
+        return lambda run, where: [one.view(np.int32) for one in counts]
+    targets = [target for per_row in fold.targets for target in per_row]
+    if fold.step == "fine":
+        found = [program.fine(rows[target.row], target.low, count) for target in targets]
+        return lambda run, where: [Inside(bits[: run.count(op)].copy(), where) for op, bits in found]
+    ops = [program.equal(rows[t.row], t.value) if t.partial and not t.before else None for t in targets]
+    return lambda run, where: [[] if op is None else [(where, run.count(op))] for op in ops]
+
+
+def _met(run: Finished, one: tuple[int, NDArray[np.uint32]], where: tuple[int, int]) -> Around:
+    op, found = one
+    above, top, bottom, tiny = (int(count) for count in found[:8].view(np.int64))
+    inside = found[8 : 8 + run.count(op)].copy()
+    return Around(above, tiny, [(where, top)], [(where, inside)], [(where, bottom)])
+
+
+def _numbers(rule: Rule, program: Program, rows: Sequence[int], at: At) -> Part:
+    assert rule.measures is not None
+    found = rule.measures(program, rows, at)
+    return lambda run, where: {at.place.start: found.astype(np.float32)}
+
+
+def _masses(fold: Restored | Kept, rule: Rule, program: Program, rows: Sequence[int], at: At) -> Part:
+    bits = np.empty((len(rows), 0), np.uint8)
+    if rule.masks is not None:
+        kept = rule.masks(program, rows, at)
+        bits = np.zeros((len(rows), -(-(at.place.stop - at.place.start) // 8)), np.uint8)
+        for mask, one in zip(kept, bits, strict=True):
+            program.pack(mask, one)
+    else:
+        assert rule.prunes is not None
+        kept = rule.prunes(program, rows, _found(fold, at))
+    sums = [program.masses(row, one) for row, one in zip(rows, kept, strict=True)]
+
+    def part(run: Finished, where: Where) -> Any:
+        total = np.stack(sums, axis=1)
+        return (total, {at.place.start: bits}) if isinstance(fold, Kept) else total
+
+    return part
+
+
+def _squares(fold: Squares, rule: Rule, program: Program, rows: Sequence[int], at: At, count: int) -> Part:
+    assert rule.prunes is not None
+    sums = [program.dot(row, row) for row in rule.prunes(program, rows, _found(fold, at))]
+    return lambda run, where: np.concatenate([*sums, [float(count)]])
+
+
+def _found(fold: Restored | Kept | Squares, at: At) -> At:
+    return replace(at, found=None if isinstance(fold, Kept) else fold.known(at.place))
+
+
+def _gram(program: Program, rows: Sequence[int]) -> Part:
+    pairs = [(i, j) for i in range(len(rows)) for j in range(i + 1)]
+    if len(rows) == 3:
+        six = program.dots(*rows)
+        products = [(i, j, six[n : n + 1]) for n, (i, j) in enumerate(pairs)]
+    else:
+        products = [(i, j, program.dot(rows[i], rows[j])) for i, j in pairs]
+
+    def part(run: Finished, where: Where) -> Any:
+        out = np.empty((len(rows), len(rows)))
+        for i, j, product in products:
+            out[i, j] = out[j, i] = product[0]
+        return out
+
+    return part

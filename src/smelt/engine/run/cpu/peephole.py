@@ -1,0 +1,209 @@
+"""Shorter programs: two operations become one where nothing else needs what lies between, and registers are used again.
+
+The numbers come out the same to the last bit: an operation that stands for two does the same arithmetic. A program is
+written anew for every span, with other numbers in it but of the same form, so a form is shortened once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import TypeAlias
+
+import numpy as np
+
+from smelt.engine.run.cpu.operation import Code, reads, writes
+
+__all__ = ["OP", "Numbered", "shorten"]
+
+OP = np.dtype(
+    [
+        *[(name, "i4") for name in ("code", "dst", "a", "b")],
+        *[("p", "f4"), ("q", "f4"), ("count", "i8"), ("where", "u8"), ("low", "u4"), ("between", "u4")],
+    ]
+)
+"""An operation as machine.c reads it."""
+Form: TypeAlias = tuple[tuple[int, int, int, int, int], ...]
+"""Of each operation its code, the registers dst, a and b, and one more register or -1."""
+Numbered: TypeAlias = tuple[int, int, int, int, float, float, int, int, int, int]
+"""An operation with its numbers, in the order of OP."""
+_ONE, _NONE = -1, -2
+"""Stand for a factor of 1, and for a bound that everything exceeds; other numbers are counted from 0."""
+_VALUE = {_ONE: 1.0, _NONE: -1.0}
+
+
+@dataclass(frozen=True)
+class _Op:
+    """An operation whose numbers are not known yet, only where they will come from."""
+
+    code: int
+    dst: int
+    a: int
+    b: int
+    second: int
+    p: int
+    q: int
+    source: int
+    """The operation of the long program whose places and counts it has."""
+    key: int
+    """And the one whose random numbers, or bits to look for."""
+
+    @cached_property
+    def needs(self) -> list[int]:
+        return reads(self.code, self.dst, self.a, self.b, self.second)
+
+    @cached_property
+    def changes(self) -> list[int]:
+        return writes(self.code, self.dst, self.second)
+
+
+def _pair(one: _Op, two: _Op) -> _Op | None:
+    """The operation that does both, if there is one; `two` needs the result of `one`."""
+    middle = one.dst
+    first = two.a == middle and two.code not in (Code.LOAD, Code.DRAW, Code.UNPACK)
+    match Code(one.code), Code(two.code):
+        case Code.LOAD, Code.SUBTRACT if first:
+            return replace(two, code=Code.LOAD_LESS, a=one.a)
+        case Code.LOAD, Code.SCALE:
+            return replace(two, code=Code.LOAD_SCALED, a=one.a)
+        case Code.LOAD, Code.ADD_SCALED if first:
+            return replace(two, code=Code.LOAD_ADD_SCALED, a=one.a)
+        case Code.LOAD_LESS, Code.ADD_SCALED if first:
+            return replace(two, code=Code.LESS_ADD_SCALED, a=one.a, b=one.b)
+        case Code.LOAD_LESS, Code.SCALE:
+            return replace(two, code=Code.LOAD_CUT, a=one.a, b=one.b, p=_NONE, q=two.p)
+        case Code.LOAD_LESS, Code.ABOVE:
+            return replace(two, code=Code.LOAD_CUT, a=one.a, b=one.b, q=_ONE)
+        case ((Code.LOAD_CUT | Code.DRAWN | Code.LESS_DRAWN | Code.UNPACKED), Code.SCALE) if one.q == _ONE:
+            return replace(one, dst=two.dst, q=two.p)
+        case Code.ABOVE, Code.SCALE:
+            return replace(two, code=Code.CUT_SCALED, a=one.a, p=one.p, q=two.p)
+        case Code.ADD, (Code.SIGN | Code.SIGN_UP):
+            code = Code.SIGN_SUM if two.code == Code.SIGN else Code.SIGN_SUM_UP
+            return replace(two, code=code, a=one.a, b=one.b)
+        case Code.AT_LEAST, Code.DIVIDE if not first:
+            return replace(two, code=Code.RATIO, b=one.a, p=one.p)
+        case Code.MULTIPLY, Code.SCALE:
+            return replace(two, code=Code.PRODUCT, a=one.a, b=one.b)
+        case Code.ADD, Code.STORE:
+            return replace(two, code=Code.STORE_SUM, a=one.a, b=one.b)
+        case Code.DRAW, Code.MULTIPLY if first:
+            return replace(one, code=Code.DRAWN, dst=two.dst, a=two.b, q=_ONE)
+        case Code.LOAD_LESS, Code.DRAWN:
+            return replace(two, code=Code.LESS_DRAWN, a=one.a, b=one.b)
+        case Code.DRAWN, Code.MASSES if not first and two.a == one.a and one.q == _ONE:
+            return replace(two, code=Code.DRAWN_MASSES, b=0, p=one.p, key=one.key)
+        case Code.UNPACK, Code.MULTIPLY if first:
+            return replace(one, code=Code.UNPACKED, dst=two.dst, a=two.b, q=_ONE)
+        case Code.AGREE, Code.ADD:
+            return replace(two, code=Code.AGREE_PLUS, a=one.a, b=one.b, second=two.b if first else two.a)
+        case Code.MULTIPLY, Code.STORE_SUM:
+            return replace(two, code=Code.STORE_PRODUCT, a=one.a, b=one.b, second=two.b if first else two.a)
+        case Code.WHERE, Code.DOT if two.a == two.b:
+            return replace(two, code=Code.WHERE_SQUARES, a=one.a, b=one.b, p=one.p)
+        case Code.SUBTRACT, Code.SQUARE:
+            return replace(two, code=Code.DISTANCE, a=one.a, b=one.b)
+        case Code.DISTANCE, Code.ADD if not first and two.a == two.dst:
+            return replace(two, code=Code.DISTANCE_INTO, a=one.a, b=one.b)
+    return None
+
+
+def _joined(ops: list[_Op], j: int) -> list[_Op] | None:
+    """The program with its operation `j` and one before it in one, if that can be."""
+    two = ops[j]
+    for middle in set(two.needs):
+        i = next((k for k in range(j - 1, -1, -1) if middle in ops[k].changes), None)
+        if i is None or (two.needs.count(middle) > 1 and two.code != Code.DOT):
+            continue
+        one, between = ops[i], ops[i + 1 : j]
+        wanted = any(middle in op.needs for op in between) or _wanted(middle, two, ops[j + 1 :])
+        moved = any(set(one.needs) & set(op.changes) for op in between) or len(one.changes) > 1
+        if wanted or moved or (both := _pair(one, two)) is None:
+            continue
+        return [*ops[:i], *between, both, *ops[j + 1 :]]
+    return None
+
+
+def _wanted(register: int, by: _Op, after: list[_Op]) -> bool:
+    """Whether what the register holds before `by` is needed after it."""
+    if register in by.changes:
+        return False
+    for op in after:
+        if register in op.needs:
+            return True
+        if register in op.changes:
+            return False
+    return False
+
+
+def _packed(ops: list[_Op]) -> tuple[list[_Op], int]:
+    """With as few registers as are needed at once. A result never gets the register of what it is made from."""
+    last = {register: k for k, op in enumerate(ops) for register in (*op.needs, *op.changes)}
+    place: dict[int, int] = {}
+    free: list[int] = []
+    used, out = 0, []
+    for k, op in enumerate(ops):
+        for register in op.changes:
+            if register not in place:
+                if not free:
+                    free, used = [used], used + 1
+                place[register] = free.pop()
+        out.append(
+            replace(
+                op,
+                dst=place.get(op.dst, 0),
+                a=place[op.a] if op.a in op.needs and op.code not in _TAPS else op.a,
+                b=place.get(op.b, 0),
+                second=place.get(op.second, -1),
+            )
+        )
+        for register in {r for r in (*op.needs, *op.changes) if last[r] == k}:
+            free.append(place.pop(register))
+    return out, used
+
+
+_TAPS = (
+    Code.LOAD, Code.LOAD_LESS, Code.LOAD_CUT, Code.LOAD_SCALED, Code.LOAD_ADD_SCALED, Code.LESS_ADD_SCALED,
+    Code.LESS_DRAWN,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Short:
+    """A shortened form: of each operation code and registers, where p and q come from, whose places and key it has."""
+
+    ops: Sequence[tuple[int, int, int, int, int, int, int, int, int]]
+    place: Mapping[int, int]
+    registers: int
+
+
+@lru_cache(256)
+def _short(form: Form) -> _Short:
+    ops = [_Op(*op, 2 * k, 2 * k + 1, k, k) for k, op in enumerate(form)]
+    j = 0
+    while j < len(ops):
+        shorter = _joined(ops, j)
+        if shorter is None:
+            j += 1
+        else:
+            j -= len(ops) - len(shorter)
+            ops = shorter
+    ops, registers = _packed(ops)
+    found = [(op.code, op.dst, op.a, op.b, max(0, op.second), op.p, op.q, op.source, op.key) for op in ops]
+    return _Short(found, {op.source: k for k, op in enumerate(ops)}, registers)
+
+
+def shorten(long: Sequence[Numbered], seconds: Mapping[int, int]) -> tuple[list[Numbered], Mapping[int, int], int]:
+    """The short program, where in it the operations are that count or gather, and how many registers it needs.
+
+    `seconds` tells of the operations that take one more register which it is.
+    """
+    short = _short(tuple((*op[:4], seconds.get(k, -1)) for k, op in enumerate(long)))
+    numbers = [number for op in long for number in op[4:6]] + [_VALUE[_NONE], _VALUE[_ONE]]
+    ops: list[Numbered] = []
+    for code, dst, a, b, second, p, q, source, key in short.ops:
+        count, where = long[source][6:8]
+        low, between = long[key][8:]
+        ops.append((code, dst, a, b, numbers[p], numbers[q], count, where, second or low, between))
+    return ops, short.place, short.registers

@@ -1,0 +1,1 @@
+"""How stages are written as programs of the vector machine."""

@@ -1,0 +1,61 @@
+"""A sample of a tensor: pieces at equal distances, read one after the other into one buffer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from smelt.formats import dtype as dtypes
+from smelt.engine.run.cpu.library import library
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from smelt.formats.source import Source
+
+__all__ = ["Pieces"]
+
+_TURN = (5**0.5 - 1) / 2
+"""Multiples of the golden ratio lie evenly between whole numbers."""
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """`many` pieces of `length` elements, and a `last` shorter one where the block does not come out even."""
+
+    start: int
+    stride: int
+    length: int
+    many: int
+    last: int
+
+    @classmethod
+    def of(cls, start: int, stop: int, share: float, longest: int, order: int = 0) -> Pieces:
+        """Those of a block, which make a share of it.
+
+        The last piece is rounded up or down by the order of the tensor, so that of many small tensors together the
+        share is shown, and not one element of each.
+        """
+        stride = int(longest / share)
+        many, rest = divmod(stop - start, stride)
+        return cls(start, stride, max(1, round(stride * share)), many, int(rest * share + (order + 0.5) * _TURN % 1))
+
+    @property
+    def count(self) -> int:
+        """Elements of all."""
+        return self.many * self.length + self.last
+
+    def read(self, source: Source, key: str, out: NDArray[np.uint8]) -> None:
+        """Fill `out` with them, as they are stored."""
+        size, place, machine = dtypes.item_size(source.tensors[key].dtype), source.stored_at(key), library()
+        if place is not None and machine is not None:
+            file, begin = place
+            steps = (begin + self.start * size, self.stride * size, self.length * size, self.many, self.last * size)
+            if machine.smelt_read_pieces(file, *steps, out.ctypes.data) == 0:
+                return
+        done = 0
+        for number in range(self.many + (self.last > 0)):
+            length = self.length if number < self.many else self.last
+            source.read_bytes(key, self.start + number * self.stride, out.data[done : done + length * size])
+            done += length * size

@@ -1,0 +1,175 @@
+"""Execution: stream every tensor of a plan through its pipeline into a sink, span by span, on several threads.
+
+How a span is worked on is the business of a way (ways.py): fused where that is possible, else eagerly in torch.
+Arithmetic is float32 whatever the storage. Nothing of the model's size is ever held.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial, reduce
+from typing import Any
+
+from smelt.engine.run.blocks import Blocking
+from smelt.engine.run.bundles import bundles
+from smelt.engine.plan.matrices import in_its_place
+from smelt.system.allocator import keep_pages
+from smelt.engine.plan.plan import Item, Plan
+from smelt.engine.run.schedule import Batch, InOrder, Program, run_here, run_programs
+from smelt.engine.run.backends import Sink, Watcher, Way, Ways
+from smelt.errors import NumericalError
+from smelt.system.garbage import left_alone
+from smelt.ops.fold import Fold
+
+__all__ = ["Executor"]
+
+
+class Executor:
+    """One run of one plan."""
+
+    def __init__(self, plan: Plan, sink: Sink, watcher: Watcher, *, threads: int, memory: int, device: str = "cpu"):
+        self._plan, self._sink, self._watcher = plan, sink, watcher
+        self._threads, self._memory = threads, memory
+        self._blocking = Blocking.for_device(device.split(":")[0])
+        work = plan.bytes_in if device != "cpu" else 0
+        self._ways = Ways(plan.recipe.seed, device, self._write, watcher.advance, work)
+        self._model_folds: dict[tuple[int, int], Fold] = {}
+
+    def run(self, skip: Collection[str] = ()) -> None:
+        """Do everything but the tensors in `skip`, which an earlier run has finished."""
+        keep_pages()
+        with left_alone():
+            self._run(skip)
+
+    def _run(self, skip: Collection[str]) -> None:
+        pool = ThreadPoolExecutor(self._threads, thread_name_prefix="smelt")
+        try:
+            self._fold_models(pool)
+            todo = [part for item in self._plan.items if item.key not in skip for part in item.parts]
+            self._watcher.begin("merging", sum(item.bytes_in for item in todo))
+            together = bundles(todo, self._small)
+            left = Counter(part.key for part in todo)
+            self._drive(pool, together, self._merge_items, lambda number, _: self._done(together[number], left))
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+            self._ways.close()
+
+    def _write(self, item: Item, start: int, values: memoryview) -> None:
+        self._sink.write(*in_its_place(item, start, values))
+
+    def _done(self, items: list[Item], left: Counter[str]) -> None:
+        """Tell the sink of tensors whose last matrix is merged; `left` counts those that are not."""
+        for item in items:
+            left[item.key] -= 1
+        finished = [item.whole or item for item in items if not left[item.key]]
+        if finished:
+            self._sink.done_all(finished)
+
+    def _small(self, item: Item) -> bool:
+        return item.whole is None and self._ways.of(item).small(item)
+
+    def _drive(
+        self,
+        pool: ThreadPoolExecutor,
+        together: list[list[Item]],
+        program: Callable[[list[Item]], Program],
+        finished: Callable[[int, Any], None],
+    ) -> None:
+        run_programs(
+            ((program(items), sum(self._ways.memory(item, self._blocking) for item in items)) for items in together),
+            pool,
+            budget=self._memory,
+            window=4 * self._threads,
+            finished=finished,
+        )
+
+    def _fold_models(self, pool: ThreadPoolExecutor) -> None:
+        """The folds that need the whole model, stage after stage, since each sees what the stages before it made."""
+        groups: dict[tuple[int, int, str], list[tuple[Item, int]]] = {}
+        for item in self._plan.items:
+            for index, run in enumerate(item.stages):
+                members = groups.setdefault((run.position, run.pipeline, run.stage.name), [])
+                members += [(part, index) for part in item.parts]
+        for (position, pipeline, _), members in sorted(groups.items(), key=lambda group: group[0]):
+            item, index = members[0]
+            fold = item.stages[index].stage.fold_for(item.stages[index].parameters)
+            if fold is not None and fold.scope == "model":
+                self._fold_model(pool, members, fold)
+                self._model_folds[pipeline, position] = fold
+
+    def _fold_model(self, pool: ThreadPoolExecutor, members: list[tuple[Item, int]], fold: Fold) -> None:
+        items = [item for item, _ in members]
+        index_of = {item.key: index for item, index in members}
+        name = items[0].stages[members[0][1]].stage.name
+        if all(self._ways.of(item).samples(item) for item in items):
+            fold.sampled(sum(item.info.count for item in items), max(len(item.taps) for item in items))
+        together = bundles(items, self._small)
+        while fold.wants_pass:
+            self._watcher.begin(f"measuring for {name}", sum(item.bytes_in for item in items))
+            joined = InOrder(lambda left, right: [reduce(fold.join, [*left, *right])])
+            self._drive(pool, together, lambda some: self._measure_items(some, index_of, fold), joined.add)
+            fold.absorb(reduce(fold.join, joined.total))
+
+    def _measure_items(self, items: list[Item], index_of: Mapping[str, int], fold: Fold) -> Program:
+        """What small items or a single one contribute, as parts in their order."""
+        if len(items) == 1:
+            way = self._ways.of(items[0])
+            return [(yield from self._measure_item(items[0], way, index_of[items[0].key], fold))]
+        return (yield Batch([partial(self._measure_together, items, index_of, fold)]))
+
+    def _measure_together(self, items: list[Item], index_of: Mapping[str, int], fold: Fold) -> list[Any]:
+        parts: list[Any] = []
+        way = self._ways.of(items[0])
+        for item in items:
+            part = run_here(self._measure_item(item, way, index_of[item.key], fold))
+            if parts and fold.joins_exactly:  # else the order of the sums would be another
+                parts = [fold.join(parts[0], part)]
+            else:
+                parts.append(part)
+        return parts
+
+    def _measure_item(self, item: Item, way: Way, index: int, fold: Fold) -> Program:
+        folds = yield from self._tensor_folds(item, way, index)
+        tasks = [partial(way.look, item, index, fold, folds, span, True) for span in way.spans(item)]
+        return (yield Batch(tasks, fold.join))
+
+    def _merge_items(self, items: list[Item]) -> Program:
+        if len(items) == 1:
+            return (yield from self._merge_item(items[0]))
+        yield Batch([partial(self._merge_together, items)])
+
+    def _merge_together(self, items: list[Item]) -> None:
+        way = self._ways.of(items[0])
+        folds = [run_here(self._tensor_folds(item, way, len(item.stages))) for item in items]
+        self._sink.write_all(items, way.merge_all(items, folds))
+        self._watcher.advance(sum(item.bytes_in for item in items))
+
+    def _merge_item(self, item: Item) -> Program:
+        way = self._ways.of(item)
+        if item.copied:
+            yield Batch([partial(way.copy, item, span) for span in way.spans(item)])
+            return
+        folds = yield from self._tensor_folds(item, way, len(item.stages))
+        yield Batch([partial(way.merge, item, folds, span) for span in way.spans(item)])
+
+    def _tensor_folds(self, item: Item, way: Way, upto: int) -> Program:
+        """The folds of the stages before `upto`: those of the model as they stand, those of this tensor worked out."""
+        folds: dict[int, Fold] = {}
+        for index, run in enumerate(item.stages[:upto]):
+            known = self._model_folds.get((run.pipeline, run.position))
+            fold = known or run.stage.fold_for(run.parameters)
+            if fold is None:
+                continue
+            if known is None and way.samples(item):
+                fold.sampled(item.info.count, len(item.taps))
+            while fold.wants_pass:
+                tasks = [partial(way.look, item, index, fold, dict(folds), span, False) for span in way.spans(item)]
+                total = yield Batch(tasks, fold.join)
+                try:
+                    fold.absorb(total)
+                except NumericalError as error:  # a fold does not know where it is
+                    raise NumericalError(f"{item.name!r}: {error}") from None
+            folds[run.position] = fold
+        return folds

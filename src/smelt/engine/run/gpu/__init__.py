@@ -1,0 +1,1 @@
+"""The fused backend on a GPU: programs of the vector machine as generated kernels."""

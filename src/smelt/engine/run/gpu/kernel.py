@@ -1,0 +1,234 @@
+"""A written program as one Triton kernel: for each element all is read once and written once.
+
+    def merged(tap0, tap1, out, n0, flag, count, BLOCK: tl.constexpr):
+        part = tl.program_id(0)
+        place = part * BLOCK + tl.arange(0, BLOCK)
+        here = place < count
+        good = tl.zeros([BLOCK], tl.float32)
+        tap0 = tl.load(tap0 + place, here, 0.0)
+        good = fused(load(tap0), 0.0, good)
+        ...
+
+`good` stays 0 as long as numbers are finite. Where it does not, or where a quick division may be wrong
+(`kernel_division.py`), the flag is raised, and the block is looked at once more in the plain form.
+
+The kernel must give the bits of the plain form, because which of the two is used depends on the machine. So the first
+elements of each kernel are run in both forms; a kernel that differs in a bit is not used, and says so.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import linecache
+import logging
+import math
+import re
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from smelt.engine.run.gpu.exact_division import is_exact
+from smelt.engine.run.cpu.operation import Code
+from smelt.engine.run.gpu.torch_program import plain
+from smelt.engine.run.gpu.codegen import GATHERING, Line, Written
+
+__all__ = ["SLOTS", "Kernel", "Met", "has_kernels", "kernel", "refused", "source"]
+
+_WARPS, _EACH, _MANY, _EACH_OF_MANY = 4, 8, 5, 4
+"""Warps of one program of the kernel, and elements of each thread: eight half-precision numbers are read at once, but
+of more than five models, where they vote, so many do not fit its registers."""
+_TRIED = 1 << 14
+_DIVIDES = re.compile(r"^(r\d+) = (over|divide|variance)\((.*)\)$")
+SLOTS = {Code.DOT: 1, Code.DOTS: 6, Code.MASSES: 2, Code.EQUAL: 1, Code.AROUND: 4}
+"""How many sums a gathering operation has in each program of the kernel."""
+_KNOWN: dict[tuple[object, ...], Kernel | None] = {}
+_NUMBERS = itertools.count()
+_LOCK = threading.Lock()
+refused: list[str] = []
+"""What is known of kernels that are not used."""
+
+
+@cache
+def has_kernels() -> bool:
+    """Whether kernels can be made here at all."""
+    return importlib.util.find_spec("triton") is not None
+
+
+@dataclass(frozen=True)
+class Met:
+    """What a kernel has been given room for and has found, on the device."""
+
+    watched: Tensor
+    """Finite if all that was read and written is, and nothing is odd."""
+    sums: Tensor | None
+    """Of each slot, one after the other, for each program of the kernel."""
+    inside: tuple[Tensor, ...]
+    """For each bracket the magnitudes inside, in no order, and room that was not needed."""
+    known: Tensor | None
+    """How many these are."""
+
+
+class Kernel:
+    """The kernel of all programs of one form."""
+
+    def __init__(self, function: Any, program: Written):
+        self._function = function
+        self._slots = sum(SLOTS.get(line.code, 0) for line in program.form.lines)
+        self._votes = any(line.code is Code.DIVIDE for line in program.form.lines)
+        self._brackets = sum(line.code is Code.AROUND for line in program.form.lines)
+
+    def __call__(self, program: Written, taps: Sequence[Tensor], out: Tensor | None, words: Sequence[int]) -> Met:
+        count, device = taps[0].numel(), taps[0].device
+        block = 32 * _WARPS * (_EACH_OF_MANY if self._votes and len(taps) > _MANY else _EACH)
+        parts = -(-count // block)
+        watched = torch.zeros(1, device=device)
+        sums = torch.empty((self._slots, parts), dtype=torch.float64, device=device) if self._slots else None
+        inside = tuple(torch.empty(count, dtype=torch.int32, device=device) for _ in range(self._brackets))
+        known = torch.zeros(self._brackets, dtype=torch.int32, device=device) if inside else None
+        given = [*taps, *([] if out is None else [out]), *program.numbers, *words, *_bounds(program), watched]
+        given += [one for one in (sums, *inside, known) if one is not None]
+        self._function[(parts,)](*given, count, BLOCK=block, num_warps=_WARPS, enable_fp_fusion=False)
+        return Met(watched, sums, inside, known)
+
+
+def kernel(program: Written, taps: Sequence[Tensor], out: Tensor | None) -> Kernel | None:
+    """One for these formats, tried out on the first elements of what it will be given; None where there is none."""
+    if program.form.cuts or any(line.code in (Code.COARSE, Code.FINE) for line in program.form.lines):
+        return None  # which count as they go
+    formats = tuple(one.dtype for one in [*taps, *([out] if out is not None else [])])
+    quick = out is not None and _divides_quickly(program, taps[0].device)
+    key = (program.form, formats, taps[0].device, quick)
+    with _LOCK:
+        if key not in _KNOWN:
+            try:
+                _KNOWN[key] = _made(program, [tap[:_TRIED].contiguous() for tap in taps], out, quick)
+            except Exception as error:  # of a compiler that is not up to it: the plain form is
+                _KNOWN[key] = None
+                _not_used(program, len(taps), f"could not be made ({error})")
+        return _KNOWN[key]
+
+
+def _made(program: Written, taps: list[Tensor], out: Tensor | None, quick: bool) -> Kernel | None:
+    made, words = Kernel(_defined(source(program, len(taps), out is not None, quick)), program), program.words_at(0)
+    if out is None:  # what is summed depends on the order
+        made(program, taps, None, words)
+        return made
+    ours, theirs = torch.empty_like(out[:_TRIED]), torch.empty_like(out[:_TRIED])
+    odd = not bool(torch.isfinite(made(program, taps, ours, words).watched))
+    plain(program, len(taps))(*taps, theirs, *program.numbers, *words)
+    if odd or torch.equal(ours.view(torch.uint8), theirs.view(torch.uint8)):
+        return made
+    worst = float((ours.float() - theirs.float()).abs().max())
+    _not_used(program, len(taps), f"differs by up to {worst:g}")
+    return None
+
+
+def _not_used(program: Written, taps: int, reason: str) -> None:
+    refused.append(f"{reason}:\n{source(program, taps, True, True)}")
+    logging.getLogger(__name__).warning("a kernel for this merge is not used: it %s", reason)
+
+
+def _divides_quickly(program: Written, device: torch.device) -> bool:
+    """Whether its divisors are known to be good for that, and no sum of its numbers can make a quotient too small."""
+    divisors = {op.p if op.code is Code.OVER else 3.0 for op in program.ops if op.code in (Code.OVER, Code.VARIANCE)}
+    large = len(program.numbers) > 1 << 10 or any(2.0**10 < abs(number) < math.inf for number in program.numbers)
+    return not large and all(is_exact(float(np.float32(one)), device) for one in divisors)
+
+
+def source(program: Written, taps: int, stores: bool, quick: bool) -> str:
+    """The text of the kernel."""
+    codes = [line.code for line in program.form.lines]
+    names, brackets = program.names(taps), codes.count(Code.AROUND)
+    if not stores:
+        names.remove("out")
+    names += [*(f"b{n}" for n in range(len(_bounds(program)))), "flag"]
+    names += ["sums"] if any(code in SLOTS for code in codes) else []
+    names += [*(f"inside{n}" for n in range(brackets)), *(["known"] if brackets else [])]
+    body = ["part = tl.program_id(0)", "place = part * BLOCK + tl.arange(0, BLOCK)", "here = place < count"]
+    body += ["good = tl.zeros([BLOCK], tl.float32)", "odd = tl.full([BLOCK], 0xFFFFFFFF, tl.uint32)"]
+    for n in range(taps):
+        body += [f"tap{n} = tl.load(tap{n} + place, here, 0.0)", f"good = fused(load(tap{n}), 0.0, good)"]
+    gathered = _Gathered()
+    for line in program.form.lines:
+        if line.code is Code.STORE:
+            body += [f"merged = rounded(r{line.reads[0]}, out)", "tl.store(out + place, merged, here)"]
+            body.append("good = fused(load(merged), 0.0, good)")
+        elif line.code in GATHERING:
+            body += gathered.lines(line)
+        else:
+            body += [_DIVIDES.sub(rf"\1, odd = \2_{'quick' if quick else 'exact'}ly(\3, odd)", line.text)]
+    body.append('good = tl.where(odd < TOO_SMALL, float("nan"), good)')
+    body.append('tl.store(flag, float("inf"), tl.sum(good, 0) != 0.0)')
+    text = "\n    ".join(part for line in body for part in line.split("; "))
+    return f"def merged({', '.join(names)}, count, BLOCK: tl.constexpr):\n    {text}\n"
+
+
+class _Gathered:
+    """Lines of what gathers, each with slots of its own."""
+
+    def __init__(self) -> None:
+        self._slots = self._bounds = self._brackets = 0
+
+    def lines(self, line: Line) -> list[str]:
+        code, registers = line.code, [f"r{register}" for register in line.reads]
+        slot, self._slots = self._slots, self._slots + SLOTS[code]
+        if code is Code.EQUAL:
+            return [self._count(slot, f"magnitude({registers[0]}) == {self._bound()}")]
+        if code is Code.AROUND:
+            return self._around(slot, registers[0])
+        into = [f"sums + {slot + n} * tl.num_programs(0) + part" for n in range(SLOTS[code])]
+        if code is Code.MASSES:
+            return [f"gather_masses({into[0]}, tl.num_programs(0), {registers[0]}, {registers[1]})"]
+        pairs = [(i, j) for i in range(3) for j in range(i + 1)] if code is Code.DOTS else [(0, len(registers) - 1)]
+        return [
+            f"gather_dot({where}, {registers[i]}, {registers[j]})" for where, (i, j) in zip(into, pairs, strict=True)
+        ]
+
+    def _around(self, slot: int, register: str) -> list[str]:
+        low, high, number = self._bound(), self._bound(), self._brackets
+        self._brackets += 1
+        met = [f"bits > {high}", f"bits == {high}", f"(bits == {low}) & ({low} != {high})", "bits < 0x8000"]
+        return [
+            f"bits = magnitude({register})",
+            *(self._count(slot + n, what) for n, what in enumerate(met)),
+            f"gather_inside(inside{number}, known + {number}, bits, here & (bits > {low}) & (bits < {high}))",
+        ]
+
+    def _count(self, slot: int, what: str) -> str:
+        return f"gather_count(sums + {slot} * tl.num_programs(0) + part, here & ({what}))"
+
+    def _bound(self) -> str:
+        self._bounds += 1
+        return f"b{self._bounds - 1}"
+
+
+def _bounds(program: Written) -> list[int]:
+    """The magnitudes, as bits, that operations that count compare with."""
+    found: list[int] = []
+    for op in program.ops:
+        if op.code is Code.EQUAL:
+            found.append(op.low)
+        elif op.code is Code.AROUND:
+            found += [op.low, op.between]
+    return found
+
+
+def _defined(text: str) -> Any:
+    import triton
+
+    from smelt.engine.merge.gpu import triton_division as kernel_division
+    from smelt.engine.merge.gpu import triton_ops as kernel_words
+
+    names = {**vars(kernel_words), **vars(kernel_division), "__name__": "smelt.fused.merged"}
+    file = f"<merged {next(_NUMBERS)}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)  # where the compiler will look
+    exec(compile(text, file, "exec"), names)
+    given = text[text.index("(") + 1 : text.index(")")].split(", ")
+    return triton.jit(names["merged"], do_not_specialize=[name for name in given if name[0] in "wb"])

@@ -1,0 +1,1 @@
+"""Merges that differ in their scale alone: merged once, stretched for each scale."""

@@ -1,0 +1,1 @@
+"""Where a merge goes: shards at their offsets, a journal, small files, a manifest, one rename."""

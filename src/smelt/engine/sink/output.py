@@ -1,0 +1,176 @@
+"""A folder in the making: hidden beside its place, until one rename makes it the output.
+
+    .OUT.smelt-partial/journal.jsonl    what is finished; locked, from the beginning until the output has its name
+    .OUT.smelt-partial/output/          what becomes OUT
+    .OUT.smelt-old                      the output that is being replaced, between two renames
+
+Nothing waits for the disk: after a power failure `smelt verify` tells whether all of it arrived.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from smelt.files.hashing.remembered import hash_file
+from smelt.engine.sink.journal import Journal
+from smelt.engine.sink.manifest import MANIFEST, MARK
+from smelt.errors import OutputError, shortened
+from smelt.files.bounded import check_name, open_plain, os_reason
+from smelt.files.identity import FileIdentity, check_unchanged
+from smelt.files.replace import Mark, check_place, is_free
+
+__all__ = ["OutputFolder", "check_output", "clear_finished", "disk_full", "partial_folder"]
+
+_OUTPUT = "output"
+_LONGEST_NAME = 255
+"""Bytes of a file's name, on all file systems in use."""
+
+
+class OutputFolder:
+    """What a run writes. Locked: one run writes at a time. It appears only if the run's inputs are what they were."""
+
+    def __init__(self, out: Path, fingerprint: str, *, inputs: Mapping[Path, FileIdentity], resume: bool, force: bool):
+        self._out, self._inputs, self._force = out, inputs, force
+        self._partial = partial_folder(out)
+        self.path = self._partial / _OUTPUT
+        self.journal = Journal(self._partial, fingerprint)
+        try:
+            self.finished: set[str] = (self.journal.finished() if resume else None) or set()
+            if not self.finished:
+                self.restart()
+        except BaseException:
+            self.journal.close()
+            raise
+
+    def restart(self) -> None:
+        """Begin with nothing. The journal first: it must never speak of tensors that are not there any more."""
+        self.finished = set()
+        self.journal.start()
+        for path in self._partial.iterdir():
+            if path.name != Journal.NAME:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        self.path.mkdir()
+
+    def put(self, name: str, content: bytes | Path) -> None:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, Path):
+            with open_plain(content) as source, open(path, "wb") as copy:
+                shutil.copyfileobj(source, copy)
+        else:
+            path.write_bytes(content)
+
+    def complete(
+        self,
+        files: Mapping[str, bytes | Path],
+        known: Mapping[str, tuple[str, int]],
+        manifest: Callable[[Mapping[str, tuple[str, int]]], bytes],
+    ) -> None:
+        """Add the small files, write the manifest over everything (`known`: hashes at hand), and publish."""
+        for name, content in files.items():
+            self.put(name, content)
+        hashes = dict(known)
+        for path in self.path.rglob("*"):
+            name = path.relative_to(self.path).as_posix()
+            if path.is_file() and name not in hashes and name != MANIFEST:
+                hashes[name] = (hash_file(path), path.stat().st_size)
+        self.put(MANIFEST, manifest(hashes))
+        check_unchanged(self._inputs)
+        self._publish()
+
+    def close(self) -> None:
+        self.journal.close()
+
+    def discard(self) -> None:
+        """Remove all of it: a run that cannot succeed leaves nothing behind."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self.journal.remove()
+
+    def _publish(self) -> None:
+        """The journal goes last: whoever finds it locked leaves the place alone, also between the renames."""
+        if not is_free(self._out) and not (self._force and MARK.is_on(self._out)):
+            raise OutputError(f"{self._out} appeared while the merge ran; it is kept, and the result is in {self.path}")
+        old = _old(self._out)
+        if self._out.exists():
+            os.rename(self._out, old)
+        os.rename(self.path, self._out)
+        if old.exists():
+            shutil.rmtree(old)
+        self.journal.remove()
+
+
+def check_output(given: Path, inputs: Sequence[Path], *, force: bool, needed: int, mark: Mark = MARK) -> None:
+    """Refuse an output that would destroy something or cannot fit, before any work is done."""
+    try:
+        _check_output(given, inputs, force=force, needed=needed, mark=mark)
+    except (OSError, RuntimeError) as error:  # pathlib says a loop of links by the latter
+        reason = os_reason(error) if isinstance(error, OSError) else str(error)
+        raise OutputError(f"{shortened(str(given))}: cannot be written there ({reason})") from None
+
+
+def _check_output(given: Path, inputs: Sequence[Path], *, force: bool, needed: int, mark: Mark) -> None:
+    out = given.resolve()
+    check_name(out, OutputError)
+    if len(os.fsencode(partial_folder(out).name)) > _LONGEST_NAME:
+        raise OutputError(f"{shortened(str(given))}: the name is too long, as a run works in one that is longer still")
+    for path in inputs:
+        real = path.resolve()
+        if real == out or out in real.parents:
+            raise OutputError(f"the output {given} holds an input ({path}); choose another folder")
+    if os.path.ismount(out):
+        raise OutputError(f"{given} is a mount point, which cannot be replaced as a whole; choose a folder inside it")
+    _recover(out)
+    check_place(given, mark, force=force)
+    parent = next(p for p in out.parents if p.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise OutputError(f"{parent} cannot be written to")
+    free = shutil.disk_usage(parent).free + _bytes_in(partial_folder(out))
+    if free < needed:
+        raise OutputError(f"the output needs {needed / 1e9:.2f} GB and {parent} has only {free / 1e9:.2f} GB free")
+
+
+def clear_finished(out: Path) -> None:
+    """Remove what lies beside a finished output where its run was killed after the last rename."""
+    partial = partial_folder(out)
+    with contextlib.suppress(OutputError):  # the run is still at it
+        _recover(out)
+        if partial.exists() and not (partial / _OUTPUT).exists():
+            Journal(partial, "").remove()
+
+
+def disk_full(error: OSError) -> bool:
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def partial_folder(out: Path) -> Path:
+    """Where a run works until its output is complete."""
+    return out.parent / f".{out.name}.smelt-partial"
+
+
+def _old(out: Path) -> Path:
+    return out.parent / f".{out.name}.smelt-old"
+
+
+def _bytes_in(folder: Path) -> int:
+    """What a folder takes on the disk."""
+    total = 0
+    with contextlib.suppress(FileNotFoundError):  # another run is just finishing there
+        for path in folder.rglob("*"):
+            total += path.stat().st_blocks * 512
+    return total
+
+
+def _recover(out: Path) -> None:
+    """Undo a replacement that was killed between its two renames."""
+    old = _old(out)
+    if old.exists():
+        Journal.refuse_if_busy(partial_folder(out))
+        if out.exists():
+            shutil.rmtree(old)
+        else:
+            os.rename(old, out)

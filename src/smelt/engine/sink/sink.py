@@ -1,0 +1,184 @@
+"""Sinks: memory, or the weights files of a folder in the making (output.py).
+
+Shards are sized from the plan, blocks land at their offsets, a journal notes finished tensors.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from smelt.formats import dtype as dtypes
+from smelt.files.hashing.while_written import FollowingHash
+from smelt.engine.sink.output import OutputFolder
+from smelt.engine.plan.plan import Item, Plan
+from smelt.files.reserve import reserve
+from smelt.engine.sink.shards import INDEX_NAME, Shard, index_file, lay_out
+from smelt.engine.run.backends import Sink
+from smelt.recipe.schema import parse_size
+
+if TYPE_CHECKING:
+    import torch
+
+    from smelt.formats.safetensors.header import TensorInfo
+
+__all__ = ["FolderSink", "MemorySink"]
+
+
+class MemorySink(Sink):
+    """A state dict, filled block by block."""
+
+    def __init__(self, plan: Plan, new: Callable[[TensorInfo], torch.Tensor] | None = None):
+        self.state: dict[str, torch.Tensor] = {item.key: (new or _empty_tensor)(item.info) for item in plan.items}
+
+    def write(self, item: Item, start: int, values: memoryview) -> None:
+        given = dtypes.tensor_of(values, item.info.dtype)
+        self.state[item.key].view(-1)[start : start + given.numel()].copy_(given)
+
+    def done(self, item: Item) -> None:
+        """Nothing to do: memory needs no journal."""
+
+
+def _empty_tensor(info: TensorInfo) -> torch.Tensor:
+    """Memory for a tensor."""
+    import torch
+
+    return torch.empty(info.shape, dtype=dtypes.torch_dtype(info.dtype))
+
+
+class FolderSink(Sink):
+    """The weights of a model folder: shards of known size whose blocks land at their offsets."""
+
+    def __init__(self, folder: OutputFolder, plan: Plan, metadata: Mapping[str, str]):
+        self._folder = folder
+        self._shards = lay_out(plan.items, parse_size(plan.recipe.shard_size))
+        self._writers = [_ShardWriter(folder.path / shard.name, shard, metadata) for shard in self._shards]
+        if folder.finished and not all(writer.intact for writer in self._writers):
+            folder.restart()
+        for writer in self._writers:
+            writer.prepare()
+        self._home = {key: number for number, shard in enumerate(self._shards) for key in shard.tensors}
+        self._hash = FollowingHash([(writer.path, writer.size) for writer in self._writers])
+        for number, writer in enumerate(self._writers):
+            for start, end in writer.written(folder.finished):
+                self._hash.found(number, start, end)
+
+    def write(self, item: Item, start: int, values: memoryview) -> None:
+        number = self._home[item.key]
+        writer = self._writers[number]
+        place = writer.start(item.key) + start * dtypes.item_size(item.info.dtype)
+        writer.write(values, place)
+        self._hash.wrote(number, place, place + len(values))
+
+    def done(self, item: Item) -> None:
+        self.done_all([item])
+
+    def write_all(self, items: Sequence[Item], values: memoryview) -> None:
+        """Those that are neighbours in a file too are written at once."""
+        if len(items) == 1:
+            self.write(items[0], 0, values)
+            return
+        runs: list[tuple[int, int, int]] = []  # of each the file, and where it begins and ends there
+        for item in items:
+            number = self._home[item.key]
+            start = self._writers[number].start(item.key)
+            if runs and runs[-1][0] == number and runs[-1][2] == start:
+                start = runs.pop()[1]
+            runs.append((number, start, self._writers[number].start(item.key) + item.info.nbytes))
+        done = 0
+        for number, start, end in runs:
+            self._writers[number].write_once(values[done : done + end - start], start)
+            self._hash.wrote(number, start, end)
+            done += end - start
+
+    def done_all(self, items: Sequence[Item]) -> None:
+        for item in items:
+            self._writers[self._home[item.key]].done(item.key)
+        self._folder.journal.done(*(item.key for item in items))
+
+    def files(self) -> dict[str, bytes | Path]:
+        """The index, where there are several shards."""
+        return {INDEX_NAME: index_file(self._shards)} if len(self._shards) > 1 else {}
+
+    def hashes(self) -> dict[str, tuple[str, int]]:
+        """Name -> (SHA-256, bytes) of every shard, all of which are finished."""
+        digests = self._hash.result()
+        return {w.path.name: (digest, w.size) for w, digest in zip(self._writers, digests, strict=True)}
+
+    def close(self) -> None:
+        self._hash.close()
+        for writer in self._writers:
+            writer.close()
+
+
+class _ShardWriter:
+    """One weights file, open only while tensors are being written to it."""
+
+    def __init__(self, path: Path, shard: Shard, metadata: Mapping[str, str]):
+        self.path = path
+        self._head, self._offsets = shard.header(metadata)
+        self._sizes = {key: info.nbytes for key, info in shard.tensors.items()}
+        self.size = len(self._head) + sum(self._sizes.values())
+        self._left = set(self._sizes)
+        self._lock = Lock()
+        self._descriptor: int | None = None
+
+    @property
+    def intact(self) -> bool:
+        return self.path.is_file() and self.path.stat().st_size == self.size
+
+    def prepare(self) -> None:
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            os.pwrite(descriptor, self._head, 0)
+            reserve(descriptor, self.size)
+        finally:
+            os.close(descriptor)
+
+    def written(self, finished: Collection[str]) -> Iterator[tuple[int, int]]:
+        """Where bytes have their last value: the header, and the tensors that an earlier run has finished."""
+        yield 0, len(self._head)
+        for key in self._left.intersection(finished):
+            self._left.discard(key)
+            yield self._offsets[key], self._offsets[key] + self._sizes[key]
+
+    def start(self, key: str) -> int:
+        """Where a tensor begins in the file."""
+        return self._offsets[key]
+
+    def write(self, view: memoryview, position: int) -> None:
+        _write_at(self._open(), view, position)
+
+    def write_once(self, view: memoryview, position: int) -> None:
+        """By a descriptor of its own: what is written together may lie in very many files."""
+        descriptor = os.open(self.path, os.O_RDWR)
+        try:
+            _write_at(descriptor, view, position)
+        finally:
+            os.close(descriptor)
+
+    def done(self, key: str) -> None:
+        self._left.discard(key)
+        if not self._left:
+            self.close()
+
+    def close(self) -> None:
+        with self._lock:
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+                self._descriptor = None
+
+    def _open(self) -> int:
+        with self._lock:
+            if self._descriptor is None:
+                self._descriptor = os.open(self.path, os.O_RDWR)
+            return self._descriptor
+
+
+def _write_at(descriptor: int, view: memoryview, position: int) -> None:
+    while len(view):
+        written = os.pwrite(descriptor, view, position)
+        view, position = view[written:], position + written

@@ -1,0 +1,1 @@
+"""Delta packs: a fine-tune stored as a small change of its base."""

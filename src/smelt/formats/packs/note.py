@@ -1,0 +1,109 @@
+"""delta.json: what a delta pack says of itself, checked when it is read, and the tensors that must lie beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from smelt import __version__
+from smelt.formats import dtype as dtypes
+from smelt.formats.packs.codes import row_bytes
+from smelt.formats.safetensors.header import TensorInfo
+from smelt.errors import CorruptFile
+from smelt.files.json_reader import read_json
+from smelt.files.validation import first_fault
+
+__all__ = ["NOTE", "WEIGHTS", "BaseNote", "DeltaNote", "ErrorNote", "TensorNote", "as_matrix", "layout"]
+
+NOTE, WEIGHTS = "delta.json", "delta.safetensors"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class BaseNote(_Strict):
+    """The model underneath: where it is, seen from the pack's folder, and the SHA-256 of its files by name."""
+
+    ref: str
+    sha256: dict[str, str]
+
+
+class TensorNote(_Strict):
+    """How one tensor is stored, and the dtype it had in the model that was packed."""
+
+    stored: Literal["base", "codes", "low_rank", "exact"]
+    dtype: str
+
+
+class ErrorNote(_Strict):
+    """What the pack lost: |change - stored change| / |change| over the model, and of the tensor that lost most."""
+
+    relative: float = 0.0
+    worst: float = 0.0
+    worst_tensor: str | None = None
+
+
+class DeltaNote(_Strict):
+    """The content of delta.json."""
+
+    format: Literal["smelt-delta"] = "smelt-delta"
+    version: Literal[1] = 1
+    smelt: str = __version__
+    base: BaseNote
+    bits: Literal[2, 4, 8] | None = None
+    rank: Annotated[int, Field(gt=0)] | None = None
+    error: ErrorNote = ErrorNote()
+    tensors: dict[str, TensorNote]
+    absent: list[str] = []
+
+    @classmethod
+    def load(cls, folder: Path) -> DeltaNote:
+        path = folder / NOTE
+        data = read_json(path)
+        if isinstance(data, dict) and data.get("format") == "smelt-delta" and data.get("version") != 1:
+            raise CorruptFile(f"{path}: version {data.get('version')} of the format; this Smelt reads version 1")
+        try:
+            note = cls.model_validate(data)
+        except ValidationError as error:
+            raise CorruptFile(f"{path}: not a delta pack's note ({first_fault(error)})") from None
+        if (note.bits is None) == (note.rank is None):
+            raise CorruptFile(f"{path}: not a delta pack's note (it must give either bits or rank)")
+        strange = next((t.dtype for t in note.tensors.values() if not dtypes.known(t.dtype)), None)
+        if strange:
+            raise CorruptFile(f"{path}: not a delta pack's note (there is no dtype {strange!r})")
+        return note
+
+    def dump(self) -> bytes:
+        return self.model_dump_json(indent=2, exclude_none=True).encode() + b"\n"
+
+
+def as_matrix(shape: tuple[int, ...]) -> tuple[int, int]:
+    """(rows, columns) of a tensor whose first axis are the rows: a convolution is flattened to one row per output."""
+    return shape[0], math.prod(shape[1:])
+
+
+def layout(note: DeltaNote, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, TensorInfo]:
+    """Every tensor of delta.safetensors, in order, for tensors of these shapes."""
+    found: dict[str, TensorInfo] = {}
+    for key, tensor in note.tensors.items():
+        shape = shapes[key]
+        if tensor.stored == "exact":
+            found[f"{key}.exact"] = TensorInfo(tensor.dtype, shape)
+        elif tensor.stored == "codes" and note.bits is not None:
+            rows, columns = as_matrix(shape)
+            found[f"{key}.codes"] = TensorInfo("U8", (rows, row_bytes(columns, note.bits)))
+            found[f"{key}.scale"] = TensorInfo("F32", (rows,))
+        elif tensor.stored == "low_rank" and note.rank is not None:
+            rows, columns = as_matrix(shape)
+            rank = min(note.rank, rows, columns)
+            found[f"{key}.up"] = TensorInfo("F16", (rows, rank))
+            found[f"{key}.down"] = TensorInfo("F16", (rank, columns))
+            found[f"{key}.scale"] = TensorInfo("F32", (1,))
+        elif tensor.stored != "base":
+            raise CorruptFile(f"{NOTE}: {key!r} is stored as {tensor.stored}, which does not go with bits or rank")
+    return found

@@ -1,0 +1,175 @@
+"""Sources: where tensors come from. Header first, then any run of elements, converted into a given buffer.
+
+Alignment is a Source too: an adapter over its base, another vocabulary or a dequantised file are wrappers
+with the same three members, so that nothing downstream knows the difference.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from smelt.formats import dtype as dtypes
+from smelt.formats.safetensors.header import TensorInfo, read_header
+from smelt.errors import CorruptFile
+from smelt.files.identity import FileIdentity, file_identity
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["FileSource", "MemorySource", "Source", "files_of"]
+
+
+class Source(ABC):
+    """A set of named tensors that can be read piece by piece, from several threads at once."""
+
+    label: str
+    """How messages call it: a path, or `state dict`."""
+    tensors: Mapping[str, TensorInfo]
+    files: Mapping[Path, FileIdentity] = {}
+    """The files its numbers come from, each as it was before it was read; their hashes go into the manifest."""
+    folder: Path | None = None
+    """The Hugging Face folder around it, with config and tokenizer, if there is one."""
+    beside: Mapping[Path, FileIdentity] = {}
+    """The small files of that folder, likewise: they decide rows and names as much as weights do."""
+    notes: Sequence[str] = ()
+    """What a user should know about how it is read."""
+    tied: Mapping[str, str] = {}
+    """Names that are another name's tensor: {lm_head.weight: model.embed_tokens.weight}."""
+
+    @abstractmethod
+    def read(self, key: str, start: int, out: Tensor) -> None:
+        """Fill the flat `out` with the elements of `key` from `start` on, converted to its dtype."""
+
+    def holds(self, key: str) -> bool:
+        """Whether `read_bytes` gives the numbers of this tensor as they are."""
+        return False
+
+    def read_bytes(self, key: str, start: int, out: memoryview) -> None:
+        """Fill `out` with the elements of `key` from `start` on, in the tensor's own dtype."""
+        raise NotImplementedError(f"{self.label} has no bytes of {key!r}: it works its numbers out")
+
+    def stored_at(self, key: str) -> tuple[int, int] | None:
+        """An open file's descriptor and the place in it of the bytes that `read_bytes` gives, where they are there."""
+        return None
+
+    def there(self, key: str) -> Tensor | None:
+        """The flat tensor itself, where it lies in the memory of a device."""
+        return None
+
+    def close(self) -> None:  # noqa: B027 - most sources have nothing to close
+        """Let go of open files."""
+
+
+class FileSource(Source):
+    """One or several safetensors files. Reads go through `pread` into a buffer that each thread re-uses.
+
+    Not a memory map: a file that shrinks under a map kills the process instead of raising an error, and a map
+    would save a tenth of the reading time at best (docs/adr/0003).
+    """
+
+    def __init__(self, label: str, files: Sequence[Path], folder: Path | None = None):
+        self.label, self.folder = label, folder
+        self._descriptors: list[int] = []
+        self._where: dict[str, tuple[int, int]] = {}
+        tensors: dict[str, TensorInfo] = {}
+        self._buffers = threading.local()
+        self._paths, self.files = tuple(files), {path: file_identity(path) for path in files}
+        for number, path in enumerate(self._paths):
+            header = read_header(path)
+            twice = tensors.keys() & header.tensors.keys()
+            if twice:
+                raise CorruptFile(f"{path}: {sorted(twice)[0]!r} stands in another file of this model too")
+            self._descriptors.append(os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)))
+            tensors.update(header.tensors)
+            self._where.update({name: (number, offset) for name, offset in header.offsets.items()})
+        self.tensors = tensors
+
+    def read(self, key: str, start: int, out: Tensor) -> None:
+        import torch
+
+        code = self.tensors[key].dtype
+        dtype = dtypes.torch_dtype(code)
+        nbytes = out.numel() * dtypes.item_size(code)
+        direct = out.dtype == dtype and out.is_contiguous() and out.device.type == "cpu"
+        raw = out.view(torch.uint8) if direct else self._buffer(nbytes)[:nbytes]
+        self.read_bytes(key, start, raw.numpy().data)
+        if not direct:
+            out.copy_(raw.view(dtype))
+
+    def holds(self, key: str) -> bool:
+        return True
+
+    def read_bytes(self, key: str, start: int, out: memoryview) -> None:
+        number, offset = self._where[key]
+        position, done = offset + start * dtypes.item_size(self.tensors[key].dtype), 0
+        while done < len(out):
+            got = os.preadv(self._descriptors[number], [out[done:]], position + done)
+            if got == 0:
+                raise CorruptFile(f"{self._paths[number]}: ended while {key!r} was being read; the file has changed")
+            done += got
+
+    def stored_at(self, key: str) -> tuple[int, int] | None:
+        number, offset = self._where[key]
+        return self._descriptors[number], offset
+
+    def _buffer(self, nbytes: int) -> Tensor:
+        import torch
+
+        buffer: Tensor | None = getattr(self._buffers, "bytes", None)
+        if buffer is None or buffer.numel() < nbytes:
+            buffer = torch.empty(max(nbytes, 1 << 18), dtype=torch.uint8)
+            self._buffers.bytes = buffer
+        return buffer
+
+    def close(self) -> None:
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+
+
+class MemorySource(Source):
+    """A state dict, or the state dict of a module. Names that share one tensor are tied."""
+
+    def __init__(self, label: str, state: Mapping[str, Tensor]):
+        self.label = label
+        self._state: dict[str, Tensor] = {}
+        seen: dict[tuple[int, tuple[int, ...], tuple[int, ...]], str] = {}
+        tied: dict[str, str] = {}
+        for name, tensor in state.items():
+            tensor = tensor.detach()
+            identity = (tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride()))
+            if tensor.numel() and identity in seen:
+                tied[name] = seen[identity]
+                continue
+            seen[identity] = name
+            self._state[name] = tensor.contiguous()
+        self.tied = tied
+        self.tensors = {n: TensorInfo(dtypes.code_of(t.dtype), tuple(t.shape)) for n, t in self._state.items()}
+
+    def read(self, key: str, start: int, out: Tensor) -> None:
+        out.copy_(self._state[key].view(-1)[start : start + out.numel()])
+
+    def holds(self, key: str) -> bool:
+        return self._state[key].device.type == "cpu"
+
+    def there(self, key: str) -> Tensor | None:
+        tensor = self._state[key]
+        return tensor.view(-1) if tensor.device.type != "cpu" else None
+
+    def read_bytes(self, key: str, start: int, out: memoryview) -> None:
+        import torch
+
+        size = self._state[key].element_size()
+        out[:] = self._state[key].view(-1).view(torch.uint8).numpy().data[start * size : start * size + len(out)]
+
+
+def files_of(sources: Iterable[Source]) -> dict[Path, FileIdentity]:
+    """All files that these are read from, each as it was when the first of them opened it."""
+    seen: dict[Path, FileIdentity] = {}
+    for source in sources:
+        seen = {**source.beside, **source.files, **seen}
+    return seen

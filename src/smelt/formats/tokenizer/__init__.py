@@ -1,0 +1,1 @@
+"""The tokenizer files of a model folder: vocabulary and chat template."""

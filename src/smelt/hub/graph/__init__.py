@@ -1,0 +1,1 @@
+"""The semantic graph of a hub: nodes with words, pictures and hypernyms."""

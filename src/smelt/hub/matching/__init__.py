@@ -1,0 +1,1 @@
+"""Which nodes of the graph speak for a class: captions, sentence embeddings, the match."""

@@ -1,0 +1,1 @@
+"""The models of a hub: taken in, checked, listed."""

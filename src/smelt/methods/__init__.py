@@ -1,0 +1,34 @@
+"""Merge methods, one short file each. `stages` has them all, and those of installed plug-ins (registry.py)."""
+
+from __future__ import annotations
+
+from smelt.methods.method import (
+    Fraction,
+    ModelName,
+    PerModel,
+    Positive,
+    Stack,
+    Stage,
+    merge_basis,
+    merge_method,
+    merge_step,
+    merge_wrapper,
+    stages,
+)
+from smelt.room import callable_room
+
+__all__ = [
+    "Fraction",
+    "ModelName",
+    "PerModel",
+    "Positive",
+    "Stack",
+    "Stage",
+    "merge_basis",
+    "merge_method",
+    "merge_step",
+    "merge_wrapper",
+    "stages",
+]
+
+callable_room(__name__, "smelt.api")

@@ -1,0 +1,1 @@
+"""Stages that average or interpolate whole models."""

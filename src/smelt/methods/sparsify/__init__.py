@@ -1,0 +1,1 @@
+"""Steps that leave entries of the changes out."""

@@ -1,0 +1,1 @@
+"""Stages that read statistics measured on data."""

@@ -1,0 +1,1 @@
+"""Stages that work on the singular directions of changes."""

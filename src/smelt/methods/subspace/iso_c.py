@@ -1,0 +1,34 @@
+"""Iso-C: the sum of the changes with a flat spectrum, so that no direction drowns the others.
+
+    sum_i d_i = U S V^T         out = scale * mean(S) * U V^T
+
+Marczak et al. 2025, arXiv:2502.04959. Same as the released code (read as FusionBench ships it)
+wherever the sum has full rank.
+Differs from it: directions in which the sum has no singular value stay zero and are not counted in the mean. The
+authors' SVD fills them with arbitrary vectors of mean length, which depend on the order of the models.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from smelt.methods.method import Stack, merge_method
+from smelt.ops.spectral import noise, svd
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@merge_method(
+    "iso_c",
+    unit="matrix",
+    paper="2502.04959",
+    stretches=True,
+    exempt={"copies": "the spectrum is made flat and that of a sum, by definition"},
+)
+def iso_c(deltas: Stack, *, scale: float = 1.0) -> Tensor:
+    import torch
+
+    left, values, right = svd(deltas.sum(0, dtype=torch.float64), floor=noise(deltas))
+    level = values.sum() / max(1, len(values))
+    return (level * (left @ right)).to(deltas.dtype).mul_(scale)

@@ -1,0 +1,50 @@
+"""Iso-CTS: the common directions of the sum, and a few of each model's own, all of one length.
+
+    U_c S_c V_c^T = the top k directions of sum_i d_i                  k = r - n s,  r = min(rows, columns)
+    U_i S_i V_i^T = the top s directions of d_i - U_c U_c^T d_i        s = round((r - floor(common * r)) / n)
+    U = [U_c U_1 ... U_n] = P D Q^T -> P Q^T, the same for V
+    out = scale * mean(S_c, S_1, ..., S_n) * U V^T
+
+Marczak et al. 2025, arXiv:2502.04959. Same as the released code (read as FusionBench ships it): the common share is
+rounded down first, then what is left to each model to the nearest, so that a 33 x 17 layer of 7 models has k = 10 and
+s = 1 (with few rows s may be 0, and this is Iso-C);
+the mean runs over common and own values alike.
+Differs from it: s never exceeds r / n (theirs can, with a tiny matrix); directions with no singular value stay zero
+and are not counted in the mean (theirs gives them arbitrary vectors).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from smelt.methods.method import Fraction, Stack, merge_method
+from smelt.ops.order import share
+from smelt.ops.spectral import noise, polar, svd
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@merge_method(
+    "iso_cts",
+    unit="matrix",
+    paper="2502.04959",
+    stretches=True,
+    exempt={"copies": "the spectrum is made flat and mostly that of a sum, by definition"},
+)
+def iso_cts(deltas: Stack, *, common: Fraction = 0.8, scale: float = 1.0) -> Tensor:
+    import torch
+
+    models, rows, columns = deltas.shape
+    rank, floor = min(rows, columns), noise(deltas)
+    own = min(round((rank - share(rank, common)) / models), rank // models)
+    parts = [svd(deltas.sum(0, dtype=torch.float64), top=rank - models * own, floor=floor)]
+    shared = parts[0].left
+    for delta in deltas if own else ():
+        exact = delta.to(torch.float64)
+        parts.append(svd(exact - shared @ (shared.mT @ exact), top=own, floor=floor))
+    left = polar(torch.cat([part.left for part in parts], dim=1))
+    right = polar(torch.cat([part.right for part in parts], dim=0))
+    values = torch.cat([part.values for part in parts])
+    level = values.sum() / max(1, len(values))
+    return (level * (left @ right)).to(deltas.dtype).mul_(scale)

@@ -1,0 +1,39 @@
+"""TSV-Merge: each model keeps its strongest singular directions, which are then made orthogonal to one another.
+
+    d_i ~ U_i S_i V_i^T, the top r/n directions (r = min(rows, columns), at least one)
+    U = [U_1 ... U_n] = P D Q^T -> P Q^T, the same for V         out = scale * U S V^T
+
+Gargiulo et al. 2024, arXiv:2412.00081. Same as the released code (read in the copies that later
+papers ship): r/n is rounded down, and `scale` is 1.
+Differs from it: with more models than r each keeps one direction (theirs keeps none and returns zero); directions
+with no singular value (a low-rank or untouched layer) are left out, and directions that coincide share the one they
+span. There the authors' SVD fills in arbitrary vectors, which then depend on the order of the models.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from smelt.methods.method import Stack, merge_method
+from smelt.ops.spectral import polar, svd
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@merge_method(
+    "tsv",
+    unit="matrix",
+    paper="2412.00081",
+    stretches=True,
+    exempt={"copies": "each of n models keeps one n-th of its directions, so n copies give a low-rank version back"},
+)
+def tsv(deltas: Stack, *, scale: float = 1.0) -> Tensor:
+    import torch
+
+    models, rows, columns = deltas.shape
+    kept = [svd(delta, top=max(1, min(rows, columns) // models)) for delta in deltas]
+    left = polar(torch.cat([part.left for part in kept], dim=1))
+    right = polar(torch.cat([part.right for part in kept], dim=0))
+    values = torch.cat([part.values for part in kept])
+    return ((left * values) @ right).to(deltas.dtype).mul_(scale)

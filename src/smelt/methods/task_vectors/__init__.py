@@ -1,0 +1,1 @@
+"""Stages that combine the models' changes entry by entry."""

@@ -1,0 +1,50 @@
+"""EMR: elect one shared change, mask it for each task, rescale it to the task's size.
+
+    s = sign(sum_i d_i)      u = s * max_i |d_i| [sign d_i = s]                       the shared change
+    m_i = [d_i u > 0]        l_i = sum |d_i| / sum |m_i u|    over the whole model    for one task
+
+Huang et al. 2024, arXiv:2405.17461. Without `task` the result is base + u; with it, base + l_i m_i u: that task's
+model from the shared change, one bit per entry and one number.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from smelt.methods.method import ModelName, Stack, merge_method
+from smelt.ops.block import Block
+from smelt.ops.fold import Sum
+from smelt.ops.signs import agreeing, elected_sign
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def _shared(deltas: Stack) -> Tensor:
+    sign = elected_sign(deltas, "mass", "base")
+    return agreeing(deltas, sign).amax(0).mul_(sign)
+
+
+def _rescale(task: str | None) -> Sum | None:
+    def sizes(block: Block) -> Tensor:
+        import torch
+
+        shared = _shared(block.stack)
+        masked = shared * (block.stack * shared > 0)
+        return torch.stack([block.stack, masked]).abs().flatten(2).sum(-1, dtype=torch.float64)
+
+    def ratios(total: Tensor) -> Tensor:
+        import torch
+
+        return torch.where(total[1] > 0, total[0] / total[1].clamp_min(1e-300), torch.zeros_like(total[0]))
+
+    return Sum(sizes, ratios, scope="model") if task is not None else None
+
+
+@merge_method("emr", paper="2405.17461", prepare=_rescale)
+def emr(deltas: Stack, ratios: Tensor | None, models: tuple[str, ...], *, task: ModelName | None = None) -> Tensor:
+    shared = _shared(deltas)
+    if task is None or ratios is None:
+        return shared
+    index = models.index(task)
+    return shared * (deltas[index] * shared > 0) * float(ratios[index])

@@ -1,0 +1,85 @@
+"""Models of the Hugging Face hub, fetched into its cache. In: `org/name@revision`. Out: the folder they lie in.
+
+Safetensors are fetched, and pickles only where there is nothing else and `allow_pickle` is written. What lies in the
+cache is not fetched again, and is found without a network.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from smelt.formats.open import is_adapter, is_pickle
+from smelt.errors import RecipeError
+
+__all__ = ["download", "in_cache"]
+
+_FILES = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.spm", "*.py"]
+_USUAL = re.compile(r"^pytorch_model(-\d{5}-of-\d{5})?\.bin$")
+"""How the hub names the pickles of a model; beside them may lie the same weights for another library."""
+
+
+def download(name: str, *, allow_pickle: bool = False) -> Path:
+    """The folder of a model on the hub, with its weights."""
+    repo, _, revision = name.partition("@")
+    folder = _snapshot(name, repo, revision or None, _FILES)
+    if any(folder.glob("*.safetensors")) or is_adapter(folder):
+        return folder
+    commit = folder.name  # a branch may move between two requests
+    here = _pickles(path.name for path in folder.iterdir())
+    pickles = _pickles(_listed(repo, commit)) or here
+    if not pickles:
+        raise RecipeError(f"hf:{name} holds no weights that are read here: no *.safetensors, and no *.bin either")
+    if not allow_pickle:
+        raise RecipeError(
+            f"hf:{name} holds no safetensors, only pickles ({pickles[0]}), which can run code when opened. Write "
+            "`allow_pickle: true` (`--allow-pickle` as a flag) to have them fetched and read with weights_only, "
+            "or give a revision with safetensors (hf:org/name@revision)"
+        )
+    return folder if set(pickles) <= set(here) else _snapshot(name, repo, commit, pickles)
+
+
+def in_cache(name: str) -> bool:
+    """Whether the weights of a model on the hub lie on this machine; the network is not asked."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    repo, _, revision = name.partition("@")
+    try:
+        folder = Path(snapshot_download(repo, revision=revision or None, local_files_only=True))
+    except (LocalEntryNotFoundError, OSError, ValueError):
+        return False
+    return is_adapter(folder) or any(path.suffix == ".safetensors" or is_pickle(path.name) for path in folder.iterdir())
+
+
+def _snapshot(name: str, repo: str, revision: str | None, patterns: Sequence[str]) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
+
+    try:
+        return Path(snapshot_download(repo, revision=revision, allow_patterns=list(patterns)))
+    except RepositoryNotFoundError:
+        raise RecipeError(f"the Hugging Face hub has no model {repo!r} (or it needs a login)") from None
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+        raise RecipeError(
+            f"hf:{name} is not in the local cache and could not be downloaded ({type(error).__name__}); "
+            "check the name and the network, or give a folder"
+        ) from None
+
+
+def _listed(repo: str, revision: str) -> list[str]:
+    """The files of a model on the hub; none where it cannot be asked."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        return list(HfApi().list_repo_files(repo, revision=revision))
+    except (HfHubHTTPError, OSError, ValueError):
+        return []
+
+
+def _pickles(names: Iterable[str]) -> list[str]:
+    """The weights among them that are pickles, once."""
+    found = sorted(name for name in names if name.endswith(".bin") and "/" not in name and is_pickle(name))
+    return [name for name in found if _USUAL.match(name)] or found

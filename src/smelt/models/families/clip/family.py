@@ -1,0 +1,160 @@
+"""CLIP: a picture tower and a text tower that meet in one space (Radford et al. 2021, arXiv:2103.00020).
+
+    head_c = norm( mean_t norm( P_text text(t with c) ) )        logits = exp(scale) · norm( P_image image(x) ) · headᵀ
+
+A `CLIPModel`, or a `VisionTextDualEncoderModel`, whose picture tower may be any that pools its output to one vector: a
+convolutional one with BatchNorm, say. Only the picture tower is fine-tuned and merged; the text tower, both projections
+and the scale stay the base's, so fine-tunes that hold the picture tower alone (`CLIPVisionModel`) are whole models once
+`text_from` gives the rest. Models are built in memory, straight from any Source: nothing is written to disk to be
+evaluated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from smelt.errors import MissingExtra, RecipeError
+from smelt.formats.config_layers import check_layers
+from smelt.models.families.clip.model import TOKENIZER, Clip
+from smelt.models.families.clip.parts import TOWERS, VISION, WHOLE, check_kinds, places, whole_config
+from smelt.models.families.empty import buildable
+from smelt.models.families.given import Given, check_device
+from smelt.models.families.pretrained import without_code
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from smelt.models.families.preprocess import Preprocess
+
+__all__ = ["CLIP", "Clip", "ClipFamily"]
+
+
+class ClipFamily:
+    """How CLIP models are known, merged and loaded."""
+
+    name = "clip"
+    model_types = frozenset({*WHOLE, *TOWERS})
+    merged: tuple[str, ...] = (f"{VISION}*",)
+
+    def load(
+        self,
+        model: Any,
+        *,
+        text_from: Any = None,
+        device: str = "cpu",
+        dtype: str = "float32",
+        allow_pickle: bool = False,
+    ) -> Clip:
+        """A CLIP model from a reference, Source, module or state dict.
+
+        With `text_from` (the same kinds, or a Clip) the text tower, both projections, the scale and the tokenizer are
+        that model's, and `model` need hold the picture tower only. A state dict needs it for its config. A Clip is
+        returned as it is. With `allow_pickle` references may name pickles (`.bin`, `.pt`).
+        """
+        if isinstance(model, Clip):
+            return model
+        check_device(device, dtype)
+        with (
+            closing(_open(model, "model", allow_pickle)) as given,
+            closing(_open(text_from, "text_from", allow_pickle)) as text,
+        ):
+            check_kinds(given, text)
+            return _assemble(given, text, device, dtype)
+
+
+CLIP = ClipFamily()
+
+
+def _open(model: Any, what: str, allow_pickle: bool) -> Given:
+    given = Given.open(model.model if isinstance(model, Clip) else model, what, allow_pickle=allow_pickle)
+    if isinstance(model, Clip):
+        given.label, given.config, given.preprocess = model.label, dict(model.config), model.preprocess
+        given.folder = model.text_folder
+    return given
+
+
+def _assemble(given: Given, text: Given, device: str, dtype: str) -> Clip:
+    import torch
+
+    from smelt.models.families.plain_norm import with_plain_norms
+
+    config = whole_config(given, text)
+    model = _empty_model(config, given.label)
+    state = {name: owner.read(here) for name, (owner, here) in places(given, text, model.state_dict()).items()}
+    vision = _digest({name: tensor for name, tensor in state.items() if name.startswith(VISION)})
+    rest = _digest({name: tensor for name, tensor in state.items() if not name.startswith(VISION)})
+    model.load_state_dict(state, strict=True, assign=True)
+    _fill_buffers(model)
+    model = with_plain_norms(model.requires_grad_(False).eval()).to(device)
+    model.vision_model.to(getattr(torch, dtype))
+    owner = text if _has_tokenizer(text) else given
+    return Clip(
+        label=given.label,
+        model=model,
+        config=config,
+        preprocess=_preprocess(given, text, model.config.vision_config),
+        text_folder=owner.folder if _has_tokenizer(owner) else None,
+        device=device,
+        dtype=dtype,
+        hash=hashlib.sha256(f"{vision}{rest}".encode()).hexdigest(),
+        rest_hash=rest,
+        folder=given.folder,
+    )
+
+
+def _empty_model(config: Mapping[str, Any], label: str) -> Any:
+    """A model without numbers."""
+    import torch
+
+    try:
+        import transformers as library
+    except ImportError:
+        raise MissingExtra("evaluating CLIP models needs transformers: pip install 'smelt[clip]'") from None
+    check_layers(config, label)
+    with buildable(label), torch.device("meta"):
+        if config["model_type"] == "clip":
+            return library.CLIPModel(library.CLIPConfig.from_dict(without_code(config)))
+        return library.VisionTextDualEncoderModel(library.VisionTextDualEncoderConfig.from_dict(without_code(config)))
+
+
+def _fill_buffers(model: Any) -> None:
+    """The buffers that are in no state dict. Numbers of positions are known; for others the model is built for real."""
+    import torch
+
+    real: Any = None
+    for name, buffer in list(model.named_buffers()):
+        if not buffer.is_meta:
+            continue
+        owner, _, leaf = name.rpartition(".")
+        if leaf == "position_ids":
+            value = torch.arange(buffer.shape[-1]).expand(buffer.shape)
+        else:
+            real = real or type(model)(model.config)
+            value = real.get_buffer(name)
+        setattr(model.get_submodule(owner), leaf, value)
+
+
+def _preprocess(given: Given, text: Given, config: Any) -> Preprocess:
+    found = given.preprocess or text.preprocess
+    if found is None:
+        raise RecipeError(f"{given.label}: has no preprocessor_config.json, and text_from gives none")
+    side = getattr(config, "image_size", None)
+    if isinstance(side, int) and found.output(side, side) != (side, side):
+        made = "×".join(map(str, found.output(side, side)))
+        raise RecipeError(f"{given.label}: its processor makes pictures of {made}, but the model takes {side}×{side}")
+    return found
+
+
+def _has_tokenizer(given: Given) -> bool:
+    return given.folder is not None and any((given.folder / name).is_file() for name in TOKENIZER)
+
+
+def _digest(state: Mapping[str, Tensor]) -> str:
+    total = hashlib.sha256()
+    for name in sorted(state):
+        total.update(f"{name}\0{tuple(state[name].shape)}\0".encode())
+        total.update(state[name].contiguous().numpy().data)
+    return total.hexdigest()

@@ -1,0 +1,159 @@
+"""Models of pictures and texts: Hugging Face's image-text-to-text classes, of which llava.py is one.
+
+The vision tower is the same in all models of a pool and left as it is; projector and language model are merged. Built
+without numbers and filled tensor by tensor, like language models (causal_lm.py), from any Source: a folder in either
+layout of names, an adapter over its base, a state dict. The chat template is the processor's, else the tokenizer's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from smelt.errors import RecipeError
+from smelt.files.json_reader import read_json
+from smelt.models.families.causal_lm.tokenizer import (
+    check_vocabulary,
+    no_tokenizer,
+    read_tokenizer,
+    tokenizer_place,
+    with_generation_config,
+)
+from smelt.models.families.empty import empty_image_text
+from smelt.models.families.fill import fill
+from smelt.models.families.given import Given, check_device, known_config
+from smelt.models.families.image_text.kinds import KINDS, Kind, kind_of
+from smelt.models.families.image_text.model import ImageText
+from smelt.models.families.preprocess import Preprocess
+
+__all__ = ["IMAGE_TEXT", "ImageText", "ImageTextFamily", "load_image_text"]
+
+_TEMPLATES = ("chat_template.json", "processor_config.json")
+"""Where older processors keep their chat template; newer ones have a chat_template.jinja, which tokenizers read."""
+
+
+class ImageTextFamily:
+    """How models of pictures and texts are known, merged and loaded."""
+
+    name = "image_text"
+    model_types = frozenset(KINDS)
+    merged: tuple[str, ...] = tuple(dict.fromkeys(one for kind in KINDS.values() for one in kind.merged))
+
+    def load(
+        self,
+        model: Any,
+        *,
+        text_from: Any = None,
+        device: str = "cpu",
+        dtype: str = "float32",
+        allow_pickle: bool = False,
+    ) -> ImageText:
+        """A model from a reference, a Source, a module or a state dict; an ImageText is returned as it is.
+
+        With `text_from` (the same kinds) that model gives config, tokenizer and processor where `model` has none.
+        """
+        if isinstance(model, ImageText):
+            return model
+        check_device(device, dtype)
+        with (
+            closing(_open(model, "model", allow_pickle)) as given,
+            closing(_open(text_from, "text_from", allow_pickle)) as text,
+        ):
+            return _assemble(given, text, model, text_from, device, dtype)
+
+
+IMAGE_TEXT = ImageTextFamily()
+
+
+def load_image_text(
+    model: Any, *, text_from: Any = None, device: str = "cpu", dtype: str = "float32", allow_pickle: bool = False
+) -> ImageText:
+    """A model of pictures and texts in memory, ready to be asked; one that is loaded is returned as it is."""
+    return IMAGE_TEXT.load(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
+
+
+def _open(model: Any, what: str, allow_pickle: bool) -> Given:
+    if isinstance(model, ImageText):
+        return Given(model.label, None, model.folder, dict(model.config), model.preprocess)
+    return Given.open(model, what, allow_pickle=allow_pickle)
+
+
+def _assemble(given: Given, text: Given, model: Any, text_from: Any, device: str, dtype: str) -> ImageText:
+    import torch
+
+    config = known_config(given, text)
+    kind = kind_of(config)
+    if kind is None:
+        raise RecipeError(
+            f"{given.label}: is a model of type {config.get('model_type')!r}, which answers no questions about "
+            f"pictures; of the models of pictures and texts Smelt knows: {', '.join(KINDS)}"
+        )
+    tokenizer, template, folder = _words(given, text, model, text_from)
+    module = empty_image_text(config, given.label)
+    filled = fill(module, given, device, getattr(torch, dtype), parts=[kind.tower], plain=kind.plain)
+    module = module.requires_grad_(False).eval().to(device)
+    with_generation_config(module, folder)
+    check_vocabulary(given.label, module, tokenizer)
+    preprocess = _preprocess(given, text, folder)
+    return ImageText(
+        label=given.label,
+        module=module,
+        tokenizer=tokenizer,
+        template=template,
+        preprocess=preprocess,
+        kind=kind,
+        config=dict(config),
+        device=device,
+        dtype=dtype,
+        hash=filled.hash,
+        tower_hash=_tower_hash(filled.parts[kind.tower], kind, module.config.to_dict(), preprocess, device, dtype),
+        folder=folder,
+    )
+
+
+def _words(given: Given, text: Given, model: Any, text_from: Any) -> tuple[Any, str, Path | None]:
+    """The tokenizer and the chat template of the model, else those of `text_from`; and the folder they lie in."""
+    for one, origin in ((given, model), (text, text_from)):
+        if isinstance(origin, ImageText):
+            return origin.tokenizer, origin.template, origin.folder
+        place = tokenizer_place(one, origin)
+        if place is not None:
+            tokenizer = read_tokenizer(*place)
+            template = _template(place[0]) or tokenizer.chat_template
+            if not isinstance(template, str):
+                raise RecipeError(
+                    f"{given.label}: has no chat template in {place[0]}, so it is not known how a picture and a "
+                    "question are put to it; add a chat_template.jinja"
+                )
+            return tokenizer, template, place[0]
+    raise no_tokenizer(given.label)
+
+
+def _template(folder: Path) -> str | None:
+    for name in _TEMPLATES:
+        content = read_json(folder / name) if (folder / name).is_file() else None
+        if isinstance(content, dict) and isinstance(content.get("chat_template"), str):
+            return str(content["chat_template"])
+    return None
+
+
+def _preprocess(given: Given, text: Given, folder: Path | None) -> Preprocess:
+    found = given.preprocess or text.preprocess or (Preprocess.load(folder) if folder else None)
+    if found is None:
+        raise RecipeError(
+            f"{given.label}: has no preprocessor_config.json or processor_config.json, so it is not known how its "
+            "pictures are prepared; copy the base model's, or say with text_from which model has it"
+        )
+    return found
+
+
+def _tower_hash(
+    numbers: str, kind: Kind, config: Mapping[str, Any], preprocess: Preprocess, device: str, dtype: str
+) -> str:
+    said = [numbers, kind.seen(config), dataclasses.astuple(preprocess), device.split(":")[0], dtype]
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""One vocabulary for models that have different ones."""

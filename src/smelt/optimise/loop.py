@@ -1,0 +1,244 @@
+"""The optimiser loop that everything learned shares: an objective and streams of examples in, a trace out.
+
+    m <- 0.9 m + 0.1 g     v <- 0.999 v + 0.001 g²     p <- p - lr m̂ / (sqrt v̂ + 1e-8)          (Adam)
+
+Knows nothing of merging or mixing. With a folder, parameters, moments and step are saved now and then and when the
+run is interrupted; the same call goes on from there and ends with the same bytes as a run that was never stopped.
+Kingma and Ba 2015, arXiv:1412.6980.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from smelt.errors import NumericalError, OutputError, RecipeError
+from smelt.optimise.picks import picks
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from smelt.tasks.examples import Batch, Stream
+
+__all__ = ["Objective", "Stop", "Tell", "optimise"]
+
+Tell = Callable[[dict[str, Any]], None]
+"""Receives the line of the trace that each step adds."""
+Stop = Callable[[], bool]
+"""Asked before each step whether to end the run there, its state saved."""
+
+
+class Objective(Protocol):
+    """What is made smaller."""
+
+    @property
+    def parameters(self) -> Mapping[str, Tensor]:
+        """The leaf tensors that are optimised, in float32; the loop changes them in place."""
+
+    def gradients(self, batches: Mapping[str, Batch]) -> tuple[Mapping[str, Tensor], Mapping[str, float]]:
+        """At the present parameters: the gradient of the summed losses by parameter, and the loss by task."""
+
+
+def optimise(
+    objective: Objective,
+    streams: Mapping[str, Stream],
+    *,
+    steps: int,
+    lr: float,
+    batch: int,
+    seed: int = 0,
+    folder: Path | None = None,
+    save_every: int = 50,
+    stop: Stop | None = None,
+    tell: Tell | None = None,
+) -> list[dict[str, Any]]:
+    """Take `steps` steps of Adam; each looks at `batch` examples of every stream.
+
+    Gives the trace: for each step its number, the loss by task and the seconds it took. With `folder` a run that was
+    interrupted goes on; one that asks for more steps than were taken continues; other words are refused. Where the
+    objective has an `after_step`, it is called after each step (to keep parameters in their range).
+    """
+    _check(streams, steps, batch)
+    run = _Run(objective, streams, lr, batch, seed, folder, steps)
+    try:
+        with _patient_interrupt() as interrupted:
+            while run.step < steps:
+                if interrupted() or (stop is not None and stop()):
+                    break
+                line = run.advance()
+                if tell is not None:
+                    tell(line)
+                if run.step % save_every == 0 and run.step < steps:
+                    run.save()
+            run.save()
+            if interrupted():
+                raise _interruption(run, folder)
+    finally:
+        run.close()
+    return run.trace
+
+
+class _Run:
+    """Parameters, moments, trace, and where they are kept."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        streams: Mapping[str, Stream],
+        lr: float,
+        batch: int,
+        seed: int,
+        folder: Path | None,
+        steps: int,
+    ):
+        import torch
+
+        self._objective, self._streams = objective, dict(streams)
+        self._lr, self._batch, self._seed = lr, batch, seed
+        self._parameters = dict(objective.parameters)
+        self._adam = torch.optim.Adam(self._parameters.values(), lr=lr)
+        self.step, self.trace = 0, list[dict[str, Any]]()
+        self._state = None
+        if folder is not None:
+            from smelt.optimise.state import State
+
+            self._state = State(folder, self._words())
+            try:
+                self._resume(steps)
+            except BaseException:
+                self.close()
+                raise
+
+    def advance(self) -> dict[str, Any]:
+        """One step."""
+        began = time.perf_counter()
+        batches = {
+            name: stream.batch(picks(self._seed, stream.name, self.step, size=len(stream), batch=self._batch))
+            for name, stream in self._streams.items()
+        }
+        gradients, losses = self._objective.gradients(batches)
+        self._check_finite(gradients, losses)
+        for name, parameter in self._parameters.items():
+            parameter.grad = gradients[name]
+        self._adam.step()
+        self._adam.zero_grad(set_to_none=True)
+        after = getattr(self._objective, "after_step", None)
+        if after is not None:
+            after()
+        line = {"step": self.step, "loss": dict(losses), "seconds": time.perf_counter() - began}
+        self.step += 1
+        self.trace.append(line)
+        return line
+
+    def save(self) -> None:
+        """Put all that the next step depends on onto the disk."""
+        if self._state is None:
+            return
+        tensors = {f"parameter/{name}": tensor for name, tensor in self._parameters.items()}
+        for name, parameter in self._parameters.items():
+            moments = self._adam.state.get(parameter, {})
+            tensors |= {f"{word}/{name}": moments[word] for word in _MOMENTS if word in moments}
+        self._state.save(self.step, tensors, self.trace)
+
+    def close(self) -> None:
+        if self._state is not None:
+            self._state.close()
+
+    def _resume(self, steps: int) -> None:
+        import torch
+
+        assert self._state is not None
+        saved = self._state.load()
+        if saved is None:
+            return
+        self.step, tensors, self.trace = saved
+        if self.step > steps:
+            raise RecipeError(
+                f"{self._state.folder}: {self.step} steps were taken there already, more than the {steps} asked for; "
+                "ask for at least as many, or choose another folder"
+            )
+        with torch.no_grad():
+            for name, parameter in self._parameters.items():
+                parameter.copy_(tensors[f"parameter/{name}"])
+                moments = {word: tensors[f"{word}/{name}"] for word in _MOMENTS if f"{word}/{name}" in tensors}
+                self._adam.state[parameter] = {
+                    word: moment if word == "step" else moment.to(parameter.device) for word, moment in moments.items()
+                }
+
+    def _words(self) -> dict[str, Any]:
+        """What the numbers depend on, beside the number of steps."""
+        from smelt.optimise.state import digest
+
+        return {
+            "lr": self._lr,
+            "batch": self._batch,
+            "seed": self._seed,
+            "streams": {name: stream.hash for name, stream in self._streams.items()},
+            "parameters": {name: digest(tensor) for name, tensor in self._parameters.items()},
+            **getattr(self._objective, "words", {}),
+        }
+
+    def _check_finite(self, gradients: Mapping[str, Tensor], losses: Mapping[str, float]) -> None:
+        remedy = f"try a smaller lr (it is {self._lr:g}), or look for NaN in the models"
+        for task, loss in losses.items():
+            if not math.isfinite(loss):
+                raise NumericalError(f"step {self.step}: the loss on {task} is {loss}; {remedy}")
+        for name, gradient in gradients.items():
+            if not math.isfinite(float(gradient.sum())) and not _all_finite(gradient):
+                tasks = ", ".join(losses)
+                raise NumericalError(
+                    f"step {self.step}: the gradient of {name!r} is not finite (tasks: {tasks}); {remedy}"
+                )
+
+
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+
+
+def _all_finite(tensor: torch.Tensor) -> bool:
+    return bool(tensor.isfinite().all())
+
+
+def _check(streams: Mapping[str, Stream], steps: int, batch: int) -> None:
+    if not streams:
+        raise RecipeError("there is nothing to learn from: no streams of examples were given")
+    if steps < 1 or batch < 1:
+        raise RecipeError(f"steps and batch are at least 1; got {steps} and {batch}")
+    small = [f"{name} has {len(stream)}" for name, stream in streams.items() if len(stream) < batch]
+    if small:
+        raise RecipeError(
+            f"a step takes {batch} examples of each task, but {', '.join(small)}; give more examples or a smaller batch"
+        )
+
+
+@contextmanager
+def _patient_interrupt() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C waits for the step to end, so that a whole state can be saved; a second one does not wait."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, frame: Any) -> None:
+        asked.set()
+        signal.signal(signal.SIGINT, before)
+
+    try:
+        if callable(before):  # somebody asked for it to be ignored otherwise
+            signal.signal(signal.SIGINT, note)
+        yield asked.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _interruption(run: _Run, folder: Path | None) -> BaseException:
+    if folder is None:
+        return KeyboardInterrupt()
+    return OutputError(f"interrupted after {run.step} steps, which are kept in {folder}; run the same again to go on")

@@ -1,0 +1,52 @@
+"""Tensors as one safetensors file, written whole or not at all: the state of a run, and models that were tuned."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from smelt.formats import dtype as dtypes
+from smelt.formats.safetensors.header import TensorInfo, encode_header, read_header
+from smelt.formats.source import FileSource
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["load_tensors", "save_tensors"]
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> Path:
+    """Write a file that replaces an older one of that name only when all of it is on disk."""
+    import torch
+
+    infos = {name: TensorInfo(dtypes.code_of(tensor.dtype), tuple(tensor.shape)) for name, tensor in tensors.items()}
+    head, _ = encode_header(infos, {"format": "pt", **(metadata or {})})
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(partial, "wb") as file:
+            file.write(head)
+            for tensor in tensors.values():
+                flat = tensor.detach().to("cpu").contiguous().reshape(-1)
+                file.write(flat.view(torch.uint8).numpy().data)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return path
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], Mapping[str, str]]:
+    """Every tensor of a file, in its own format, and the file's metadata."""
+    import torch
+
+    with closing(FileSource(str(path), [path])) as source:
+        tensors = {}
+        for name, info in source.tensors.items():
+            flat = torch.empty(info.count, dtype=dtypes.torch_dtype(info.dtype))
+            source.read(name, 0, flat)
+            tensors[name] = flat.view(info.shape)
+    return tensors, read_header(path).metadata

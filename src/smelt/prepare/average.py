@@ -1,0 +1,115 @@
+"""`smelt.average`: the mean of a training run's last checkpoints, one model that is often better than each of them.
+
+In: the folder of a run and a window. Out: an ordinary merge by `average`, or one for every place of the window.
+Adapters are averaged by what they do to their base, scaling * B @ A: the mean of the factors would be another change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from smelt.engine.merge import Summary
+from smelt.errors import RecipeError, unknown
+from smelt.models.checkpoints import Step, choose_steps
+
+__all__ = ["Averaged", "Weighting", "average"]
+
+Weighting = Literal["uniform", "linear", "ema"]
+_WEIGHTINGS = ("uniform", "linear", "ema")
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """What was averaged, and the merge that did it."""
+
+    steps: tuple[int, ...]
+    weights: tuple[float, ...]
+    """They sum to 1."""
+    summary: Summary
+
+
+def average(
+    run: str | Path,
+    *,
+    out: str | Path,
+    last: int | None = None,
+    every: int = 1,
+    since: int | None = None,
+    until: int | None = None,
+    weights: Weighting = "uniform",
+    decay: float = 0.9,
+    each: bool = False,
+    base: str | Path | None = None,
+    lora: int | None = None,
+    **words: Any,
+) -> list[Averaged]:
+    """Average the checkpoints of a training run.
+
+    `run` is a folder of checkpoint-500, checkpoint-1000, ... (step-*, plain numbers). `last`, `every`, `since` and
+    `until` choose among them. `weights`: `uniform`; `linear` (1, 2, 3, ..., the latest most); `ema`, where a step
+    weighs `decay` times the next one. With `each` the window of `last` steps slides over the run, and `out` gets one
+    model for every place, named after its last step.
+
+    Adapters (PEFT) are averaged as changes of their base (`base`, or the one they name) and give a whole model, or with
+    `lora` an adapter of that rank. Other words go to `smelt.merge` (`dtype`, `threads`, `force`, ...).
+    """
+    place = Path(run)
+    if each and last is None:
+        raise RecipeError("each: how wide is the window? Give `last`")
+    steps = choose_steps(place, last=None if each else last, every=every, since=since, until=until)
+    if base is None and lora is not None and not steps[0].is_adapter:
+        raise RecipeError("lora: an adapter holds the change from a base; say which with `base`")
+    width = last if each and last is not None else len(steps)
+    if width > len(steps):
+        raise RecipeError(f"{place}: the window is {width} steps wide, and there are {len(steps)}")
+    if width < 2:
+        raise RecipeError(f"{place}: one checkpoint is its own average; choose at least two")
+    windows = [steps[end - width : end] for end in range(width, len(steps) + 1)]
+    shares = _shares(weights, decay, width)
+    more = {"base": base, "lora": lora, **words}
+    return [_average(w, shares, Path(out) / w[-1].name if each else Path(out), **more) for w in windows]
+
+
+def _average(
+    steps: Sequence[Step],
+    shares: Sequence[float],
+    out: Path,
+    *,
+    base: str | Path | None,
+    lora: int | None,
+    **words: Any,
+) -> Averaged:
+    from smelt.api import merge
+
+    refs = {step.name: str(step.path) for step in steps}
+    if steps[0].is_adapter:
+        if base is None and lora is not None:
+            base = named_base(steps[0].path)
+        refs = {name: f"{base}+{ref}" for name, ref in refs.items()} if base is not None else refs
+    words |= {"lora": lora} if lora is not None else {}
+    done = merge(refs, base=base, method="average", weights=list(shares), out=out, **words)
+    assert isinstance(done, Summary)
+    return Averaged(tuple(step.number for step in steps), tuple(shares), done)
+
+
+def named_base(adapter: Path) -> str:
+    """The base that an adapter's config names, as a reference."""
+    from smelt.models.references import adapter_base
+
+    return adapter_base(adapter)
+
+
+def _shares(weights: str, decay: float, count: int) -> list[float]:
+    if weights not in _WEIGHTINGS:
+        raise RecipeError(unknown("way to weigh steps", weights, _WEIGHTINGS))
+    if weights == "ema" and not 0 < decay < 1:
+        raise RecipeError(f"decay: {decay} is not between 0 and 1")
+    raw = {
+        "uniform": [1.0] * count,
+        "linear": [float(number) for number in range(1, count + 1)],
+        "ema": [decay ** (count - 1 - number) for number in range(count)],
+    }[weights]
+    return [one / sum(raw) for one in raw]

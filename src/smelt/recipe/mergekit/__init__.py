@@ -1,0 +1,1 @@
+"""mergekit's YAML read as a recipe."""

@@ -1,0 +1,74 @@
+"""What a model is asked: which tasks, on which pictures, computed how. Plain data, so that it can travel."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from smelt.evaluate.call import evaluation
+from smelt.tasks.pictures.data import Data
+from smelt.evaluate.row import Row
+
+__all__ = ["Ask", "shared_data"]
+
+_DATA = Data()
+"""Pictures stay with the process: the next unit that it computes asks for the same ones."""
+
+
+def shared_data() -> Data:
+    """The pictures that this process keeps."""
+    return _DATA
+
+
+class Ask(BaseModel):
+    """Questions for one model."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cells: list[tuple[str, str | None]]
+    """Tasks by name, each with the corruption of its pictures or nothing."""
+    places: dict[str, str] = {}
+    """Where tasks are found that are not known by their names."""
+    split: str = "test"
+    limit: int | None = None
+    device: str = "cpu"
+    dtype: str = "float32"
+    threads: int | None = None
+    allow_pickle: bool = False
+
+    @property
+    def tasks(self) -> list[str]:
+        """Every task once, in order, as it is found."""
+        return list(dict.fromkeys(self.places.get(task, task) for task, _ in self.cells))
+
+    def put_to(self, model: Any, **about: Any) -> tuple[list[Row], float]:
+        """Ask a model: its rows, and the seconds that it took. It is loaded once whatever the number of questions."""
+        from smelt.evaluate.classify import load_classifier
+
+        began = time.perf_counter()
+        loaded = load_classifier(model, device=self.device, dtype=self.dtype, allow_pickle=self.allow_pickle)
+        rows: list[Row] = []
+        for corruption in dict.fromkeys(corruption for _, corruption in self.cells):
+            tasks = [self.places.get(task, task) for task, damage in self.cells if damage == corruption]
+            rows += self._rows(loaded, tasks, corruption, about)
+        return rows, time.perf_counter() - began
+
+    @staticmethod
+    def _again(command: str, corruption: str | None) -> str:
+        """The command that gives the number again."""
+        return command if corruption is None or not command else f"{command} --corruption {corruption}"
+
+    def _rows(self, loaded: Any, tasks: Sequence[str], corruption: str | None, about: dict[str, Any]) -> list[Row]:
+        return evaluation(
+            loaded,
+            list(tasks),
+            split=self.split,
+            limit=self.limit,
+            threads=self.threads,
+            data=shared_data(),
+            corruption=corruption,
+            **{**about, "command": self._again(str(about.get("command", "")), corruption)},
+        ).rows

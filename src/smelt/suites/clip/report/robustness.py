@@ -1,0 +1,148 @@
+"""Corrupted pictures: accuracy by kind of corruption as a table, and against severity as curves.
+
+A number of the table is the mean over the severities that were measured. A line that lacks some of them says so and
+takes no place. Severity 0 is the clean picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from smelt.evaluate.row import Row
+from smelt.report.budget import adapted_to_corruption
+from smelt.report.cells import Cell, cell_of, mean_cell, mean_on_same_pictures
+from smelt.suites.clip.report.corruption import kind_and_severity, kind_text, severities_text
+from smelt.report.grid import Grid, Line, grid_of, tasks_of
+from smelt.report.ranks import with_ranks
+from smelt.report.sheet import Block, Sheet
+
+__all__ = ["CLEAN", "SeverityCurves", "robust_sheet", "severity_curves"]
+
+CLEAN = "clean"
+Severities = dict[str, list[int]]
+
+
+@dataclass(frozen=True)
+class SeverityCurves:
+    """One kind of corruption: for every line of the table, in its order, (severity, average over the tasks)."""
+
+    kind: str
+    title: str
+    lines: tuple[tuple[tuple[float, float], ...], ...]
+
+
+def robust_sheet(rows: Sequence[Row], split: str, part: str | None = None) -> Sheet:
+    """Blocks of tasks: the clean pictures, then every kind of corruption, two side by side; and all in short."""
+    tasks, severities = tasks_of(rows), _severities(rows)
+    kinds = ([CLEAN] if any(row.corruption is None for row in rows) else []) + list(severities)
+    blocks = tuple(
+        Block(kind, _title(kind), _incomplete(_grid(rows, tasks, split, kind, severities), severities))
+        for kind in kinds
+    )
+    about = " ".join(filter(None, [_about(severities), _adapted(blocks[0].grid.lines)]))
+    title = part or ""
+    return Sheet(blocks, title, about, 2, headings=False, part=part, summary=_summary(blocks, title, about, part))
+
+
+def severity_curves(sheet: Sheet) -> list[SeverityCurves]:
+    """A curve for every kind and line, from what the table's lines are made of."""
+    tasks = sheet.blocks[0].grid.tasks
+    return [
+        SeverityCurves(block.key, block.title, tuple(_points(line, block.key, tasks) for line in block.grid.lines))
+        for block in sheet.blocks
+        if block.key != CLEAN
+    ]
+
+
+def _points(line: Line, kind: str, tasks: Sequence[str]) -> tuple[tuple[float, float], ...]:
+    """Severities that have every task, in rising order; 0 is clean."""
+    at: dict[int, dict[str, Cell]] = {}
+    for row in line.rows:
+        name, severity = (kind, 0) if row.corruption is None else kind_and_severity(row.corruption)
+        if name == kind:
+            at.setdefault(severity, {})[row.task] = cell_of(row)
+    means = ((severity, mean_cell([cells.get(task) for task in tasks])) for severity, cells in sorted(at.items()))
+    return tuple((float(severity), mean.accuracy) for severity, mean in means if mean is not None)
+
+
+def _severities(rows: Sequence[Row]) -> Severities:
+    """The severities of every kind, kinds in the order of the suite."""
+    found: Severities = {}
+    for row in rows:
+        if row.corruption is not None:
+            kind, severity = kind_and_severity(row.corruption)
+            found.setdefault(kind, []).append(severity)
+    return {kind: sorted(set(values)) for kind, values in found.items()}
+
+
+def _grid(rows: Sequence[Row], tasks: Sequence[str], split: str, kind: str, severities: Severities) -> Grid:
+    cell = partial(_cell, kind=kind, severities=severities.get(kind, []))
+    return grid_of(rows, tasks, split, cell=cell, average="Avg.", share=False)
+
+
+def _cell(rows: Sequence[Row], kind: str, severities: Sequence[int]) -> Cell | None:
+    """The mean over the severities of one kind; the number itself on clean pictures."""
+    if kind == CLEAN:
+        clean = [row for row in rows if row.corruption is None]
+        return cell_of(clean[-1]) if clean else None
+    latest: dict[int, Cell] = {}
+    for row in rows:
+        name, severity = kind_and_severity(row.corruption) if row.corruption else ("", 0)
+        if name == kind:
+            latest[severity] = cell_of(row)
+    return mean_on_same_pictures(list(latest.values()), whole=len(latest) == len(severities))
+
+
+def _incomplete(grid: Grid, severities: Severities) -> Grid:
+    """A line that was measured at fewer severities than others says at which."""
+    most = sorted({severity for values in severities.values() for severity in values})
+
+    def noted(line: Line) -> Line:
+        own = sorted({kind_and_severity(row.corruption)[1] for row in line.rows if row.corruption})
+        if not own or own == most:
+            return line
+        return replace(line, note=", ".join(filter(None, [line.note, f"{severities_text(own)} only"])))
+
+    return replace(grid, lines=tuple(map(noted, grid.lines)))
+
+
+def _summary(blocks: Sequence[Block], title: str, about: str, part: str | None) -> Sheet:
+    """Kinds across: the averages of all blocks, and their mean over the corruptions."""
+    lines = []
+    for same in zip(*(block.grid.lines for block in blocks), strict=True):
+        cells = tuple(line.average and replace(line.average, rank=0) for line in same)
+        worse = [cell for cell, block in zip(cells, blocks, strict=True) if block.key != CLEAN]
+        known = [cell for cell in worse if cell is not None]
+        average = mean_on_same_pictures(known) if len(known) == len(worse) else None
+        lines.append(replace(same[0], cells=cells, average=average))
+    titles = tuple(block.title for block in blocks)
+    grid = Grid(titles, blocks[0].grid.split, tuple(with_ranks(lines)), "Corrupted")
+    more = "Averages over the tasks; the last column is the mean over the corruptions."
+    return Sheet((Block("average", "", grid),), title, f"{more} {about}", part=part)
+
+
+def _adapted(lines: Sequence[Line]) -> str:
+    """Which pictures the methods that use data saw: clean ones, or corrupted ones."""
+    used = [line for line in lines if line.data]
+    anew = [line for line in used if any(adapted_to_corruption(row) for row in line.rows)]
+    clean = [line.name for line in used if line not in anew]
+    said = [f"Adapted or measured on clean pictures: {', '.join(clean)}."] if clean else []
+    said += [f"Adapted on corrupted pictures: {', '.join(line.name for line in anew)}."] if anew else []
+    return " ".join(said)
+
+
+def _title(kind: str) -> str:
+    return "Clean" if kind == CLEAN else kind_text(kind)
+
+
+def _about(severities: Severities) -> str:
+    """`Under corruption: the mean over severities 1 to 5.`; by kind, where kinds differ."""
+    found: dict[str, list[str]] = {}
+    for kind, values in severities.items():
+        found.setdefault(severities_text(values), []).append(kind_text(kind))
+    if len(found) == 1:
+        return f"A corruption's number is the mean over {next(iter(found))}."
+    said = "; ".join(f"{text} of {', '.join(kinds)}" for text, kinds in found.items())
+    return f"A corruption's number is the mean over {said}."

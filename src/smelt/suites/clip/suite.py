@@ -1,0 +1,174 @@
+"""A suite as data: which models, which tasks, which merges at which settings. Read from YAML, unknown keys refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from smelt.suites.collaboration.suite import CollaborationSuite
+from smelt.suites.hub.suite import HubSuite
+from smelt.suites.language.suite import LanguageSuite
+from smelt.suites.selection.suite import SelectionSuite
+from smelt.errors import RecipeError, unknown
+from smelt.tasks.corruptions import Corruption, Kind, SetName
+from smelt.files.validation import faults_of
+from smelt.recipe.read import load_yaml
+from smelt.recipe.schema import DataUse, Pipeline, Pool, Recipe
+
+__all__ = ["AnySuite", "Corruptions", "Entry", "Suite", "Way", "find_suite", "suites"]
+
+_SHIPPED = Path(__file__).parent / "suites"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Entry(_Strict):
+    """One predictor of the suite at its published setting: a merge, a mixture, or an ensemble of all models."""
+
+    label: str
+    merge: Pipeline | None = None
+    ensemble: Literal["mean", "max"] | None = None
+    """Ask every model and combine the answers, in the place of `merge`."""
+    data: DataUse | None = None
+    """The data that it may use, where it uses any."""
+    tune: bool = True
+    """Whether its scale, if it has one, is tuned too."""
+    for_task: str | None = None
+    """The parameter, as `stage.parameter`, that names the task a model is made for: one model per task."""
+    note: str = ""
+
+    @field_validator("for_task")
+    @classmethod
+    def _is_stage_and_parameter(cls, value: str | None) -> str | None:
+        if value is not None and value.count(".") != 1:
+            raise ValueError("written as stage.parameter")
+        return value
+
+    @model_validator(mode="after")
+    def _is_one_thing(self) -> Entry:
+        if (self.merge is None) == (self.ensemble is None):
+            raise ValueError("an entry has either `merge` or `ensemble`")
+        return self
+
+
+class Corruptions(_Strict):
+    """Kinds of damage that the test pictures are given, each at several severities."""
+
+    kinds: Annotated[list[Kind], Field(min_length=1)]
+    severities: Annotated[list[int], Field(min_length=1)] = [1, 2, 3, 4, 5]
+    parameters: SetName = "cifar_c"
+
+    @property
+    def names(self) -> list[str]:
+        """`motion_blur@3` and so on, in order, as rows call them."""
+        return [Corruption(kind, severity, self.parameters).name for kind in self.kinds for severity in self.severities]
+
+
+class Way(_Strict):
+    """A straight line between two of the models, and the tasks to look at on the way."""
+
+    start: str
+    end: str
+    tasks: list[str]
+
+
+class Suite(_Strict):
+    """Everything that `smelt bench NAME` runs."""
+
+    name: str
+    version: int
+    title: str
+    pool: Pool
+    tasks: list[str]
+    include: list[str] = []
+    """Patterns of the tensors that are merged; the others stay the base's."""
+    allow_pickle: bool = False
+    seed: int = 0
+    scales: list[float] = []
+    """The scales that are tried on `val`."""
+    curve_limit: Annotated[int, Field(gt=0)] | None = None
+    """Pictures of each `val` split that a scale is tried on."""
+    points: Annotated[int, Field(ge=2)] = 5
+    """Models on a line, its ends included."""
+    entries: dict[str, Entry]
+    paths: list[Way] = []
+    parts: dict[str, list[str]] = {}
+    """Where models are left out: by name, the models that every entry is made from, once for each part."""
+    corruptions: Corruptions | None = None
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> Suite:
+        """What the suite refers to within itself has to be there."""
+        for name, entry in self.entries.items():
+            stages = [call.name for call in entry.merge or ()]
+            if entry.for_task is not None and entry.for_task.split(".")[0] not in stages:
+                raise ValueError(f"entries.{name}.for_task: {entry.for_task.split('.')[0]!r} is not among its stages")
+        for way in self.paths:
+            for model in (way.start, way.end):
+                if model not in self.pool.models:
+                    raise ValueError(f"paths: {unknown('model of the pool', model, self.pool.models)}")
+        for part, models in self.parts.items():
+            for model in models:
+                if model not in self.pool.models:
+                    raise ValueError(f"parts.{part}: {unknown('model of the pool', model, self.pool.models)}")
+        return self
+
+    def models(self, part: str | None = None) -> dict[str, str]:
+        """The models that the entries of a part are made from, in the pool's order."""
+        known = self.pool.models
+        return {name: ref for name, ref in known.items() if part is None or name in self.parts[part]}
+
+    def recipe(self, entry: Entry, *, task: str | None = None, part: str | None = None) -> Recipe:
+        """The recipe of an entry; `task` is the one its model is made for, where there is one model per task."""
+        if entry.merge is None:
+            raise ValueError(f"{entry.label} is an ensemble and has no recipe")
+        data: dict[str, Any] = {
+            "pool": {"base": self.pool.base, "models": self.models(part)},
+            "merge": [{call.name: dict(call.parameters)} for call in entry.merge],
+            "data": entry.data.model_dump() if entry.data else None,
+            "include": self.include,
+            "seed": self.seed,
+            "allow_pickle": self.allow_pickle,
+        }
+        if entry.for_task is not None:
+            stage, parameter = entry.for_task.split(".")
+            for call in data["merge"]:
+                if stage in call:
+                    call[stage][parameter] = task
+        return Recipe.parse(data)
+
+
+def suites() -> dict[str, Path]:
+    """The shipped suites by name."""
+    return {path.stem: path for path in sorted(_SHIPPED.glob("*.yaml"))}
+
+
+AnySuite: TypeAlias = Suite | CollaborationSuite | HubSuite | LanguageSuite | SelectionSuite
+
+_KINDS: dict[str, type[CollaborationSuite] | type[HubSuite] | type[LanguageSuite] | type[SelectionSuite]] = {
+    "collaboration": CollaborationSuite,
+    "hub": HubSuite,
+    "language": LanguageSuite,
+    "selection": SelectionSuite,
+}
+
+
+def find_suite(name: str | Path) -> AnySuite:
+    """A shipped suite by its name, or one's own by its path. Its `kind` (`hub`, `language`, …) is in it."""
+    shipped = suites()
+    path = shipped.get(str(name)) or Path(name)
+    if not path.exists() and path.suffix not in (".yaml", ".yml"):
+        raise RecipeError(unknown("suite", str(name), shipped))
+    content = load_yaml(path, "suite")
+    if not isinstance(content, dict):
+        raise RecipeError(f"{path}: a suite is a table with a name, tasks and entries, got {type(content).__name__}")
+    schema = _KINDS.get(str(content.get("kind")), Suite)
+    try:
+        return schema.model_validate(content)
+    except ValidationError as error:
+        faults = "".join(f"\n  - {fault}" for fault in faults_of(error))
+        raise RecipeError(f"{path}: not a suite:{faults}") from None

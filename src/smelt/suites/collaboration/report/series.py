@@ -1,0 +1,105 @@
+"""Merging and ensembling along an axis: the average over the tasks after every epoch, and for every share of the data.
+
+A point that lacks a task is left out, since a mean over fewer tasks would not be comparable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from smelt.evaluate.row import Level, Row
+from smelt.report.budget import data_text, loud_text, uses_split
+from smelt.report.cells import Cell, mean_cell
+from smelt.report.grid import Grid, tasks_of
+from smelt.suites.collaboration.report.levels import LEVELS, at_level
+from smelt.report.lines import Line
+from smelt.report.sheet import Block, Sheet
+
+__all__ = ["AXES", "Course", "courses", "series_sheets"]
+
+AXES = {
+    "epoch": ("Over the epochs", "Columns: the epoch of training after which the model was tested."),
+    "fraction": ("With less data", "Columns: the share of the data that the method was trained on."),
+}
+
+
+@dataclass(frozen=True)
+class Course:
+    """One entry on one pool: (x, average) for either level, in rising order of x."""
+
+    entry: str
+    label: str
+    part: str | None
+    split: str
+    points: dict[Level, dict[float, Cell]]
+    rows: tuple[Row, ...]
+
+
+def courses(rows: Iterable[Row], axis: str) -> list[Course]:
+    """Every entry that was measured at two places of an axis or more, at either level."""
+    found: dict[tuple[str, str | None, str], list[Row]] = {}
+    for row in rows:
+        if row.variant == "curve" and row.level is not None and _at(row, axis) is not None:
+            found.setdefault((row.entry, row.part, row.split), []).append(row)
+    every = [
+        Course(entry, own[0].label, part, split, {level: _points(own, axis, level) for level in LEVELS}, tuple(own))
+        for (entry, part, split), own in found.items()
+    ]
+    return [one for one in every if any(len(points) > 1 for points in one.points.values())]
+
+
+def series_sheets(rows: Sequence[Row]) -> list[Sheet]:
+    """A table for every axis that was measured: its places across, Mer. and Ens. of every entry below each other."""
+    return [_sheet(axis, found) for axis in AXES if (found := courses(rows, axis))]
+
+
+def _sheet(axis: str, found: Sequence[Course]) -> Sheet:
+    title, about = AXES[axis]
+    at = sorted({x for one in found for points in one.points.values() for x in points})
+    split = found[0].split
+    lines = [_line(one, level, at, named=_several(found)) for one in found for level in LEVELS]
+    grid = Grid(tuple(f"{x:g}" for x in at), split, tuple(line for line in lines if any(line.cells)), "")
+    pool = "" if _several(found) or not found[0].part else f" {found[0].part}."
+    return Sheet(
+        (Block(axis, "", grid),), title, f"Averages over the tasks.{pool} {about}", headings=False, axis=axis, places=""
+    )
+
+
+def _several(found: Sequence[Course]) -> bool:
+    """Whether pools have to be told apart."""
+    return len({one.part for one in found}) > 1
+
+
+def _line(one: Course, level: Level, at: Sequence[float], *, named: bool) -> Line:
+    own = tuple(row for row in one.rows if row.level == level)
+    label = f"{one.label}, {one.part}" if named and one.part else one.label
+    cells = tuple(one.points[level].get(x) for x in at)
+    return Line(
+        one.entry,
+        "curve",
+        label,
+        {},
+        "neulig",
+        cells,
+        own,
+        note=LEVELS[level],
+        data=data_text(own),
+        loud=loud_text(one.split) if uses_split(own, one.split) else "",
+    )
+
+
+def _points(rows: Sequence[Row], axis: str, level: Level) -> dict[float, Cell]:
+    tasks, cell = tasks_of(rows), at_level(level)
+    found: dict[float, Cell] = {}
+    for x in sorted({x for row in rows if (x := _at(row, axis)) is not None}):
+        here = [row for row in rows if _at(row, axis) == x]
+        mean = mean_cell([cell([row for row in here if row.task == task]) for task in tasks])
+        if mean is not None:
+            found[x] = mean
+    return found
+
+
+def _at(row: Row, axis: str) -> float | None:
+    value = row.setting.get(axis)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,0 +1,245 @@
+"""The units of a collaboration suite: pure pieces of work, plain data in and rows out.
+
+Everything is asked about the same pictures of `test`, in one order; features of experts are computed once and kept.
+"""
+
+from __future__ import annotations
+
+import functools
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from smelt.suites.collaboration.blend import coefficients, heard_gates
+from smelt.suites.collaboration.figures import figures
+from smelt.suites.collaboration.group import WorkingGroup
+from smelt.suites.collaboration.score import digest
+from smelt.system.threads import some_threads
+from smelt.evaluate.row import DataBudget, Row
+from smelt.learn.neulig import Setting, re_estimated
+from smelt.learn.neulig.company import BASE
+from smelt.learn.neulig.portlands import Portlands
+from smelt.recipe.schema import Recipe
+
+__all__ = ["baseline", "fractions", "neulig", "references", "transfer"]
+
+Result = dict[str, Any]
+"""`rows`, and `analyses` by the name of their files."""
+
+
+def _with_threads(unit: Callable[..., Result]) -> Callable[..., Result]:
+    """The unit, computed with as many cores as it is asked to."""
+
+    @functools.wraps(unit)
+    def run(**words: Any) -> Result:
+        with some_threads(words["ask"]["threads"]):
+            return unit(**words)
+
+    return run
+
+
+@_with_threads
+def references(
+    *, pool: Mapping[str, Any], experts: Sequence[str], ask: Mapping[str, Any], about: Mapping[str, Any]
+) -> Result:
+    """The base on every task, and every expert on its own."""
+    group = WorkingGroup(pool, experts, ask)
+    rows = []
+    for number, task in enumerate(group.names, 1):
+        seen = group.seen(task)
+        for place, entry, label, model in (
+            (0, "pretrained", "Pre-trained", pool["base"]),
+            (number, f"expert-{task}", f"Expert: {task}", pool["models"][task]),
+        ):
+            logits = group.classify(seen.z[:, place], seen.head)
+            limit = ["--limit", str(ask["limit"])] if ask["limit"] else []
+            command = shlex.join(["smelt", "eval", model, "--tasks", task, *limit])
+            words = {"entry": entry, "label": label, "variant": "reference", "model": model, "command": command}
+            words["setting"] = {}
+            own = group.company.hashes[task if place else BASE]
+            rows.append(group.row(logits, seen, None, {**about, **words}, model_hash=own))
+    return _plain(rows)
+
+
+@_with_threads
+def baseline(
+    *,
+    recipe: Mapping[str, Any],
+    ensemble: bool,
+    batch_norm: bool,
+    pictures: int | None,
+    ask: Mapping[str, Any],
+    about: Mapping[str, Any],
+    pool: Mapping[str, Any],
+) -> Result:
+    """A published way to merge: its merged model, and where it has coefficients of whole models, their ensemble.
+
+    With `batch_norm`, statistics of BatchNorm are estimated again on so many unlabelled `pictures` of every task.
+    """
+    import torch
+
+    import smelt
+    from smelt.prepare.prepare import prepare
+
+    wanted = Recipe.parse(recipe)
+    group = WorkingGroup(pool, list(wanted.pool.models), ask)
+    prepared = prepare(wanted, device=ask["device"], threads=ask["threads"])
+    words = {**about, "recipe": wanted.dump(), "recipe_hash": wanted.hash, "data_budget": prepared.budget}
+    words |= {"way": prepared.way, "setting": dict(wanted.merge[0].parameters)}
+    if prepared.recipe is None:
+        return _plain(_mixed(group, prepared.model, words, ensemble))
+    state = smelt.merge(prepared.recipe, threads=ask["threads"])
+    assert isinstance(state, dict)
+    network = group.company.everyone.network
+    weights = {key: state[key].float().to(network.device) for key in network.keys}
+    if batch_norm:
+        used = group.unlabelled(pictures)
+        weights = re_estimated(network, weights, used)
+        words["setting"]["batch_norm"] = f"re-estimated on {sum(map(len, used))}"
+        words["data_budget"] = _more(prepared.budget, "val", sum(map(len, used)))
+    blend = torch.tensor(coefficients(prepared.recipe), device=network.device) if ensemble else None
+    rows = []
+    for task in group.names:
+        seen = group.seen(task)
+        with torch.no_grad():
+            parts = [network.encode(weights, batch.inputs) for _, batch in group.batches(task)]
+        rows.append(group.row(group.classify(torch.cat(parts), seen.head), seen, "merged", words))
+        if blend is not None:
+            blended = torch.einsum("n,mnd->md", blend, seen.z)
+            rows.append(group.row(group.classify(blended, seen.head), seen, "ensembled", {**words, "way": "ensemble"}))
+    return _plain(rows)
+
+
+def _more(budget: DataBudget, split: str, images: int) -> DataBudget:
+    """The budget with unlabelled pictures of a split, which may be among those that it counts already."""
+    splits = " and ".join(dict.fromkeys(filter(None, [budget.split, split])))
+    return DataBudget(split=splits, images=budget.images + images, labels=budget.labels)
+
+
+def _mixed(group: WorkingGroup, folder: str, words: Mapping[str, Any], ensemble: bool) -> list[Row]:
+    """A mixture: every picture has gates of its own, in every block; their mean over the blocks blends features."""
+    import torch
+
+    from smelt.mix.classifier import load_mixed
+
+    mixed = load_mixed(folder, device=group.company.classifier.device)
+    network = mixed.inner.network()  # type: ignore[attr-defined]
+    rows = []
+    for task in group.names:
+        seen, logits, gates = group.seen(task), [], []
+        with torch.no_grad():
+            for _, batch in group.batches(task):
+                with heard_gates(mixed.routers) as heard:
+                    logits.append(network.logits({}, batch.inputs, batch.head))
+                gates.append(torch.stack(heard).mean(dim=0))
+        rows.append(group.row(torch.cat(logits), seen, "merged", words))
+        if ensemble:
+            own = torch.cat(gates).to(seen.z.device)[:, [mixed.experts.index(name) for name in group.names]]
+            blend = torch.cat([1 - own.sum(dim=1, keepdim=True), own], dim=1)
+            blended = torch.einsum("mn,mnd->md", blend, seen.z)
+            rows.append(group.row(group.classify(blended, seen.head), seen, "ensembled", {**words, "way": "ensemble"}))
+    return rows
+
+
+@_with_threads
+def neulig(
+    *,
+    pool: Mapping[str, Any],
+    experts: Sequence[str],
+    fit: Mapping[str, Any],
+    boosting: str,
+    alignment: str,
+    entries: Mapping[str, Mapping[str, Any]],
+    ask: Mapping[str, Any],
+    about: Mapping[str, Any],
+) -> Result:
+    """Portland of one group, and the group at both levels; `entries` are the modes of merging, {entry: {mode, …}}."""
+    from smelt.learn.neulig import coopvec_map
+
+    group = WorkingGroup(pool, experts, ask)
+    portlands, setting = group.portlands(fit), _setting(fit, boosting, alignment)
+    fitted = portlands.fit(setting)
+    table = portlands.map(fitted, setting)
+    rows = []
+    for entry, one in entries.items():
+        words = {**about, **_told(setting, portlands), "entry": entry, "label": one["label"]}
+        words["setting"] = {**words["setting"], "mode": one["mode"], "chosen_epoch": fitted.chosen}
+        words["recipe_hash"] = digest(words["setting"], fit, group.hash)
+        rows += group.both(fitted.portland, words, one["mode"], table, fit["validation"])
+    shown = next((one["label"] for one in entries.values() if one.get("figures")), None)
+    if shown is None:
+        return _plain(rows)
+    tested = coopvec_map(fitted.portland, {task: group.seen(task).of(group.names) for task in group.names})
+    return _plain(rows, figures(fitted, table, tested, f"{about['part']}: {shown}"))
+
+
+@_with_threads
+def transfer(
+    *,
+    pool: Mapping[str, Any],
+    other: Mapping[str, Any],
+    experts: Sequence[str],
+    fit: Mapping[str, Any],
+    boosting: str,
+    alignment: str,
+    epochs: Sequence[int],
+    ask: Mapping[str, Any],
+    about: Mapping[str, Any],
+) -> Result:
+    """Portland after each of several epochs with the experts that it learned from, and unchanged with others."""
+    first, second = WorkingGroup(pool, experts, ask), WorkingGroup(other, experts, ask)
+    portlands, setting = first.portlands(fit), _setting(fit, boosting, alignment)
+    fitted = portlands.fit(setting)
+    rows = []
+    for number in epochs:
+        portland = fitted.history[number].portland
+        for group, entry, label in (
+            (first, f"neulig-{boosting}-original", "Original experts"),
+            (second, f"neulig-{boosting}-transferred", "Other experts"),
+        ):
+            words = {**about, **_told(setting, portlands), "entry": entry, "label": label, "variant": "curve"}
+            words["setting"] = {**words["setting"], "epoch": number}
+            words["recipe_hash"] = digest(words["setting"], fit, first.hash, group.hash)
+            rows += group.both(portland.for_experts(group.names), words, "sample")
+    return _plain(rows)
+
+
+@_with_threads
+def fractions(
+    *,
+    pool: Mapping[str, Any],
+    experts: Sequence[str],
+    fit: Mapping[str, Any],
+    boosting: str,
+    alignment: str,
+    shares: Sequence[float],
+    ask: Mapping[str, Any],
+    about: Mapping[str, Any],
+) -> Result:
+    """Portland fitted on shares of the examples."""
+    group = WorkingGroup(pool, experts, ask)
+    portlands = group.portlands(fit)
+    rows = []
+    for share in shares:
+        setting = _setting(fit, boosting, alignment, share)
+        fitted = portlands.fit(setting)
+        words = {**about, **_told(setting, portlands), "variant": "curve"}
+        words["setting"] = {**words["setting"], "fraction": share}
+        words["recipe_hash"] = digest(words["setting"], fit, group.hash)
+        rows += group.both(fitted.portland, words, "sample")
+    return _plain(rows)
+
+
+def _setting(fit: Mapping[str, Any], boosting: Any, alignment: Any, fraction: float = 1.0) -> Setting:
+    words = {word: fit[word] for word in ("epochs", "rate", "batch", "alignment_weight", "seed")}
+    return Setting(boosting=boosting, alignment=alignment, fraction=fraction, **words)
+
+
+def _told(setting: Setting, portlands: Portlands) -> dict[str, Any]:
+    """What rows say about a Portland: its setting, its seed, and the data that it used."""
+    words = {"boosting": setting.boosting, "alignment": setting.alignment}
+    return {"setting": words, "seed": setting.seed, "data_budget": portlands.budget(setting)}
+
+
+def _plain(rows: Sequence[Row], analyses: Mapping[str, Any] | None = None) -> Result:
+    return {"rows": [row.model_dump(mode="json") for row in rows], "analyses": dict(analyses or {})}

@@ -1,0 +1,138 @@
+"""The rows of a hub suite: models that a method chose, asked together; and a model that nobody chose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from smelt.suites.collaboration.score import digest, scored
+from smelt.suites.hub.task_scores import Chosen, Weights
+from smelt.suites.hub.growth import chosen_among
+from smelt.suites.hub.suite import Method
+from smelt.suites.hub.work import WorkingHub
+from smelt.evaluate.intervals import wilson
+from smelt.evaluate.row import CostRow, DataBudget, Row, code_version, now
+
+__all__ = ["anybody_row", "chosen_by", "chosen_row", "cost_row", "used_in"]
+
+_DRAWS = 30
+"""Random sets of several models, where nobody chooses."""
+
+
+def chosen_by(work: WorkingHub, way: Method, task: str, k: int, alpha: float) -> list[tuple[int, ...]]:
+    """The k models that a method chooses for each class of a task, out of the whole hub."""
+    import numpy as np
+
+    everyone = np.arange(len(work.names))
+    return chosen_among(work.opinion(way, task, alpha)(everyone), everyone, k)
+
+
+def used_in(work: WorkingHub, chosen: Chosen) -> dict[str, int]:
+    """The models that are asked, in the hub's order, and about how many classes each."""
+    every = [number for numbers in chosen for number in numbers]
+    return {work.names[number]: every.count(number) for number in sorted(set(every))}
+
+
+def chosen_row(work: WorkingHub, way: Method, task: str, k: int, alpha: float, about: Mapping[str, Any]) -> Row:
+    """The row of the models that a method chooses, asked together."""
+    import numpy as np
+    import torch
+
+    chosen = chosen_by(work, way, task, k, alpha)
+    scores = work.desk(task).scores(chosen, way.weights)
+    logits = torch.from_numpy(np.log(np.maximum(scores, 1e-300)))
+    used, hub = used_in(work, chosen), work.words
+    recipe = {
+        "select": way.model_dump(exclude={"label"}) | {"k": k, "alpha": alpha, "nodes": hub["nodes"]},
+        **hub["tasks"][task],
+        "graph": work.graph.version,
+        "classes": len(chosen),
+        "used": used,
+    }
+    hashes = [work.members[name].identity(work.graph).hash for name in used]
+    words = {
+        "recipe": recipe,
+        "recipe_hash": digest(recipe, [list(one) for one in chosen], hashes),
+        "model": "hub",
+        "model_hash": digest(hashes, [list(one) for one in chosen]),
+        "way": "ensemble",
+        "data_budget": _budget(work, way, task),
+        "device": hub["device"],
+        "seed": hub["seed"],
+    }
+    truth = torch.from_numpy(work.true_classes(task))
+    return scored(logits, truth, task=work.tasks[task], level=None, about={**about, **words})
+
+
+def _budget(work: WorkingHub, way: Method, task: str) -> DataBudget:
+    """The labelled pictures that a choice was made with, beyond the graph's."""
+    if way.by == "oracle":
+        own = len(work.true_classes(task))
+        return DataBudget(split="test", images=own, labels=own)
+    if way.by == "text":
+        others = sum(len(work.true_classes(other)) for other in work.tasks if other != task)
+        return DataBudget(split="other-task", images=others, labels=others)
+    return DataBudget()
+
+
+def anybody_row(work: WorkingHub, task: str, k: int, weights: Weights, about: Mapping[str, Any]) -> Row:
+    """What one gets without choosing: the mean over all models, or over random sets of k of them."""
+    import numpy as np
+
+    desk, everyone = work.desk(task), len(work.names)
+    sets = [(number,) for number in range(everyone)]
+    if k > 1:
+        draws = (np.random.default_rng([work.words["seed"], k, draw]) for draw in range(_DRAWS))
+        sets = [tuple(sorted(draw.permutation(everyone)[:k].tolist())) for draw in draws]
+    every = [desk.scores([one] * len(work.tasks[task].classes), weights) for one in sets]
+    right = [int((scores.argmax(axis=1) == desk.labels).sum()) for scores in every]
+    n, mean = len(desk.labels), sum(right) / len(right)
+    low, high = wilson(mean, n)
+    recipe = {"select": {"by": "random", "k": k}, "sets": len(right)}
+    return Row(
+        **about,
+        task=task,
+        task_version=work.tasks[task].version,
+        split="test",
+        n=n,
+        correct=round(mean),
+        accuracy=mean / n,
+        low=low,
+        high=high,
+        loss=float(np.mean([desk.loss(scores) for scores in every])),
+        model="hub",
+        model_hash=digest([member.identity(work.graph).hash for member in work.members.values()]),
+        recipe=recipe,
+        recipe_hash=digest(recipe, right),
+        way="ensemble",
+        seed=work.words["seed"],
+        code=code_version(),
+        device=work.words["device"],
+        dtype="float32",
+        when=now(),
+    )
+
+
+def cost_row(
+    hub: Mapping[str, Any],
+    about: Mapping[str, Any],
+    setting: dict[str, Any],
+    *,
+    evaluate_seconds: float,
+    prepare_seconds: float = 0.0,
+) -> CostRow:
+    """What something took."""
+    import torch
+
+    return CostRow(
+        **{word: about[word] for word in ("suite", "entry", "variant", "part", "command")},
+        setting=setting,
+        merge_seconds=0.0,
+        peak_bytes=0,
+        threads=torch.get_num_threads(),
+        device=hub["device"],
+        code=code_version(),
+        when=now(),
+        evaluate_seconds=evaluate_seconds,
+        prepare_seconds=prepare_seconds,
+    )

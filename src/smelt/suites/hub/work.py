@@ -1,0 +1,247 @@
+"""The hub at work: its models, its graph and the target tasks brought together; what each method thinks of each model.
+
+What a method thinks is a table [models, classes]: the higher, the sooner a model is asked about a class. It does not
+depend on the other models of the hub (ModelGPT's linear model is the exception: it is fitted on those that are there).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+from smelt.suites.hub.task_scores import Desk, softmax
+from smelt.suites.hub.growth import Opinion
+from smelt.suites.hub.member import Identity, Member, true_classes
+from smelt.suites.hub.suite import Method
+from smelt.errors import RecipeError
+from smelt.tasks.find import picture_task
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from smelt.tasks.pictures.task import Task
+    from smelt.hub.matching.captions import TemplateCaptions
+    from smelt.hub.graph.graph import SemanticGraph
+    from smelt.hub.labels.index import Index
+    from smelt.hub.labels.label import Label, NodeText
+    from smelt.hub.selection.lovm import TaskTexts
+    from smelt.hub.matching.matching import Matching
+    from smelt.hub.selection.select import Selection
+
+__all__ = ["WorkingHub", "forget_work", "work_of"]
+
+_MEMORY = 1 << 30
+"""Bytes of answers that are kept in memory."""
+
+
+def work_of(words: Mapping[str, Any]) -> WorkingHub:
+    """The hub of these words; the next unit that this process computes asks for the same one."""
+    return _work(json.dumps(words))
+
+
+def forget_work() -> None:
+    """Let go of the hub that this process keeps: files may change between two runs."""
+    _work.cache_clear()
+
+
+@lru_cache(maxsize=1)
+def _work(words: str) -> WorkingHub:
+    return WorkingHub(json.loads(words))
+
+
+class WorkingHub:
+    """Models, graph and tasks of one suite.
+
+    Made from plain words: models {name: ref}, known {name: [hash, preparation]}, tasks {name: {domain, task}}, graph,
+    embedder, nodes, scale, seed, limit, device and threads.
+    """
+
+    def __init__(self, words: Mapping[str, Any]):
+        self.words = words
+        known = words.get("known") or {}
+        self.members = {
+            name: Member(
+                name,
+                ref,
+                device=words["device"],
+                threads=words["threads"],
+                known=Identity(*known[name]) if name in known else None,
+            )
+            for name, ref in words["models"].items()
+        }
+        self.names = list(self.members)
+        self.tasks: dict[str, Task] = {name: picture_task(name) for name in words["tasks"]}
+        self._desks: dict[str, Desk] = {}
+        self._single: dict[str, NDArray[np.float64]] = {}
+        self._texts: dict[str, TaskTexts] = {}
+        self._precision: dict[tuple[str, ...], NDArray[np.float64]] = {}
+        self._indexes: dict[str, dict[str, Index]] = {}
+        self._on_graph: dict[str, NDArray[np.float64]] = {}
+        self._features: dict[str, NDArray[np.float64]] = {}
+
+    @cached_property
+    def graph(self) -> SemanticGraph:
+        from smelt.hub.graph.graph import find_graph
+
+        return find_graph(self.words["graph"])
+
+    def indexes(self, text: NodeText) -> dict[str, Index]:
+        """Every model's index, where it reads this of a node."""
+        if text not in self._indexes:
+            self._indexes[text] = {name: member.index(self.graph, text) for name, member in self.members.items()}
+        return self._indexes[text]
+
+    def labels(self, text: NodeText) -> dict[str, Label]:
+        """Every model's label, where it reads this of a node."""
+        return {name: member.label(self.graph, text) for name, member in self.members.items()}
+
+    def on_graph(self, text: NodeText) -> NDArray[np.float64]:
+        """How every model does on the graph as a whole."""
+        import numpy as np
+
+        from smelt.hub.selection.baselines import graph_accuracies
+
+        if text not in self._on_graph:
+            found = graph_accuracies(self.indexes(text), self.graph)
+            self._on_graph[text] = np.array(list(found.values()))
+        return self._on_graph[text]
+
+    @cached_property
+    def matching(self) -> Matching:
+        from smelt.hub.matching.matching import Matching
+
+        return Matching(self.words["embedder"], {})
+
+    @cached_property
+    def captions(self) -> TemplateCaptions:
+        """By template and the graph alone, so that numbers do not depend on a WordNet that may be installed."""
+        from smelt.hub.matching.captions import TemplateCaptions
+
+        return TemplateCaptions(self.graph, lookup=lambda word: None)
+
+    def true_classes(self, task: str) -> NDArray[np.int64]:
+        """The classes of a task's test pictures."""
+        return true_classes(self.tasks[task], self.words["limit"])
+
+    def desk(self, task: str) -> Desk:
+        """A task with what every model says of its pictures."""
+        import numpy as np
+
+        if task not in self._desks:
+            limit, known = self.words["limit"], self.tasks[task]
+            cosines = (member.cosines(known, self.graph, limit) for member in self.members.values())
+            said = np.stack([softmax(one, self.words["scale"]) for one in cosines])
+            self._desks[task] = Desk(task, self.true_classes(task), said)
+            while len(self._desks) > 1 and sum(one.probabilities.nbytes for one in self._desks.values()) > _MEMORY:
+                self._desks.pop(next(iter(self._desks)))
+        return self._desks[task]
+
+    def accuracy(self, task: str) -> NDArray[np.float64]:
+        """The share of a task's pictures that every model by itself gets right."""
+        if task not in self._single:
+            desk = self.desk(task)
+            self._single[task] = desk.single / len(desk.labels)
+        return self._single[task]
+
+    def opinion(self, method: Method, task: str, alpha: float) -> Opinion:
+        """What a method thinks of the models that are there, for each class of a task."""
+        import numpy as np
+
+        if method.by == "labels":
+            from smelt.hub.selection.select import reuse_metric
+
+            found = reuse_metric(self.precision(method, task), alpha=alpha, overall=method.overall)
+        elif method.by == "text":
+            return lambda there: self._constant(self.predicted(task, there, method.text), task)
+        else:
+            values = self.accuracy(task) if method.by == "oracle" else self.on_graph(method.text)
+            found = self._constant(values, task)
+        return lambda there: np.asarray(found[there])
+
+    def overall(self, method: Method, task: str) -> NDArray[np.float64]:
+        """The order that a method gives the models on a whole task, as numbers: the higher the better."""
+        import numpy as np
+
+        if method.by == "labels":
+            found: NDArray[np.float64] = self.precision(method, task).mean(axis=1)
+            return found
+        return self.opinion(method, task, 0.0)(np.arange(len(self.names)))[:, 0]
+
+    def precision(self, method: Method, task: str) -> NDArray[np.float64]:
+        """What every model should achieve on every class, by its label."""
+        key = (task, method.metric, method.normalise, method.pictures, method.text)
+        if key not in self._precision:
+            self._precision[key] = self._select(method, task).precision
+        return self._precision[key]
+
+    def _select(self, method: Method, task: str) -> Selection:
+        from smelt.hub.matching.matching import task_words
+        from smelt.hub.selection.select import select_models
+
+        told = self.words["tasks"][task]
+        words = task_words(self.tasks[task].classes, told["domain"], told["task"])
+        found, _ = self.matching.match(words, self.graph, nodes=self.words["nodes"], captions=self.captions)
+        return select_models(
+            self.indexes(method.text),
+            found,
+            words,
+            graph=self.graph,
+            metric=method.metric,
+            normalise=method.normalise,
+            overall=method.overall,
+            pictures=method.pictures,
+            style=self.matching.style(told["domain"], self.graph) if method.pictures == "domain" else None,
+            labels=self.labels(method.text) if method.metric != "recall" else None,
+        )
+
+    def text_features(self, text: NodeText) -> NDArray[np.float64]:
+        """What every model makes of every task's texts, and how it does on the graph, [tasks, models, features]."""
+        import numpy as np
+
+        if text not in self._features:
+            found = [[self.of_texts(name, task) for name in self.names] for task in self.tasks]
+            graph = np.broadcast_to(self.on_graph(text)[:, None], (len(self.tasks), len(self.names), 1))
+            self._features[text] = np.concatenate([np.array(found), graph], axis=2)
+        return self._features[text]
+
+    def of_texts(self, model: str, task: str) -> NDArray[np.float64]:
+        """What one model makes of the texts of one task."""
+        from smelt.hub.selection.lovm import task_texts
+
+        known = self.tasks[task]
+        if task not in self._texts:
+            told = self.words["tasks"][task]
+            self._texts[task] = task_texts(known.classes, self.captions.gloss, domain=told["domain"], task=told["task"])
+        return self.members[model].text_scores(known, self._texts[task], self.graph, self.words["seed"])
+
+    def predicted(self, task: str, there: NDArray[np.int64], text: NodeText) -> NDArray[np.float64]:
+        """ModelGPT: the models that are there by a linear model of text features, fitted on them and other tasks."""
+        import numpy as np
+
+        from smelt.hub.selection.lovm import Linear
+
+        names = list(self.tasks)
+        others = [place for place, name in enumerate(names) if not self._shares_pictures(name, task)]
+        if not others:
+            raise RecipeError(f"{task}: no task has other pictures, so there is nothing to learn a ranking from")
+        truth = np.stack([self.accuracy(names[place])[there] for place in others])
+        features = self.text_features(text)[:, there]
+        aims = truth - truth.mean(axis=1, keepdims=True)  # what ranks models is how far they are from their task's mean
+        rows = features[others].reshape(-1, features.shape[2])
+        fitted = Linear.fit(rows, aims.reshape(-1).tolist())  # type: ignore[arg-type]  # an array is a sequence of rows
+        found: NDArray[np.float64] = fitted.intercept + features[names.index(task)] @ fitted.coefficients
+        return found
+
+    def _shares_pictures(self, one: str, other: str) -> bool:
+        """Whether two tasks are about pictures of the same collection; a task is with itself."""
+        first, second = (set(self.words["tasks"][task].get("pictures") or [task]) for task in (one, other))
+        return bool(first & second)
+
+    def _constant(self, values: NDArray[np.float64], task: str) -> NDArray[np.float64]:
+        """One number for each model, the same for all classes."""
+        import numpy as np
+
+        return np.repeat(values[:, None], len(self.tasks[task].classes), axis=1)

@@ -1,0 +1,143 @@
+"""The figures of a language suite, as the paper numbers them: trade-off (3), time (4), performance against time (5)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from smelt.evaluate.row import CostRow, Row
+from smelt.report.cells import Cell
+from smelt.report.draw.axis import round_ticks, span
+from smelt.report.draw.scatter import Dot, scatter
+from smelt.report.draw.timebars import log_ticks, time_bars
+from smelt.suites.language.report.analyses import Language
+from smelt.suites.language.report.order import agreement
+from smelt.suites.language.report.standing import Standing, standings
+from smelt.suites.language.report.tuning import tuning
+from smelt.report.sheet import Sheet
+from smelt.report.transposed import turned_heads, turned_rows
+from smelt.report.words import percent, seconds_text
+
+__all__ = ["Times", "language_figures", "performance_against_time", "times", "trade_off"]
+
+
+@dataclass(frozen=True)
+class Times:
+    """Figure 4 as data: a drawing for every method, and the ticks below them, by their place in percent."""
+
+    lines: tuple[tuple[Standing, Markup, float], ...]
+    """A method, its bars, and the share of the largest peak memory."""
+    ticks: tuple[tuple[str, str], ...]
+    where: str
+
+
+def language_figures(
+    rows: Sequence[Row], costs: Iterable[CostRow], sheets: Sequence[Sheet], language: Language
+) -> dict[str, Any]:
+    """Everything that the sections name; None where there is no data."""
+    found = standings(sheets, costs, language)
+    return {
+        "tables": [(sheet, turned_heads(sheet), turned_rows(sheet)) for sheet in sheets if sheet.turned],
+        "trade_off": trade_off(found),
+        "times": times(found),
+        "against_time": performance_against_time(found),
+        "tuning": tuning(rows, sheets),
+        "agreement": agreement(found),
+    }
+
+
+def trade_off(found: Sequence[Standing]) -> Markup | None:
+    """Figure 3: what is kept of the base's general ability, over what is reached of the experts'."""
+    known = [(one, one.skill, one.kept) for one in found if one.skill and one.kept]
+    if not any(one.kind == "method" for one, _, _ in known):
+        return None
+    dots = [
+        Dot(
+            one.name,
+            skill.accuracy,
+            kept.accuracy,
+            one.kind,
+            f"{one.name}: {_of(skill)} of the experts, {_of(kept)} of the base on general tasks",
+            (skill.low, skill.high),
+            (kept.low, kept.high),
+        )
+        for one, skill, kept in known
+    ]
+    x = span([value for dot in dots for value in (*_near(dot.x_ends), dot.x)], 0.05)
+    y = span([value for dot in dots for value in (*_near(dot.y_ends), dot.y)], 0.05)
+    return scatter(
+        "Generalisation against multi-task performance, both normalised",
+        dots,
+        x=x,
+        y=y,
+        x_ticks=_percents(x),
+        y_ticks=_percents(y),
+        labels=("multi-task performance, % of the experts", "generalisation, % of the base"),
+        guides=(1.0, 1.0),
+    )
+
+
+def performance_against_time(found: Sequence[Standing]) -> Markup | None:
+    """Figure 5: normalised performance over all seconds that a method took, on a logarithmic axis."""
+    known = [(one, one.skill, one.total_seconds) for one in found if one.kind == "method"]
+    drawn = [(one, skill, seconds) for one, skill, seconds in known if skill and seconds]
+    if not drawn:
+        return None
+    ticks = log_ticks([seconds for _, _, seconds in drawn])
+    dots = [
+        Dot(
+            one.name,
+            math.log10(seconds),
+            skill.accuracy,
+            one.kind,
+            f"{one.name}: {_of(skill)} of the experts in {seconds_text(seconds)}",
+            None,
+            (skill.low, skill.high),
+        )
+        for one, skill, seconds in drawn
+    ]
+    y = span([value for dot in dots for value in (*_near(dot.y_ends), dot.y)], 0.05)
+    return scatter(
+        "Normalised multi-task performance against total time",
+        dots,
+        x=(math.log10(ticks[0][0]), math.log10(ticks[-1][0])),
+        y=y,
+        x_ticks=[(math.log10(tick), text) for tick, text in ticks],
+        y_ticks=_percents(y),
+        labels=("algorithm and validation together", "multi-task performance, % of the experts"),
+        guides=(None, 1.0),
+    )
+
+
+def times(found: Sequence[Standing]) -> Times | None:
+    """Figure 4: algorithm and validation time of every method, and its peak memory."""
+    paid = [(one, one.cost, one.algorithm_seconds or 0.0) for one in found if one.kind == "method" and one.cost]
+    if not paid:
+        return None
+    ticks = log_ticks([value for _, cost, algorithm in paid if cost for value in (algorithm, cost.validate_seconds)])
+    largest = max(cost.most_bytes for _, cost, _ in paid if cost) or 1
+    lines = tuple(
+        (one, time_bars(one.name, algorithm, cost.validate_seconds, ticks), cost.most_bytes / largest)
+        for one, cost, algorithm in paid
+        if cost
+    )
+    low, high = math.log10(ticks[0][0]), math.log10(ticks[-1][0])
+    marks = tuple((f"{100 * (math.log10(t) - low) / (high - low):.2f}%", text) for t, text in ticks)
+    devices = sorted({cost.device for _, cost, _ in paid if cost} | {c.prepare_device for _, c, _ in paid if c})
+    return Times(lines, marks, ", ".join(devices))
+
+
+def _near(ends: tuple[float, float] | None) -> tuple[float, ...]:
+    return ends or ()
+
+
+def _percents(ends: tuple[float, float]) -> list[tuple[float, str]]:
+    return [(tick, f"{100 * tick:g}") for tick in round_ticks(*ends, 6)]
+
+
+def _of(cell: Cell) -> str:
+    return f"{percent(cell.accuracy)} % ({percent(cell.low)} to {percent(cell.high)})"

@@ -1,0 +1,137 @@
+"""The first words about a language suite: who keeps most of the experts, how surely, what it forgets, and the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from smelt.evaluate.row import CostRow, Row
+from smelt.suites.clip.report.headline import pictures_of
+from smelt.suites.language.report.analyses import Language
+from smelt.suites.language.report.order import Agreement, agreement
+from smelt.suites.language.report.standing import Standing, difference, ranked, standings
+from smelt.suites.language.report.tables import GENERAL, TASKS, base_name, sheet_of
+from smelt.report.sheet import Sheet
+from smelt.report.tile import Tile
+from smelt.report.words import count, percent, plural
+
+__all__ = ["language_sentences", "language_tiles"]
+
+_SURE = 0.05
+_HOW = (
+    "intervals: normal approximation from the tasks' own, combined over the domains as independent, experts' scores "
+    "taken as known; all models answered the same examples, so that this errs on the side of caution"
+)
+
+
+def language_sentences(
+    rows: Sequence[Row], costs: Sequence[CostRow], sheets: Sequence[Sheet], language: Language
+) -> list[str]:
+    """What was compared, who is best, what is forgotten, and whether the order is the paper's."""
+    found = standings(sheets, costs, language)
+    best = ranked(found)
+    said = [_what(rows, sheets, language, len([one for one in found if one.kind == "method"]))]
+    if best:
+        said += [_best(best, found), _forgotten(best, found), _order(agreement(found), base_name(rows, language))]
+    elif any(one.kind == "method" for one in found):
+        said.append("The experts were not measured on all domains, so that no share of them is known.")
+    return [sentence for sentence in said if sentence]
+
+
+def language_tiles(costs: Sequence[CostRow], sheets: Sequence[Sheet], language: Language) -> list[Tile]:
+    """The best method, the models it stands between, what it keeps elsewhere, and the agreement with the paper."""
+    found = standings(sheets, costs, language)
+    tiles = []
+    for one in ranked(found)[:1]:
+        if one.skill:
+            tiles.append(Tile("Best method", percent(one.skill.accuracy), f"of the experts: {one.label}", best=True))
+        if one.kept:
+            tiles.append(Tile("General ability kept", percent(one.kept.accuracy), f"of the base's, by {one.label}"))
+    others = {
+        "multitask": ("Trained together", "one model on all domains"),
+        "base": ("Before merging", "the base model"),
+    }
+    for one in found:
+        if one.kind in others and one.skill:
+            title, who = others[one.kind]
+            tiles.append(Tile(title, percent(one.skill.accuracy), f"of the experts: {who}"))
+    agreed = agreement(found)
+    if agreed is not None:
+        below = f"Kendall's tau with the paper's order, {agreed.methods} methods"
+        tiles.append(Tile("Order", f"{agreed.kendall:.2f}", below, unit=""))
+    return tiles
+
+
+def _what(rows: Sequence[Row], sheets: Sequence[Sheet], language: Language, methods: int) -> str:
+    tasks, general = sheet_of(sheets, TASKS), sheet_of(sheets, GENERAL)
+    examples = pictures_of(tasks.blocks[0].grid) if tasks else 0
+    specialists = f"{plural(len(language.domains), 'specialist')} of {base_name(rows, language)}"
+    became = f"became one model by {plural(methods, 'method')}" if methods else "are not merged yet"
+    said = (
+        f"{specialists} {became}. Every model answered the same {count(examples)} test examples of "
+        f"{plural(len(language.tasks), 'task')} in {plural(len(language.domains), 'domain')}"
+    )
+    if general is not None:
+        said += f", and {count(pictures_of(general.blocks[0].grid))} examples of "
+        said += plural(len(language.general), "general task")
+    return f"{said}."
+
+
+def _best(best: Sequence[Standing], found: Sequence[Standing]) -> str:
+    first = best[0]
+    assert first.skill is not None
+    said = (
+        f"The best method, {first.label}, keeps {percent(first.skill.accuracy)} % of the experts' performance "
+        f"(95 % interval {percent(first.skill.low)} to {percent(first.skill.high)}; mean over the domains of score / "
+        "expert's score)"
+    )
+    said += "".join(_beside(first, one) for one in found if one.kind != "method")
+    if len(best) > 1 and best[1].skill:
+        apart = difference(first.skill, best[1].skill)
+        sure = "leaves out zero" if apart.sure else "holds zero, so that either may be the better one"
+        said += (
+            f". It is {percent(apart.value)} points above {best[1].label} ({percent(best[1].skill.accuracy)} %); the "
+            f"95 % interval of the difference, {percent(apart.low)} to {percent(apart.high)}, {sure}"
+        )
+        behind = [m for m in best[1:] if m.skill and difference(first.skill, m.skill).sure]
+        said += f". {len(behind)} of the other {len(best) - 1} methods are surely below it ({_HOW})"
+    return f"{said}."
+
+
+def _beside(first: Standing, other: Standing) -> str:
+    if first.skill is None or other.skill is None:
+        return ""
+    apart = difference(first.skill, other.skill)
+    side = "above" if apart.value >= 0 else "below"
+    name = "the base model" if other.kind == "base" else "the model trained on all domains together"
+    sure = "" if apart.sure else ", within the interval"
+    return f", {percent(abs(apart.value))} points {side} {name} ({percent(other.skill.accuracy)} %{sure})"
+
+
+def _forgotten(best: Sequence[Standing], found: Sequence[Standing]) -> str:
+    known = [(one.kept.accuracy, one) for one in best if one.kept]
+    if not known:
+        return ""
+    said = []
+    if best[0].kept:
+        said.append(f"{best[0].label} keeps {percent(best[0].kept.accuracy)} % of the base model's score")
+    most, least = max(known, key=lambda one: one[0]), min(known, key=lambda one: one[0])
+    if len(known) > 1:
+        said.append(f"most is kept by {most[1].label} ({percent(most[0])} %), least by {least[1].label}")
+        said[-1] += f" ({percent(least[0])} %)"
+    together = next((one for one in found if one.kind == "multitask" and one.kept), None)
+    if together and together.kept:
+        said.append(f"the model trained on all domains together keeps {percent(together.kept.accuracy)} %")
+    return f"What is forgotten: on general tasks {'; '.join(said)}."
+
+
+def _order(agreed: Agreement | None, base: str) -> str:
+    if agreed is None:
+        return ""
+    chance = f"{100 * agreed.chance:.0f}" if agreed.chance >= 0.01 else "under 1"
+    few = "which is weak evidence" if agreed.chance < _SURE else "so that no agreement is shown"
+    return (
+        f"The order of the {agreed.methods} methods beside the paper's overall order (its Table 8): Kendall's tau "
+        f"{agreed.kendall:.2f}, Spearman's rho {agreed.spearman:.2f}. Of random orders of so few methods {chance} % "
+        f"agree or disagree as strongly, {few}; and {base} is one small model beside the mean of eight with 2 to 9 "
+        "billion parameters."
+    )

@@ -1,0 +1,109 @@
+"""The models of a language suite over its tasks, and from there over its domains: lines of tables.
+
+    score of a domain     = mean over its test tasks
+    normalised            = mean over domains of  score / score of the domain's own expert
+    generalisation        = mean over general tasks of  score / the base model's score
+
+Intervals of means of ratios: the tasks' own intervals, divided by the expert's (the base's) score and combined as those
+of independent samples. The divisor is taken as known, so that it shifts all methods alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from smelt.evaluate.row import Row
+from smelt.report.budget import split_words
+from smelt.report.cells import Cell, mean_cell
+from smelt.suites.language.report.analyses import Language
+from smelt.report.lines import Line, is_expert, last_cell, lines_of
+from smelt.suites.language.published import mergebench
+
+__all__ = ["EXPERTS", "domain_lines", "general_lines", "ratio_cell", "task_lines"]
+
+EXPERTS = "experts"
+"""The entry of the line that has every expert on its own domain."""
+
+
+def task_lines(rows: Sequence[Row], language: Language, split: str) -> list[Line]:
+    """Every model over the test tasks: the base, the methods in their order, the multi-task model, the experts."""
+    made = lines_of([row for row in rows if not is_expert(row)], language.tasks, split)
+    lines = [_as_language(line, language) for line in made]
+    return sorted([*lines, _experts(rows, language)], key=lambda line: _place(line.entry, language))
+
+
+def domain_lines(lines: Sequence[Line], language: Language) -> list[Line]:
+    """The same models over the domains, with their share of the experts."""
+    places = {task: at for at, task in enumerate(language.tasks)}
+    found = []
+    for line in lines:
+        cells = tuple(mean_cell([line.cells[places[t]] for t in tasks]) for tasks in language.domains.values())
+        found.append(replace(line, cells=cells, average=mean_cell(cells)))
+    experts = next((line.cells for line in found if line.entry == EXPERTS), ())
+    return [_with_share(line, ratio_cell(line.cells, experts)) for line in found]
+
+
+def general_lines(rows: Sequence[Row], language: Language, split: str) -> list[Line]:
+    """Every model over the general tasks, with its share of the base's scores; experts each by itself are left out."""
+    made = lines_of([row for row in rows if not is_expert(row)], language.general, split)
+    lines = [_as_language(line, language) for line in made]
+    base = next((line.cells for line in lines if line.entry == language.base), ())
+    lines = [_with_share(line, ratio_cell(line.cells, base)) for line in lines]
+    return sorted(lines, key=lambda line: _place(line.entry, language))
+
+
+def ratio_cell(cells: Sequence[Cell | None], divisors: Sequence[Cell | None]) -> Cell | None:
+    """The mean of ratios with its interval; None where a number is missing or a divisor is 0."""
+    pairs = [(one, by.accuracy) for one, by in zip(cells, divisors, strict=False) if one and by and by.accuracy > 0]
+    if not pairs or len(pairs) < len(cells):
+        return None
+    mean = sum(one.accuracy / by for one, by in pairs) / len(pairs)
+    below = math.hypot(*((one.accuracy - one.low) / by for one, by in pairs)) / len(pairs)
+    above = math.hypot(*((one.high - one.accuracy) / by for one, by in pairs)) / len(pairs)
+    return Cell(mean, mean - below, mean + above, sum(one.n for one, _ in pairs))
+
+
+def _as_language(line: Line, language: Language) -> Line:
+    """Examples instead of pictures, a short name, and a group by whether training data was used."""
+    trained = any("train" in split_words(row.data_budget) for row in line.rows)
+    group = "data-driven" if line.merged and trained else line.group
+    return replace(
+        line,
+        group=group,
+        short=_short_name(line, language),
+        data=line.data.replace("picture", "example"),
+        loud=line.loud.replace("PICTURE", "EXAMPLE"),
+    )
+
+
+def _experts(rows: Sequence[Row], language: Language) -> Line:
+    own = [
+        (task, [row for row in rows if row.entry == language.experts[domain] and row.task == task])
+        for domain, tasks in language.domains.items()
+        for task in tasks
+    ]
+    cells = tuple(last_cell(found) for _, found in own)
+    kept = tuple(found[-1] for _, found in own if found)
+    alone = Line(EXPERTS, "reference", "Experts", {}, "reference", cells, kept, mean_cell(cells))
+    return replace(alone, note="each on its own domain", short="Experts")
+
+
+def _short_name(line: Line, language: Language) -> str:
+    """What heads a column: the paper's name where it has the method."""
+    references = {language.base: "Base", language.multitask: "Multi-task"}
+    return references.get(line.entry) or mergebench().methods.get(line.entry, line.label)
+
+
+def _with_share(line: Line, share: Cell | None) -> Line:
+    if share is None:
+        return replace(line, normalised=None, normalised_interval=None)
+    return replace(line, normalised=share.accuracy, normalised_interval=(share.low, share.high))
+
+
+def _place(entry: str, language: Language) -> tuple[int, int]:
+    if entry in language.entries:
+        return 1, language.entries.index(entry)
+    order = {language.base: 0, language.multitask: 3, EXPERTS: 4}
+    return order.get(entry, 2), 0

@@ -1,0 +1,113 @@
+"""Where every method of a language suite stands: skill, forgetting, time and memory together.
+
+Algorithm time is measuring or learning and one merge; validation time is every merge and evaluation that choosing the
+setting took.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from smelt.evaluate.row import CostRow
+from smelt.report.cells import Cell
+from smelt.suites.language.report.analyses import Language
+from smelt.suites.language.report.tables import DOMAINS, GENERAL, sheet_of
+from smelt.report.lines import Line
+from smelt.report.sheet import Sheet
+
+__all__ = ["Difference", "Standing", "difference", "ranked", "standings"]
+
+Kind = Literal["base", "multitask", "method"]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One model. Shares are 1 where the experts, or the base model, are reached."""
+
+    entry: str
+    variant: str
+    name: str
+    """As above its column."""
+    label: str
+    """In full, as in its rows."""
+    kind: Kind
+    skill: Cell | None
+    """Normalised multi-task performance."""
+    kept: Cell | None
+    """Normalised generalisation."""
+    average: Cell | None
+    """The mean over the domains as it is."""
+    cost: CostRow | None
+
+    @property
+    def algorithm_seconds(self) -> float | None:
+        return None if self.cost is None else self.cost.prepare_seconds + self.cost.merge_seconds
+
+    @property
+    def total_seconds(self) -> float | None:
+        if self.cost is None or self.algorithm_seconds is None:
+            return None
+        return self.algorithm_seconds + self.cost.validate_seconds
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far one normalised score is above another, with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def sure(self) -> bool:
+        """Whether the interval leaves out zero."""
+        return self.low > 0 or self.high < 0
+
+
+def standings(sheets: Sequence[Sheet], costs: Iterable[CostRow], language: Language) -> list[Standing]:
+    """The base, the multi-task model and every method, in the order of the tables."""
+    domains, general = sheet_of(sheets, DOMAINS), sheet_of(sheets, GENERAL)
+    kept = {(line.entry, line.variant): _share(line) for line in (general.lines if general else ())}
+    paid: dict[tuple[str, str], CostRow] = {(row.entry, row.variant): row for row in costs}
+    found = []
+    for line in domains.lines if domains else ():
+        kind = _kind(line, language)
+        if kind is not None:
+            who = (line.entry, line.variant)
+            names = (line.short or line.name, line.label)
+            found.append(Standing(*who, *names, kind, _share(line), kept.get(who), line.average, paid.get(who)))
+    return found
+
+
+def ranked(every: Iterable[Standing]) -> list[Standing]:
+    """The methods whose normalised performance is known, the best first."""
+    known = [(one.skill.accuracy, one) for one in every if one.kind == "method" and one.skill]
+    return [one for _, one in sorted(known, key=lambda pair: -pair[0])]
+
+
+def difference(one: Cell, other: Cell) -> Difference:
+    """Normal approximation from the two intervals, as of independent samples.
+
+    Both models answered the same examples and are divided by the same experts, so that the true interval is narrower.
+    """
+    apart = one.accuracy - other.accuracy
+    below = math.hypot(one.accuracy - one.low, other.high - other.accuracy)
+    above = math.hypot(one.high - one.accuracy, other.accuracy - other.low)
+    return Difference(apart, apart - below, apart + above)
+
+
+def _kind(line: Line, language: Language) -> Kind | None:
+    if line.entry == language.base:
+        return "base"
+    if line.entry == language.multitask:
+        return "multitask"
+    return "method" if line.merged else None
+
+
+def _share(line: Line) -> Cell | None:
+    if line.normalised is None or line.normalised_interval is None:
+        return None
+    return Cell(line.normalised, *line.normalised_interval, sum(cell.n for cell in line.cells if cell))

@@ -1,0 +1,164 @@
+"""The units of a language suite: pure pieces of work, plain data in, rows and faults out.
+
+A unit is one model from its making to its last row. What it computed on the way lies where it is found again: looks at
+data in the cache, trials in the entry's study.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from smelt.suites.language.look import look
+from smelt.suites.language.questions import Answers, Questions
+from smelt.suites.merging import merge_apart
+from smelt.suites.clip.units import setting_of
+from smelt.evaluate.row import CostRow, DataBudget, Row, code_version, now, read_rows
+from smelt.recipe.schema import Recipe
+
+__all__ = ["made", "reference"]
+
+Result = dict[str, Any]
+"""`rows`, and `failures` by task."""
+
+
+def reference(*, ref: str, ask: Mapping[str, Any], about: Mapping[str, Any]) -> Result:
+    """A model as it is."""
+    answers = Questions(**ask).put_to(ref, about)
+    return _plain(answers.rows, answers)
+
+
+def made(
+    *,
+    name: str,
+    recipe: Mapping[str, Any],
+    validation: Mapping[str, Any] | None,
+    at_once: int,
+    folder: str,
+    keep: bool,
+    ask: Mapping[str, Any],
+    about: Mapping[str, Any],
+) -> Result:
+    """All specialists merged by a recipe: data looked at, settings tried if there is `validation`, merged, asked.
+
+    `validation` says on what {tasks, limit} a setting is chosen, `at_once` how many are tried at once. `folder` is
+    that of the suite: recipes and studies are left there, and the model too if it is to be kept.
+    """
+    from smelt.prepare.prepare import measurements
+
+    root, questions, wanted = Path(folder), Questions(**ask), Recipe.parse(recipe)
+    where: dict[str, Any] = {"device": questions.device, "threads": questions.threads}
+    first = 0
+    if measurements(wanted):  # once for all trials, so that none of them is charged with it
+        first = look(wanted.model_copy(update={"tune": None}), **where)[1]
+    tuned = _tuned(name, wanted, validation, at_once, root, questions, about) if validation else _Tuned(wanted)
+    prepared, peak = look(tuned.recipe, **where)
+    assert prepared.recipe is not None
+    path, out = root / "recipes" / f"{name}.yaml", root / "models" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tuned.recipe.save(path)
+    if prepared.recipe != tuned.recipe:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        path = root / "models" / f"{name}.prepared.yaml"
+        prepared.recipe.save(path)
+    try:
+        merged = merge_apart(path, out, threads=questions.threads)
+        words = {**_words(tuned.recipe), "data_budget": tuned.budget or prepared.budget, **about}
+        made_by = _merging(name, prepared.device)
+        answers = questions.put_to(str(out), words, called=name, first=made_by)
+        answers.rows = [row.model_copy(update={"model": "merged"}) for row in answers.rows]
+    finally:
+        if not keep:
+            shutil.rmtree(out, ignore_errors=True)
+            (root / "models" / f"{name}.prepared.yaml").unlink(missing_ok=True)
+    cost = _cost(
+        answers,
+        questions,
+        prepare_seconds=prepared.seconds,
+        prepare_device=prepared.device,
+        merge_seconds=merged.seconds,
+        validate_seconds=tuned.seconds,
+        trials=tuned.trials,
+        prepare_peak_bytes=max(first, peak) or prepared.peak_bytes,
+        peak_bytes=merged.peak_bytes,
+    )
+    return _plain([*tuned.rows, *answers.rows, *cost], answers)
+
+
+def _merging(name: str, device: str) -> list[str]:
+    """The command that merges an entry again; `device` is where data is looked at, and merging runs on the CPU."""
+    where = ["--data-device", device] if device != "cpu" else []
+    return ["smelt", "merge", f"recipes/{name}.yaml", "-o", name, *where]
+
+
+@dataclass(frozen=True)
+class _Tuned:
+    """A recipe at the setting that was chosen, and what choosing it took."""
+
+    recipe: Recipe
+    rows: list[Row] = field(default_factory=list)
+    seconds: float = 0.0
+    trials: int = 0
+    budget: DataBudget | None = None
+    """What it looked at and what its setting was chosen by."""
+
+
+def _tuned(
+    name: str,
+    recipe: Recipe,
+    validation: Mapping[str, Any],
+    at_once: int,
+    root: Path,
+    ask: Questions,
+    about: Mapping[str, Any],
+) -> _Tuned:
+    from smelt.search.call import tune
+    from smelt.search.space import recipe_at
+
+    file = root / "recipes" / f"{name}-tune.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    recipe.save(file)
+    tasks, limit = list(validation["tasks"]), validation["limit"]
+    where: dict[str, Any] = {"out": root / "tuning" / name, "device": ask.device, "dtype": ask.dtype}
+    found = tune(recipe, tasks=tasks, split="val", limit=limit, workers=at_once, **where)
+    chosen = recipe_at(recipe, found.values)
+    flags = ["--tasks", ",".join(tasks), *(["--limit", str(limit)] if limit is not None else []), *ask.flags()]
+    command = shlex.join(["smelt", "tune", f"recipes/{name}-tune.yaml", *flags])
+    same = {word: about[word] for word in ("suite", "entry", "label")}
+    rows = [
+        row.model_copy(update={**same, "command": command})
+        for row in read_rows(found.folder / "rows.jsonl")
+        if isinstance(row, Row)
+    ]
+    ended = [trial for trial in found.trials if trial.state in ("complete", "pruned")]
+    return _Tuned(
+        chosen,
+        rows,
+        seconds=sum(trial.merge_seconds + trial.evaluate_seconds for trial in ended),
+        trials=len(ended),
+        budget=next((row.data_budget for row in rows if row.recipe_hash == chosen.hash), None),
+    )
+
+
+def _words(recipe: Recipe) -> dict[str, Any]:
+    words = {"recipe": recipe.dump(), "recipe_hash": recipe.hash, "seed": recipe.seed}
+    return {**words, "setting": setting_of(recipe)}
+
+
+def _cost(answers: Answers, ask: Questions, **numbers: Any) -> list[CostRow]:
+    import torch
+
+    if not answers.rows:
+        return []
+    row = answers.rows[0]
+    same = {word: getattr(row, word) for word in ("suite", "entry", "variant", "setting", "command")}
+    spent: dict[str, Any] = {"evaluate_seconds": answers.seconds, "threads": ask.threads or torch.get_num_threads()}
+    return [CostRow(**same, **numbers, **spent, device=ask.device, code=code_version(), when=now())]
+
+
+def _plain(rows: Sequence[Row | CostRow], answers: Answers) -> Result:
+    return {"rows": [row.model_dump(mode="json") for row in rows], "failures": answers.failures}

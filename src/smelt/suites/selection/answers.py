@@ -1,0 +1,113 @@
+"""What models answered, read from the store: which answers are right, and how uncertain each is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from smelt.suites.selection.paired import picture_names
+from smelt.errors import SmeltError
+from smelt.select.uncertainty import mean_of_sets, uncertainty
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from smelt.suites.selection.session import Desk
+    from smelt.tasks.perturb.perturbation import Perturbation
+    from smelt.select.asking import OptionSet
+    from smelt.select.measured import Measure, Measured
+
+__all__ = ["Answers"]
+
+
+class Answers:
+    """Reads each file of the store once."""
+
+    def __init__(self, desk: Desk):
+        self._desk = desk
+        self._known: dict[tuple[Any, ...], NDArray[np.float32]] = {}
+        self._measured: dict[tuple[str, str], Measured] = {}
+        self._pictures: dict[str, list[str]] = {}
+
+    def has(self, identity: str, kinds: Sequence[str], perturbations: Sequence[str]) -> bool:
+        """Whether all of a model's answers are there."""
+        plain = [(self._desk.plain[kind], None) for kind in kinds]
+        drawn = [(m, how) for name in perturbations for m, how in self._draws(self._desk.perturbed[name])]
+        return all(
+            self._read(measure, identity, one, how) is not None
+            for measure, how in [*plain, *drawn]
+            for one in measure.asking.sets
+        )
+
+    def right(self, identity: str, kinds: Sequence[str]) -> list[NDArray[np.float64]]:
+        """1 or 0 for every question, set by set."""
+        found = []
+        for measure in (self._desk.plain[kind] for kind in kinds):
+            for one in measure.asking.sets:
+                logits = self._sure(measure, identity, one, None)
+                found.append((logits[:, 0].argmax(axis=1) == one.labels).astype(np.float64))
+        return found
+
+    def accuracy(self, identity: str, kinds: Sequence[str]) -> float:
+        """The mean over the sets of some kinds."""
+        right = self.right(identity, kinds)
+        return float(sum(one.mean() for one in right) / len(right))
+
+    def uncertainty(self, identity: str, perturbation: str) -> dict[str, Any]:
+        """The mean over the sets with its interval, and every set's."""
+        key = (identity, perturbation)
+        if key not in self._measured:
+            self._measured[key] = self._desk.perturbed[perturbation].of(identity, _gone)
+        sets = self._measured[key].sets
+        mean, interval = mean_of_sets(list(sets.values()))
+        low, high = interval or (mean, mean)
+        about = {name: {"n": one.n, "mean": one.model, "interval": one.interval} for name, one in sets.items()}
+        return {"mean": mean, "low": low, "high": high, "sets": about}
+
+    def uncertain(self, identity: str, perturbation: str) -> list[NDArray[np.float64]]:
+        """The model uncertainty of every question, set by set: its mean over the repeats."""
+        measure, found = self._desk.perturbed[perturbation], []
+        for one in measure.asking.sets:
+            drawn = [uncertainty(self._sure(measure, identity, one, how)).model for _, how in self._draws(measure)]
+            found.append(np.mean(drawn, axis=0))
+        return found
+
+    def pictures(self, kinds: Sequence[str]) -> list[list[str]]:
+        """What names the picture of every question, set by set; sets may share some."""
+        found = []
+        for asking in (self._desk.plain[kind].asking for kind in kinds):
+            for one in asking.sets:
+                name = one.task.name
+                if name not in self._pictures:
+                    self._pictures[name] = picture_names(one.task, asking.split, asking.limit)
+                found.append(self._pictures[name])
+        return found
+
+    @staticmethod
+    def _draws(measure: Measure) -> list[tuple[Measure, Perturbation | None]]:
+        how = measure.asking.perturbation
+        assert how is not None
+        return [(measure, how.repeated(repeat)) for repeat in range(measure.repeats)]
+
+    def _sure(self, measure: Measure, identity: str, one: OptionSet, how: Perturbation | None) -> NDArray[np.float32]:
+        found = self._read(measure, identity, one, how)
+        if found is None:
+            _gone()
+        return found
+
+    def _read(
+        self, measure: Measure, identity: str, one: OptionSet, how: Perturbation | None
+    ) -> NDArray[np.float32] | None:
+        key = (identity, one.task.name, measure.asking.split, how)
+        if key not in self._known:
+            found = self._desk.store.read(measure.words(identity, one, how))
+            if found is None:
+                return None
+            self._known[key] = found
+        return self._known[key]
+
+
+def _gone() -> NoReturn:
+    raise SmeltError("the answers of a model are gone from the store; run the suite again")

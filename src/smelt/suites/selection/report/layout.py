@@ -1,0 +1,88 @@
+"""How the tables of a selection suite are laid out: lines over sets, over a few means, the paper's beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from smelt.report.cells import Cell
+from smelt.report.grid import Grid
+from smelt.report.lines import Group, Line
+from smelt.suites.selection.published import uqmerge
+from smelt.report.ranks import with_ranks
+from smelt.suites.selection.report.analyses import KINDS, Budget
+from smelt.suites.selection.report.lines import Scores
+from smelt.report.sheet import Block, Sheet
+
+__all__ = ["Shown", "beside_paper", "over_means", "over_sets", "ranked"]
+
+_AVERAGE = "Avg."
+
+
+class Shown(NamedTuple):
+    """A line that is wanted: a model, or several whose mean is shown; nothing where there is no such model."""
+
+    label: str
+    who: str | Sequence[str] | None
+    group: Group = "data-free"
+    note: str = ""
+    setting: bool = True
+    """Whether the setting stands beside the label."""
+
+    def by(self, budget: Budget) -> Shown:
+        """The same line of a model that was chosen by looking at data."""
+        return self._replace(group=budget.group, note="; ".join(filter(None, [self.note, budget.text])))
+
+
+def over_sets(
+    scores: Scores, key: str, title: str, about: str, lines: Sequence[Shown], kinds: Sequence[str], *, headings: bool
+) -> Sheet:
+    """Lines over the sets of some kinds, each kind with its average."""
+    blocks = []
+    for kind in kinds:
+        tasks = scores.selection.sets[kind]
+        made = [_line(scores, one, tasks) for one in lines if one.who]
+        split = "val" if kind == "validation" else "test"
+        blocks.append(Block(f"{key}: {kind}", KINDS[kind], Grid(tasks, split, tuple(ranked(made)), _AVERAGE)))
+    said = f"{about}{_apart(blocks[0].grid.lines)}"
+    return Sheet(tuple(blocks), title, said, across=len(blocks), headings=headings, part=key)
+
+
+def over_means(key: str, title: str, about: str, heads: Sequence[str], lines: Sequence[Line]) -> Sheet:
+    """Lines over a few columns, each the mean of something."""
+    grid = Grid(tuple(heads), "test", tuple(ranked(lines)), "")
+    return Sheet((Block(key, "This run", grid),), title, f"{about}{_apart(lines)}", headings=False, part=key)
+
+
+def ranked(lines: Sequence[Line]) -> list[Line]:
+    """The same lines with the best and the second merge of each group marked: those chosen by data apart."""
+    found = list(lines)
+    for group in dict.fromkeys(line.group for line in lines if line.merged):
+        own = [number for number, line in enumerate(lines) if line.group == group]
+        for number, line in zip(own, with_ranks([lines[number] for number in own]), strict=True):
+            found[number] = line
+    return found
+
+
+def beside_paper(sheet: Sheet, heads: Sequence[str], cells: Sequence[Sequence[Cell | None]], what: str = "") -> Sheet:
+    """The same table with the paper's own numbers as a block of columns; nothing of our models is in it."""
+    theirs = [
+        replace(line, cells=tuple(own), average=None, rows=(), setting={}, note="")
+        for line, own in zip(sheet.lines, cells, strict=True)
+    ]
+    title = "The paper's own" + (f", {what}" if what else "")
+    block = Block(f"paper: {sheet.part}", title, Grid(tuple(heads), "paper", tuple(ranked(theirs)), ""))
+    said = f"{sheet.about} The paper's own numbers are of other models and sets: {uqmerge().source}."
+    return replace(sheet, blocks=(*sheet.blocks, block), across=len(sheet.blocks) + 1, about=said)
+
+
+def _apart(lines: Sequence[Line]) -> str:
+    both = {line.group for line in lines if line.merged} == {"data-free", "data-driven"}
+    return " Merges chosen by looking at data are marked apart from those without any." if both else ""
+
+
+def _line(scores: Scores, one: Shown, tasks: Sequence[str]) -> Line:
+    assert one.who is not None
+    line = scores.line(one.label, one.who, tasks, one.group, note=one.note)
+    return line if one.setting else replace(line, setting={})

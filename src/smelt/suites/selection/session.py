@@ -1,0 +1,76 @@
+"""What a process keeps between the models that it asks: the sets' questions, pictures seen, the models open."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from smelt.tasks.perturb.perturbation import Perturbation
+from smelt.recipe.schema import Recipe
+from smelt.select.asking import asking
+from smelt.select.groups import Groups
+from smelt.select.measured import Measure
+from smelt.select.store import LogitStore
+
+__all__ = ["Desk", "desk_of", "forget_desk"]
+
+
+class Desk:
+    """The sets of a suite, with the store of all answers."""
+
+    def __init__(self, words: Mapping[str, Any]):
+        """`words` are `store`, `kinds` ({kind: {tasks, split}}), `perturbations`, `repeats`, `limit`, and how."""
+        how = {word: words[word] for word in ("limit", "device", "dtype", "allow_pickle")}
+        self.store = LogitStore(words["store"])
+        self.plain = {
+            kind: Measure(asking(one["tasks"], None, split=one["split"], **how), self.store)
+            for kind, one in words["kinds"].items()
+            if one["tasks"]
+        }
+        held_in = self.plain["held_in"].asking
+        self.perturbed = {
+            name: Measure(replace(held_in, perturbation=Perturbation(**one)), self.store, repeats=words["repeats"])
+            for name, one in words["perturbations"].items()
+        }
+        self._open: tuple[str, Groups] | None = None
+
+    def groups(self, recipe: Recipe, prints: Mapping[str, str]) -> Groups:
+        """The models of a recipe, open; those of the recipe before it are closed."""
+        if self._open is None or self._open[0] != recipe.hash:
+            self.close()
+            self._open = recipe.hash, Groups(recipe, None, dict(prints))
+        return self._open[1]
+
+    def load(self, model: Any) -> Any:
+        """A model in memory, from a reference or a Source."""
+        return self.plain["held_in"].asking.load(model)
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None
+
+
+def desk_of(words: Mapping[str, Any]) -> Desk:
+    """The desk of this process; where the words are others, it is closed and another one takes its place."""
+    global _kept
+    text = json.dumps({**words, "store": str(Path(words["store"]))}, sort_keys=True)
+    if _kept is None or _kept[0] != text:
+        forget_desk()
+        _kept = text, Desk(json.loads(text))
+    return _kept[1]
+
+
+def forget_desk() -> None:
+    """Close the models, and let go of what was kept."""
+    global _kept
+    if _kept is not None:
+        _kept[1].close()
+        _kept = None
+
+
+_kept: tuple[str, Desk] | None = None
+"""The words of the one desk that a process has, and the desk."""

@@ -1,0 +1,143 @@
+"""The steps of a selection suite: which model each makes, what it is asked, and the job that does both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from smelt.suites.selection.member import BASE, JOINT, Member
+from smelt.suites.selection.suite import KINDS, SelectionSuite
+from smelt.suites.clip.units import setting_of
+from smelt.jobs.job import Job
+from smelt.recipe.schema import Recipe
+from smelt.select.groups import identity_of
+from smelt.select.narrow import narrowed
+
+if TYPE_CHECKING:
+    from smelt.evaluate.run_folder import Folder
+    from smelt.suites.options import Options
+
+__all__ = ["SOUP", "Step", "Steps", "ask_words"]
+
+_UNITS = "smelt.suites.selection.units"
+SOUP = "selection-soup"
+"""The file that the greedy soup leaves among the analyses."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One line that the run tells about."""
+
+    label: str
+    job: Job
+    member: Member | None = None
+    """Nothing for the soup, which is a search."""
+    kinds: tuple[str, ...] = ()
+    perturbations: tuple[str, ...] = ()
+
+
+def ask_words(suite: SelectionSuite, options: Options, folder: Folder) -> dict[str, Any]:
+    """What every unit is told about the sets, and how to compute."""
+    return {
+        "store": str((folder.path / "logits").resolve()),
+        "kinds": {kind: {"tasks": suite.sets(kind), "split": split} for kind, split in KINDS.items()},
+        "perturbations": {name: asdict(suite.perturbation(name)) for name in suite.perturbations},
+        "repeats": suite.repeats,
+        "limit": options.limit or suite.limit,
+        "device": options.device,
+        "dtype": options.dtype,
+        "threads": options.threads,
+        "allow_pickle": suite.allow_pickle,
+    }
+
+
+class Steps:
+    """Makes steps; the recipe of every merged group is left in the folder."""
+
+    def __init__(self, suite: SelectionSuite, prints: Mapping[str, str], ask: Mapping[str, Any], folder: Folder):
+        """`prints` are hashes of the models' files by name, with `base` and `joint` among them."""
+        self.suite, self.prints, self.ask, self.folder = suite, dict(prints), dict(ask), folder
+        self.recipes = {name: suite.recipe(name) for name in suite.entries}
+        self.every = tuple(suite.pool.models)
+        self.kinds = tuple(kind for kind in KINDS if suite.sets(kind))
+
+    def identity(self, member: Member) -> str:
+        """What a model follows from, as the store knows it."""
+        if member.entry in (BASE, JOINT):
+            return f"model {self.prints['base' if member.entry == BASE else 'joint']}"
+        recipe = self.recipes[member.entry if member.part else self.suite.average]
+        return identity_of(recipe, self.prints, member.names)
+
+    def singles(self) -> list[Step]:
+        """The base, every expert, the model that was trained on everything."""
+        suite = self.suite
+        assert suite.pool.base is not None
+        guide, every = (suite.guide,), tuple(suite.perturbations)
+        found = [self._as_it_is(Member(BASE), "Before fine-tuning", suite.pool.base, guide)]
+        for name, ref in suite.pool.models.items():
+            found.append(self._as_it_is(Member(f"expert-{name}", None, (name,)), f"Expert: {name}", ref, every))
+        if suite.joint is not None:
+            found.append(self._as_it_is(Member(JOINT), "Trained on everything", suite.joint, guide))
+        return found
+
+    def merged(self, wanted: Mapping[Member, tuple[Sequence[str], Sequence[str]]]) -> list[Step]:
+        """Groups, each with the kinds of sets and the perturbations that it is asked by; experts are there already."""
+        return [self._merged(m, tuple(kinds), tuple(how)) for m, (kinds, how) in wanted.items() if m.part is not None]
+
+    def soup(self) -> Step:
+        """The search over labelled validation sets."""
+        recipe = self.recipes[self.suite.average].dump()
+        words = {"recipe": recipe, "entry": self.suite.average, "prints": self.prints, "ask": self.ask}
+        return Step("Greedy soup", Job(f"{_UNITS}:soup", {**words, "kind": "validation"}, "Greedy soup"))
+
+    def write_choices(self) -> None:
+        """The recipes with which `smelt select uq` and `smelt select soup` make the choices again."""
+        suite, limit = self.suite, self.ask["limit"]
+        how = asdict(suite.perturbation(suite.guide))
+        words = {"tasks": suite.held_in, "limit": limit, **how, "repeats": suite.repeats, "choose": suite.choose}
+        chosen = {"uq": words, **({"soup": {"tasks": suite.validation, "limit": limit}} if suite.validation else {})}
+        for name, one in chosen.items():
+            self.folder.write_recipe(name, Recipe.parse({**self.recipes[suite.average].dump(), "select": {name: one}}))
+
+    def _as_it_is(self, member: Member, label: str, ref: str, perturbations: tuple[str, ...]) -> Step:
+        about = {"suite": self.suite.name, "entry": member.entry, "label": label, "variant": "reference", "called": ref}
+        return self._step(member, label, {"ref": ref}, about, [], self.kinds, perturbations)
+
+    def _merged(self, member: Member, kinds: tuple[str, ...], perturbations: tuple[str, ...]) -> Step:
+        recipe = self.recipes[member.entry]
+        some = narrowed(recipe, member.names)
+        self.folder.write_recipe(member.stem, some)
+        label = self.suite.entries[member.entry].label
+        about: dict[str, Any] = {"suite": self.suite.name, "entry": member.entry, "label": label}
+        about["variant"] = "published"
+        about |= {"part": member.part, "setting": setting_of(recipe), "recipe_hash": some.hash, "seed": some.seed}
+        about |= {"model": "merged", "called": member.stem}
+        made = ["smelt", "merge", f"recipes/{member.stem}.yaml", "-o", member.stem]
+        model = {"recipe": recipe.dump(), "names": list(member.names), "prints": self.prints}
+        return self._step(member, f"{label}, {self._said(member)}", model, about, made, kinds, perturbations)
+
+    def _said(self, member: Member) -> str:
+        many = len(member.names) not in (len(self.every), len(self.every) - 1)
+        return f"{len(member.names)} models: {member.part}" if many else str(member.part)
+
+    def _step(
+        self,
+        member: Member,
+        label: str,
+        model: Mapping[str, Any],
+        about: Mapping[str, Any],
+        made: Sequence[str],
+        kinds: tuple[str, ...],
+        perturbations: tuple[str, ...],
+    ) -> Step:
+        words = {
+            "model": model,
+            "identity": self.identity(member),
+            "kinds": list(kinds),
+            "perturbations": list(perturbations),
+            "ask": self.ask,
+            "about": about,
+            "first": list(made),
+        }
+        return Step(label, Job(f"{_UNITS}:asked", words, label), member, kinds, perturbations)

@@ -1,0 +1,198 @@
+"""A selection suite as data: the experts, the sets that choose and those that judge, perturbations, and merges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from smelt.errors import RecipeError, unknown
+from smelt.tasks.perturb.perturbation import Perturbation
+from smelt.files.validation import faults_of
+from smelt.recipe.schema import Pipeline, Pool, Recipe
+
+__all__ = ["Disturbance", "Entry", "Preset", "RandomSizes", "SelectionSuite"]
+
+Count: TypeAlias = Annotated[int, Field(gt=0)]
+Split: TypeAlias = Literal["test", "val"]
+KINDS: dict[str, Split] = {"held_in": "test", "held_out": "test", "validation": "val"}
+"""The three kinds of sets, and the split that each is asked by."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Entry(_Strict):
+    """One way to merge a group."""
+
+    label: str
+    merge: Pipeline
+    setting: Literal["default", "standard"] | None = None
+    """mergekit's defaults, or what the method's authors use; nothing where a method has no setting."""
+    paper: str | None = None
+    """What the paper's tables call it, where they have it."""
+    note: str = ""
+
+
+class Disturbance(_Strict):
+    """What is perturbed."""
+
+    label: str
+    image: bool = False
+    text: bool = False
+    model: bool = False
+
+
+class RandomSizes(_Strict):
+    """Random groups of every one of some sizes, averaged."""
+
+    sizes: list[Count] = []
+    count: Count = 10
+
+
+class Preset(_Strict):
+    """Other words for the same suite, under a name: how much of everything."""
+
+    limit: Count | None = None
+    passes: Count | None = None
+    subsets: Count | None = None
+    random: RandomSizes | None = None
+    perturbations: list[str] | None = None
+    """Those that stay; the first of the suite always does."""
+    entries: list[str] | None = None
+    """Those that stay; the one that averages always does."""
+
+
+class SelectionSuite(_Strict):
+    """Everything that `smelt bench mllm10` runs."""
+
+    kind: Literal["selection"]
+    name: str
+    version: int
+    title: str
+    pool: Pool
+    joint: str | None = None
+    """A model that was trained on all of the experts' data: the upper reference."""
+    held_in: Annotated[list[str], Field(min_length=1)]
+    """Sets that models are chosen by, without their labels."""
+    held_out: Annotated[list[str], Field(min_length=1)]
+    """Sets that no choice looks at."""
+    validation: list[str] = []
+    """Labelled sets for the greedy soup, which has to look at some."""
+    include: list[str] = []
+    dtype: str | None = None
+    allow_pickle: bool = False
+    seed: int = 0
+    """Of the perturbations, the random groups, and the merges that draw."""
+    limit: Count | None = None
+    """Questions of each set, where the command says nothing."""
+    passes: Annotated[int, Field(ge=2)] = 4
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    repeats: Count = 1
+    perturbations: Annotated[dict[str, Disturbance], Field(min_length=1)]
+    """The first one guides; the others are compared with it."""
+    choose: Literal["global_min", "first_local_min"] = "first_local_min"
+    """By which of the two the group is chosen that everything else is compared with; both are reported."""
+    subsets: Count = 3
+    """Random groups of the chosen size, the same for every entry."""
+    subset_size: Annotated[int, Field(ge=2)] = 7
+    """Their size where all models are chosen, or one: then there is no random group of that size to merge."""
+    random: RandomSizes = RandomSizes()
+    harm: bool = True
+    """Whether the average of all is compared with that of all but one, for each."""
+    average: str = "average"
+    """The entry by which groups grow."""
+    entries: Annotated[dict[str, Entry], Field(min_length=1)]
+    presets: dict[str, Preset] = {}
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> SelectionSuite:
+        """What the suite refers to within itself has to be there, once."""
+        if self.pool.base is None:
+            raise ValueError("pool: needs a base; changes are measured from it")
+        if len(self.pool.models) < 3:
+            raise ValueError(f"pool.models: a choice needs at least three models; got {len(self.pool.models)}")
+        taken = next((name for name in ("base", "joint") if name in self.pool.models), None)
+        if taken:
+            raise ValueError(f"pool.models.{taken}: that is what a reference is called; take another name")
+        if self.average not in self.entries:
+            raise ValueError(f"average: {unknown('entry', self.average, self.entries)}")
+        every = [*self.held_in, *self.held_out, *self.validation]
+        twice = [name for name in every if every.count(name) > 1]
+        if twice:
+            raise ValueError(f"the set {twice[0]!r} is listed twice")
+        for name, one in self.perturbations.items():
+            if not (one.image or one.text or (one.model and self.dropout > 0)):
+                raise ValueError(f"perturbations.{name}: perturbs nothing, so that every uncertainty is 0")
+        for size in self.random.sizes:
+            if not 2 <= size < len(self.pool.models):
+                raise ValueError(f"random.sizes: {size} of {len(self.pool.models)} models leaves nothing to draw")
+        for name, preset in self.presets.items():
+            for word, known in (("perturbations", self.perturbations), ("entries", self.entries)):
+                strange = next((one for one in getattr(preset, word) or () if one not in known), None)
+                if strange:
+                    raise ValueError(f"presets.{name}.{word}: {unknown(word[:-1], strange, known)}")
+        return self
+
+    @property
+    def guide(self) -> str:
+        """The perturbation that guides."""
+        return next(iter(self.perturbations))
+
+    def sets(self, kind: str) -> list[str]:
+        """The sets of a kind, as the suite spells them."""
+        return {"held_in": self.held_in, "held_out": self.held_out, "validation": self.validation}[kind]
+
+    def perturbation(self, name: str) -> Perturbation:
+        """One of the perturbations with all its numbers."""
+        words = self.perturbations[name].model_dump(exclude={"label"})
+        return Perturbation(**words, passes=self.passes, dropout=self.dropout, seed=self.seed)
+
+    def recipe(self, entry: str) -> Recipe:
+        """The merge of all models by an entry."""
+        merge = [{call.name: dict(call.parameters)} for call in self.entries[entry].merge]
+        words = {"include": self.include, "dtype": self.dtype, "seed": self.seed, "allow_pickle": self.allow_pickle}
+        return Recipe.parse({"pool": self.pool.model_dump(), "merge": merge, **words})
+
+    def with_preset(self, name: str | None) -> SelectionSuite:
+        """The suite at one of its presets; as it is if none is named."""
+        if name is None:
+            return self
+        if name not in self.presets:
+            raise RecipeError(f"{self.name}: {unknown('preset', name, self.presets)}")
+        preset = self.presets[name]
+        words = self.model_dump(mode="json", exclude={"presets"})
+        words |= preset.model_dump(exclude={"perturbations", "entries"}, exclude_none=True)
+        for word, first in (("perturbations", self.guide), ("entries", self.average)):
+            stay = getattr(preset, word)
+            if stay is not None:
+                words[word] = {one: value for one, value in words[word].items() if one in stay or one == first}
+        try:
+            return SelectionSuite.model_validate(words)
+        except ValidationError as error:
+            raise RecipeError(f"{self.name}, preset {name}: " + "; ".join(faults_of(error))) from None
+
+    def words(self) -> Mapping[str, Any]:
+        """What the numbers follow from, beside the contents of models and sets."""
+        same = (
+            "include",
+            "seed",
+            "passes",
+            "dropout",
+            "repeats",
+            "choose",
+            "subsets",
+            "subset_size",
+            "harm",
+            "average",
+        )
+        return {
+            "suite": f"{self.name}@{self.version}",
+            "merged_dtype": self.dtype,
+            **{word: getattr(self, word) for word in same},
+            "random": self.random.model_dump(),
+            **{kind: self.sets(kind) for kind in KINDS},
+            "perturbations": {name: one.model_dump(exclude={"label"}) for name, one in self.perturbations.items()},
+        }

@@ -1,0 +1,1 @@
+"""This machine: cores, threads, memory, garbage collection, and progress on its terminal."""

@@ -1,0 +1,238 @@
+"""A language task: a folder with `harness.yaml` (a task of the lm-evaluation-harness), a README and its data.
+
+    task: maths
+    dataset_path: json                       # data in the folder: one JSON object per line, .gz or not
+    dataset_kwargs: {data_files: {train: train.jsonl.gz, test: test.jsonl.gz}}
+    test_split: test                         # train, val, test; those that it has
+    output_type: generate_until              # or multiple_choice
+    doc_to_text: "{{prompt}}"
+    doc_to_target: "{{answer}}"
+    process_results: !function smelt.tasks.language.scoring.numbers.score
+    generation_kwargs: {max_gen_toks: 48, do_sample: false, until: []}
+    metric_list: [{metric: exact_match, aggregation: mean, higher_is_better: true}]   # the first is the score
+    metadata: {version: 1, title: Sums, domain: maths, chat: true, loss: false}
+
+`chat` puts the prompt into the model's chat template as the user's words (`if-any`: where it has one); `loss` asks
+for the loss on the reference answers too. A `limit` takes the first examples of a split: data are shuffled when they
+are packed. A task that names a data set of the hub instead of files works where it can be downloaded. Nothing here
+loads the harness before a task is prepared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from smelt.errors import RecipeError, unknown
+from smelt.tasks.language.harness_file import read_harness_file
+from smelt.tasks.pictures.task import TaskError, licence_in
+from smelt.files.bounded import read_text
+
+__all__ = ["FILE", "LanguageTask"]
+
+FILE = "harness.yaml"
+
+_SPLITS = {"train": "training_split", "val": "validation_split", "test": "test_split"}
+"""Our name of a split -> the harness's word for it."""
+
+
+@dataclass(frozen=True)
+class LanguageTask:
+    """What is asked of a language model, and how its answers are judged."""
+
+    name: str
+    folder: Path
+    config: Mapping[str, Any] = field(repr=False)
+    """The YAML as it is read; functions are still names."""
+
+    @classmethod
+    def load(cls, path: str | Path) -> LanguageTask:
+        """Read a task's folder (or its harness.yaml)."""
+        path = Path(path)
+        file = path if path.is_file() else path / FILE
+        if not file.is_file():
+            raise TaskError(f"{path}: no such language task (a folder with a {FILE})")
+        config = read_harness_file(file)
+        faults = _faults(config)
+        if faults:
+            body = faults[0] if len(faults) == 1 else "".join(f"\n  - {fault}" for fault in faults)
+            raise TaskError(f"{file}: {body}")
+        return cls(config["task"], file.parent.resolve(), config)
+
+    @property
+    def reference(self) -> str:
+        """What names it on a command line, wherever it lies."""
+        return str(self.folder)
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What the YAML says of the task beyond the harness's own words."""
+        known: Mapping[str, Any] = self.config.get("metadata") or {}
+        return known
+
+    @property
+    def version(self) -> int:
+        return int(float(self.metadata.get("version", 1)))
+
+    @property
+    def title(self) -> str:
+        return str(self.metadata.get("title", ""))
+
+    @property
+    def kind(self) -> str:
+        """What is asked of a model, in one word for listings."""
+        return "language"
+
+    @property
+    def domain(self) -> str | None:
+        """The skill that it tests, where it belongs to one."""
+        domain = self.metadata.get("domain")
+        return None if domain is None else str(domain)
+
+    @property
+    def chat(self) -> bool:
+        """Whether prompts go into the model's chat template."""
+        return bool(self.metadata.get("chat", False))
+
+    @property
+    def wants_loss(self) -> bool:
+        return bool(self.metadata.get("loss", False))
+
+    @property
+    def metric(self) -> str:
+        """The first metric: the task's score."""
+        return str(self.config["metric_list"][0]["metric"])
+
+    @property
+    def files(self) -> dict[str, tuple[Path, ...]]:
+        """The data files of every split, where the data are files."""
+        named = (self.config.get("dataset_kwargs") or {}).get("data_files") or {}
+        return {
+            split: tuple(self.folder / file for file in ([files] if isinstance(files, str) else files))
+            for split, files in named.items()
+        }
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The names of its splits."""
+        return tuple(self.files) or tuple(split for split, word in _SPLITS.items() if self.config.get(word))
+
+    def check_split(self, split: str) -> None:
+        """Refuse a split that the task does not have."""
+        if split not in self.splits:
+            raise TaskError(f"{self.name}: {unknown('split', split, self.splits)}")
+
+    def count(self, split: str) -> int | None:
+        """The number of examples of a split, where it is known without a download."""
+        from smelt.tasks.language.records import count_records
+
+        self.check_split(split)
+        return count_records(self.files[split]) if split in self.files else None
+
+    def records(self, split: str) -> list[dict[str, Any]]:
+        """Every example of a split as it is stored."""
+        from smelt.tasks.language.records import read_records
+
+        self.check_split(split)
+        if split not in self.files:
+            raise TaskError(f"{self.name}: its data are {self.source}; only those in files can be read as records")
+        return read_records(self.files[split], f"{self.name}/{split}")
+
+    def harness_tasks(self, split: str) -> dict[str, Any]:
+        """The harness's own task objects, ready to be run, by name."""
+        from smelt.tasks.language.prepare import harness_task
+
+        self.check_split(split)
+        return {self.name: harness_task(self, split)}
+
+    def pairs(self, split: str) -> list[tuple[str, str]]:
+        """Prompt and reference answer of every example, as plain text: before any chat template."""
+        from smelt.tasks.language.prepare import pairs_of
+
+        return pairs_of(self._only_part(split))
+
+    @property
+    def delimiter(self) -> str:
+        """What stands between a prompt and its answer where they are one text."""
+        return str(self.config.get("target_delimiter", " "))
+
+    def _only_part(self, split: str) -> Any:
+        parts = self.harness_tasks(split)
+        if len(parts) != 1:
+            some = ", ".join([*parts][:3])
+            raise TaskError(f"{self.name} is a group of {len(parts)} tasks; take one of them, such as {some}")
+        (part,) = parts.values()
+        return part
+
+    def harness_split(self, split: str) -> str:
+        """What the data set calls a split."""
+        return split if self.files else str(self.config[_SPLITS[split]])
+
+    @property
+    def source(self) -> str:
+        """Where the examples come from, for people."""
+        if self.files:
+            return "files in the task's folder"
+        name = self.config.get("dataset_name")
+        return f"hf:{self.config.get('dataset_path')}" + (f" ({name})" if name else "")
+
+    @property
+    def readme(self) -> str:
+        """Its README, or nothing."""
+        path = self.folder / "README.md"
+        return read_text(path) if path.is_file() else ""
+
+    @property
+    def licence(self) -> str | None:
+        """What the README says under the heading `Licence`."""
+        return licence_in(self.readme)
+
+
+def _faults(config: Mapping[str, Any]) -> list[str]:
+    faults = []
+    if not isinstance(config.get("task"), str):
+        faults.append("`task`, its name, is missing")
+    metrics = config.get("metric_list")
+    if not isinstance(metrics, list) or not metrics or not isinstance(metrics[0], dict) or "metric" not in metrics[0]:
+        faults.append("`metric_list` has no first metric; it is the task's score, as `[{metric: exact_match}]`")
+    if not isinstance(config.get("metadata") or {}, dict):
+        faults.append("`metadata` is a table")
+    else:
+        faults += _version_faults((config.get("metadata") or {}).get("version", 1))
+    kwargs = config.get("dataset_kwargs") or {}
+    if not isinstance(kwargs, dict):
+        return [*faults, f"`dataset_kwargs` is a table, as {{data_files: {{test: test.jsonl.gz}}}}; got {kwargs!r}"]
+    files = kwargs.get("data_files")
+    if files is not None and not (isinstance(files, dict) and files):
+        faults.append("`dataset_kwargs.data_files` is a table: {test: test.jsonl.gz}")
+    elif files is not None:
+        faults += [unknown("split", str(name), _SPLITS) for name in files if name not in _SPLITS]
+        faults += [
+            f"`dataset_kwargs.data_files.{name}` is a file's name or a list of them; got {some!r}"
+            for name, some in files.items()
+            if not isinstance(some, str) and not _names(some)
+        ]
+    elif not config.get("dataset_path"):
+        faults.append("there are no data: give `dataset_kwargs: {data_files: {test: test.jsonl.gz}}`")
+    elif not any(config.get(word) for word in _SPLITS.values()):
+        faults.append(f"names none of {', '.join(_SPLITS.values())}")
+    return faults
+
+
+def _names(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
+
+
+def _version_faults(version: Any) -> list[str]:
+    try:
+        return [] if int(float(version)) >= 0 else [f"version is {version!r}, a whole number from 0"]
+    except (TypeError, ValueError, OverflowError):
+        return [f"version is {version!r}, which is no number"]
+
+
+def check_limit(limit: int | None) -> None:
+    """Refuse a limit that takes nothing."""
+    if limit is not None and limit < 1:
+        raise RecipeError(f"limit is a number of examples, at least 1; got {limit}")

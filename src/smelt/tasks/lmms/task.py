@@ -1,0 +1,71 @@
+"""Tasks of lmms-eval's library: `lmms:gqa`, each by its first metric or one that is named (`lmms:seedbench@seed_all`).
+
+The paper's held-out sets are the group `uqmerge`, its held-in sets `uqmerge-in`, by the library's names. OOD-CV is not
+in the library. MMBench is judged by a model of OpenAI there; the task `mmbench_en_dev_static` reads the same answers by
+rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from smelt.tasks.language.task import LanguageTask
+from smelt.tasks.pictures.task import TaskError
+
+__all__ = ["HELD_IN", "HELD_OUT", "PREFIX", "LmmsTask", "lmms_task"]
+
+PREFIX = "lmms:"
+HELD_OUT = tuple(
+    PREFIX + name for name in "ok_vqa_val2014 textvqa_val gqa mmmu_val vizwiz_vqa_val vqav2_val pope".split()
+)
+HELD_IN = tuple(PREFIX + name for name in "ai2d scienceqa_img seedbench@seed_image mmbench_en_dev_static".split())
+_JUDGED = {"mmbench_en_dev": "mmbench_en_dev_static"}
+"""Tasks whose answers the library sends to a model of OpenAI -> the same read by rules."""
+
+
+@dataclass(frozen=True)
+class LmmsTask(LanguageTask):
+    """A task or a group of the library, answered in words about pictures; its data are loaded when it is prepared."""
+
+    @property
+    def reference(self) -> str:
+        return PREFIX + self.name
+
+    @property
+    def kind(self) -> str:
+        """Questions about pictures, mostly."""
+        return "questions"
+
+    @property
+    def metric(self) -> str:
+        """The one that was named; else the first, which is known when it is prepared."""
+        return self.name.partition("@")[2]
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The library decides itself which part of the data it evaluates."""
+        return ("test",)
+
+    @property
+    def source(self) -> str:
+        return "lmms-eval, with data of the Hugging Face hub"
+
+    def harness_tasks(self, split: str) -> dict[str, Any]:
+        from smelt.tasks.lmms.library import parts
+
+        self.check_split(split)
+        return dict(parts(self.name.partition("@")[0]))
+
+
+def lmms_task(name: str) -> LmmsTask:
+    """A task by its name in the library, without a look whether it is there: its index takes seconds to read."""
+    name = name.removeprefix(PREFIX)
+    other = _JUDGED.get(name.partition("@")[0])
+    if other is not None:
+        raise TaskError(
+            f"{PREFIX}{name}: its answers are judged by a model of OpenAI, over the network; "
+            f"take {PREFIX}{other}, which reads the same answers by rules"
+        )
+    return LmmsTask(name, Path(), {})

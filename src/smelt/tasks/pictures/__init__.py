@@ -1,0 +1,1 @@
+"""Tasks of pictures: classes given by their names, and labelled pictures."""

@@ -73,7 +73,7 @@ def loss(measured: list[dict[str, Any]]) -> str:
 def measure() -> None:
     """Pack every expert in every way, evaluate it before and after; what is finished is on disk."""
     import smelt
-    from smelt.evaluate import Data
+    from smelt.tasks.pictures.data import Data
 
     data, measured = Data(), []
     for task in TASKS:

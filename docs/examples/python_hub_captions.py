@@ -1,4 +1,4 @@
-from smelt.hub import find_graph
+from smelt.hub.graph.graph import find_graph
 from smelt.hub.matching.captions import TemplateCaptions, find_captioner
 
 offline = TemplateCaptions(find_graph("zoo"))

@@ -1,6 +1,7 @@
 import numpy as np
 
-from smelt.hub import Hub, NewNode, SemanticGraph
+from smelt.hub.hub import Hub
+from smelt.hub.graph.graph import NewNode, SemanticGraph
 
 
 def square(red: int, green: int, blue: int) -> tuple[str, str, np.ndarray]:

@@ -1,4 +1,4 @@
-from smelt.hub import Hub
+from smelt.hub.hub import Hub
 from smelt.hub.service import Rate, Settings, create_app
 
 hub = Hub.init("my-hub")

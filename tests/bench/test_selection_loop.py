@@ -18,7 +18,7 @@ from smelt.suites.clip.loop import Finished
 from smelt.cli.app import app
 from smelt.errors import RecipeError
 from smelt.evaluate.row import Row
-from smelt.select import uq_merge
+from smelt.select.uq_merge import uq_merge
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ import yaml
 
 from smelt.suites.clip.suite import Suite, find_suite, suites
 from smelt.errors import RecipeError
-from smelt.learn import learners
+from smelt.learn.learner import learners
 from smelt.methods import stages
 from smelt.methods.aliases import ALIASES
-from smelt.mix import mixers
+from smelt.mix.ways import mixers
 from smelt.prepare.prepare import check_recipe, needs_data
 
 PICO: dict[str, Any] = {

@@ -15,7 +15,8 @@ from smelt.engine.plan.describe import PlanReport
 from smelt.engine.convert.pack import PackSummary
 from smelt.engine.merge import Summary
 from smelt.engine.sink.verify import Verification
-from smelt.evaluate import CostRow, Row, Task
+from smelt.evaluate.row import CostRow, Row
+from smelt.tasks.pictures.task import Task
 from smelt.models.families import Classifier, Family
 from smelt.models.families.network import Encoder, Network
 from smelt.recipe.schema import Recipe

@@ -11,7 +11,8 @@ import torch
 
 import smelt
 from pico_clip import PROCESSOR, TEMPLATES, colour_clip, random_clip, save_clip, write_task
-from smelt.ensemble import Ensemble, MaxModel, ensemble
+from smelt.ensemble.scores import Ensemble, MaxModel
+from smelt.ensemble.call import ensemble
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.evaluate.call import evaluate
 from smelt.evaluate.classify import load_classifier

@@ -14,7 +14,7 @@ import smelt
 from checkpoints import read_weights, write_model, write_yaml
 from smelt.errors import MissingExtra, OutputError, RecipeError
 from smelt.tasks.examples import ArrayStream
-from smelt.learn import learners
+from smelt.learn.learner import learners
 from smelt.learn.call import learn
 
 MODELS = {"red": moved(small(), 1), "green": moved(small(), 2)}

@@ -15,7 +15,9 @@ from smelt.formats.statistics import NOTE, VALUES, open_statistics
 from smelt.errors import InputChanged, OutputError, RecipeError
 from smelt.tasks.examples import examples_for
 from smelt.tasks.find import find_task
-from smelt.measure import combine, measure, measure_merged, store
+from smelt.measure.shares import combine
+from smelt.measure.call import measure, measure_merged
+from smelt.measure import store
 from smelt.measure.fisher import fisher
 from smelt.measure.gram import gram
 from smelt.measure.gram_merged import gram_merged

@@ -16,7 +16,9 @@ from smelt.errors import CorruptFile, IncompatibleModels, InputChanged, OutputEr
 from smelt.evaluate.call import evaluate
 from smelt.evaluate.classify import load_classifier
 from smelt.tasks.examples import ArrayStream
-from smelt.mix import load_mixed, mix, save_routers
+from smelt.mix.classifier import load_mixed
+from smelt.mix.call import mix
+from smelt.mix.checkpoint import save_routers
 from smelt.models.families.network import network_of
 from smelt.recipe.schema import Recipe
 

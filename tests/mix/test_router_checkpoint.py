@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from smelt.errors import CorruptFile, IncompatibleModels, RecipeError
-from smelt.mix import load_routers, save_routers
+from smelt.mix.checkpoint import load_routers, save_routers
 from smelt.mix.checkpoint import router_state
 from smelt.mix.router import Router
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from smelt.tasks.examples import ArrayStream, Batch
 from smelt.optimise.loop import optimise
-from smelt.mix import mixed_network
+from smelt.mix.network import mixed_network
 from smelt.mix.objective import router_objective
 from smelt.mix.wemoe import WeMoE
 from smelt.models.families.network import ModuleNetwork

@@ -10,7 +10,9 @@ from mixing_by_hand import clip_pool, tiny, tuned
 from pico_clip import write_task
 from smelt.errors import RecipeError
 from smelt.tasks.examples import ArrayStream
-from smelt.mix import load_mixed, mix, mixed_network
+from smelt.mix.classifier import load_mixed
+from smelt.mix.call import mix
+from smelt.mix.network import mixed_network
 from smelt.mix.routing import routing, routing_of_streams, watch_gates
 from smelt.models.families.network import ModuleNetwork
 

@@ -9,7 +9,7 @@ import pytest
 
 from pico_selection import write_clips
 from smelt.errors import RecipeError
-from smelt.select import soup
+from smelt.select.soup import soup
 from smelt.select.soup import greedy
 
 pytest.importorskip("transformers")

@@ -64,17 +64,17 @@ class Prepared:
 
 def way_of(calls: Sequence[StageCall]) -> Way:
     """Whether stages merge models into one of their size, or mix them into a larger one."""
-    from smelt.mix import mixers
+    from smelt.mix.ways import mixers
 
     return "mix" if any(call.name in mixers for call in calls) else "merge"
 
 
 def stages_with_data() -> dict[str, Stage]:
     """Everything beyond the merge stages that a recipe may name under `merge`, with its parameters."""
-    from smelt.learn import learners
+    from smelt.learn.learner import learners
     from smelt.measure.regmean_pp import RegMeanPlus
     from smelt.methods import Stage
-    from smelt.mix import mixers
+    from smelt.mix.ways import mixers
 
     plus = Stage(PLUS, "method", RegMeanPlus, paper="2508.03121")
     return {**{name: one.stage for name, one in learners.items()}, **mixers, PLUS: plus}
@@ -87,8 +87,8 @@ def needs_data(recipe: Recipe) -> bool:
 
 def check_recipe(recipe: Recipe) -> None:
     """That every stage exists and takes its parameters, and that every model has its data; nothing is computed."""
-    from smelt.learn import check_learner
-    from smelt.mix import check_mixer
+    from smelt.learn.learner import check_learner
+    from smelt.mix.ways import check_mixer
     from smelt.recipe.pipeline import bind
 
     finder = _finder(recipe)
@@ -178,9 +178,9 @@ def prepare(
 
 def _finder(recipe: Recipe) -> str | None:
     """Who looks at the data: `mix`, `learn`, the kind of a statistic, or nobody."""
-    from smelt.learn import learners
+    from smelt.learn.learner import learners
     from smelt.methods import stages
-    from smelt.mix import mixers
+    from smelt.mix.ways import mixers
 
     names = [call.name for call in recipe.merge]
     if any(name in mixers for name in names):
@@ -216,7 +216,7 @@ def _mixed(recipe: Recipe, how: dict[str, Any], learned: Path | None, save: Path
 
 
 def _learned(recipe: Recipe, how: dict[str, Any], save: Path | None) -> Prepared:
-    from smelt.learn import save_coefficients
+    from smelt.learn.coefficients import save_coefficients
     from smelt.learn.call import learn
     from smelt.learn.heat import heat_map
 
@@ -237,7 +237,7 @@ def _learned(recipe: Recipe, how: dict[str, Any], save: Path | None) -> Prepared
 
 
 def _with_coefficients(recipe: Recipe, path: Path) -> Prepared:
-    from smelt.learn import load_coefficients
+    from smelt.learn.coefficients import load_coefficients
     from smelt.learn.heat import heat_map
     from smelt.learn.levels import learned_keys
     from smelt.models.families.registry import load_any

@@ -9,22 +9,3 @@ perturbations, whatever the batch. Knows nothing of models' families and of what
     how.picture(pixels, seed), how.prefix(seed)
     with attention_dropout(module, how.rate, seeds): ...
 """
-
-from __future__ import annotations
-
-import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from smelt.tasks.perturb.dropout import attention_dropout
-    from smelt.tasks.perturb.perturbation import Perturbation
-
-__all__ = ["Perturbation", "attention_dropout"]
-
-_HOME = {"Perturbation": "perturbation", "attention_dropout": "dropout"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -98,9 +98,9 @@ def write_inputs(folder: Path, pictures: int) -> None:
     """Vision towers as Hugging Face folders, and everything else as one file of arrays."""
     from transformers import CLIPVisionModel
 
+    from smelt.models.families.clip.family import CLIP
     from smelt.tasks.examples import examples_for
     from smelt.tasks.find import find_task
-    from smelt.models.families.clip.family import CLIP
 
     base = CLIP.load("zoo:clip-tiny")
     models = {name: CLIP.load(f"zoo:clip-tiny-{name}", text_from="zoo:clip-tiny") for name in NAMES}
@@ -151,13 +151,13 @@ def ours(folder: Path, what: str, repeat: int, threads: int) -> None:
 
 
 def _adamerging(data: dict[str, Tensor], threads: int) -> Callable[[], Tensor]:
-    from smelt.evaluate.classify import load_classifier
-    from smelt.tasks.examples import Batch
-    from smelt.learn.deltas import TaskVectors
-    from smelt.learn.merged import MergedObjective, Weighted
-    from smelt.learn.passes import Passes
+    from smelt.evaluation.classify import load_classifier
+    from smelt.learning.deltas import TaskVectors
+    from smelt.learning.merged import MergedObjective, Weighted
+    from smelt.learning.passes import Passes
     from smelt.models.families.network import network_of
     from smelt.models.pool import ModelPool
+    from smelt.tasks.examples import Batch
 
     network = network_of(load_classifier("zoo:clip-tiny"))
     pool = ModelPool.open({name: f"zoo:clip-tiny-{name}" for name in NAMES}, base="zoo:clip-tiny")
@@ -172,7 +172,7 @@ def _adamerging(data: dict[str, Tensor], threads: int) -> Callable[[], Tensor]:
 def _wemoe(data: dict[str, Tensor], threads: int) -> Callable[[], Tensor]:
     from concurrent.futures import ThreadPoolExecutor
 
-    from smelt.mix.call import mix
+    from smelt.mixing.mix import mix
 
     mixed = mix({name: f"zoo:clip-tiny-{name}" for name in NAMES}, base="zoo:clip-tiny", method="wemoe", steps=0).load()
     for number, router in enumerate(mixed.routers.values()):
@@ -205,7 +205,7 @@ def _network() -> Any:
 
 
 def _fisher(data: dict[str, Tensor], threads: int) -> Callable[[], Tensor]:
-    from smelt.measure.fisher import fisher
+    from smelt.measurement.fisher import fisher
 
     network, stream = _network(), _stream(data)
     words: dict[str, Any] = {"estimator": "batched_sqrt", "batch": 32, "threads": threads}
@@ -213,7 +213,7 @@ def _fisher(data: dict[str, Tensor], threads: int) -> Callable[[], Tensor]:
 
 
 def _gram(data: dict[str, Tensor], threads: int) -> Callable[[], Tensor]:
-    from smelt.measure.gram import gram
+    from smelt.measurement.gram import gram
 
     network, stream = _network(), _stream(data)
     tokens = 17

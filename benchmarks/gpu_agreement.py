@@ -14,7 +14,7 @@ import torch
 
 import smelt
 from gpu_resident import METHODS
-from smelt.engine.merge.gpu import kernel
+from smelt.engine.run.gpu import kernel
 
 MORE: dict[str, Any] = {
     "ties_tensor": {"ties": {"density": 0.3, "trim": "tensor", "tie": "positive", "weights": [0.5, 1.5, 1.0]}},

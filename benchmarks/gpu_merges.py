@@ -21,13 +21,13 @@ from typing import Any
 import torch
 
 import smelt
-from smelt.engine.run.executor import Executor
-from smelt.system.progress import Progress
 from smelt.engine.merge import planned
-from smelt.engine.sink.sink import FolderSink
 from smelt.engine.run.backends import Sink
+from smelt.engine.run.executor import Executor
 from smelt.engine.run.gpu.backend import OnDevice
+from smelt.engine.sink.sink import FolderSink
 from smelt.models.request import read_request
+from smelt.system.progress import Progress
 
 METHODS: dict[str, Any] = {
     "average": "average",

@@ -19,11 +19,11 @@ from torch import Tensor
 import smelt
 from gpu_links import seconds, wait
 from smelt.engine.run.blocks import Blocking, place_of
-from smelt.engine.run.pipeline import Pipeline
-from smelt.engine.merge.cpu import backend as way
-from smelt.engine.run.gpu.backend import OnDevice
+from smelt.engine.run.cpu import backend as way
 from smelt.engine.run.cpu.operation import Code
+from smelt.engine.run.gpu.backend import OnDevice
 from smelt.engine.run.gpu.launch import TensorRun
+from smelt.engine.run.pipeline import Pipeline
 from smelt.ops.block import Block
 
 METHODS: dict[str, Any] = {

@@ -25,14 +25,14 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from smelt.evaluate.classify import load_classifier
-from smelt.tasks.examples import Batch, examples_for
-from smelt.tasks.find import GROUPS, find_task
-from smelt.learn.deltas import TaskVectors
-from smelt.learn.merged import MergedObjective, Weighted
-from smelt.learn.passes import Passes
+from smelt.evaluation.classify import load_classifier
+from smelt.learning.deltas import TaskVectors
+from smelt.learning.merged import MergedObjective, Weighted
+from smelt.learning.passes import Passes
 from smelt.models.families.network import Network, network_of
 from smelt.models.pool import ModelPool
+from smelt.tasks.examples import Batch, examples_for
+from smelt.tasks.find import GROUPS, find_task
 
 NAMES = GROUPS["clip8"]
 INIT = 0.3

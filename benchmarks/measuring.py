@@ -29,12 +29,12 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from smelt.evaluate.classify import load_classifier
+from smelt.evaluation.classify import load_classifier
+from smelt.measurement.fisher import fisher
+from smelt.measurement.gram import gram
+from smelt.models.families.network import Network
 from smelt.tasks.examples import Examples, examples_for
 from smelt.tasks.find import find_task
-from smelt.measure.fisher import fisher
-from smelt.measure.gram import gram
-from smelt.models.families.network import Network
 
 WORK = 2400
 """Class gradients that a side may compute in one run: examples × classes, so that no run takes minutes."""

@@ -59,7 +59,7 @@ class PerSample(nn.Module):
 
 def mixture(folder: Path, way: str) -> Any:
     """The mixture with routers that tell pictures apart; its MLPs computed in one of the ways."""
-    from smelt.mix.classifier import load_mixed
+    from smelt.mixing.classifier import load_mixed
 
     model = load_mixed(folder)
     draw = torch.Generator().manual_seed(0)
@@ -81,7 +81,7 @@ def mixture(folder: Path, way: str) -> Any:
 
 def measure(folder: Path, way: str, pictures: int, threads: int, out: Path) -> dict[str, float]:
     """One round of one way: seconds, peak memory; the logits of some pictures go to a file."""
-    from smelt.evaluate.classify import evaluate_model
+    from smelt.evaluation.classify import evaluate_model
     from smelt.tasks.find import find_task
     from smelt.tasks.pictures.data import Data
 
@@ -109,7 +109,7 @@ def measure(folder: Path, way: str, pictures: int, threads: int, out: Path) -> d
 
 def compare(pictures: int, rounds: int, threads: int) -> dict[str, Any]:
     """Every way `rounds` times in turn, each in a process of its own; the quickest round of each."""
-    from smelt.mix.call import mix
+    from smelt.mixing.mix import mix
 
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as place:

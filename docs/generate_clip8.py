@@ -1,6 +1,6 @@
 """The numbers of results/clip8 as tables: blocks for docs/clip8.md and README.md.
 
-Averages and their intervals are those of the report (smelt.report.grid). The interval of a difference joins the
+Averages and their intervals are those of the report (smelt.reporting.grid). The interval of a difference joins the
 intervals of its two sides (Zou & Donner 2008): as if each model had seen pictures of its own, which makes it too wide.
 """
 
@@ -113,14 +113,14 @@ def blocks() -> dict[str, dict[str, str]]:
 
 @functools.cache
 def rows() -> tuple[Any, ...]:
-    from smelt.evaluate.row import Row, read_rows
+    from smelt.evaluation.row import Row, read_rows
 
     return tuple(row for row in read_rows(RESULTS / "rows.jsonl") if isinstance(row, Row))
 
 
 @functools.cache
 def grid() -> Any:
-    from smelt.report.grid import build_grid
+    from smelt.reporting.grid import build_grid
 
     return build_grid(rows())
 
@@ -155,7 +155,7 @@ def run() -> str:
 
 def stale() -> bool:
     """Whether a task's pictures are others than those of the run, by the hashes that the run wrote down."""
-    from smelt.evaluate.fingerprint import task_fingerprint
+    from smelt.evaluation.fingerprint import task_fingerprint
     from smelt.tasks.find import find_tasks
 
     known = json.loads((RESULTS / "run.json").read_text()).get("tasks", {})
@@ -171,7 +171,7 @@ def merges() -> list[Any]:
 
 def averages() -> str:
     """Methods down, with their setting, their average and its interval."""
-    from smelt.report.words import setting_text
+    from smelt.reporting.words import setting_text
 
     lines = ["| method | setting | average | 95 % interval | of experts |", "|---|---|---:|---:|---:|"]
     for title, members in groups():

@@ -1,4 +1,4 @@
-"""The figures of docs/neulig.md, drawn from results/neulig/analyses with the report's own parts (smelt.report.draw).
+"""The figures of docs/neulig.md, drawn from results/neulig/analyses with the report's own parts (smelt.reporting.draw).
 
 `charts` draws any figure of lines that the report has (generate_mllm10.py). All bring their colours and their paper
 with them, because a picture in a page does not see the page's style.
@@ -58,9 +58,9 @@ def files() -> dict[str, str]:
 
 def heat(data: Any) -> str:
     """A map as a picture: the darker, the larger the coefficient."""
-    from smelt.report.draw.svg import tag
+    from smelt.reporting.draw.svg import tag
+    from smelt.reporting.heat import plain_map
     from smelt.suites.clip.report.experts import Matrix
-    from smelt.report.heat import plain_map
 
     wide, high, left, top = 62.0, 26.0, 74.0, 44.0
     names = tuple(data["columns"])
@@ -82,9 +82,9 @@ def heat(data: Any) -> str:
 
 def diagonal(data: Any) -> str:
     """Lines in colour, with their names at the side: from the highest end to the lowest."""
-    from smelt.report.draw.axis import round_ticks
-    from smelt.report.draw.panel import Stroke, panel
-    from smelt.report.draw.svg import tag
+    from smelt.reporting.draw.axis import round_ticks
+    from smelt.reporting.draw.panel import Stroke, panel
+    from smelt.reporting.draw.svg import tag
 
     x, y = (float(data["x"][0]), float(data["x"][-1])), (0.0, 1.04)
     lines = data["lines"]
@@ -114,7 +114,7 @@ def diagonal(data: Any) -> str:
 
 def charts(figure: Any, x_label: str) -> str:
     """A `LineFigure` of the report: its charts one below the other, and at their side what the colours mean."""
-    from smelt.report.draw.svg import tag
+    from smelt.reporting.draw.svg import tag
 
     inside = []
     for number, chart in _at(figure.charts):
@@ -134,7 +134,7 @@ def _at(things: Any) -> list[tuple[int, Any]]:
 
 
 def _picture(title: str, width: float, height: float, inside: Sequence[Any], style: str = _STYLE) -> str:
-    from smelt.report.draw.svg import tag
+    from smelt.reporting.draw.svg import tag
 
     paper = tag("rect", width=width, height=height, rx=6, fill="#fff")
     words = {"viewBox": f"0 0 {width:g} {height:g}", "width": width, "height": height, "role": "img"}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-CONFIGS = Path(__file__).parents[1] / "src" / "smelt" / "configs"
+CONFIGS = Path(__file__).parents[1] / "src" / "smelt" / "compat" / "fusionbench" / "configs"
 
 
 def blocks() -> dict[str, dict[str, str]]:

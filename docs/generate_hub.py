@@ -28,14 +28,14 @@ def blocks() -> dict[str, dict[str, str]]:
 
 @functools.cache
 def rows() -> tuple[Any, ...]:
-    from smelt.evaluate.row import Row, read_rows
+    from smelt.evaluation.row import Row, read_rows
 
     return tuple(row for row in read_rows(RESULTS / "rows.jsonl") if isinstance(row, Row))
 
 
 @functools.cache
 def costs() -> tuple[Any, ...]:
-    from smelt.evaluate.row import CostRow, read_rows
+    from smelt.evaluation.row import CostRow, read_rows
 
     return tuple(row for row in read_rows(RESULTS / "rows.jsonl") if isinstance(row, CostRow))
 

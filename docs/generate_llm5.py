@@ -47,10 +47,10 @@ def blocks(folder: Path = RESULTS) -> dict[str, dict[str, str]]:
 
 @functools.cache
 def read(folder: Path = RESULTS) -> Run:
-    from smelt.report.analyses import read_analyses
+    from smelt.reporting.analyses import read_analyses
+    from smelt.reporting.rows import read_folder
+    from smelt.reporting.tables import build_sheets
     from smelt.suites.language.report.standing import standings
-    from smelt.report.rows import read_folder
-    from smelt.report.tables import build_sheets
 
     measured, plan = read_folder(folder), read_analyses(folder / "analyses").language
     assert plan is not None, f"{folder}: no analyses/language.json"
@@ -89,7 +89,7 @@ def domains(found: Run) -> str:
 
 def made(found: Run) -> str:
     """The setting of each method, and what it had looked at."""
-    from smelt.report.columns import beside
+    from smelt.reporting.columns import beside
     from smelt.suites.language.report.tables import DOMAINS
 
     lines = [
@@ -100,7 +100,7 @@ def made(found: Run) -> str:
 
 def experts(found: Run) -> str:
     """Every specialist on its own domain beside the base, with intervals and their difference."""
-    from smelt.report.cells import cell_of, mean_cell
+    from smelt.reporting.cells import cell_of, mean_cell
     from smelt.suites.language.report.standing import difference
 
     at = {(row.entry, row.task): row for row in found.rows if row.variant == "reference"}
@@ -153,7 +153,7 @@ def tuning(found: Run) -> str:
 
 def costs(found: Run) -> str:
     """Algorithm and validation time apart, as the paper has them; the peak of memory beside them."""
-    from smelt.report.words import bytes_text, seconds_text
+    from smelt.reporting.words import bytes_text, seconds_text
 
     lines = []
     for one in found.standings:
@@ -188,9 +188,9 @@ def costs(found: Run) -> str:
 
 def order(found: Run) -> str:
     """The methods in our order and in the paper's, and how far the two agree."""
+    from smelt.suites.language.published import mergebench
     from smelt.suites.language.report.order import agreement
     from smelt.suites.language.report.standing import ranked
-    from smelt.suites.language.published import mergebench
 
     theirs = mergebench().multitask.overall
     ours = [one for one in ranked(found.standings) if one.entry in theirs]
@@ -226,7 +226,7 @@ def sheet(found: Run, key: str) -> Any:
 
 def turned(one: Any) -> str:
     """The table of a sheet as the report prints it, without the words around it."""
-    from smelt.report.as_markdown import as_markdown
+    from smelt.reporting.as_markdown import as_markdown
 
     if one is None:
         return MISSING

@@ -47,8 +47,8 @@ def files(folder: Path = RESULTS) -> dict[str, str]:
 
 @functools.cache
 def read(folder: Path = RESULTS) -> Run | None:
-    from smelt.report.analyses import read_analyses
-    from smelt.report.rows import read_folder
+    from smelt.reporting.analyses import read_analyses
+    from smelt.reporting.rows import read_folder
     from smelt.suites.selection.report.lines import Scores
 
     if not (folder / "rows.jsonl").is_file():
@@ -61,10 +61,10 @@ def read(folder: Path = RESULTS) -> Run | None:
 
 def run(found: Run) -> str:
     """What came out, in the report's first sentences; then what was run, in one line."""
-    from smelt.report.facts import facts
-    from smelt.suites.selection.report.headline import selection_sentences
+    from smelt.reporting.facts import facts
+    from smelt.reporting.words import count, plural
     from smelt.suites.selection.report.analyses import KINDS
-    from smelt.report.words import count, plural
+    from smelt.suites.selection.report.headline import selection_sentences
 
     said, words = found.selection, found.words
     asked = []
@@ -110,8 +110,8 @@ def figures(found: Run) -> str:
 
 def tables(found: Run) -> str:
     """Every table of the report: the paper's 1 to 6 in our numbers, the models themselves, and who harms."""
-    from smelt.report.as_markdown import as_markdown
-    from smelt.report.tables import build_sheets
+    from smelt.reporting.as_markdown import as_markdown
+    from smelt.reporting.tables import build_sheets
 
     text = ["## Tables"]
     for sheet in build_sheets(found.rows, selection=found.selection):

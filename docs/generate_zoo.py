@@ -119,8 +119,8 @@ def language_tasks() -> str:
 
 def seeing() -> str:
     """The adapters over the tiny LLaVA: how they were trained, and mean accuracies on groups of question sets."""
+    from smelt.evaluation.row import read_rows
     from smelt.tasks.find import GROUPS
-    from smelt.evaluate.row import read_rows
 
     rows: dict[str, dict[str, float]] = {}
     for row in read_rows(RESULTS.with_name("multimodal.jsonl")):
@@ -260,7 +260,7 @@ def on_test(name: str, task: str) -> float:
 @functools.cache
 def zoo_rows() -> dict[tuple[str, str], float]:
     """(model, task) → accuracy in %, of `smelt eval zoo:NAME --tasks clip8`."""
-    from smelt.evaluate.row import Row, read_rows
+    from smelt.evaluation.row import Row, read_rows
 
     rows = [row for row in read_rows(RESULTS) if isinstance(row, Row)]
     return {(row.model, row.task): 100 * row.accuracy for row in rows}

@@ -13,8 +13,8 @@ import yaml
 import smelt
 from checkpoints import read_weights
 from pico_clip import colour_clip, save_clip, write_task
-from smelt.errors import CorruptFile, OutputError, RecipeError
 from smelt.compat.fusionbench.experiment import run
+from smelt.errors import CorruptFile, OutputError, RecipeError
 
 POSITIONS = "vision_model.embeddings.position_ids"
 

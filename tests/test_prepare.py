@@ -11,7 +11,7 @@ import pytest
 import smelt
 from pico_clip import random_clip, save_clip, write_task
 from smelt.errors import RecipeError
-from smelt.evaluate.row import DataBudget
+from smelt.evaluation.row import DataBudget
 from smelt.prepare.prepare import check_recipe, needs_data, prepare
 from smelt.recipe.schema import Recipe, Used
 
@@ -144,7 +144,7 @@ def test_settings_are_never_chosen_by_models_that_saw_the_test_pictures(models: 
 def test_the_rows_of_a_study_count_what_its_merges_looked_at(models: Path, room: Path) -> None:
     wanted = recipe(models, {"regmean": {"ridge": 0.1}}, data=SEEN, tune={"regmean.reduction": [0.5, 0.9]})
     smelt.tune(wanted, out=room / "study", tasks="one,two".split(","), limit=6)
-    from smelt.evaluate.row import Row, read_rows
+    from smelt.evaluation.row import Row, read_rows
 
     budgets = {row.data_budget for row in read_rows(room / "study" / "rows.jsonl") if isinstance(row, Row)}
     assert budgets == {DataBudget(split="val", images=48 + 12, labels=12)}

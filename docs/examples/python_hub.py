@@ -1,5 +1,5 @@
-from smelt.hub.hub import Hub
 from smelt.hub.graph.graph import NewNode, SemanticGraph, find_graph
+from smelt.hub.hub import Hub
 
 # A hub in a folder, on a small part of the zoo's graph. `Hub.open("my-hub")` opens one that is there.
 zoo, some = find_graph("zoo"), []

@@ -1,7 +1,7 @@
 import numpy as np
 
-from smelt.hub.hub import Hub
 from smelt.hub.graph.graph import NewNode, SemanticGraph
+from smelt.hub.hub import Hub
 
 
 def square(red: int, green: int, blue: int) -> tuple[str, str, np.ndarray]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from smelt.version import __version__
+
 if TYPE_CHECKING:
-    from smelt.advise.call import advise
+    from smelt.advice.advise import advise
     from smelt.api import merge, methods, plan, verify
-    from smelt.suites.clip.loop import bench
+    from smelt.compat.fusionbench.experiment import run
     from smelt.engine.convert.pack import pack, unpack
-    from smelt.ensemble.call import ensemble
+    from smelt.engine.plan.listing import models
+    from smelt.ensembles.ensemble import ensemble
     from smelt.errors import (
         CorruptFile,
         IncompatibleModels,
@@ -19,20 +22,18 @@ if TYPE_CHECKING:
         RecipeError,
         SmeltError,
     )
-    from smelt.evaluate.call import evaluate
-    from smelt.tasks.find import tasks
-    from smelt.compat.fusionbench.experiment import run
-    from smelt.learn.call import learn
-    from smelt.learn.neulig.call import neulig
-    from smelt.measure.call import measure
-    from smelt.mix.call import mix
-    from smelt.engine.plan.listing import models
+    from smelt.evaluation.evaluate import evaluate
+    from smelt.learning.learn import learn
+    from smelt.learning.neulig.neulig import neulig
+    from smelt.measurement.measure import measure
+    from smelt.mixing.mix import mix
     from smelt.models.pool import ModelPool
     from smelt.recipe.schema import Recipe
-    from smelt.report.write import report
-    from smelt.search.call import tune
+    from smelt.reporting.write import report
+    from smelt.search.tune import tune
+    from smelt.suites.clip.loop import bench
+    from smelt.tasks.find import tasks
 
-__version__ = "0.1.0"
 
 __all__ = [
     "CorruptFile",
@@ -73,21 +74,21 @@ _HOME = {
     **dict.fromkeys(("pack", "unpack"), "smelt.engine.convert.pack"),
     "ModelPool": "smelt.models.pool",
     "Recipe": "smelt.recipe.schema",
-    "advise": "smelt.advise.call",
+    "advise": "smelt.advice.advise",
     "average": "smelt.prepare.average",
     "bench": "smelt.suites.clip.loop",
-    "ensemble": "smelt.ensemble.call",
-    "evaluate": "smelt.evaluate.call",
+    "ensemble": "smelt.ensembles.ensemble",
+    "evaluate": "smelt.evaluation.evaluate",
     "export": "smelt.engine.convert.export",
-    "learn": "smelt.learn.call",
-    "measure": "smelt.measure.call",
-    "mix": "smelt.mix.call",
+    "learn": "smelt.learning.learn",
+    "measure": "smelt.measurement.measure",
+    "mix": "smelt.mixing.mix",
     "models": "smelt.engine.plan.listing",
-    "neulig": "smelt.learn.neulig.call",
-    "report": "smelt.report.write",
-    "run": "smelt.experiment",
+    "neulig": "smelt.learning.neulig.neulig",
+    "report": "smelt.reporting.write",
+    "run": "smelt.compat.fusionbench.experiment",
     "tasks": "smelt.tasks.find",
-    "tune": "smelt.search.call",
+    "tune": "smelt.search.tune",
 }
 
 

@@ -3,18 +3,18 @@ import yaml
 
 import smelt
 from checkpoints import state, write_model
-from smelt.advise import evidence
-from smelt.advise.base import kind_of_name
-from smelt.advise.call import advise
-from smelt.advise.recipe import thinned
-from smelt.advise.rules import rules
-from smelt.advise.situation import read_situation
+from smelt.advice import evidence
+from smelt.advice.advise import advise
+from smelt.advice.base import kind_of_name
+from smelt.advice.recipe import thinned
+from smelt.advice.rules import rules
+from smelt.advice.situation import read_situation
 from smelt.errors import OutputError, RecipeError
-from smelt.measure.needs import memory_needs
 from smelt.formats.shapes import known_sizes
+from smelt.measurement.needs import memory_needs
 from smelt.recipe.schema import Recipe
-from smelt.suites.language.published import mergebench
 from smelt.search.grids import grids
+from smelt.suites.language.published import mergebench
 
 OURS = {
     "suite": "llm5",

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
+from smelt.evaluation.row import Row
 from smelt.formats.source import MemorySource
-from smelt.evaluate.row import Row
 from smelt.models.pool import ModelPool
 
 

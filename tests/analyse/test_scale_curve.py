@@ -9,12 +9,12 @@ from analysed_by_hand import scored, tensors
 
 import smelt
 from smelt.analyse import scale_curve, scaled_merges
-from smelt.engine.scales import merges as scaled
-from smelt.engine.scales.linear import scaled_methods
 from smelt.api import merge
-from smelt.formats.source import MemorySource
+from smelt.engine.scales import merges as scaled
 from smelt.engine.scales.change import Change
+from smelt.engine.scales.linear import scaled_methods
 from smelt.errors import RecipeError
+from smelt.formats.source import MemorySource
 from smelt.recipe.schema import Recipe
 from smelt.testing.pico import pico
 from smelt.testing.trial import statistics_for

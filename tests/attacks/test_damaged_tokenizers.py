@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from smelt.formats.gguf.vocabulary import vocabulary_fields
 from smelt.errors import CorruptFile, SmeltError
+from smelt.formats.gguf.vocabulary import vocabulary_fields
 from smelt.formats.tokenizer.chat_template import read_chat_template
+from smelt.formats.tokenizer.vocabulary import Vocabulary
 from smelt.models.vocabulary.files import tokenizer_files
 from smelt.models.vocabulary.plan import plan_vocabulary
-from smelt.formats.tokenizer.vocabulary import Vocabulary
 
 WRONG = [None, 5, -1, "x", [], [[]], {}, {"a": [1]}, [{"content": []}]]
 FLAGS = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}

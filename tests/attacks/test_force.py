@@ -7,7 +7,7 @@ import pytest
 import smelt
 from checkpoints import snapshot
 from smelt.errors import OutputError
-from smelt.learn.neulig.call import neulig
+from smelt.learning.neulig.neulig import neulig
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_nor_by_a_collaboration(docs, two):
 
 def test_nor_by_a_suite_a_study_or_a_selection(docs):
     """All three begin anew in a folder of this kind."""
-    from smelt.evaluate.run_folder import Folder
+    from smelt.evaluation.run_folder import Folder
 
     before = snapshot(docs)
     with pytest.raises(OutputError, match=r"no run\.json that Smelt wrote"):

@@ -254,7 +254,7 @@ def test_a_state_that_does_not_say_its_step_is_refused(tmp_path, metadata):
 
 
 def test_a_row_whose_kind_is_a_list_is_refused(tmp_path):
-    from smelt.evaluate.row import read_rows
+    from smelt.evaluation.row import read_rows
 
     (tmp_path / "rows.jsonl").write_text('{"kind": ["accuracy"]}\n')
     assert "rows.jsonl, line 1: not a row" in fault(read_rows, tmp_path / "rows.jsonl")
@@ -274,7 +274,7 @@ def test_a_small_file_takes_no_memory_for_what_a_large_one_might(tmp_path):
 
 @pytest.mark.parametrize("width", ["Infinity", "1e400", "-4", "2.5"])
 def test_a_portland_of_impossible_width_is_refused(tmp_path, width):
-    from smelt.learn.neulig.portland import Portland
+    from smelt.learning.neulig.portland import Portland
 
     Portland(["cars", "birds"], 4).save(tmp_path)
     words = json.loads((tmp_path / "portland.json").read_text())
@@ -354,8 +354,8 @@ def test_records_in_a_file_longer_than_a_name_can_be_are_refused(tmp_path):
 
 def test_a_graph_whose_tiles_are_no_whole_numbers_is_refused(tmp_path):
     from pico_hub import colour_graph
-    from smelt.hub.graph.graph import SemanticGraph
     from smelt.hub.graph.files import NOTE
+    from smelt.hub.graph.graph import SemanticGraph
 
     colour_graph().save(tmp_path / "graph")
     note = tmp_path / "graph" / NOTE
@@ -379,7 +379,7 @@ def test_a_mergekit_parameter_without_a_name_is_refused():
 def test_a_row_whose_interval_is_beyond_all_scores_is_refused(tmp_path):
     """Its square was more than a number holds, in the middle of a report."""
     from report.made_up_suite import row
-    from smelt.evaluate.row import read_rows
+    from smelt.evaluation.row import read_rows
 
     sound = row().model_dump()
     (tmp_path / "rows.jsonl").write_text(json.dumps({**sound, "high": 1e300}) + "\n")

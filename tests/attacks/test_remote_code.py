@@ -19,10 +19,10 @@ import smelt
 from checkpoints import write_yaml
 from pico_clip import COLOURS, colour_pictures, conv_pool, write_task
 from pico_language import FOLLOWS, write_language_model, write_language_task
+from smelt.files.remote_code import CodeNotTrusted, is_trusted, permit_code, trusting
 from smelt.tasks.language.prepare import harness_task
 from smelt.tasks.language.task import LanguageTask
 from smelt.tasks.pictures.mosaic import write_mosaic
-from smelt.files.remote_code import CodeNotTrusted, is_trusted, permit_code, trusting
 
 FLAG = "--trust-remote-code"
 TASKS = ["--tasks", "colours", "--limit", "3"]
@@ -330,7 +330,11 @@ def test_one_module_opens_what_transformers_reads_and_says_no_first() -> None:
         for path in home.rglob("*.py")
         if ".from_pretrained(" in path.read_text() or "SentenceTransformer(" in path.read_text()
     }
-    assert set(calls) == {"models/families/pretrained.py", "hub/matching/embed.py", "models/vocabulary/files.py"}  # the last: a hint
+    assert set(calls) == {
+        "models/families/pretrained.py",
+        "hub/matching/embed.py",
+        "models/vocabulary/files.py",
+    }  # the last: a hint
     assert "trust_remote_code=False" in calls["hub/matching/embed.py"]
     assert "AutoTokenizer.from_pretrained" in calls["models/vocabulary/files.py"]
     assert "trust_remote_code" in str(smelt.api.merge.__doc__)

@@ -18,9 +18,9 @@ import yaml
 from pico_suite import turned_clip
 
 from pico_clip import COLOURS, colour_pictures, random_conv_clip, save_clip, tuned_conv_clip, write_task
+from smelt.evaluation.row import Row
 from smelt.suites.clip.loop import Finished
 from smelt.tasks.pictures.mosaic import write_mosaic
-from smelt.evaluate.row import Row
 
 TASKS = {"plain": ["red", "green", "blue"], "turned": ["blue", "red", "green"]}
 EXPERTS = list(TASKS)

@@ -15,9 +15,9 @@ import yaml
 from pico_suite import turned_clip
 
 from pico_clip import COLOURS, colour_pictures, save_clip, write_task
-from smelt.suites.clip.loop import Finished
-from smelt.evaluate.row import Row
+from smelt.evaluation.row import Row
 from smelt.hub.graph.graph import NewNode, SemanticGraph
+from smelt.suites.clip.loop import Finished
 
 TURNS = {"one": 1, "plain": 0, "two": 2}
 TASKS = {"plain": ["red", "green", "blue"], "turned": ["blue", "red", "green"]}

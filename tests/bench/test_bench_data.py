@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import smelt
-from smelt.evaluate.row import CostRow, DataBudget, Row
+from smelt.evaluation.row import CostRow, DataBudget, Row
 
 DATA = {"split": "val", "examples": 24}
 ENTRIES: dict[str, Any] = {

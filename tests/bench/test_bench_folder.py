@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from smelt.evaluate.run_folder import Folder
 from smelt.errors import CorruptFile, OutputError, RecipeError
-from smelt.evaluate.row import CostRow, Row, read_rows
+from smelt.evaluation.row import CostRow, Row, read_rows
+from smelt.evaluation.run_folder import Folder
 from smelt.recipe.read import read_recipe
 from smelt.recipe.schema import Recipe
 

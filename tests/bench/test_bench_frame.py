@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from smelt.suites.frame import named
 from smelt.errors import RecipeError
+from smelt.suites.frame import named
 
 
 def test_what_is_named_comes_in_the_suites_own_order() -> None:

@@ -15,11 +15,11 @@ from pico_suite import relabel
 import smelt
 from pico_clip import random_clip, save_clip
 from smelt.engine.scales.linear import at_scale
+from smelt.errors import RecipeError, SmeltError
+from smelt.evaluation.row import CostRow, Row
+from smelt.recipe.schema import Recipe
 from smelt.suites.clip.loop import Finished
 from smelt.suites.clip.suite import find_suite
-from smelt.errors import RecipeError, SmeltError
-from smelt.evaluate.row import CostRow, Row
-from smelt.recipe.schema import Recipe
 
 ROWS = {"reference": 6 + 2, "published": 4, "curve": 6, "tuned": 2, "path": 3}
 """Three references on two tasks and two models per task; two merges; three scales; one tuned merge; three points."""
@@ -168,7 +168,7 @@ def test_a_run_that_ends_at_any_write_goes_on_where_it_was(
     root: Path, whole: Finished, merges: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int
 ) -> None:
     """There are nine writes: three references, two merges, the models per task, the scales, the path, tuned."""
-    from smelt.evaluate.row import append_rows
+    from smelt.evaluation.row import append_rows
 
     writes = 0
 
@@ -181,7 +181,7 @@ def test_a_run_that_ends_at_any_write_goes_on_where_it_was(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("smelt.evaluate.run_folder.append_rows", dying)
+        patch.setattr("smelt.evaluation.run_folder.append_rows", dying)
         with pytest.raises(KeyboardInterrupt):
             smelt.bench(root / "pico.yaml", out=tmp_path / "out")
     done = smelt.bench(root / "pico.yaml", out=tmp_path / "out")

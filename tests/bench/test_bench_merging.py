@@ -14,10 +14,10 @@ import pytest
 import yaml
 
 import smelt
+from smelt.errors import RecipeError
+from smelt.evaluation.row import CostRow, read_rows
 from smelt.suites.clip.loop import Finished
 from smelt.suites.merging import merge_apart
-from smelt.errors import RecipeError
-from smelt.evaluate.row import CostRow, read_rows
 
 
 @pytest.fixture

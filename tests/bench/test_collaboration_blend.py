@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import smelt
-from smelt.suites.collaboration.blend import coefficients, heard_gates
 from smelt.errors import RecipeError
 from smelt.recipe.schema import Recipe
+from smelt.suites.collaboration.blend import coefficients, heard_gates
 
 
 def recipe(merge: Any) -> Recipe:

@@ -13,9 +13,9 @@ from collaboration_suite import ALONE, BASELINES, EXPERTS, Together
 
 import smelt
 from pico_clip import save_clip
-from smelt.suites.collaboration import units
 from smelt.errors import IncompatibleModels, NumericalError, RecipeError, SmeltError
-from smelt.evaluate.row import Row
+from smelt.evaluation.row import Row
+from smelt.suites.collaboration import units
 
 TURNED = "Turned, 2 experts"
 

@@ -11,18 +11,18 @@ import torch
 from collaboration_suite import ALONE, EXPERTS, Together
 
 import smelt
-from smelt.suites.collaboration.blend import coefficients
-from smelt.suites.collaboration.score import scored
-from smelt.suites.clip.suite import find_suite
 from smelt.errors import NumericalError
-from smelt.evaluate.classify import load_classifier
-from smelt.tasks.examples import examples_for
-from smelt.tasks.find import find_task
-from smelt.evaluate.row import DataBudget, Row
-from smelt.mix.classifier import load_mixed
+from smelt.evaluation.classify import load_classifier
+from smelt.evaluation.row import DataBudget, Row
+from smelt.mixing.classifier import load_mixed
 from smelt.models.families.network import network_of
 from smelt.prepare.prepare import prepare
 from smelt.recipe.schema import Recipe
+from smelt.suites.clip.suite import find_suite
+from smelt.suites.collaboration.blend import coefficients
+from smelt.suites.collaboration.score import scored
+from smelt.tasks.examples import examples_for
+from smelt.tasks.find import find_task
 
 TURNED, LINEAR, CONV = (f"{pool}, 2 experts" for pool in ("Turned", "Linear", "Conv"))
 BOTH = {"merged", "ensembled"}

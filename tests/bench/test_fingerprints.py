@@ -11,7 +11,7 @@ import torch
 from checkpoints import write_model, write_yaml
 from pico_clip import write_task
 from pico_selection import write_questions
-from smelt.evaluate.fingerprint import given_fingerprint, task_fingerprint
+from smelt.evaluation.fingerprint import given_fingerprint, task_fingerprint
 from smelt.tasks.find import find_task
 
 _STATE = {"w": torch.arange(4.0)}

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from smelt.suites.hub.task_scores import Desk, softmax
-from smelt.suites.hub.growth import band, chosen_among, grow, orders
 from smelt.hub.selection.rankings import kendall, spearman
+from smelt.suites.hub.growth import band, chosen_among, grow, orders
+from smelt.suites.hub.task_scores import Desk, softmax
 
 LABELS = np.array([0, 1, 2, 2])
 
@@ -54,7 +54,7 @@ def test_one_model_per_class_is_scored_by_its_own_probability():
 
 
 def test_several_models_of_a_class_are_weighed_as_the_ensemble_does(desk):
-    from smelt.ensemble.per_class import per_class_scores
+    from smelt.ensembles.per_class import per_class_scores
 
     chosen = [(0, 1), (0, 1), (1, 0)]
     asked = np.array([[True] * 3, [True] * 3])

@@ -9,7 +9,7 @@ from hub_suite import METHODS, TASKS, TURNS, HubRun, write_graph, write_hub_suit
 
 import smelt
 from smelt.errors import RecipeError
-from smelt.evaluate.row import CostRow, read_rows
+from smelt.evaluation.row import CostRow, read_rows
 from smelt.suites.hub.parts import ALPHA, COUNT, MODELS, table_part
 
 K1, K2 = table_part(1), table_part(2)
@@ -203,8 +203,8 @@ def test_a_folder_that_was_begun_otherwise_is_refused(run, tmp_path):
 
 
 def test_numbers_are_those_of_models_that_are_really_asked_together(run):
-    from smelt.ensemble.per_class import PerClass
-    from smelt.evaluate.classify import load_classifier
+    from smelt.ensembles.per_class import PerClass
+    from smelt.evaluation.classify import load_classifier
 
     members = {name: load_classifier(str(run.root / "models" / name)) for name in TURNS}
     # `plain` is right on every node; of the others, equally wrong, the first of the hub comes next.
@@ -216,11 +216,11 @@ def test_numbers_are_those_of_models_that_are_really_asked_together(run):
 def test_text_predictions_are_those_of_leaving_one_task_out(run):
     import numpy as np
 
+    from smelt.hub.selection.lovm import leave_one_out
+    from smelt.suites.clip.suite import find_suite
     from smelt.suites.hub.steps import Steps
     from smelt.suites.hub.work import WorkingHub
     from smelt.suites.options import Options
-    from smelt.suites.clip.suite import find_suite
-    from smelt.hub.selection.lovm import leave_one_out
 
     suite = find_suite(run.suite)
     work = WorkingHub(Steps(suite, list(suite.tasks), [], Options()).hub)

@@ -3,10 +3,10 @@
 import pytest
 import yaml
 
+from smelt.errors import RecipeError
+from smelt.suites.clip.suite import find_suite, suites
 from smelt.suites.hub.settings import setting_of
 from smelt.suites.hub.suite import HubSuite, Method
-from smelt.suites.clip.suite import find_suite, suites
-from smelt.errors import RecipeError
 
 SHIPPED = yaml.safe_load(suites()["hub"].read_text())
 

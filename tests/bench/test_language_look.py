@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pico_language import FOLLOWS, write_language_model, write_language_task
-from smelt.suites.language.look import look
 from smelt.recipe.schema import Recipe
+from smelt.suites.language.look import look
 
 pytest.importorskip("lm_eval", reason="LM-EVAL IS NOT INSTALLED (pip install 'smelt[llm]')")
 needs_linux = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="NO /proc: PEAKS ARE NOT KNOWN")

@@ -13,11 +13,11 @@ from language_suite import ENTRIES, write_language_suite
 
 import smelt
 from pico_language import write_language_task
-from smelt.suites.language import units
-from smelt.suites.clip.loop import Finished
-from smelt.suites.merging import Merged
 from smelt.errors import RecipeError, SmeltError
-from smelt.evaluate.row import CostRow, Row
+from smelt.evaluation.row import CostRow, Row
+from smelt.suites.clip.loop import Finished
+from smelt.suites.language import units
+from smelt.suites.merging import Merged
 
 pytest.importorskip("lm_eval", reason="LM-EVAL IS NOT INSTALLED (pip install 'smelt[llm]')")
 pytest.importorskip("optuna", reason="OPTUNA IS NOT INSTALLED (pip install 'smelt[tune]')")

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from smelt.suites.language.suite import LanguageSuite
-from smelt.suites.clip.suite import find_suite, suites
 from smelt.errors import RecipeError
-from smelt.search.call import grid_size
+from smelt.search.tune import grid_size
+from smelt.suites.clip.suite import find_suite, suites
+from smelt.suites.language.suite import LanguageSuite
 
 PICO: dict[str, Any] = {
     "kind": "language",

@@ -11,13 +11,13 @@ import pytest
 pytest.importorskip("transformers")
 from selection_suite import write_selection_suite
 
+from smelt.suites.clip.suite import find_suite
 from smelt.suites.options import Options
 from smelt.suites.selection.compare import Comparisons
-from smelt.suites.selection.session import forget_desk
 from smelt.suites.selection.member import alone
 from smelt.suites.selection.plan import Course
 from smelt.suites.selection.run import Run
-from smelt.suites.clip.suite import find_suite
+from smelt.suites.selection.session import forget_desk
 
 COURSE = Course("uncertainty", "descending", "image", ("wild", "bold", "mild"))
 

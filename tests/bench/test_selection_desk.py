@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("transformers")
 from pico_selection import write_questions
-from smelt.suites.selection.session import desk_of, forget_desk
 from smelt.recipe.schema import Recipe
+from smelt.suites.selection.session import desk_of, forget_desk
 from smelt.testing.pico_llava import save_llava
 
 

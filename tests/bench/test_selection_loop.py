@@ -14,11 +14,11 @@ from selection_suite import CHANGES, write_selection_suite
 from typer.testing import CliRunner
 
 import smelt
-from smelt.suites.clip.loop import Finished
 from smelt.cli.app import app
 from smelt.errors import RecipeError
-from smelt.evaluate.row import Row
+from smelt.evaluation.row import Row
 from smelt.select.uq_merge import uq_merge
+from smelt.suites.clip.loop import Finished
 
 
 @pytest.fixture(scope="module")

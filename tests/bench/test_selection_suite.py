@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
+from smelt.errors import RecipeError
+from smelt.suites.clip.suite import find_suite
 from smelt.suites.selection.member import alone, group
 from smelt.suites.selection.plan import courses, growing, subsets
 from smelt.suites.selection.suite import SelectionSuite
-from smelt.suites.clip.suite import find_suite
-from smelt.errors import RecipeError
 
 _EVERY = ("a", "b", "c")
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from smelt.suites.clip.suite import Suite, find_suite, suites
 from smelt.errors import RecipeError
-from smelt.learn.learner import learners
+from smelt.learning.learner import learners
 from smelt.methods import stages
 from smelt.methods.aliases import ALIASES
-from smelt.mix.ways import mixers
+from smelt.mixing.mixers import mixers
 from smelt.prepare.prepare import check_recipe, needs_data
+from smelt.suites.clip.suite import Suite, find_suite, suites
 
 PICO: dict[str, Any] = {
     "name": "pico",

@@ -8,7 +8,7 @@ import pytest
 import smelt.analyse
 from checkpoints import write_yaml
 from smelt.cli.analyse import app
-from smelt.evaluate.row import Row, read_rows
+from smelt.evaluation.row import Row, read_rows
 
 FUNCTIONS = {
     "cosine": "cosine_similarity",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from smelt.cli.bench_language import show_language
-from smelt.evaluate.row import CostRow, Row
+from smelt.evaluation.row import CostRow, Row
 from smelt.suites.language.report.analyses import Language
 
 SAME = dict.fromkeys(("code", "device", "command", "when"), "x")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pico_clip import colour_clip, save_clip, write_task
-from smelt.evaluate.row import read_rows
+from smelt.evaluation.row import read_rows
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from PIL import Image
 
 from pico_hub import colour_graph, full_hub, model, pixels
 from smelt.errors import RecipeError
-from smelt.hub.paper import PaperHub, paper_hub
 from smelt.hub.graph.wordnet import Sense
+from smelt.hub.paper import PaperHub, paper_hub
 
 
 @pytest.fixture

@@ -130,8 +130,8 @@ TASKS = ["photos", "digits", "clothing", "sketches", "emoji", "flags", "letters"
 @pytest.mark.parametrize("width", [80, 160])
 def test_the_table_of_a_sweep_never_cuts_what_was_swept(monkeypatch: Any, capsys: Any, width: int) -> None:
     from smelt.cli.run import _show_table
-    from smelt.errors import RecipeError
     from smelt.compat.fusionbench.experiment import Outcome
+    from smelt.errors import RecipeError
 
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from smelt.suites.clip.suite import Entry, Suite, find_suite
 from smelt.methods import stages
+from smelt.suites.clip.suite import Entry, Suite, find_suite
 
 ROOT = Path(__file__).parents[2]
 ZOO = runpy.run_path(str(ROOT / "docs" / "generate_zoo.py"))
@@ -169,7 +169,7 @@ def test_every_key_of_a_suite_is_explained(record: Any) -> None:
 
 
 def test_the_log_says_that_the_peak_memory_of_merges_is_the_suites() -> None:
-    from smelt.evaluate.row import CostRow, read_rows
+    from smelt.evaluation.row import CostRow, read_rows
 
     costs = [row for row in read_rows(ROOT / "results" / "clip8" / "rows.jsonl") if isinstance(row, CostRow)]
     useless = len({round(row.peak_bytes / 1e7) for row in costs if row.variant == "published"}) == 1
@@ -234,7 +234,7 @@ def test_of_the_rest_the_baseline_falls_and_fisher_adarank_and_one_coefficient_c
 
 
 def _suite_rows(suite: str) -> list[Any]:
-    from smelt.evaluate.row import Row, read_rows
+    from smelt.evaluation.row import Row, read_rows
 
     return [row for row in read_rows(ROOT / "results" / suite / "rows.jsonl") if isinstance(row, Row)]
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from smelt.measurement.fisher_tokens import TOKEN_ESTIMATORS
+from smelt.search.grids import grids
+from smelt.suites.language.published import mergebench
 from smelt.suites.language.suite import Domain, Entry, LanguageSuite, Preset
 from smelt.tasks.find import GROUPS, find_task
 from smelt.tasks.sandbox import run as run_program
-from smelt.measure.fisher_tokens import TOKEN_ESTIMATORS
-from smelt.suites.language.published import mergebench
-from smelt.search.grids import grids
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "llm5.md").read_text(encoding="utf-8")
@@ -155,8 +155,8 @@ def test_estimators_for_texts_are_the_two_that_are_named() -> None:
 
 
 def test_memory_figures_are_those_of_the_formula() -> None:
-    from smelt.measure import needs
     from smelt.formats.shapes import known_sizes
+    from smelt.measurement import needs
 
     shapes = dict(known_sizes()["smollm2-135m"].shapes())
     for method, measured in (("fisher", 2.2), ("regmean", 2.8), ("localize", 3.8)):

@@ -23,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(ROOT / "tests" / "report"))
     from made_up_selection import content, rows
 
-    from smelt.evaluate.row import append_rows
+    from smelt.evaluation.row import append_rows
 
     append_rows(tmp_path / "rows.jsonl", rows())
     (tmp_path / "run.json").write_text(json.dumps({"suite": "made-up@1", "limit": 100, "passes": 4, "dropout": 0.1}))

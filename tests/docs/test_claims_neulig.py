@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from smelt.suites.collaboration.suite import Baseline, CollaborationSuite, Fit, Group, Series, Transfer
 from smelt.suites.clip.suite import find_suite
+from smelt.suites.collaboration.suite import Baseline, CollaborationSuite, Fit, Group, Series, Transfer
 from smelt.tasks.find import find_tasks
 
 ROOT = Path(__file__).parents[2]
@@ -305,7 +305,7 @@ def test_towers_of_other_origins_average_to_chance_and_the_sharper_map_merges_be
 
 
 def test_the_second_experts_are_as_good_and_both_levels_agree_with_them() -> None:
-    from smelt.evaluate.row import Row, read_rows
+    from smelt.evaluation.row import Row, read_rows
 
     rows = [row for row in read_rows(ROOT / "results" / "zoo" / "rows.jsonl") if isinstance(row, Row)]
     tasks = list(MADE["on_tasks"](SEVEN, "experts", None))

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from smelt.formats.packs.note import DeltaNote
-from smelt.engine.plan.describe import PlanReport
 from smelt.engine.convert.pack import PackSummary
 from smelt.engine.merge import Summary
+from smelt.engine.plan.describe import PlanReport
 from smelt.engine.sink.verify import Verification
-from smelt.evaluate.row import CostRow, Row
-from smelt.tasks.pictures.task import Task
+from smelt.evaluation.row import CostRow, Row
+from smelt.formats.packs.note import DeltaNote
 from smelt.models.families import Classifier, Family
 from smelt.models.families.network import Encoder, Network
 from smelt.recipe.schema import Recipe
+from smelt.tasks.pictures.task import Task
 from smelt.testing import LAWS
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -12,14 +12,14 @@ import torch
 import smelt
 from checkpoints import random_state, snapshot, write_model
 from smelt.engine.merge import bundles as module
-from smelt.engine.run.bundles import bundles
-from smelt.formats.safetensors.header import TensorInfo
-from smelt.engine.sink.journal import Journal
 from smelt.engine.plan.plan import Item
+from smelt.engine.run.bundles import bundles
+from smelt.engine.run.cpu import backend as way
+from smelt.engine.run.cpu.library import library
+from smelt.engine.sink.journal import Journal
 from smelt.engine.sink.sink import FolderSink
 from smelt.errors import NumericalError, OutputError
-from smelt.engine.merge.cpu import backend as way
-from smelt.engine.run.cpu.library import library
+from smelt.formats.safetensors.header import TensorInfo
 
 SHAPES: dict[str, tuple[int, ...]] = {
     f"layers.{n}.{part}": (3, 64) for n in range(20) for part in ("a.weight", "b.weight")

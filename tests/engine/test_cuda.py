@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import smelt
-from smelt.engine.merge.gpu import kernel
+from smelt.engine.run.gpu import kernel
 from smelt.methods import stages
 from smelt.testing import Pico
 from smelt.testing.trial import statistics_for

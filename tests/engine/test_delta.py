@@ -9,11 +9,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from checkpoints import CONFIG, random_state, write_model
-from smelt.files.hashing import remembered as hashing
-from smelt.formats.packs.source import DeltaSource
-from smelt.formats.open import is_delta, open_path
 from smelt.engine.convert.pack import pack
 from smelt.errors import CorruptFile, IncompatibleModels, RecipeError
+from smelt.files.hashing import remembered as hashing
+from smelt.formats.open import is_delta, open_path
+from smelt.formats.packs.source import DeltaSource
 from smelt.testing.pico import load
 
 SHAPES = {"tall.weight": (700, 300), "wide.weight": (3, 9001), "conv.weight": (16, 3, 5, 5), "bias": (300,)}

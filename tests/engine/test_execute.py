@@ -7,13 +7,13 @@ import torch
 
 import smelt
 from checkpoints import random_state
-from smelt.engine.run.blocks import Blocking, Span
-from smelt.engine.run.executor import Executor
 from smelt.engine.plan.limits import default_threads, work_memory
 from smelt.engine.plan.plan import make_plan
+from smelt.engine.run.blocks import Blocking, Span
+from smelt.engine.run.executor import Executor
 from smelt.engine.sink.sink import MemorySink
-from smelt.formats.source import MemorySource
 from smelt.errors import NumericalError, RecipeError
+from smelt.formats.source import MemorySource
 from smelt.models.pool import ModelPool
 from smelt.recipe.schema import Recipe
 

@@ -13,10 +13,10 @@ import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 import smelt
-from smelt.formats.gguf.source import GGUFSource
+from smelt.errors import InputChanged
 from smelt.formats.gguf.fields import rope_factors
 from smelt.formats.gguf.header import read_gguf_header
-from smelt.errors import InputChanged
+from smelt.formats.gguf.source import GGUFSource
 
 TEMPLATE = "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}{% endfor %}"
 TEXT = "a model of 12 words, <|end|> or 345"

@@ -9,9 +9,9 @@ import pytest
 
 from smelt.files.hashing import while_written as following
 from smelt.files.hashing import workers as hashers_
+from smelt.files.hashing.sha256 import FileHash
 from smelt.files.hashing.while_written import FollowingHash
 from smelt.files.hashing.workers import Hashers
-from smelt.files.hashing.sha256 import FileHash
 
 MB = 1 << 20
 

@@ -15,8 +15,8 @@ import torch
 import transformers
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
-from smelt.formats.gguf.source import GGUFSource
 from smelt.errors import CorruptFile, MissingExtra, RecipeError
+from smelt.formats.gguf.source import GGUFSource
 
 SIZES = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "vocab_size": 40}
 HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from smelt.formats.gguf.tokenizer import tokenizer_files
 from smelt.errors import RecipeError
+from smelt.formats.gguf.tokenizer import tokenizer_files
 
 LETTERS = ["<|end|>", "Ġ", "a", "b", "1", "2", "Ġa", "ab"]
 

@@ -8,8 +8,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load, save_file
 
-from smelt.formats.safetensors.header import TensorInfo, encode_header, read_header
 from smelt.errors import CorruptFile
+from smelt.formats.safetensors.header import TensorInfo, encode_header, read_header
 
 
 def test_a_tensor_knows_its_elements_and_bytes():

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import smelt
+from smelt.engine.sink.output import partial_folder
 from smelt.files import lock as module
 from smelt.files.lock import hold
-from smelt.engine.sink.output import partial_folder
 
 _HOLDER = """
 import fcntl, os, sys

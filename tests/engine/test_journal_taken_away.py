@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from smelt.engine.sink.sink import journal
 from smelt.engine.sink.journal import Journal
+from smelt.engine.sink.sink import journal
 
 
 def test_a_folder_that_is_published_while_its_journal_is_opened_is_begun_anew(

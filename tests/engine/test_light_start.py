@@ -11,8 +11,8 @@ import pytest
 
 import smelt
 from checkpoints import write_yaml
-from smelt.engine.sink.verify import verify_folder
 from smelt.engine.run.cpu.library import library
+from smelt.engine.sink.verify import verify_folder
 from smelt.methods import stages
 from smelt.testing import variants
 from smelt.testing.trial import pipeline_of
@@ -161,8 +161,19 @@ def loaded_by_merging(two, tmp_path, **words):
 def test_a_merge_loads_its_own_command_and_its_own_method(two, tmp_path):
     loaded = loaded_by_merging(two, tmp_path, merge="task_arithmetic")
     assert {"smelt.cli.merge", "smelt.methods.task_vectors.task_arithmetic"} <= loaded
-    others = {"smelt.cli.hub", "smelt.cli.plan", "smelt.methods.task_vectors.ties", "smelt.methods.subspace.tsv", "smelt.prepare"}
-    assert not loaded & {*others, "smelt.formats.gguf.source", "smelt.models.families.clip.family", "smelt.models.families.causal_lm.family"}
+    others = {
+        "smelt.cli.hub",
+        "smelt.cli.plan",
+        "smelt.methods.task_vectors.ties",
+        "smelt.methods.subspace.tsv",
+        "smelt.prepare",
+    }
+    assert not loaded & {
+        *others,
+        "smelt.formats.gguf.source",
+        "smelt.models.families.clip.family",
+        "smelt.models.families.causal_lm.family",
+    }
 
 
 @pytest.mark.skipif(library() is None, reason="the vector machine is not compiled")

@@ -15,9 +15,9 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
+from smelt.errors import CorruptFile, IncompatibleModels
 from smelt.formats.lora.source import LoraSource
 from smelt.formats.source import FileSource, MemorySource
-from smelt.errors import CorruptFile, IncompatibleModels
 
 ATTENTION = ["q_proj", "v_proj"]
 

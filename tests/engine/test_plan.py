@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from smelt.engine.plan.plan import make_plan
-from smelt.formats.source import MemorySource
 from smelt.errors import IncompatibleModels, RecipeError
+from smelt.formats.source import MemorySource
 from smelt.models.pool import ModelPool
 from smelt.recipe.schema import Recipe
 

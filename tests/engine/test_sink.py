@@ -8,11 +8,11 @@ from safetensors import safe_open
 
 import smelt
 from checkpoints import read_weights, state, write_model
-from smelt.formats.safetensors.header import TensorInfo
-from smelt.engine.sink.output import check_output
 from smelt.engine.plan.plan import Item
+from smelt.engine.sink.output import check_output
 from smelt.engine.sink.shards import index_file, lay_out
 from smelt.errors import OutputError
+from smelt.formats.safetensors.header import TensorInfo
 
 
 def items(*counts):

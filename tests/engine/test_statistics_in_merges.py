@@ -7,16 +7,16 @@ import torch
 
 import smelt
 from checkpoints import read_weights, snapshot, state, write_yaml
-from smelt.files.hashing.remembered import hash_file
 from smelt.engine.plan.limits import work_memory
 from smelt.engine.plan.plan import make_plan
+from smelt.errors import CorruptFile, IncompatibleModels, NumericalError, RecipeError, SmeltError
+from smelt.files.hashing.remembered import hash_file
 from smelt.files.hashing.sha256 import FileHash
 from smelt.formats.source import MemorySource
 from smelt.formats.statistics import StatisticsNote, open_statistics, write_statistics
-from smelt.errors import CorruptFile, IncompatibleModels, NumericalError, RecipeError, SmeltError
 from smelt.methods import merge_method, merge_step, stages
-from smelt.ops.fold import Sum
 from smelt.models.pool import ModelPool
+from smelt.ops.fold import Sum
 from smelt.recipe.schema import Recipe
 from smelt.testing.trial import block_size
 
@@ -279,7 +279,9 @@ def test_statistics_with_a_flipped_bit_are_refused(tmp_path, on_disk, in_memory)
 
 def test_statistics_are_hashed_once_for_the_check_and_the_manifest(tmp_path, on_disk, monkeypatch):
     hashed = []
-    monkeypatch.setattr("smelt.files.hashing.remembered.FileHash", lambda path: (hashed.append(path), FileHash(path))[1])
+    monkeypatch.setattr(
+        "smelt.files.hashing.remembered.FileHash", lambda path: (hashed.append(path), FileHash(path))[1]
+    )
     smelt.merge(on_disk[0], method="fisher", statistics=on_disk[1], out=tmp_path / "out")
     assert sorted(path.parent.name for path in hashed if path.name == "statistics.safetensors") == ["f-birds", "f-cars"]
 

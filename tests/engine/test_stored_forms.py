@@ -13,13 +13,13 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 import smelt
-from smelt.engine.plan.plan import limits
-from smelt.formats.safetensors.header import TensorInfo
-from smelt.formats.renamed import Piece, RenamedSource
 from smelt.engine.merge import Options, planned
-from smelt.formats.source import MemorySource
-from smelt.errors import IncompatibleModels, NumericalError
+from smelt.engine.plan.plan import limits
 from smelt.engine.run.cpu.support import Takes
+from smelt.errors import IncompatibleModels, NumericalError
+from smelt.formats.renamed import Piece, RenamedSource
+from smelt.formats.safetensors.header import TensorInfo
+from smelt.formats.source import MemorySource
 from smelt.models.request import read_request
 
 CONV1D = re.compile(r"(c_attn|c_proj|c_fc)\.weight$")
@@ -251,8 +251,8 @@ def test_an_expert_that_is_not_finite_is_named_with_its_place_in_the_file() -> N
 
 def test_a_tensor_is_told_finished_once_all_its_experts_are() -> None:
     from smelt.engine.run.executor import Executor
-    from smelt.system.progress import Progress
     from smelt.engine.sink.sink import MemorySink
+    from smelt.system.progress import Progress
 
     together, _, _ = expert_pool()
     recipe, _, pool = read_request({n: together[n] for n in NAMES}, together["base"], "tsv", {})

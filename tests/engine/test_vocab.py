@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from smelt.formats.source import MemorySource
-from smelt.models.vocabulary.source import VocabSource
 from smelt.errors import IncompatibleModels
+from smelt.formats.source import MemorySource
 from smelt.models.vocabulary.plan import Vocabulary, plan_vocabulary
+from smelt.models.vocabulary.source import VocabSource
 
 TOKENS = {"base": "a b c", "cars": "a c d", "birds": "d a e"}
 KEYS = ("embed.weight", "lm_head.weight", "lm_head.bias")

@@ -11,11 +11,11 @@ import torch
 
 import smelt
 from pico_clip import PROCESSOR, TEMPLATES, colour_clip, random_clip, save_clip, write_task
-from smelt.ensemble.scores import Ensemble, MaxModel
-from smelt.ensemble.call import ensemble
+from smelt.ensembles.ensemble import ensemble
+from smelt.ensembles.scores import Ensemble, MaxModel
 from smelt.errors import IncompatibleModels, RecipeError
-from smelt.evaluate.call import evaluate
-from smelt.evaluate.classify import load_classifier
+from smelt.evaluation.classify import load_classifier
+from smelt.evaluation.evaluate import evaluate
 from smelt.models.families.preprocess import Preprocess
 
 PREPROCESS = Preprocess.parse(PROCESSOR)

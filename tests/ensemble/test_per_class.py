@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from pico_clip import PROCESSOR, TEMPLATES, colour_clip, random_clip, save_clip, write_task
-from smelt.ensemble.per_class import PerClass, entropies, per_class_scores
+from smelt.ensembles.per_class import PerClass, entropies, per_class_scores
 from smelt.errors import IncompatibleModels, RecipeError
-from smelt.evaluate.classify import evaluate_model, load_classifier
+from smelt.evaluation.classify import evaluate_model, load_classifier
 from smelt.models.families.preprocess import Preprocess
 
 PREPROCESS = Preprocess.parse(PROCESSOR)

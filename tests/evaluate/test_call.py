@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import smelt
-import smelt.evaluate
+import smelt.evaluation
 from pico_clip import colour_clip, random_clip, save_clip, write_task
 from smelt.errors import RecipeError
-from smelt.evaluate.call import evaluate, evaluation
-from smelt.evaluate.row import read_rows
+from smelt.evaluation.evaluate import evaluate, evaluation
+from smelt.evaluation.row import read_rows
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import torch
 
 from pico_clip import COLOURS, TEMPLATES, colour_clip, random_clip, save_clip, write_task
 from smelt.errors import NumericalError, RecipeError
-from smelt.evaluate.classify import Result, evaluate_model
+from smelt.evaluation.classify import Result, evaluate_model
+from smelt.models.families.clip.family import CLIP
 from smelt.tasks.pictures.data import Data
 from smelt.tasks.pictures.task import TaskError
-from smelt.models.families.clip.family import CLIP
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_a_limit_evaluates_the_same_pictures_for_every_model(tmp_path: Path, tas
 
 
 def test_the_number_of_threads_changes_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("smelt.evaluate.classify._CHUNK", 16)
+    monkeypatch.setattr("smelt.evaluation.classify._CHUNK", 16)
     task = write_task(tmp_path / "many", counts=dict.fromkeys(COLOURS, 60))
     model = save_clip(random_clip(), tmp_path / "model")
     results = [evaluate_model(model, task, threads=threads)[0] for threads in (1, 2, 5)]

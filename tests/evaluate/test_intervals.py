@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from smelt.evaluate.intervals import bootstrap, interval_of, wilson
+from smelt.evaluation.intervals import bootstrap, interval_of, wilson
 
 
 def test_half_of_four_at_z_two_is_a_sixth_of_eight_wide() -> None:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from pico_clip import COLOURS, PROCESSOR, colour_pictures, write_task
+from smelt.models.families.preprocess import Preprocess
 from smelt.tasks.pictures.data import Data
 from smelt.tasks.pictures.splits import Split
 from smelt.tasks.pictures.task import Task, TaskError
-from smelt.models.families.preprocess import Preprocess
 
 SAME = Preprocess.parse(PROCESSOR)
 LARGER = Preprocess.parse({**PROCESSOR, "size": 16, "crop_size": 16})

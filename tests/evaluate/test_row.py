@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from smelt import __version__
 from smelt.errors import CorruptFile
-from smelt.evaluate.row import CostRow, DataBudget, Row, append_rows, code_version, fusionbench_report, now, read_rows
+from smelt.evaluation.row import CostRow, DataBudget, Row, append_rows, code_version, fusionbench_report, now, read_rows
 
 
 def row(**words: object) -> Row:

@@ -7,10 +7,10 @@ import torch
 
 from pico_clip import random_clip, save_clip, write_task
 from smelt.errors import RecipeError
+from smelt.evaluation.row import DataBudget
+from smelt.models.families.clip.family import CLIP
 from smelt.tasks.examples import ArrayStream, examples_for
 from smelt.tasks.find import find_task
-from smelt.evaluate.row import DataBudget
-from smelt.models.families.clip.family import CLIP
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from smelt.formats.open import open_path
-from smelt.errors import CorruptFile
 from smelt.engine.run.cpu.library import library
 from smelt.engine.run.cpu.program import Program, Run
+from smelt.errors import CorruptFile
+from smelt.formats.open import open_path
 
 pytestmark = pytest.mark.skipif(library() is None, reason="the vector machine was not compiled")
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import smelt
-from smelt.engine.merge.cpu import backend as way
+from smelt.engine.run.cpu import backend as way
 from smelt.engine.run.cpu.library import library
 from smelt.ops import bracket, order
 

@@ -13,11 +13,11 @@ import torch
 
 import smelt
 from checkpoints import read_weights, write_yaml
-from smelt.formats.source import FileSource
-from smelt.errors import NumericalError
-from smelt.engine.merge.cpu import backend as way
-from smelt.engine.run.cpu.library import library
+from smelt.engine.run.cpu import backend as way
 from smelt.engine.run.cpu.backend import Fused
+from smelt.engine.run.cpu.library import library
+from smelt.errors import NumericalError
+from smelt.formats.source import FileSource
 
 needs_machine = pytest.mark.skipif(library() is None, reason="the vector machine was not compiled")
 _SCRIPT = """

@@ -10,10 +10,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from smelt.engine.run.cpu.sample import Pieces
+from smelt.errors import CorruptFile
 from smelt.formats.open import open_path
 from smelt.formats.source import MemorySource
-from smelt.errors import CorruptFile
-from smelt.engine.run.cpu.sample import Pieces
 
 
 def test_a_hundredth_of_a_block_in_pieces_of_four() -> None:

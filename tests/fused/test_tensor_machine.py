@@ -13,16 +13,16 @@ import pytest
 import torch
 
 import smelt
-from smelt.errors import NumericalError
-from smelt.engine.merge.gpu import backend as device
-from smelt.engine.merge.gpu import kernel
-from smelt.engine.merge.cpu import backend as way
-from smelt.engine.run.gpu.backend import OnDevice
-from smelt.engine.run.gpu.exact_division import is_exact
-from smelt.engine.run.gpu.torch_program import source
+from smelt.engine.run.cpu import backend as way
 from smelt.engine.run.cpu.program import Program
-from smelt.engine.run.gpu.launch import TensorRun
+from smelt.engine.run.gpu import backend as device
+from smelt.engine.run.gpu import kernel
+from smelt.engine.run.gpu.backend import OnDevice
 from smelt.engine.run.gpu.codegen import written
+from smelt.engine.run.gpu.exact_division import is_exact
+from smelt.engine.run.gpu.launch import TensorRun
+from smelt.engine.run.gpu.torch_program import source
+from smelt.errors import NumericalError
 from smelt.ops.block import Block, Place
 from smelt.ops.order import Largest
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.hub.selection.baselines import best_on_graph, graph_accuracies, inb, oracle
 from smelt.hub.graph.graph import NewNode, SemanticGraph
 from smelt.hub.labels.index import Index
 from smelt.hub.labels.label import ONE, Label, LabelKey
 from smelt.hub.paper import paper_hub
+from smelt.hub.selection.baselines import best_on_graph, graph_accuracies, inb, oracle
 
 
 def test_the_imagenet_baseline_takes_the_three_best_of_the_papers_table() -> None:

@@ -10,6 +10,8 @@ import pytest
 from local_server import serving
 
 from smelt.errors import RecipeError
+from smelt.hub.graph.graph import NewNode, SemanticGraph
+from smelt.hub.graph.wordnet import Sense, WordNet
 from smelt.hub.matching.captions import (
     EndpointCaptions,
     Gloss,
@@ -18,8 +20,6 @@ from smelt.hub.matching.captions import (
     find_captioner,
 )
 from smelt.hub.matching.endpoint import Endpoint, EndpointError
-from smelt.hub.graph.graph import NewNode, SemanticGraph
-from smelt.hub.graph.wordnet import Sense, WordNet
 
 SECRET = "sk-very-secret-123"
 ABOUT = {"domain": "natural picture", "task": "image classification"}

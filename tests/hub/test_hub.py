@@ -15,12 +15,12 @@ from sqlalchemy import text
 from pico_clip import random_clip, save_clip
 from pico_hub import CLASSES, colour_graph, full_hub, model, new_hub, pixels
 from smelt.errors import CorruptFile, NumericalError, RecipeError
-from smelt.hub.models.cards import as_json
 from smelt.hub.graph.graph import NewNode
 from smelt.hub.hub import Hub
 from smelt.hub.labels.label import identity_of
-from smelt.hub.selection.loaded import Loaded
+from smelt.hub.models.cards import as_json
 from smelt.hub.reference import hub_folder
+from smelt.hub.selection.loaded import Loaded
 
 CAPTIONS = [f"{name} which is the {name} thing" for name in CLASSES]
 

@@ -12,11 +12,11 @@ import torch
 
 from pico_clip import COLOURS, SIDE, colour_clip, random_clip, random_conv_clip, save_clip
 from smelt.errors import CorruptFile, NumericalError, RecipeError
-from smelt.evaluate.classify import load_classifier
+from smelt.evaluation.classify import load_classifier
 from smelt.hub.graph.graph import NewNode, SemanticGraph
 from smelt.hub.labels.index import Index
-from smelt.hub.labels.run import fixed_point
 from smelt.hub.labels.label import ONE, Label, LabelKey, label_key, make_label
+from smelt.hub.labels.run import fixed_point
 
 
 def noise(seed: int, side: int = SIDE) -> np.ndarray:

@@ -10,7 +10,16 @@ import torch
 
 from smelt.errors import RecipeError
 from smelt.hub.matching.captions import Gloss
-from smelt.hub.selection.lovm import FEATURES, Linear, TaskTexts, TextScores, leave_one_out, model_scores, task_texts, text_scores
+from smelt.hub.selection.lovm import (
+    FEATURES,
+    Linear,
+    TaskTexts,
+    TextScores,
+    leave_one_out,
+    model_scores,
+    task_texts,
+    text_scores,
+)
 from smelt.hub.selection.rankings import absolute_error, kendall, kendall_tau, signed_error, spearman, top_overlap
 
 WEIGHTS = np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.6]])

@@ -9,10 +9,10 @@ from pydantic import ValidationError
 
 import smelt.hub.paper.hub
 from smelt.errors import RecipeError
-from smelt.tasks.find import find_task
-from smelt.tasks.pictures.task import FolderData
 from smelt.hub.paper import PaperHub, paper_hub
 from smelt.hub.store.names import check_name
+from smelt.tasks.find import find_task
+from smelt.tasks.pictures.task import FolderData
 
 HUB = paper_hub()
 

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from smelt.formats.source import MemorySource
-from smelt.tasks.examples import ArrayStream, Batch
-from smelt.learn.deltas import TaskVectors
-from smelt.learn.passes import Passes
-from smelt.learn.work import Work
+from smelt.learning.deltas import TaskVectors
+from smelt.learning.passes import Passes
+from smelt.learning.work import Work
 from smelt.models.families.network import ModuleNetwork
+from smelt.tasks.examples import ArrayStream, Batch
 
 
 class Slope(nn.Module):

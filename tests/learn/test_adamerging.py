@@ -13,9 +13,9 @@ from torch import nn
 import smelt
 from checkpoints import read_weights, write_model, write_yaml
 from smelt.errors import MissingExtra, OutputError, RecipeError
+from smelt.learning.learn import learn
+from smelt.learning.learner import learners
 from smelt.tasks.examples import ArrayStream
-from smelt.learn.learner import learners
-from smelt.learn.call import learn
 
 MODELS = {"red": moved(small(), 1), "green": moved(small(), 2)}
 STREAMS = {"red": stream("reds", 40, 1), "green": stream("greens", 30, 2)}
@@ -97,7 +97,7 @@ def test_the_same_call_again_computes_nothing(monkeypatch: pytest.MonkeyPatch):
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("learned again")
 
-    monkeypatch.setattr("smelt.learn.work.optimise", fail)
+    monkeypatch.setattr("smelt.learning.work.optimise", fail)
     second = learn(MODELS, **HOW)
     assert second.cached
     assert second.coefficients == first.coefficients
@@ -112,7 +112,7 @@ def test_the_same_call_again_computes_nothing(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_an_interrupted_run_goes_on_and_ends_the_same(monkeypatch: pytest.MonkeyPatch):
-    from smelt.learn import work
+    from smelt.learning import work
 
     whole, plain = learn(MODELS, **HOW, seed=5), work.optimise
 
@@ -127,11 +127,11 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(monkeypatch: pytest.Monkey
 
         return plain(*words, tell=told, save_every=1, **more)
 
-    monkeypatch.setattr("smelt.learn.work.optimise", stop_early)
+    monkeypatch.setattr("smelt.learning.work.optimise", stop_early)
     monkeypatch.setenv("SMELT_CACHE", str(whole.folder.parents[1] / "other"))
     with pytest.raises(Stopped):
         learn(MODELS, **HOW, seed=5)
-    monkeypatch.setattr("smelt.learn.work.optimise", plain)
+    monkeypatch.setattr("smelt.learning.work.optimise", plain)
     again = learn(MODELS, **HOW, seed=5)
     assert again.coefficients == whole.coefficients
     assert again.trace[0]["seconds"] > 0

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from pico_clip import random_clip, save_clip
-from smelt.evaluate.classify import load_classifier
-from smelt.tasks.examples import Batch
-from smelt.optimise.losses import entropy
-from smelt.learn.passes import Passes
+from smelt.evaluation.classify import load_classifier
+from smelt.learning.passes import Passes
 from smelt.models.families.network import Divided, Network, Replicable, network_of
+from smelt.optimise.losses import entropy
+from smelt.tasks.examples import Batch
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from smelt.errors import CorruptFile, RecipeError
-from smelt.learn.coefficients import Coefficients, load_coefficients, patterns_for, save_coefficients
-from smelt.learn.heat import heat_rows
-from smelt.learn.levels import groups_of
-from smelt.report.analyses import read_analyses
+from smelt.learning.coefficients import Coefficients, load_coefficients, patterns_for, save_coefficients
+from smelt.learning.heat import heat_rows
+from smelt.learning.levels import groups_of
+from smelt.reporting.analyses import read_analyses
 
 KEYS = ("v.embed.weight", "v.layers.0.a", "v.layers.0.b", "v.layers.1.a", "v.layers.1.b", "v.norm.weight")
 BY_TENSOR = Coefficients(

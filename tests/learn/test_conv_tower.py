@@ -11,14 +11,14 @@ from safetensors.torch import load_file
 import smelt
 from pico_clip import conv_pool, write_task
 from smelt.errors import RecipeError
-from smelt.tasks.examples import Batch
-from smelt.learn.deltas import TaskVectors
-from smelt.optimise.losses import entropy
-from smelt.learn.merged import MergedObjective, Weighted
-from smelt.learn.passes import Passes
+from smelt.learning.deltas import TaskVectors
+from smelt.learning.merged import MergedObjective, Weighted
+from smelt.learning.passes import Passes
 from smelt.models.families.clip.family import CLIP
 from smelt.models.families.network import network_of
 from smelt.models.references import open_ref
+from smelt.optimise.losses import entropy
+from smelt.tasks.examples import Batch
 
 STATISTICS = ("running_mean", "running_var")
 

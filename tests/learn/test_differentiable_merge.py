@@ -11,12 +11,12 @@ from learned_by_hand import Slope, batch, moved, random_batch, small, vectors
 from torch import nn
 
 from smelt.errors import IncompatibleModels, NumericalError
-from smelt.tasks.examples import Batch
-from smelt.learn.levels import groups_of
-from smelt.optimise.losses import LOSSES
-from smelt.learn.merged import MergedObjective, Weighted
-from smelt.learn.passes import Passes
+from smelt.learning.levels import groups_of
+from smelt.learning.merged import MergedObjective, Weighted
+from smelt.learning.passes import Passes
 from smelt.models.families.network import ModuleNetwork
+from smelt.optimise.losses import LOSSES
+from smelt.tasks.examples import Batch
 
 MODELS = {"red": moved(small(), 1), "green": moved(small(), 2), "blue": moved(small(), 3)}
 BATCHES = {"red": random_batch(7, 4), "green": random_batch(5, 5), "blue": random_batch(9, 6)}

@@ -12,14 +12,14 @@ from learned_by_hand import moved, small, stream
 
 from checkpoints import write_model
 from smelt.errors import InputChanged, OutputError
-from smelt.optimise import state
-from smelt.learn.call import Learned, learn
-from smelt.learn.setting import Setting
-from smelt.optimise.state import alone
-from smelt.learn.store import lock_of, place_of
+from smelt.learning.learn import Learned, learn
+from smelt.learning.setting import Setting
+from smelt.learning.store import lock_of, place_of
 from smelt.models.families.network import ModuleNetwork
 from smelt.models.pool import ModelPool
 from smelt.models.references import open_ref
+from smelt.optimise import state
+from smelt.optimise.state import alone
 
 MODELS = {"red": moved(small(), 1), "green": moved(small(), 2)}
 STREAMS = {"red": stream("reds", 40, 1), "green": stream("greens", 30, 2)}
@@ -98,13 +98,13 @@ def test_the_place_of_another_result_is_refused_before_anything_is_learned(tmp_p
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("learned")
 
-    monkeypatch.setattr("smelt.learn.work.optimise", fail)
+    monkeypatch.setattr("smelt.learning.work.optimise", fail)
     with pytest.raises(OutputError, match="exists and holds something else"):
         learned(out=tmp_path / "out", seed=1)
 
 
 def test_a_second_run_waits_for_the_first_and_takes_its_result(monkeypatch: pytest.MonkeyPatch, capsys):
-    from smelt.learn import work
+    from smelt.learning import work
 
     monkeypatch.setattr(state, "_LOOK_EVERY", 0.01)
     plain, begun, go_on, runs = work.optimise, threading.Event(), threading.Event(), []
@@ -115,7 +115,7 @@ def test_a_second_run_waits_for_the_first_and_takes_its_result(monkeypatch: pyte
         assert go_on.wait(20)
         return plain(*words, **more)
 
-    monkeypatch.setattr("smelt.learn.work.optimise", slow)
+    monkeypatch.setattr("smelt.learning.work.optimise", slow)
     found: dict[str, Learned] = {}
     first = threading.Thread(target=lambda: found.update(first=learned()))
     first.start()
@@ -203,7 +203,7 @@ def test_two_files_of_one_name_both_count(tmp_path: Path):
 def test_what_was_learned_from_a_model_that_changed_meanwhile_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from smelt.learn import call
+    from smelt.learning.learn import learn as call
 
     places = {name: str(write_model(tmp_path / name, weights)) for name, weights in MODELS.items()}
     base = str(write_model(tmp_path / "base", small().state_dict()))

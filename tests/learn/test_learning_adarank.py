@@ -9,10 +9,10 @@ from learned_by_hand import moved, small, stream, work_with
 from torch import nn
 
 import smelt
+from smelt.learning.adarank import Components, adarank
+from smelt.learning.learn import learn
+from smelt.learning.merged import MergedObjective
 from smelt.tasks.examples import ArrayStream
-from smelt.learn.adarank import Components, adarank
-from smelt.learn.call import learn
-from smelt.learn.merged import MergedObjective
 
 
 def helps_and_harms() -> tuple[nn.Linear, dict[str, dict[str, torch.Tensor]], dict[str, ArrayStream]]:

@@ -10,10 +10,10 @@ import torch
 import smelt
 from checkpoints import read_weights
 from pico_llama import pairs, write_llama
-from smelt.tasks.language.examples import LanguageExamples, encoded
-from smelt.optimise.losses import LOSSES
-from smelt.learn.passes import Passes
+from smelt.learning.passes import Passes
 from smelt.models.families.causal_lm.family import CausalLM, load_causal_lm
+from smelt.optimise.losses import LOSSES
+from smelt.tasks.language.examples import LanguageExamples, encoded
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,11 @@ from torch import nn
 
 import smelt
 from smelt.formats.statistics import open_statistics
+from smelt.learning.learn import learn
+from smelt.learning.localize import _Masked, localize
+from smelt.learning.merged import MergedObjective
+from smelt.learning.top import top
 from smelt.tasks.examples import ArrayStream
-from smelt.learn.call import learn
-from smelt.learn.localize import _Masked, localize
-from smelt.learn.merged import MergedObjective
-from smelt.learn.top import top
 
 
 def one_input_matters() -> tuple[nn.Linear, dict[str, dict[str, torch.Tensor]], dict[str, ArrayStream]]:

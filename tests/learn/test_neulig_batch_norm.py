@@ -9,8 +9,8 @@ from towers_by_hand import BETA, Conv, Tower, mlp, towers
 
 from pico_clip import random_conv_clip, save_clip
 from smelt.errors import RecipeError
-from smelt.evaluate.classify import load_classifier
-from smelt.learn.neulig import re_estimated
+from smelt.evaluation.classify import load_classifier
+from smelt.learning.neulig import re_estimated
 from smelt.models.families.network import network_of
 
 

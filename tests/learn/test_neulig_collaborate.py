@@ -12,8 +12,8 @@ from towers_by_hand import BETA, Conv, Tower, coopvecs, head, linear, mlp, three
 
 from pico_clip import random_clip, random_conv_clip, save_clip
 from smelt.errors import RecipeError
-from smelt.evaluate.classify import load_classifier
-from smelt.learn.neulig import MODES, Experts, Portland, ensembled_logits, merged_logits
+from smelt.evaluation.classify import load_classifier
+from smelt.learning.neulig import MODES, Experts, Portland, ensembled_logits, merged_logits
 from smelt.models.families.network import network_of
 
 
@@ -171,7 +171,7 @@ def test_n11_one_coopvec_for_all_is_the_map_mode(name):
 
 
 def test_a_chunk_of_the_merged_weights_is_bounded_by_memory(monkeypatch):
-    from smelt.learn.neulig import collaborate
+    from smelt.learning.neulig import collaborate
 
     experts, inputs, classes = case("mlp")
     asked = []

@@ -8,7 +8,7 @@ from torch import nn
 from towers_by_hand import BETA, ROWS, Conv, Numbers, Tower, linear, mlp, three, towers
 
 from smelt.errors import IncompatibleModels, RecipeError
-from smelt.learn.neulig import Experts
+from smelt.learning.neulig import Experts
 from smelt.models.families.network import ModuleNetwork
 
 

@@ -10,8 +10,8 @@ import torch
 from towers_by_hand import Tower, head, mlp, towers
 
 from smelt.errors import NumericalError, RecipeError
+from smelt.learning.neulig import Experts, Features, features_of
 from smelt.tasks.examples import ArrayStream, Batch
-from smelt.learn.neulig import Experts, Features, features_of
 
 
 def stream(name: str = "cars", count: int = 30, seed: int = 0) -> ArrayStream:

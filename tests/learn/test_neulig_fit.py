@@ -9,8 +9,7 @@ from towers_by_hand import Tower, head, mlp, towers
 
 from smelt import merge
 from smelt.errors import RecipeError
-from smelt.tasks.examples import ArrayStream
-from smelt.learn.neulig import (
+from smelt.learning.neulig import (
     Alignment,
     Experts,
     Features,
@@ -21,6 +20,7 @@ from smelt.learn.neulig import (
     features_of,
     fit,
 )
+from smelt.tasks.examples import ArrayStream
 
 OFF = Alignment("off")
 

@@ -9,8 +9,8 @@ import torch
 from towers_by_hand import BETA, Numbers, Tower, three
 
 from smelt.errors import RecipeError
-from smelt.learn.neulig import Alignment, Experts, boosting
-from smelt.learn.neulig.alignment import z_scores
+from smelt.learning.neulig import Alignment, Experts, boosting
+from smelt.learning.neulig.alignment import z_scores
 
 
 def test_n6_the_scalar_alignment_of_three_rows():

@@ -9,7 +9,7 @@ import torch
 from towers_by_hand import linear, towers
 
 from smelt.errors import CorruptFile, RecipeError
-from smelt.learn.neulig import Portland
+from smelt.learning.neulig import Portland
 
 Z = torch.randn(7, 3, 4, generator=torch.Generator().manual_seed(5))
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from towers_by_hand import Toy
 
-from smelt.learn.neulig import (
+from smelt.learning.neulig import (
     Alignment,
     CoopVecMap,
     Features,

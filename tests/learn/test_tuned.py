@@ -10,8 +10,8 @@ from learned_by_hand import moved, small, stream, work_with
 
 import smelt
 from checkpoints import read_weights, write_model
-from smelt.learn.call import learn
-from smelt.learn.tuned import tuned
+from smelt.learning.learn import learn
+from smelt.learning.tuned import tuned
 from smelt.models.families.network import ModuleNetwork
 
 MODELS = {"red": moved(small(), 1), "green": moved(small(), 2)}

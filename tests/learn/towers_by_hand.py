@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy, normalize
 
+from smelt.learning.neulig import Experts
 from smelt.tasks.examples import ArrayStream
-from smelt.learn.neulig import Experts
 
 
 class Tower:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from smelt.tasks.examples import ArrayStream
 from smelt.models.families.network import ModuleNetwork
+from smelt.tasks.examples import ArrayStream
 
 
 def exact(network: ModuleNetwork, stream: ArrayStream) -> dict[str, Tensor]:

@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 import torch
 
-import smelt.measure
+import smelt.measurement
 from pico_clip import random_clip, save_clip, write_task
-from smelt.formats.statistics import NOTE, VALUES, open_statistics
 from smelt.errors import InputChanged, OutputError, RecipeError
+from smelt.formats.statistics import NOTE, VALUES, open_statistics
+from smelt.measurement import store
+from smelt.measurement.fisher import fisher
+from smelt.measurement.gram import gram
+from smelt.measurement.gram_merged import gram_merged
+from smelt.measurement.measure import measure, measure_merged
+from smelt.measurement.shares import combine
+from smelt.models.families.clip.family import CLIP
 from smelt.tasks.examples import examples_for
 from smelt.tasks.find import find_task
-from smelt.measure.shares import combine
-from smelt.measure.call import measure, measure_merged
-from smelt.measure import store
-from smelt.measure.fisher import fisher
-from smelt.measure.gram import gram
-from smelt.measure.gram_merged import gram_merged
-from smelt.models.families.clip.family import CLIP
 
 
 @pytest.fixture
@@ -254,7 +254,7 @@ def test_every_model_needs_its_task(pool: tuple[dict[str, Path], dict[str, Path]
 def test_a_model_that_changes_while_it_is_measured_gives_no_statistics(
     model: Path, task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    from smelt.measure import call
+    from smelt.measurement import measure as call
 
     real, config = call._made, model / "config.json"
 

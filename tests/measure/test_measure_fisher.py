@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from smelt.errors import NumericalError, RecipeError
-from smelt.tasks.examples import ArrayStream
-from smelt.measure.fisher import ESTIMATORS, fisher
+from smelt.measurement.fisher import ESTIMATORS, fisher
 from smelt.models.families.network import ModuleNetwork
+from smelt.tasks.examples import ArrayStream
 
 
 class Logistic(nn.Module):

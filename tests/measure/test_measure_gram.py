@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from smelt.errors import NumericalError, RecipeError
-from smelt.tasks.examples import ArrayStream
-from smelt.measure.gram import gram, mirrored, tied_names, upper_gram
-from smelt.measure.gram_strips import strips
+from smelt.measurement.gram import gram, mirrored, tied_names, upper_gram
+from smelt.measurement.gram_strips import strips
 from smelt.models.families.network import ModuleNetwork
+from smelt.tasks.examples import ArrayStream
 
 
 def rows(*values: list[float]) -> ArrayStream:

@@ -8,15 +8,15 @@ from torch import Tensor
 
 from pico_llama import pairs, write_llama
 from smelt.errors import RecipeError
-from smelt.tasks.examples import ArrayStream
-from smelt.tasks.language.examples import LanguageExamples, encoded
-from smelt.measure.fisher import fisher
-from smelt.measure.fisher_tokens import drawn_tokens
-from smelt.measure.gram import gram, grams
-from smelt.measure.batch_size import TOGETHER, examples_at_once
-from smelt.measure.needs import memory_needs
+from smelt.measurement.batch_size import TOGETHER, examples_at_once
+from smelt.measurement.fisher import fisher
+from smelt.measurement.fisher_tokens import drawn_tokens
+from smelt.measurement.gram import gram, grams
+from smelt.measurement.needs import memory_needs
 from smelt.models.families.causal_lm.family import CausalLM, load_causal_lm
 from smelt.models.families.network import ModuleNetwork
+from smelt.tasks.examples import ArrayStream
+from smelt.tasks.language.examples import LanguageExamples, encoded
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from smelt.errors import CorruptFile, OutputError, RecipeError
 from smelt.formats.statistics import (
     NOTE,
     VALUES,
@@ -17,8 +18,7 @@ from smelt.formats.statistics import (
     open_statistics,
     write_statistics,
 )
-from smelt.errors import CorruptFile, OutputError, RecipeError
-from smelt.measure.shares import combine
+from smelt.measurement.shares import combine
 
 
 def note(**words: Any) -> StatisticsNote:

@@ -1,9 +1,9 @@
 import torch
 from torch.testing import assert_close
 
+from smelt.methods.method import stages
 from smelt.methods.subspace.core_space import core_space
 from smelt.methods.subspace.iso_c import iso_c
-from smelt.methods.method import stages
 
 back = stages["core_space"].back
 

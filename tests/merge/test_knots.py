@@ -1,8 +1,8 @@
 import torch
 from torch.testing import assert_close
 
-from smelt.methods.subspace.knots import knots
 from smelt.methods.method import stages
+from smelt.methods.subspace.knots import knots
 
 back = stages["knots"].back
 

@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from smelt.methods.task_vectors.lines import lines
 from smelt.methods.method import stages
+from smelt.methods.task_vectors.lines import lines
 
 MERGED, DELTAS = torch.tensor([2.0, -4.0]), torch.zeros(3, 2)
 

@@ -10,17 +10,17 @@ import torch
 import yaml
 from mixing_by_hand import clip_pool
 
-import smelt.mix
+import smelt.mixing
 from pico_clip import COLOURS, TEMPLATES, write_task
 from smelt.errors import CorruptFile, IncompatibleModels, InputChanged, OutputError, RecipeError
-from smelt.evaluate.call import evaluate
-from smelt.evaluate.classify import load_classifier
-from smelt.tasks.examples import ArrayStream
-from smelt.mix.classifier import load_mixed
-from smelt.mix.call import mix
-from smelt.mix.checkpoint import save_routers
+from smelt.evaluation.classify import load_classifier
+from smelt.evaluation.evaluate import evaluate
+from smelt.mixing.checkpoint import save_routers
+from smelt.mixing.classifier import load_mixed
+from smelt.mixing.mix import mix
 from smelt.models.families.network import network_of
 from smelt.recipe.schema import Recipe
+from smelt.tasks.examples import ArrayStream
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_mixture_is_learned_saved_and_loaded_again(tmp_path: Path, recipe: dic
 def test_what_was_learned_on_is_what_is_saved(
     tmp_path: Path, recipe: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from smelt.mix import folder
+    from smelt.mixing import folder
 
     seen: list[torch.Tensor] = []
     real = folder.write_mixed
@@ -226,7 +226,7 @@ def test_an_existing_output_is_kept(tmp_path: Path, recipe: dict[str, Any]) -> N
 def test_a_failure_leaves_nothing_behind(
     tmp_path: Path, recipe: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from smelt.mix import folder
+    from smelt.mixing import folder
 
     monkeypatch.setattr(folder, "encode_manifest", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -310,7 +310,7 @@ def test_recipe_files_are_read_with_paths_relative_to_them(tmp_path: Path, recip
 def test_a_model_that_changes_while_routers_are_learned_gives_no_mixture(
     tmp_path: Path, recipe: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from smelt.mix import folder
+    from smelt.mixing import folder
 
     weights, real = Path(recipe["pool"]["models"]["one"]) / "model.safetensors", folder.write_mixed
 

@@ -6,7 +6,7 @@ import pytest
 
 from pico_clip import conv_pool
 from smelt.errors import RecipeError
-from smelt.mix.call import mix
+from smelt.mixing.mix import mix
 
 
 def test_a_tower_without_mlps_is_refused_before_anything_is_learned(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from mixing_by_hand import Tiny, tiny, tuned
 from torch import nn
 
 from smelt.errors import IncompatibleModels, NumericalError, RecipeError
-from smelt.mix.network import mixed_network
-from smelt.mix.wemoe import WeMoE
+from smelt.mixing.network import mixed_network
+from smelt.mixing.wemoe import WeMoE
 from smelt.models.families.network import ModuleNetwork
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from smelt.mix.router import Router
+from smelt.mixing.router import Router
 
 
 def _by_hand() -> Router:

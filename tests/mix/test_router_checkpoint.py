@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from smelt.errors import CorruptFile, IncompatibleModels, RecipeError
-from smelt.mix.checkpoint import load_routers, save_routers
-from smelt.mix.checkpoint import router_state
-from smelt.mix.router import Router
+from smelt.mixing.checkpoint import load_routers, router_state, save_routers
+from smelt.mixing.router import Router
 
 
 def _routers(seed: int, experts: int = 2) -> dict[str, Router]:

@@ -7,12 +7,12 @@ import torch
 from mixing_by_hand import tiny, tuned
 from torch import nn
 
-from smelt.tasks.examples import ArrayStream, Batch
-from smelt.optimise.loop import optimise
-from smelt.mix.network import mixed_network
-from smelt.mix.objective import router_objective
-from smelt.mix.wemoe import WeMoE
+from smelt.mixing.network import mixed_network
+from smelt.mixing.objective import router_objective
+from smelt.mixing.wemoe import WeMoE
 from smelt.models.families.network import ModuleNetwork
+from smelt.optimise.loop import optimise
+from smelt.tasks.examples import ArrayStream, Batch
 
 
 class TwoScores(nn.Module):

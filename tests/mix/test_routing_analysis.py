@@ -9,12 +9,12 @@ from mixing_by_hand import clip_pool, tiny, tuned
 
 from pico_clip import write_task
 from smelt.errors import RecipeError
-from smelt.tasks.examples import ArrayStream
-from smelt.mix.classifier import load_mixed
-from smelt.mix.call import mix
-from smelt.mix.network import mixed_network
-from smelt.mix.routing import routing, routing_of_streams, watch_gates
+from smelt.mixing.classifier import load_mixed
+from smelt.mixing.mix import mix
+from smelt.mixing.network import mixed_network
+from smelt.mixing.routing import routing, routing_of_streams, watch_gates
 from smelt.models.families.network import ModuleNetwork
+from smelt.tasks.examples import ArrayStream
 
 
 def test_the_table_holds_mean_gates_by_task_expert_and_block() -> None:

@@ -5,7 +5,12 @@ import json
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.formats.tokenizer.chat_template import known_templates, read_chat_template, resolve_chat_template, with_chat_template
+from smelt.formats.tokenizer.chat_template import (
+    known_templates,
+    read_chat_template,
+    resolve_chat_template,
+    with_chat_template,
+)
 
 CONVERSATION = [
     {"role": "user", "content": "Hi"},

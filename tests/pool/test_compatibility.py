@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from checkpoints import CONFIG, state, write_model
-from smelt.errors import IncompatibleModels
 from smelt.engine.plan.compatibility import Difference
+from smelt.errors import IncompatibleModels
 from smelt.models.pool import ModelPool, opened
 from smelt.recipe.schema import Pool
 

@@ -7,9 +7,9 @@ from importlib import metadata
 import pytest
 
 from smelt.errors import CorruptFile, MissingExtra
-from smelt.models.zoo_origin import origin
 from smelt.models.references import open_ref
 from smelt.models.zoo import zoo_folder, zoo_folders
+from smelt.models.zoo_origin import origin
 
 gguf = pytest.importorskip("gguf")
 NAME = "smollm2-135m-instruct"

@@ -11,10 +11,10 @@ from safetensors.torch import load_file, save_file
 from checkpoints import random_state, write_model
 from smelt.errors import CorruptFile, RecipeError
 from smelt.models.families.image_text.family import load_image_text
-from smelt.models.zoo_origin.origin import Origin, unpacked
-from smelt.models.zoo_origin.towers import Tower, weights_hash
 from smelt.models.references import open_ref
 from smelt.models.zoo import zoo_models
+from smelt.models.zoo_origin.origin import Origin, unpacked
+from smelt.models.zoo_origin.towers import Tower, weights_hash
 from smelt.testing.pico_llava import llava, save_llava
 
 TOWERS = {"model.vision_tower.": {"from": "zoo:clip", "prefix": "vision_model."}}

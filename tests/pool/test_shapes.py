@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import smelt
-from smelt.formats.shapes import known_sizes, shape_source, shape_source_of_repository
 from smelt.compat.fusionbench.pools import shipped_pool, shipped_pools
+from smelt.formats.shapes import known_sizes, shape_source, shape_source_of_repository
 from smelt.recipe.schema import Recipe
 
 PUBLISHED = {

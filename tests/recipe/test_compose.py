@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from smelt.errors import RecipeError
 from smelt.compat.fusionbench.compose import compose_jobs
+from smelt.errors import RecipeError
 
 
 def compose(*words, **more):

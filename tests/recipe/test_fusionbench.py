@@ -2,13 +2,13 @@
 
 import pytest
 
+from smelt.compat.fusionbench.compose import GROUPS, _hydra, compose_jobs
+from smelt.compat.fusionbench.methods import _METHODS, meaning_of
+from smelt.compat.fusionbench.reader import read_experiment
 from smelt.errors import RecipeError
 from smelt.methods import stages
 from smelt.methods.aliases import ALIASES
 from smelt.prepare.prepare import stages_with_data
-from smelt.compat.fusionbench.compose import GROUPS, _hydra, compose_jobs
-from smelt.compat.fusionbench.reader import read_experiment
-from smelt.compat.fusionbench.methods import _METHODS, meaning_of
 
 PAIR = {"base": "dir:b", "models": {"cars": "dir:c", "birds": "dir:d"}}
 REST = {"modelpool": PAIR, "taskpool": {"type": "dummy"}}

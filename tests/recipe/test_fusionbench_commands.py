@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from paper_commands import commands
 
-from smelt.errors import RecipeError
 from smelt.compat.fusionbench.experiment import prepare, run
+from smelt.errors import RecipeError
 
 LINES = (Path(__file__).parents[1] / "data" / "fusionbench_commands.txt").read_text().splitlines()
 WORDS = [tuple(shlex.split(line)[1:]) for line in LINES]

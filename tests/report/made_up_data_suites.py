@@ -8,7 +8,7 @@ from pathlib import Path
 
 from made_up_suite import TASKS, row, suite_rows
 
-from smelt.evaluate.row import CostRow, DataBudget, Row
+from smelt.evaluation.row import CostRow, DataBudget, Row
 
 TRAIN, VAL = DataBudget(split="train", images=2048, labels=2048), DataBudget(split="val", images=4526)
 DATA = {

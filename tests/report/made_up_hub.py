@@ -8,7 +8,7 @@ from pathlib import Path
 
 from made_up_suite import row, write_suite
 
-from smelt.evaluate.row import CostRow, DataBudget, Row
+from smelt.evaluation.row import CostRow, DataBudget, Row
 from smelt.suites.hub.parts import ALPHA, COUNT, MODELS, table_part
 
 TASKS = "photos digits sketches flags".split()

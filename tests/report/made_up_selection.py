@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from smelt.evaluate.intervals import wilson
-from smelt.evaluate.row import Row
+from smelt.evaluation.intervals import wilson
+from smelt.evaluation.row import Row
 
 SETS = {"held_in": ["in"], "held_out": ["out"], "validation": ["val"]}
 N = 100

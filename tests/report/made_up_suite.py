@@ -8,7 +8,7 @@ import math
 import random
 from pathlib import Path
 
-from smelt.evaluate.row import CostRow, DataBudget, Row, append_rows
+from smelt.evaluation.row import CostRow, DataBudget, Row, append_rows
 
 TASKS = "photos digits clothing sketches emoji flags letters icons".split()
 N = 2000

@@ -3,9 +3,9 @@
 import pytest
 from made_up_suite import row
 
-from smelt.evaluate.row import DataBudget
-from smelt.report.budget import budget_text, data_text, split_words
-from smelt.report.grid import build_grid
+from smelt.evaluation.row import DataBudget
+from smelt.reporting.budget import budget_text, data_text, split_words
+from smelt.reporting.grid import build_grid
 
 
 @pytest.mark.parametrize(

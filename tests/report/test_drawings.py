@@ -5,19 +5,19 @@ import xml.etree.ElementTree as ET
 import pytest
 from made_up_suite import analysis_data, row, suite_rows
 
-from smelt.evaluate.row import Row
-from smelt.report.analyses import Norms
-from smelt.report.compare import task_series
+from smelt.evaluation.row import Row
+from smelt.reporting.analyses import Norms
+from smelt.reporting.compare import task_series
+from smelt.reporting.draw.axis import Axis, round_ticks, span
+from smelt.reporting.draw.panel import Mark, Stroke, panel
+from smelt.reporting.draw.radar import radar
+from smelt.reporting.draw.svg import tag
+from smelt.reporting.draw.tracks import task_bars
+from smelt.reporting.figures import curve_charts, norm_charts, path_charts
+from smelt.reporting.grid import build_grid
+from smelt.reporting.words import short_layer
 from smelt.suites.clip.report.curves import Curve
-from smelt.report.draw.axis import Axis, round_ticks, span
-from smelt.report.draw.panel import Mark, Stroke, panel
-from smelt.report.draw.radar import radar
-from smelt.report.draw.svg import tag
-from smelt.report.draw.tracks import task_bars
-from smelt.report.figures import curve_charts, norm_charts, path_charts
-from smelt.report.grid import build_grid
 from smelt.suites.clip.report.paths import interpolation_paths
-from smelt.report.words import short_layer
 
 ROWS = [one for one in suite_rows() if isinstance(one, Row)]
 

@@ -6,14 +6,14 @@ import pytest
 from made_up_suite import row, suite_rows
 
 from smelt.errors import CorruptFile
-from smelt.evaluate.row import CostRow
-from smelt.report.analyses import Analyses, read_analyses
-from smelt.report.compare import ranking, task_series
-from smelt.report.costs import build_costs
+from smelt.evaluation.row import CostRow
+from smelt.reporting.analyses import Analyses, read_analyses
+from smelt.reporting.compare import ranking, task_series
+from smelt.reporting.costs import build_costs
+from smelt.reporting.grid import build_grid
+from smelt.reporting.heat import accuracy_map, cosine_map, plain_map, signs_map
 from smelt.suites.clip.report.curves import scale_curves, scale_of
 from smelt.suites.clip.report.experts import experts_matrix
-from smelt.report.grid import build_grid
-from smelt.report.heat import accuracy_map, cosine_map, plain_map, signs_map
 from smelt.suites.clip.report.paths import barrier, interpolation_paths
 
 

@@ -7,12 +7,12 @@ import pytest
 from made_up_data_suites import generalization_rows
 from made_up_suite import row
 
-from smelt.evaluate.row import Row
-from smelt.report.as_csv import as_csv
-from smelt.report.as_latex import as_latex
-from smelt.report.as_markdown import as_markdown
+from smelt.evaluation.row import Row
+from smelt.reporting.as_csv import as_csv
+from smelt.reporting.as_latex import as_latex
+from smelt.reporting.as_markdown import as_markdown
+from smelt.reporting.tables import build_sheets
 from smelt.suites.clip.report.headline_parts import part_sentences, parts_sentence
-from smelt.report.tables import build_sheets
 
 SEEN = {"photos": True, "digits": True, "emoji": False}
 

@@ -5,11 +5,11 @@ import math
 import pytest
 from made_up_suite import row
 
-from smelt.evaluate.row import DataBudget
-from smelt.report.cells import Cell, mean_cell, surely_above
-from smelt.report.grid import build_grid
-from smelt.report.lines import Line
-from smelt.report.ranks import with_ranks
+from smelt.evaluation.row import DataBudget
+from smelt.reporting.cells import Cell, mean_cell, surely_above
+from smelt.reporting.grid import build_grid
+from smelt.reporting.lines import Line
+from smelt.reporting.ranks import with_ranks
 
 
 def line(grid, entry, variant="published"):

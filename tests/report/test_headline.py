@@ -3,12 +3,12 @@
 import pytest
 from made_up_suite import TASKS, row, suite_rows
 
-from smelt.evaluate.row import DataBudget, Row
-from smelt.report.facts import facts, is_zoo
-from smelt.report.grid import build_grid
+from smelt.evaluation.row import DataBudget, Row
+from smelt.reporting.facts import facts, is_zoo
+from smelt.reporting.grid import build_grid
+from smelt.reporting.opening import build_opening
+from smelt.reporting.tables import build_sheets
 from smelt.suites.clip.report.headline import build_headline, sentences
-from smelt.report.opening import build_opening
-from smelt.report.tables import build_sheets
 
 
 def headline(rows):

@@ -3,7 +3,7 @@ import yaml
 from made_up_language import language_rows, write_language
 from made_up_suite import write_suite
 
-from smelt.advise import evidence
+from smelt.advice import evidence
 from smelt.errors import RecipeError
 
 

@@ -4,19 +4,19 @@ import pytest
 from made_up_language import language_rows, paid, scored, write_language
 from test_language_tables import TWO
 
-from smelt.evaluate.row import CostRow, Row
-from smelt.report.cells import Cell
-from smelt.report.draw.scatter import Dot, scatter
-from smelt.report.draw.timebars import log_ticks, time_bars
-from smelt.suites.language.report.headline import language_sentences, language_tiles
+from smelt.evaluation.row import CostRow, Row
+from smelt.reporting.cells import Cell
+from smelt.reporting.draw.scatter import Dot, scatter
+from smelt.reporting.draw.timebars import log_ticks, time_bars
+from smelt.reporting.tables import build_sheets
+from smelt.reporting.write import report
+from smelt.suites.language.published import mergebench
 from smelt.suites.language.report.analyses import read_language
 from smelt.suites.language.report.figures import language_figures, performance_against_time, times, trade_off
+from smelt.suites.language.report.headline import language_sentences, language_tiles
 from smelt.suites.language.report.order import agreement
 from smelt.suites.language.report.standing import Standing, difference, ranked, standings
 from smelt.suites.language.report.tuning import tuning
-from smelt.suites.language.published import mergebench
-from smelt.report.tables import build_sheets
-from smelt.report.write import report
 
 
 @pytest.fixture

@@ -7,17 +7,17 @@ import pytest
 from made_up_language import PLAN, language_rows, paid, scored, write_language
 
 from smelt.errors import CorruptFile
-from smelt.evaluate.row import CostRow, Row
-from smelt.report.as_csv import as_csv
-from smelt.report.as_latex import as_latex
-from smelt.report.as_markdown import as_markdown
-from smelt.report.cells import Cell
+from smelt.evaluation.row import CostRow, Row
+from smelt.reporting.as_csv import as_csv
+from smelt.reporting.as_latex import as_latex
+from smelt.reporting.as_markdown import as_markdown
+from smelt.reporting.cells import Cell
+from smelt.reporting.tables import build_sheets
+from smelt.reporting.transposed import turned_rows
+from smelt.suites.language.published import mergebench
 from smelt.suites.language.report.analyses import Language, read_language
 from smelt.suites.language.report.lines import ratio_cell
 from smelt.suites.language.report.tables import GENERAL, paper_sheets, sheet_of
-from smelt.suites.language.published import mergebench
-from smelt.report.tables import build_sheets
-from smelt.report.transposed import turned_rows
 
 TWO = Language(
     {"maths": ("maths", "maths-stories"), "safety": ("safety",)},

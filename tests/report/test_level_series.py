@@ -9,13 +9,13 @@ from made_up_levels import curve, lines_content
 from made_up_suite import row
 
 from smelt.errors import CorruptFile
-from smelt.evaluate.row import DataBudget
-from smelt.report.analyses import read_analyses
-from smelt.report.as_csv import as_csv
-from smelt.report.as_markdown import as_markdown
+from smelt.evaluation.row import DataBudget
+from smelt.reporting.analyses import read_analyses
+from smelt.reporting.as_csv import as_csv
+from smelt.reporting.as_markdown import as_markdown
+from smelt.reporting.series_figure import line_figure, series_figures
 from smelt.suites.clip.report.curves import scale_curves
 from smelt.suites.collaboration.report.series import courses, series_sheets
-from smelt.report.series_figure import line_figure, series_figures
 
 
 def epochs(entry="neulig-semi-original", label="Original experts", part="ViT, 2 experts", more=0):

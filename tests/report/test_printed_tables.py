@@ -5,11 +5,11 @@ import io
 
 from made_up_suite import row
 
-from smelt.evaluate.row import DataBudget
-from smelt.report.as_csv import as_csv
-from smelt.report.as_latex import as_latex
-from smelt.report.as_markdown import as_markdown
-from smelt.report.tables import build_sheets
+from smelt.evaluation.row import DataBudget
+from smelt.reporting.as_csv import as_csv
+from smelt.reporting.as_latex import as_latex
+from smelt.reporting.as_markdown import as_markdown
+from smelt.reporting.tables import build_sheets
 
 
 def sheets(label="TIES"):

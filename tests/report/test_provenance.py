@@ -2,9 +2,9 @@
 
 from made_up_suite import row
 
-from smelt.evaluate.row import DataBudget
-from smelt.report.grid import build_grid
-from smelt.report.provenance import origins, reproductions
+from smelt.evaluation.row import DataBudget
+from smelt.reporting.grid import build_grid
+from smelt.reporting.provenance import origins, reproductions
 
 
 def test_one_command_for_all_tasks_is_said_once_and_two_commands_are_both_kept():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from smelt.report.words import (
+from smelt.reporting.words import (
     bytes_text,
     percent,
     plural,

@@ -10,17 +10,17 @@ import pytest
 from made_up_selection import content, rows
 
 from smelt.errors import CorruptFile
-from smelt.evaluate.row import append_rows
-from smelt.suites.selection.report.headline import selection_sentences, selection_tiles
+from smelt.evaluation.row import append_rows
+from smelt.reporting.sheet import Sheet
+from smelt.reporting.write import report
+from smelt.select.choose import chosen_step
 from smelt.suites.selection.published import uqmerge
 from smelt.suites.selection.report.analyses import Selection, read_selection
 from smelt.suites.selection.report.figures import random_figure, trace_figure
+from smelt.suites.selection.report.headline import selection_sentences, selection_tiles
 from smelt.suites.selection.report.lines import Scores
 from smelt.suites.selection.report.questions import correlations, research_questions
 from smelt.suites.selection.report.tables import selection_sheets
-from smelt.report.sheet import Sheet
-from smelt.report.write import report
-from smelt.select.choose import chosen_step
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from smelt.cli import report as cli
 from smelt.errors import CorruptFile, OutputError, RecipeError
-from smelt.evaluate.row import DataBudget
-from smelt.report import report
+from smelt.evaluation.row import DataBudget
+from smelt.reporting.write import report
 
 HEADINGS = {
     "results": "Results",

@@ -24,7 +24,7 @@ def pico(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def study(pico: Path, tmp_path: Path) -> Callable[..., Any]:
     """`study({"seed": 3}, limit=5)`: words of the recipe, then those of the call; into a folder of the test."""
-    from smelt.search.call import tune
+    from smelt.search.tune import tune
 
     def run(recipe: dict[str, Any] | None = None, **words: Any) -> Any:
         path = write_recipe(pico, name=tmp_path.name, **(recipe or {}))
@@ -36,7 +36,7 @@ def study(pico: Path, tmp_path: Path) -> Callable[..., Any]:
 @pytest.fixture(scope="session")
 def whole(pico: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """One finished study of all scales; not to be written to."""
-    from smelt.search.call import tune
+    from smelt.search.tune import tune
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SMELT_CACHE", str(tmp_path_factory.mktemp("cache")))

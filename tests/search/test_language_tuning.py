@@ -10,7 +10,7 @@ import yaml
 
 from pico_language import FOLLOWS, write_language_model, write_language_task
 from smelt.errors import RecipeError
-from smelt.evaluate.row import Row, read_rows
+from smelt.evaluation.row import Row, read_rows
 
 pytest.importorskip("lm_eval", reason="LM-EVAL IS NOT INSTALLED (pip install 'smelt[llm]')")
 
@@ -35,7 +35,7 @@ def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tune(speech: Path, out: Path, **words: Any) -> Any:
-    from smelt.search.call import tune as run
+    from smelt.search.tune import tune as run
 
     tasks = [str(speech / "tasks" / name) for name in ("up-val", "down-val")]
     return run(speech / "recipe.yaml", **{"tasks": tasks, "out": out, **words})

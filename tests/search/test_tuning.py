@@ -14,10 +14,10 @@ from pico_study import HIGH, LOW, SCALES, tasks, write_recipe
 
 import smelt
 from smelt.errors import RecipeError, SmeltError
-from smelt.evaluate.row import read_rows
+from smelt.evaluation.row import read_rows
 from smelt.recipe.read import read_recipe
-from smelt.search.call import Tuned, _command, tune
 from smelt.search.space import recipe_at
+from smelt.search.tune import Tuned, _command, tune
 
 Run = Callable[..., Tuned]
 SCALE = "task_arithmetic.scale"

@@ -9,8 +9,7 @@ import pytest
 
 from pico_selection import write_clips
 from smelt.errors import RecipeError
-from smelt.select.soup import soup
-from smelt.select.soup import greedy
+from smelt.select.soup import greedy, soup
 
 pytest.importorskip("transformers")
 

@@ -10,8 +10,8 @@ import torch
 
 import smelt
 from checkpoints import random_state, write_model
-from smelt.formats.source import Source
 from smelt.errors import IncompatibleModels, RecipeError
+from smelt.formats.source import Source
 from smelt.recipe.schema import Recipe
 from smelt.select.groups import Groups, identity_of
 from smelt.select.narrow import narrowed, single

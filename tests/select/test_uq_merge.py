@@ -14,11 +14,11 @@ import smelt
 from checkpoints import read_weights
 from pico_selection import NAMES, write_clips, write_recipe
 from smelt.errors import RecipeError
-from smelt.tasks.perturb.perturbation import Perturbation
-from smelt.select.uq_merge import uq_merge
 from smelt.select.asking import asking
 from smelt.select.measured import Measure
 from smelt.select.store import LogitStore
+from smelt.select.uq_merge import uq_merge
+from smelt.tasks.perturb.perturbation import Perturbation
 
 pytest.importorskip("transformers")
 _FEW: Any = {"split": "test", "passes": 2, "text": False, "seed": 1}

@@ -12,11 +12,11 @@ import torch
 from checkpoints import read_weights
 from pico_selection import write_questions
 from smelt.errors import IncompatibleModels, RecipeError
-from smelt.tasks.questions.task import QuestionTask
-from smelt.select.uq_merge import uq_merge
 from smelt.select.asking import asking
 from smelt.select.measured import Measure
 from smelt.select.store import LogitStore
+from smelt.select.uq_merge import uq_merge
+from smelt.tasks.questions.task import QuestionTask
 
 pytest.importorskip("transformers")
 from smelt.testing.pico_llava import save_llava

@@ -5,13 +5,13 @@ import importlib
 import pytest
 import torch
 
+from smelt.engine.run.cpu import backend as way
+from smelt.engine.run.cpu.backend import Fused
 from smelt.engine.run.eager import Eager
 from smelt.engine.run.pipeline import Pipeline
-from smelt.formats.source import FileSource
-from smelt.engine.merge.cpu import backend as way
-from smelt.engine.run.cpu.backend import Fused
-from smelt.methods import merge_method, stages
 from smelt.formats.orientation import Matrices, Orientation
+from smelt.formats.source import FileSource
+from smelt.methods import merge_method, stages
 from smelt.testing import (
     EXAMPLES,
     LAWS,

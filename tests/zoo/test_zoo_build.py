@@ -21,8 +21,8 @@ import pytest
 
 import smelt
 import smelt_zoo
-from smelt.tasks.find import GROUPS
 from smelt.models.references import open_ref
+from smelt.tasks.find import GROUPS
 
 BUILD = Path(__file__).parents[2] / "zoo" / "build"
 SAMPLES = json.loads((BUILD / "samples.json").read_text())

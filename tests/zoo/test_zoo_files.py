@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import smelt_zoo
-from smelt.evaluate.row import Row, read_rows
+from smelt.evaluation.row import Row, read_rows
 
 HOME = Path(smelt_zoo.__file__).parent
 LOCK = json.loads((HOME / "lock.json").read_text())

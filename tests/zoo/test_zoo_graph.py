@@ -12,9 +12,9 @@ import yaml
 
 import smelt_zoo
 from smelt.errors import RecipeError
+from smelt.hub.graph.graph import SemanticGraph, hash_pixels
 from smelt.tasks.pictures.splits import ArraySplit, open_split
 from smelt.tasks.pictures.task import Task
-from smelt.hub.graph.graph import SemanticGraph, hash_pixels
 
 BUILD = Path(__file__).parents[2] / "zoo" / "build"
 SENSES: dict[str, dict[str, str]] = yaml.safe_load((BUILD / "senses.yaml").read_text(encoding="utf-8"))

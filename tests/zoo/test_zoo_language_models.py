@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import smelt_zoo
+from smelt.evaluation.row import Row, read_rows
 from smelt.formats.safetensors.header import read_header
-from smelt.evaluate.row import Row, read_rows
 
 RESULTS = Path(__file__).parents[2] / "results" / "zoo" / "language.jsonl"
 BASE = "smollm2-135m-instruct"

@@ -13,9 +13,7 @@ from typing import Any
 import pytest
 
 import smelt_zoo
-from smelt.tasks.language.scoring import numbers
-from smelt.tasks.language.scoring import programs
-from smelt.tasks.language.scoring import refusals
+from smelt.tasks.language.scoring import numbers, programs, refusals
 
 HOME = Path(smelt_zoo.__file__).parent / "language"
 BUILD = Path(__file__).parents[2] / "zoo" / "build" / "language"

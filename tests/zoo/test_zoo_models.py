@@ -13,8 +13,8 @@ import yaml
 
 import smelt
 import smelt_zoo
+from smelt.evaluation.row import Row, read_rows
 from smelt.tasks.find import GROUPS
-from smelt.evaluate.row import Row, read_rows
 
 TASKS = list(GROUPS["clip8"])
 ROWS = Path(__file__).parents[2] / "results" / "clip8" / "rows.jsonl"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import smelt_zoo
+from smelt.evaluation.row import Row, read_rows
 from smelt.tasks.find import GROUPS, find_task
 from smelt.tasks.perturb.prompts import PROMPTS
-from smelt.evaluate.row import Row, read_rows
 
 HOME = Path(smelt_zoo.__file__).parent
 ROOT = Path(__file__).parents[2]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import smelt_zoo
+from smelt.evaluation.intervals import wilson
 from smelt.tasks.find import GROUPS, find_tasks
-from smelt.evaluate.intervals import wilson
 from smelt.tasks.pictures.splits import ArraySplit, open_split
 from smelt.tasks.pictures.task import Task
 

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 import fetch
-from smelt.hub.matching.embed import minilm
 from smelt.hub.graph.graph import SemanticGraph
+from smelt.hub.matching.embed import minilm
 from smelt.hub.matching.known_vectors import write_vectors
 
 GRAPH = fetch.HERE.parent / "src" / "smelt_zoo" / "graph"

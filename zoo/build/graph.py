@@ -18,12 +18,12 @@ import fetch
 import looks
 from pictures import write_mosaic
 from senses import senses
+from smelt.hub.graph.files import Sheet, Shelf
+from smelt.hub.graph.graph import NewNode, Picture, SemanticGraph, hash_pixels
+from smelt.hub.graph.wordnet import Sense, WordNet
 from smelt.tasks.pictures.mosaic import read_mosaic
 from smelt.tasks.pictures.splits import ArraySplit, open_split
 from smelt.tasks.pictures.task import Task
-from smelt.hub.graph.graph import NewNode, Picture, SemanticGraph, hash_pixels
-from smelt.hub.graph.files import Sheet, Shelf
-from smelt.hub.graph.wordnet import Sense, WordNet
 
 GRAPH = fetch.HERE.parent / "src" / "smelt_zoo" / "graph"
 GREY = frozenset({"sketch", "icon", "handwriting"})

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 
 import torch
 
-from smelt.formats import dtype as dtypes
 from smelt.engine.plan.limits import default_threads
-from smelt.system.progress import Progress
-from smelt.formats.source import Source
 from smelt.errors import IncompatibleModels, NumericalError, RecipeError
-from smelt.ops.block import Block, Place
+from smelt.formats import dtype as dtypes
 from smelt.formats.layout import Layout, natural
+from smelt.formats.source import Source
 from smelt.models.pool import BASE, ModelPool
+from smelt.ops.block import Block, Place
 from smelt.recipe.values import matches
+from smelt.system.progress import Progress
 
 __all__ = ["Deltas", "Patterns", "chosen_keys"]
 

@@ -10,7 +10,7 @@ from smelt.formats.source import MemorySource, Source
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.evaluate.row import Row
+    from smelt.evaluation.row import Row
 
 __all__ = ["Evaluate", "evaluator"]
 
@@ -23,7 +23,7 @@ def evaluator(like: Source, tasks: Any, *, split: str, **words: Any) -> Evaluate
 
     Tasks and split are checked now, before anything is merged; pictures are read once for all models.
     """
-    from smelt.evaluate.call import evaluate
+    from smelt.evaluation.evaluate import evaluate
     from smelt.tasks.find import find_tasks
     from smelt.tasks.pictures.data import Data
 

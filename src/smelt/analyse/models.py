@@ -7,8 +7,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from smelt.formats.source import Source
 from smelt.errors import RecipeError
+from smelt.formats.source import Source
 from smelt.models.pool import ModelPool, opened, read_pool
 from smelt.models.references import open_ref
 from smelt.models.request import read_request

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.analyse.evaluator import Evaluate, evaluator
+from smelt.engine.merge import planned
 from smelt.engine.scales.linear import at_scale, is_linear
 from smelt.engine.scales.merges import Scaled
-from smelt.engine.merge import planned
 from smelt.errors import RecipeError
 from smelt.files.remote_code import takes_trust
 from smelt.models.pool import ModelPool, opened
@@ -26,7 +26,7 @@ from smelt.recipe.schema import Recipe
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.evaluate.row import Row
+    from smelt.evaluation.row import Row
 
 __all__ = ["SCALES", "Curve", "scale_curve", "scaled_merges"]
 

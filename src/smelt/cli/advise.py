@@ -12,7 +12,7 @@ from smelt.cli.request import BaseOption, JsonOption, ModelOption, named_models
 from smelt.errors import RecipeError
 
 if TYPE_CHECKING:
-    from smelt.advise.call import Advice
+    from smelt.advice.advise import Advice
 
 __all__ = ["advise"]
 
@@ -51,7 +51,7 @@ def advise(
     if validation and no_validation:
         raise RecipeError("--validation and --no-validation say opposite things; give one of them")
 
-    from smelt.advise.call import advise as ask
+    from smelt.advice.advise import advise as ask
 
     advice = ask(
         named_models(model) if model else None,

@@ -26,7 +26,7 @@ from smelt.cli.request import (
 from smelt.errors import RecipeError
 
 if TYPE_CHECKING:
-    from smelt.evaluate.row import Row
+    from smelt.evaluation.row import Row
 
 __all__ = ["app", "cosine", "norms", "path", "scales", "signs"]
 
@@ -284,7 +284,7 @@ def _save(out: Path | None, found: Any) -> None:
 def _append(out: Path | None, rows: Sequence[Row]) -> None:
     if out is None:
         return
-    from smelt.evaluate.row import append_rows
+    from smelt.evaluation.row import append_rows
 
     append_rows(out, rows)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smelt.evaluate.row import Row
+    from smelt.evaluation.row import Row
 
 __all__ = ["print_matrix", "print_rows", "print_table"]
 

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from smelt.evaluate.row import CostRow, Row
-    from smelt.report.cells import Cell
+    from smelt.evaluation.row import CostRow, Row
+    from smelt.reporting.cells import Cell
+    from smelt.reporting.lines import Line
     from smelt.suites.language.report.analyses import Language
-    from smelt.report.lines import Line
 
 __all__ = ["show_language"]
 
@@ -31,7 +31,7 @@ def show_language(rows: Sequence[Row | CostRow], language: Language) -> None:
     from rich.text import Text
 
     from smelt.cli.bench_table import layout
-    from smelt.evaluate.row import CostRow, Row
+    from smelt.evaluation.row import CostRow, Row
 
     scored = [row for row in rows if isinstance(row, Row)]
     lines = _lines(scored, [row for row in rows if isinstance(row, CostRow)], language)
@@ -52,9 +52,9 @@ def show_language(rows: Sequence[Row | CostRow], language: Language) -> None:
 
 def _lines(rows: Sequence[Row], costs: Sequence[CostRow], language: Language) -> list[tuple[str, list[Shown]]]:
     """Every model's name and its numbers, in the order of the report."""
-    from smelt.report.grid import table_rows
+    from smelt.reporting.grid import table_rows
+    from smelt.reporting.ranks import with_ranks
     from smelt.suites.language.report.lines import domain_lines, general_lines, task_lines
-    from smelt.report.ranks import with_ranks
 
     shown, split = table_rows(rows)
     found = with_ranks(domain_lines(task_lines(shown, language, split), language))

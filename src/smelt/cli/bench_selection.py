@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from smelt.evaluate.row import CostRow, Row
-    from smelt.report.cells import Cell
+    from smelt.evaluation.row import CostRow, Row
+    from smelt.reporting.cells import Cell
+    from smelt.reporting.sheet import Sheet
     from smelt.suites.selection.report.analyses import Selection
-    from smelt.report.sheet import Sheet
 
 __all__ = ["show_selection"]
 
@@ -19,7 +19,7 @@ def show_selection(rows: Sequence[Row | CostRow], selection: Selection) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from smelt.evaluate.row import Row
+    from smelt.evaluation.row import Row
     from smelt.suites.selection.report.headline import selection_sentences
     from smelt.suites.selection.report.tables import selection_sheets
 

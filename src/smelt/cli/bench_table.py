@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from smelt.evaluate.row import CostRow, Row
-    from smelt.report.grid import Cell, Line
-    from smelt.report.sheet import Sheet
+    from smelt.evaluation.row import CostRow, Row
+    from smelt.reporting.grid import Cell, Line
+    from smelt.reporting.sheet import Sheet
 
 __all__ = ["layout", "show"]
 
@@ -32,8 +32,8 @@ def show(rows: Sequence[Row | CostRow]) -> None:
     """Print the tables; numbers are per cent."""
     from rich.console import Console
 
-    from smelt.evaluate.row import CostRow, Row
-    from smelt.report.tables import build_sheets
+    from smelt.evaluation.row import CostRow, Row
+    from smelt.reporting.tables import build_sheets
 
     console = Console()
     costs = [row for row in rows if isinstance(row, CostRow)]
@@ -87,7 +87,7 @@ def layout(label: int, heads: Sequence[str], numbers: Sequence[int], room: int |
 
 def _heads(sheet: Sheet) -> list[str]:
     """Tasks and averages of all blocks; only a plain table is compared with the experts."""
-    from smelt.report.columns import heads
+    from smelt.reporting.columns import heads
 
     if sheet.levels or sheet.axis:
         return [head.lower() for head in heads(sheet.blocks[0].grid)]
@@ -99,7 +99,7 @@ def _heads(sheet: Sheet) -> list[str]:
 
 def _lines(sheet: Sheet) -> list[tuple[str, list[tuple[str, bool]]]]:
     """Every line's name and its numbers, the best marked; a heading has no numbers."""
-    from smelt.report.columns import columns
+    from smelt.reporting.columns import columns
 
     found: list[tuple[str, list[tuple[str, bool]]]] = []
     apart, shares = sheet.levels or sheet.axis, _SHARE in _heads(sheet)

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from smelt import __version__
 from smelt.cli.parser import CommandGroup
+from smelt.version import __version__
 
 __all__ = ["COMMANDS", "application"]
 

@@ -12,10 +12,10 @@ import typer
 from smelt.cli.request import AllowPickleOption, JsonOption, ThreadsOption, TrustOption
 
 if TYPE_CHECKING:
-    from smelt.evaluate.call import Average, Evaluation
-    from smelt.evaluate.classify import Result
+    from smelt.evaluation.classify import Result
+    from smelt.evaluation.evaluate import Average, Evaluation
+    from smelt.evaluation.row import Level, Row
     from smelt.tasks.corruptions import SetName
-    from smelt.evaluate.row import Level, Row
 
 __all__ = ["evaluate"]
 
@@ -76,8 +76,8 @@ def evaluate(
     smelt eval zoo:llm5-maths --tasks llm5,llm5-general --limit 20
     smelt eval zoo:mllm10-digits --tasks mllm10
     """
-    from smelt.evaluate.call import evaluation
-    from smelt.evaluate.row import append_rows
+    from smelt.evaluation.evaluate import evaluation
+    from smelt.evaluation.row import append_rows
 
     done = evaluation(
         model,
@@ -105,14 +105,14 @@ def evaluate(
         for what, result in _with_confusion(done) if confusion else ():
             _show_confusion(what, result)
     if done.failures:
-        from smelt.evaluate.call import TasksFailed
+        from smelt.evaluation.evaluate import TasksFailed
 
         raise TasksFailed(done.failures, done.rows)
 
 
 def _with_confusion(done: Evaluation) -> list[tuple[str, Result]]:
     """The results that tell what was taken for what, each with its task and condition in words."""
-    from smelt.evaluate.classify import Result
+    from smelt.evaluation.classify import Result
 
     return [
         (", ".join(word for word in (row.task, row.level, row.corruption) if word), result)

@@ -21,7 +21,7 @@ from smelt.cli.request import (
 )
 
 if TYPE_CHECKING:
-    from smelt.learn.call import Learned
+    from smelt.learning.learn import Learned
 
 __all__ = ["learn"]
 
@@ -61,7 +61,7 @@ def learn(
     flags: dict[str, Any] = {"steps": steps, "seed": seed, "allow_pickle": allow_pickle or None}
     words |= {key: value for key, value in flags.items() if value is not None}
 
-    from smelt.learn.call import learn as learn_how
+    from smelt.learning.learn import learn as learn_how
 
     done = learn_how(
         models,

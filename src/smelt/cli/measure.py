@@ -11,7 +11,7 @@ import typer
 from smelt.cli.request import AllowPickleOption, JsonOption, ThreadsOption, TrustOption
 
 if TYPE_CHECKING:
-    from smelt.measure.store import Measured
+    from smelt.measurement.store import Measured
 
 __all__ = ["app", "combine", "fisher", "gram"]
 
@@ -155,13 +155,13 @@ def combine(
     \b
     smelt measure combine A B -o C
     """
-    from smelt.measure.shares import combine as add_up
+    from smelt.measurement.shares import combine as add_up
 
     _show(add_up(first, second, out=out, force=force), quiet, as_json)
 
 
 def _measure(model: str, kind: str, task: str, as_json: bool, *, quiet: bool, **words: Any) -> None:
-    from smelt.measure.call import measure
+    from smelt.measurement.measure import measure
 
     _show(measure(model, kind, task, quiet=quiet or as_json, **words), quiet, as_json)
 

@@ -21,7 +21,7 @@ from smelt.cli.request import (
 )
 
 if TYPE_CHECKING:
-    from smelt.mix.call import Mixed
+    from smelt.mixing.mix import Mixed
 
 __all__ = ["mix"]
 
@@ -60,7 +60,7 @@ def mix(
     flags: dict[str, Any] = {"steps": steps, "seed": seed, "allow_pickle": allow_pickle or None}
     words |= {key: value for key, value in flags.items() if value is not None}
 
-    from smelt.mix.call import mix as mix_models
+    from smelt.mixing.mix import mix as mix_models
 
     done = mix_models(
         models,

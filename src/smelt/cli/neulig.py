@@ -44,7 +44,7 @@ def neulig(
     smelt eval OUT --tasks photos --level both      merged (Mer.), ensembled (Ens.), and the gap between them
     smelt merge OUT/recipes/photos.yaml -o photos   one merged model for the whole task
     """
-    from smelt.learn.neulig.call import neulig as run
+    from smelt.learning.neulig.neulig import neulig as run
 
     found = run(
         _named(model, "--model"),

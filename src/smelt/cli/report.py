@@ -22,8 +22,8 @@ def report(
     as_json: JsonOption = False,
 ) -> None:
     """Write the report of a suite: one HTML page, and its table as Markdown, CSV and LaTeX beside it."""
-    from smelt.report.write import TABLES
-    from smelt.report.write import report as write
+    from smelt.reporting.write import TABLES
+    from smelt.reporting.write import report as write
 
     page = write(folder, out)
     tables = [str(page.with_name(name)) for name in TABLES]

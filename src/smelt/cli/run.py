@@ -52,8 +52,8 @@ def run(
     if not overrides:
         raise RecipeError("what should run? Give settings: method=ties_merging modelpool=... (see `smelt run --help`)")
 
-    from smelt.tasks.pictures.data import Data
     from smelt.compat.fusionbench.experiment import attempt, prepare
+    from smelt.tasks.pictures.data import Data
 
     data = Data()
     jobs = prepare(overrides, multirun=multirun, config_dir=config_dir)

@@ -13,7 +13,7 @@ import typer
 from smelt.cli.request import JsonOption, TrustOption
 
 if TYPE_CHECKING:
-    from smelt.select.call import Selected
+    from smelt.select.selection import Selected
     from smelt.select.trace import Step
 
 __all__ = ["app"]

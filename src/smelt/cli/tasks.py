@@ -12,8 +12,8 @@ from smelt.cli.request import JsonOption
 if TYPE_CHECKING:
     from smelt.tasks.find import AnyTask
     from smelt.tasks.language.task import LanguageTask
-    from smelt.tasks.questions.task import QuestionTask
     from smelt.tasks.pictures.task import Task
+    from smelt.tasks.questions.task import QuestionTask
 
 __all__ = ["tasks"]
 
@@ -49,8 +49,8 @@ def tasks(
 
 
 def _line(task: AnyTask) -> str:
-    from smelt.tasks.questions.task import QuestionTask
     from smelt.tasks.pictures.task import Task
+    from smelt.tasks.questions.task import QuestionTask
 
     if isinstance(task, Task):
         return f"{task.name:<20} {len(task.classes):>4} classes  {task.title}  [{', '.join(_splits(task))}]"
@@ -61,8 +61,8 @@ def _line(task: AnyTask) -> str:
 
 
 def _explain(task: AnyTask) -> None:
-    from smelt.tasks.questions.task import QuestionTask
     from smelt.tasks.pictures.task import Task
+    from smelt.tasks.questions.task import QuestionTask
 
     title = f": {task.title}" if task.title else ""
     typer.echo(f"{task.name}, version {task.version}{title}\n")
@@ -132,8 +132,8 @@ def _splits(task: AnyTask) -> list[str]:
 
 
 def _own_words(task: AnyTask) -> dict[str, Any]:
-    from smelt.tasks.questions.task import QuestionTask
     from smelt.tasks.pictures.task import Task
+    from smelt.tasks.questions.task import QuestionTask
 
     if isinstance(task, Task):
         return {"kind": "pictures", **task.model_dump(mode="json", exclude={"data"})}

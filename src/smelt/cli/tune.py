@@ -12,8 +12,8 @@ import typer
 from smelt.cli.request import JsonOption, TrustOption
 
 if TYPE_CHECKING:
-    from smelt.search.call import Tuned
     from smelt.search.study import Trial
+    from smelt.search.tune import Tuned
 
 __all__ = ["tune"]
 
@@ -61,7 +61,7 @@ def tune(
     smelt tune RECIPE.yaml --tasks llm5-val --device cuda --dtype bfloat16
     smelt tune RECIPE.yaml --workers 4 --executor ray
     """
-    from smelt.search.call import tune as run
+    from smelt.search.tune import tune as run
 
     silent = quiet or as_json
     tuned = run(

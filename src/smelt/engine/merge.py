@@ -10,10 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt import __version__
-from smelt.files.hashing.remembered import ParentHashes
 from smelt.engine.sink.manifest import already_made
-from smelt.system.progress import Progress
 from smelt.errors import (
     CorruptFile,
     IncompatibleModels,
@@ -24,18 +21,21 @@ from smelt.errors import (
     shortened,
 )
 from smelt.files.bounded import os_reason
+from smelt.files.hashing.remembered import ParentHashes
 from smelt.files.identity import check_unchanged
 from smelt.models.pool import ModelPool, opened, with_statistics
 from smelt.recipe.schema import Recipe
+from smelt.system.progress import Progress
+from smelt.version import __version__
 
 if TYPE_CHECKING:
     import torch
 
-    from smelt.formats.safetensors.header import TensorInfo
-    from smelt.engine.sink.output import OutputFolder
     from smelt.engine.plan.plan import Plan
     from smelt.engine.plan.ready import Ready
+    from smelt.engine.sink.output import OutputFolder
     from smelt.files.identity import FileIdentity
+    from smelt.formats.safetensors.header import TensorInfo
 
 __all__ = ["Options", "Summary", "merge_to_folder", "merge_to_memory", "plan_to_memory", "planned"]
 
@@ -238,8 +238,8 @@ def _write_adapter(
 
 
 def _execute(plan: Plan, sink: Any, options: Options, skip: Any = ()) -> None:
-    from smelt.engine.run.executor import Executor
     from smelt.engine.plan.limits import limits
+    from smelt.engine.run.executor import Executor
 
     device = _device(options.device)
     bounds = limits(plan, options.threads, options.memory, device.split(":")[0])

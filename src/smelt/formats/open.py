@@ -10,14 +10,14 @@ import re
 from pathlib import Path
 from typing import Any
 
-from smelt.formats.image_text_names import with_module_names
-from smelt.formats.open_clip import from_open_clip
-from smelt.formats.source import FileSource, MemorySource, Source
-from smelt.formats.clip_tower import with_tower_prefix
 from smelt.errors import CorruptFile, RecipeError, shortened
 from smelt.files.bounded import is_there, names_in
 from smelt.files.identity import FileIdentity, identities
 from smelt.files.json_reader import read_json
+from smelt.formats.clip_tower import with_tower_prefix
+from smelt.formats.image_text_names import with_module_names
+from smelt.formats.open_clip import from_open_clip
+from smelt.formats.source import FileSource, MemorySource, Source
 
 __all__ = ["identities_beside", "is_adapter", "is_delta", "is_pickle", "open_path"]
 

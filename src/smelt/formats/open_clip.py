@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from smelt.formats.safetensors.header import TensorInfo
 from smelt.formats.renamed import Piece, RenamedSource
+from smelt.formats.safetensors.header import TensorInfo
 from smelt.formats.source import Source
 
 __all__ = ["from_open_clip"]

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from smelt.errors import RecipeError, unknown
+from smelt.files.yaml_reader import parse_yaml
 from smelt.formats import dtype as dtypes
 from smelt.formats.safetensors.header import TensorInfo
 from smelt.formats.source import Source
-from smelt.errors import RecipeError, unknown
-from smelt.files.yaml_reader import parse_yaml
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -89,7 +89,7 @@ class ShapeSource(Source):
 @cache
 def known_sizes() -> dict[str, Size]:
     """The sizes by name."""
-    folder = package_files("smelt.pool").joinpath("sizes")
+    folder = package_files("smelt.formats").joinpath("sizes")
     found = (entry for entry in folder.iterdir() if entry.name.endswith(_SUFFIX))
     return {
         entry.name.removesuffix(_SUFFIX): Size.model_validate(parse_yaml(entry.read_text(encoding="utf-8"), entry.name))

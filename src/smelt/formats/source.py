@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smelt.formats import dtype as dtypes
-from smelt.formats.safetensors.header import TensorInfo, read_header
 from smelt.errors import CorruptFile
 from smelt.files.identity import FileIdentity, file_identity
+from smelt.formats import dtype as dtypes
+from smelt.formats.safetensors.header import TensorInfo, read_header
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from smelt import __version__
-from smelt.formats import dtype as dtypes
-from smelt.formats.safetensors.header import TensorInfo, encode_header
-from smelt.formats.source import FileSource, Source
 from smelt.errors import CorruptFile, OutputError, RecipeError
 from smelt.files.identity import FileIdentity, check_unchanged, file_identity
 from smelt.files.json_reader import read_json
 from smelt.files.replace import Mark, check_place
 from smelt.files.validation import first_fault
+from smelt.formats import dtype as dtypes
+from smelt.formats.safetensors.header import TensorInfo, encode_header
+from smelt.formats.source import FileSource, Source
+from smelt.version import __version__
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from smelt.formats.source import Source
 from smelt.formats.config import read_config
+from smelt.formats.source import Source
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -23,9 +23,9 @@ from smelt.hub.place import default_place, find_place
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from smelt.hub.models.cards import Job, ModelCard, Prediction, Progress, Strengths, Token
     from smelt.hub.graph.graph import NewNode, SemanticGraph
     from smelt.hub.labels.label import NodeText
+    from smelt.hub.models.cards import Job, ModelCard, Prediction, Progress, Strengths, Token
     from smelt.hub.selection.select import Selection
     from smelt.hub.store import Store
     from smelt.hub.store.schema import ModelRow
@@ -38,8 +38,8 @@ class Hub:
 
     def __init__(self, store: Store):
         from smelt.hub.labels.labelling import Labelling
-        from smelt.hub.selection.loaded import Loaded
         from smelt.hub.matching.matching import Matching
+        from smelt.hub.selection.loaded import Loaded
         from smelt.hub.store.jobs import Worker
 
         row = store.hub()

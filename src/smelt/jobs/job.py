@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from smelt import __version__
 from smelt.errors import RecipeError
+from smelt.version import __version__
 
 __all__ = ["Job", "plain"]
 

@@ -12,10 +12,10 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from smelt import __version__
 from smelt.errors import CorruptFile, OutputError
 from smelt.files.json_reader import read_json
 from smelt.jobs.job import Job
+from smelt.version import __version__
 
 __all__ = ["Kept", "Store"]
 

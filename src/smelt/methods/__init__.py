@@ -15,7 +15,6 @@ from smelt.methods.method import (
     merge_wrapper,
     stages,
 )
-from smelt.room import callable_room
 
 __all__ = [
     "Fraction",
@@ -30,5 +29,3 @@ __all__ = [
     "merge_wrapper",
     "stages",
 ]
-
-callable_room(__name__, "smelt.api")

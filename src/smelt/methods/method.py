@@ -20,13 +20,14 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar, get_args, get_type_hints
 
 from pydantic import Field, TypeAdapter
 
 from smelt.errors import SmeltError
-from smelt.methods.registry import Registry
 from smelt.ops.block import Stack
+from smelt.registry import Registry, modules_below
 
 __all__ = [
     "Elsewhere",
@@ -164,7 +165,11 @@ class Stage:
         return self.prepare(**_accepted(self.prepare, parameters)) if self.prepare else None
 
 
-stages = Registry()
+stages: Registry[Stage] = Registry(
+    "smelt.methods",
+    own=lambda: modules_below(Path(__file__).parent, "smelt.methods"),
+    home=lambda stage: stage.function.__module__,
+)
 """Every registered stage by name. Filled by the decorators as their modules are loaded."""
 
 F = TypeVar("F", bound=Callable[..., Any])

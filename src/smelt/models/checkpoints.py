@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from smelt.formats.open import is_adapter, is_pickle
 from smelt.errors import CorruptFile, RecipeError
+from smelt.formats.open import is_adapter, is_pickle
 
 __all__ = ["Step", "choose_steps", "find_steps"]
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from smelt.formats.open import is_adapter, is_pickle
 from smelt.errors import RecipeError
+from smelt.formats.open import is_adapter, is_pickle
 
 __all__ = ["download", "in_cache"]
 

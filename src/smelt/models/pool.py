@@ -18,8 +18,8 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from smelt.formats.source import Source
 from smelt.errors import RecipeError, SmeltError
+from smelt.formats.source import Source
 from smelt.models.references import local_path, open_ref
 from smelt.recipe.read import load_yaml, with_found_models
 from smelt.recipe.schema import Pool, Recipe

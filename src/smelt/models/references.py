@@ -14,11 +14,11 @@ import os
 import re
 from pathlib import Path
 
-from smelt.formats.open import is_adapter, open_path
-from smelt.formats.source import Source
 from smelt.errors import RecipeError
 from smelt.files.bounded import check_name, is_there
 from smelt.files.json_reader import read_json_table
+from smelt.formats.open import is_adapter, open_path
+from smelt.formats.source import Source
 
 __all__ = ["absolute_ref", "adapter_base", "local_path", "open_ref", "ref_name", "ref_seen_from"]
 
@@ -102,8 +102,8 @@ def absolute_ref(ref: str, relative_to: Path) -> str:
 
 def _shape(name: str) -> Source | None:
     """The shapes of a model on the hub that is not on this machine, where they are known."""
-    from smelt.models.download import in_cache
     from smelt.formats.shapes import shape_source_of_repository
+    from smelt.models.download import in_cache
 
     return None if "+" in name or in_cache(name) else shape_source_of_repository(name)
 

@@ -92,8 +92,8 @@ def _describe(name: str, folder: Path) -> ZooModel:
 
 
 def _adapter(name: str, folder: Path) -> ZooModel:
-    from smelt.formats.safetensors.header import read_header
     from smelt.files.json_reader import read_json_table
+    from smelt.formats.safetensors.header import read_header
     from smelt.models.references import ref_name
 
     config, weights = read_json_table(folder / "adapter_config.json"), folder / "adapter_model.safetensors"

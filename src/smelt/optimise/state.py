@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.files.lock import hold
 from smelt.errors import CorruptFile, OutputError, RecipeError
 from smelt.files.bounded import read_bytes
 from smelt.files.json_reader import parse_json_lines, read_json_table
+from smelt.files.lock import hold
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -13,7 +13,7 @@ from smelt.formats.config import read_config
 
 if TYPE_CHECKING:
     from smelt.formats.source import Source
-    from smelt.measure.needs import Method
+    from smelt.measurement.needs import Method
     from smelt.recipe.schema import StageCall
 
 __all__ = ["Looking", "is_language_model", "looking_needs"]
@@ -47,7 +47,7 @@ def looking_needs(
     asked = [stage for stage in stages if stage.name in _LIKE]
     if not asked or not is_language_model(reference):
         return []
-    from smelt.measure.needs import memory_needs
+    from smelt.measurement.needs import memory_needs
 
     shapes = {name: info.shape for name, info in reference.tensors.items()}
     count = examples or _EXAMPLES

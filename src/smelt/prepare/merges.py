@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smelt.engine.scales.merges import Scaled
-from smelt.formats import dtype as dtypes
 from smelt.engine.merge import Options, merge_to_memory, planned
-from smelt.formats.source import MemorySource, Source, files_of
+from smelt.engine.scales.merges import Scaled
 from smelt.errors import RecipeError
-from smelt.evaluate.row import DataBudget
+from smelt.evaluation.row import DataBudget
 from smelt.files.identity import check_unchanged
+from smelt.formats import dtype as dtypes
+from smelt.formats.source import MemorySource, Source, files_of
 from smelt.methods import stages
 from smelt.models.pool import ModelPool
 from smelt.prepare.prepare import needs_data, prepare

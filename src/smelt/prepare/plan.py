@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smelt.formats.safetensors.header import TensorInfo
-from smelt.prepare.data_needs import is_language_model
 from smelt.engine.merge import planned
-from smelt.formats.source import Source
 from smelt.errors import RecipeError
+from smelt.formats.safetensors.header import TensorInfo
+from smelt.formats.source import Source
 from smelt.models.pool import ModelPool, opened
+from smelt.prepare.data_needs import is_language_model
 from smelt.recipe.schema import Recipe, StageCall
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ class ExpectedSource(Source):
 
     def __init__(self, name: str, kind: str, model: Source):
         from smelt.engine.plan.statistics import statistic_shape
-        from smelt.measure.needs import is_measured
         from smelt.formats.layout import Layout
         from smelt.formats.orientation import Orientation
+        from smelt.measurement.needs import is_measured
 
         self.label = f"the {kind} statistics of {name}"
         some = is_language_model(model)

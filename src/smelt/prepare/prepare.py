@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
-from smelt.tasks.pairs import tasks_for
-from smelt.evaluate.row import DataBudget, Way
-from smelt.measure.checks import is_language
+from smelt.evaluation.row import DataBudget, Way
+from smelt.measurement.checks import is_language
 from smelt.recipe.schema import DataUse, Recipe, Used
+from smelt.tasks.pairs import tasks_for
 
 if TYPE_CHECKING:
     from smelt.methods import Stage
@@ -64,17 +64,17 @@ class Prepared:
 
 def way_of(calls: Sequence[StageCall]) -> Way:
     """Whether stages merge models into one of their size, or mix them into a larger one."""
-    from smelt.mix.ways import mixers
+    from smelt.mixing.mixers import mixers
 
     return "mix" if any(call.name in mixers for call in calls) else "merge"
 
 
 def stages_with_data() -> dict[str, Stage]:
     """Everything beyond the merge stages that a recipe may name under `merge`, with its parameters."""
-    from smelt.learn.learner import learners
-    from smelt.measure.regmean_pp import RegMeanPlus
+    from smelt.learning.learner import learners
+    from smelt.measurement.regmean_pp import RegMeanPlus
     from smelt.methods import Stage
-    from smelt.mix.ways import mixers
+    from smelt.mixing.mixers import mixers
 
     plus = Stage(PLUS, "method", RegMeanPlus, paper="2508.03121")
     return {**{name: one.stage for name, one in learners.items()}, **mixers, PLUS: plus}
@@ -87,8 +87,8 @@ def needs_data(recipe: Recipe) -> bool:
 
 def check_recipe(recipe: Recipe) -> None:
     """That every stage exists and takes its parameters, and that every model has its data; nothing is computed."""
-    from smelt.learn.learner import check_learner
-    from smelt.mix.ways import check_mixer
+    from smelt.learning.learner import check_learner
+    from smelt.mixing.mixers import check_mixer
     from smelt.recipe.pipeline import bind
 
     finder = _finder(recipe)
@@ -178,9 +178,9 @@ def prepare(
 
 def _finder(recipe: Recipe) -> str | None:
     """Who looks at the data: `mix`, `learn`, the kind of a statistic, or nobody."""
-    from smelt.learn.learner import learners
+    from smelt.learning.learner import learners
     from smelt.methods import stages
-    from smelt.mix.ways import mixers
+    from smelt.mixing.mixers import mixers
 
     names = [call.name for call in recipe.merge]
     if any(name in mixers for name in names):
@@ -196,9 +196,9 @@ def _finder(recipe: Recipe) -> str | None:
 
 
 def _mixed(recipe: Recipe, how: dict[str, Any], learned: Path | None, save: Path | None) -> Prepared:
-    from smelt.mix.call import mix
-    from smelt.mix.checkpoint import save_routers
-    from smelt.mix.routing import routing_map
+    from smelt.mixing.checkpoint import save_routers
+    from smelt.mixing.mix import mix
+    from smelt.mixing.routing import routing_map
 
     made = mix(recipe, routers=learned, **how)
     if save is not None:
@@ -216,9 +216,9 @@ def _mixed(recipe: Recipe, how: dict[str, Any], learned: Path | None, save: Path
 
 
 def _learned(recipe: Recipe, how: dict[str, Any], save: Path | None) -> Prepared:
-    from smelt.learn.coefficients import save_coefficients
-    from smelt.learn.call import learn
-    from smelt.learn.heat import heat_map
+    from smelt.learning.coefficients import save_coefficients
+    from smelt.learning.heat import heat_map
+    from smelt.learning.learn import learn
 
     found = learn(recipe, **how)
     if save is not None:
@@ -237,11 +237,11 @@ def _learned(recipe: Recipe, how: dict[str, Any], save: Path | None) -> Prepared
 
 
 def _with_coefficients(recipe: Recipe, path: Path) -> Prepared:
-    from smelt.learn.coefficients import load_coefficients
-    from smelt.learn.heat import heat_map
-    from smelt.learn.levels import learned_keys
-    from smelt.models.families.registry import load_any
+    from smelt.learning.coefficients import load_coefficients
+    from smelt.learning.heat import heat_map
+    from smelt.learning.levels import learned_keys
     from smelt.models.families.network import network_of
+    from smelt.models.families.registry import load_any
     from smelt.models.pool import opened
 
     with opened(recipe.pool, allow_pickle=recipe.allow_pickle) as pool:
@@ -256,7 +256,7 @@ def _with_coefficients(recipe: Recipe, path: Path) -> Prepared:
 
 def _measured(recipe: Recipe, kind: str, how: dict[str, Any]) -> Prepared:
     """Every model's statistic on its own task."""
-    from smelt.measure.call import measure, measure_merged
+    from smelt.measurement.measure import measure, measure_merged
 
     use = recipe.data or DataUse()
     if use.corruption:

@@ -11,9 +11,9 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
-from smelt.evaluate.run_folder import Folder
 from smelt.errors import SmeltError
-from smelt.evaluate.row import Row
+from smelt.evaluation.row import Row
+from smelt.evaluation.run_folder import Folder
 from smelt.jobs import Done, Executor, Job, run_jobs
 from smelt.recipe.schema import Recipe
 from smelt.search.bar import bar_after

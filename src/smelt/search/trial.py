@@ -13,14 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.evaluate.row import DataBudget
+from smelt.evaluation.row import DataBudget
 from smelt.recipe.schema import Recipe
 from smelt.search.bar import Bar
 
 if TYPE_CHECKING:
+    from smelt.prepare.merges import Merges
     from smelt.tasks.find import AnyTask
     from smelt.tasks.pictures.data import Data
-    from smelt.prepare.merges import Merges
 
 __all__ = ["forget", "run_trial"]
 
@@ -109,7 +109,7 @@ class _Held:
         **how: Any,
     ) -> tuple[list[dict[str, Any]], bool]:
         """The rows of one merged model, task after task, and whether it was stopped before the last."""
-        from smelt.evaluate.call import evaluation
+        from smelt.evaluation.evaluate import evaluation
 
         tasks = [self._task(place) for place in places]
         model = self._loaded(state, tasks, **how)
@@ -125,8 +125,8 @@ class _Held:
 
     def _loaded(self, state: Mapping[str, Any], tasks: Sequence[AnyTask], text_from: Any, **how: Any) -> Any:
         """The merged model, ready to be asked; config and tokenizer of a language model are read once."""
+        from smelt.evaluation.load import load_model
         from smelt.formats.source import MemorySource
-        from smelt.evaluate.load import load_model
         from smelt.models.families.causal_lm.model import CausalLM
 
         source = MemorySource("merged", state)
@@ -173,8 +173,8 @@ def _together(looked: DataBudget, chosen_by: DataBudget) -> DataBudget:
 
 
 def _study(recipe: Recipe, relative_to: str | None, about: Mapping[str, Any], device: str) -> _Held:
-    from smelt.tasks.pictures.data import Data
     from smelt.prepare.merges import Merges
+    from smelt.tasks.pictures.data import Data
 
     key = json.dumps([about, relative_to, device], sort_keys=True)
     if key not in _held:

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from smelt.evaluate.fingerprint import given_fingerprint
 from smelt.errors import RecipeError
+from smelt.evaluation.fingerprint import given_fingerprint
 from smelt.tasks.find import Tasks, find_tasks
 from smelt.tasks.language.task import LanguageTask
 from smelt.tasks.perturb.perturbation import Perturbation
@@ -73,7 +73,7 @@ class Asking:
     def load(self, model: Any) -> Any:
         """A model in memory, from a reference or a Source."""
         if isinstance(self.sets[0].task, Task):
-            from smelt.evaluate.classify import load_classifier
+            from smelt.evaluation.classify import load_classifier
 
             return load_classifier(model, **self.loading)
         from smelt.models.families.image_text.family import load_image_text
@@ -109,9 +109,9 @@ def asking(
             notes.append("texts are not perturbed: a picture task has no conversation to put one in front of")
             perturbation = dataclasses.replace(perturbation, text=False)
     else:
-        from smelt.tasks.questions.features import Features
-        from smelt.tasks.questions.task import QuestionTask
+        from smelt.evaluation.questions.features import Features
         from smelt.select.question_set import QuestionSet
+        from smelt.tasks.questions.task import QuestionTask
 
         seen = Features()
         asked = [task for task in chosen if isinstance(task, QuestionTask)]

@@ -16,14 +16,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smelt.formats import dtype as dtypes
 from smelt.engine.merge import Options, merge_to_memory, planned
-from smelt.formats.source import MemorySource, Source
 from smelt.errors import NumericalError, RecipeError
+from smelt.formats import dtype as dtypes
+from smelt.formats.source import MemorySource, Source
 from smelt.models.pool import BASE, ModelPool
+from smelt.prepare.merges import Merges
 from smelt.prepare.prepare import needs_data
 from smelt.recipe.schema import Recipe
-from smelt.prepare.merges import Merges
 from smelt.select.narrow import check_narrowable, in_pool_order, narrowed
 
 if TYPE_CHECKING:

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smelt.evaluate.fingerprint import task_fingerprint
 from smelt.errors import NumericalError
-from smelt.evaluate.intervals import wilson
+from smelt.evaluation.fingerprint import task_fingerprint
+from smelt.evaluation.intervals import wilson
 from smelt.select.uncertainty import SetUncertainty, mean_of_sets, set_uncertainty, uncertainty
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smelt.tasks.perturb.perturbation import Perturbation
     from smelt.select.asking import Asking, OptionSet
     from smelt.select.store import LogitStore
+    from smelt.tasks.perturb.perturbation import Perturbation
 
 __all__ = ["Measure", "Measured"]
 

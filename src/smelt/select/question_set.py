@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smelt.tasks.questions.ask import asked, option_logits
+from smelt.evaluation.questions.ask import asked, option_logits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from smelt.evaluation.questions.features import Features
     from smelt.tasks.perturb.perturbation import Perturbation
     from smelt.tasks.pictures.data import Data
-    from smelt.tasks.questions.features import Features
     from smelt.tasks.questions.task import QuestionTask
 
 __all__ = ["QuestionSet"]

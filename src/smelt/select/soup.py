@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import RecipeError
-from smelt.tasks.find import Tasks
 from smelt.files.remote_code import takes_trust
 from smelt.recipe.schema import Recipe
-from smelt.room import callable_room
-from smelt.select.call import Frame, Selected, frame, given
 from smelt.select.choose import ordered
 from smelt.select.measured import Measured
+from smelt.select.selection import Frame, Selected, frame, given
 from smelt.select.trace import Step
+from smelt.tasks.find import Tasks
 
 __all__ = ["Tried", "greedy", "soup"]
 
@@ -118,6 +117,3 @@ def _run(found: Frame) -> None:
         if one.kept:
             trace.chosen = len(trace.steps)
         trace.save(found.folder)
-
-
-callable_room(__name__, __name__)

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.files.npz_reader import read_npz
 from smelt.errors import CorruptFile, OutputError
+from smelt.files.npz_reader import read_npz
 
 if TYPE_CHECKING:
     import numpy as np

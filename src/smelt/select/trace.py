@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from smelt import __version__
 from smelt.select.measured import Measured
+from smelt.version import __version__
 
 __all__ = ["FILE", "Step", "Trace"]
 

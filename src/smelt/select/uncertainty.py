@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smelt.errors import NumericalError, RecipeError
-from smelt.evaluate.intervals import Z95
-from smelt.room import callable_room
+from smelt.evaluation.intervals import Z95
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -102,6 +101,3 @@ def _entropy(chances: NDArray[np.float64]) -> NDArray[np.float64]:
     logs = np.log(chances, where=chances > 0, out=np.zeros_like(chances))
     found: NDArray[np.float64] = -(chances * logs).sum(axis=-1)
     return found
-
-
-callable_room(__name__, __name__)

@@ -20,16 +20,15 @@ from pathlib import Path
 from typing import Any, get_args
 
 from smelt.errors import RecipeError, unknown
-from smelt.tasks.find import Tasks
-from smelt.tasks.perturb.perturbation import Perturbation
 from smelt.files.remote_code import takes_trust
 from smelt.recipe.schema import Recipe
-from smelt.room import callable_room
 from smelt.select.asking import Asking
-from smelt.select.call import Frame, Selected, frame, given
 from smelt.select.choose import Choice, Guide, Order, chosen_step, ordered
 from smelt.select.measured import Measured
+from smelt.select.selection import Frame, Selected, frame, given
 from smelt.select.trace import Step
+from smelt.tasks.find import Tasks
+from smelt.tasks.perturb.perturbation import Perturbation
 
 __all__ = ["uq_merge"]
 
@@ -161,6 +160,3 @@ def _check_perturbed(sets: Asking, guide: Guide) -> None:
         )
     if guide == "uncertainty" and how.passes < 2:
         raise RecipeError("passes: one pass cannot disagree with itself, so every uncertainty is 0; give at least 2")
-
-
-callable_room(__name__, __name__)

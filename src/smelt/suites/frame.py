@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from smelt.suites.failures import complain
-from smelt.evaluate.run_folder import Folder
-from smelt.suites.options import Finished
 from smelt.errors import RecipeError, SmeltError, unknown
-from smelt.evaluate.row import Row
+from smelt.evaluation.row import Row
+from smelt.evaluation.run_folder import Folder
+from smelt.suites.failures import complain
+from smelt.suites.options import Finished
 
 __all__ = ["Run", "named", "run_through"]
 
@@ -36,7 +36,7 @@ def named(what: str, names: Sequence[str] | None, known: Iterable[str]) -> list[
 
 def run_through(run: Run, began: float) -> Finished:
     """Everything of a run that began then, and its report; failed steps are told at the end, and the folder closed."""
-    from smelt.report.write import report
+    from smelt.reporting.write import report
 
     before = len(run.folder.rows)
     try:

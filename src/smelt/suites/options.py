@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from smelt.evaluate.row import CostRow, Row
+from smelt.evaluation.row import CostRow, Row
 
 __all__ = ["Finished", "Options"]
 

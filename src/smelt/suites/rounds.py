@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from smelt.jobs import run_jobs
 
 if TYPE_CHECKING:
-    from smelt.suites.options import Options
     from smelt.jobs import Done, Job
+    from smelt.suites.options import Options
 
 __all__ = ["settled"]
 

@@ -1,1 +1,1 @@
-"""This machine: cores, threads, memory, garbage collection, and progress on its terminal."""
+"""The machine that Smelt runs on: cores, threads, memory, garbage collection, and progress on its terminal."""

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from smelt.errors import RecipeError
-from smelt.evaluate.row import DataBudget
+from smelt.evaluation.row import DataBudget
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from smelt.models.families.family import Classifier
+    from smelt.models.families.preprocess import Preprocess
     from smelt.tasks.corruptions import Corruption
     from smelt.tasks.language.examples import LanguageExamples
     from smelt.tasks.language.task import LanguageTask
     from smelt.tasks.pictures.data import Data
     from smelt.tasks.pictures.task import Task
-    from smelt.models.families.family import Classifier
-    from smelt.models.families.preprocess import Preprocess
 
 __all__ = ["ArrayStream", "Batch", "Examples", "Stream", "examples_for", "shuffled", "stream_for"]
 

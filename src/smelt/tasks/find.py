@@ -22,15 +22,15 @@ from pathlib import Path
 from typing import TypeAlias
 
 from smelt.errors import MissingExtra, unknown
+from smelt.files.bounded import is_there
 from smelt.tasks.language.library import PREFIX, library_task
 from smelt.tasks.language.task import FILE as LANGUAGE_FILE
 from smelt.tasks.language.task import LanguageTask
 from smelt.tasks.lmms.task import HELD_IN, HELD_OUT, lmms_task
 from smelt.tasks.lmms.task import PREFIX as LMMS
+from smelt.tasks.pictures.task import FILE, Task, TaskError
 from smelt.tasks.questions.task import FILE as QUESTIONS_FILE
 from smelt.tasks.questions.task import QuestionTask
-from smelt.tasks.pictures.task import FILE, Task, TaskError
-from smelt.files.bounded import is_there
 
 __all__ = [
     "GROUPS",
@@ -77,7 +77,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 _ZOO_GROUPS = ("clip8", "llm5", "llm5-val", "llm5-general", "mllm10", "mllm10-out", "mllm10-val")
 _OF_THE_ZOO = frozenset(name for group in _ZOO_GROUPS for name in GROUPS[group])
-_HERE = Path(__file__).parent / "tasks"
+_HERE = Path(__file__).parent / "public"
 
 
 def task_folders() -> dict[str, Path]:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import RecipeError, unknown
 
 if TYPE_CHECKING:
+    from smelt.recipe.schema import DataUse
     from smelt.tasks.examples import Stream
     from smelt.tasks.find import AnyTask
     from smelt.tasks.language.task import LanguageTask
     from smelt.tasks.pictures.data import Data
     from smelt.tasks.pictures.task import Task
-    from smelt.recipe.schema import DataUse
 
 __all__ = ["check_streams", "only_pictures", "streams_for", "tasks_for"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from smelt.engine.scales.linear import at_scale
 from smelt.engine.merge import Options, merge_to_memory, plan_to_memory, planned
 from smelt.engine.scales.change import change_plan
+from smelt.engine.scales.linear import at_scale
 from smelt.methods import Stage
 from smelt.models.request import read_request
 from smelt.testing.compare import assert_equal, assert_near

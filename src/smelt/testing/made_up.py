@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from smelt.formats.statistics import StatisticsNote, write_statistics
 from smelt.formats.layout import Layout
+from smelt.formats.statistics import StatisticsNote, write_statistics
 from smelt.testing.pico import Pico, State
 
 __all__ = ["STATISTICS", "made_up", "save_made_up"]

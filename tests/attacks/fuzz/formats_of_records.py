@@ -108,8 +108,8 @@ def _merge_fisher(place: Path, file: str) -> Any:
 
 
 def _make_learned(place: Path) -> None:
-    from smelt.learn.coefficients import Coefficients, save_coefficients
-    from smelt.learn.neulig.portland import Portland
+    from smelt.learning.coefficients import Coefficients, save_coefficients
+    from smelt.learning.neulig.portland import Portland
     from smelt.optimise.state import State
 
     keys = tuple(SHAPES)
@@ -122,8 +122,8 @@ def _make_learned(place: Path) -> None:
 
 
 def _read_learned(place: Path, file: str) -> Any:
-    from smelt.learn.coefficients import load_coefficients
-    from smelt.learn.neulig.portland import Portland
+    from smelt.learning.coefficients import load_coefficients
+    from smelt.learning.neulig.portland import Portland
     from smelt.optimise.state import State
 
     found = load_coefficients(place / "coefficients.json", models=["cars", "birds"])
@@ -137,8 +137,8 @@ def _read_learned(place: Path, file: str) -> Any:
 
 
 def _make_neulig(place: Path) -> None:
-    from smelt.evaluate.row import DataBudget
-    from smelt.learn.neulig.note import NeuLigNote
+    from smelt.evaluation.row import DataBudget
+    from smelt.learning.neulig.note import NeuLigNote
     from smelt.recipe.schema import Pool
 
     note = NeuLigNote(
@@ -155,7 +155,7 @@ def _make_neulig(place: Path) -> None:
 
 
 def _read_neulig(place: Path, file: str) -> Any:
-    from smelt.learn.neulig.note import NeuLigNote
+    from smelt.learning.neulig.note import NeuLigNote
 
     return NeuLigNote.load(place)
 
@@ -176,7 +176,7 @@ def _make_mix(place: Path) -> None:
 
 
 def _load_mix(place: Path, file: str) -> Any:
-    from smelt.mix.classifier import load_mixed
+    from smelt.mixing.classifier import load_mixed
 
     return load_mixed(place / "mixed")
 
@@ -186,7 +186,7 @@ def _load_mix(place: Path, file: str) -> Any:
 
 def _make_rows(place: Path) -> None:
     from report.made_up_suite import row  # type: ignore[import-not-found]
-    from smelt.evaluate.row import CostRow, append_rows
+    from smelt.evaluation.row import CostRow, append_rows
 
     rows: list[Any] = [row(entry, task, 1200) for entry in ("average", "ties") for task in ("photos", "digits")]
     cost = {"suite": "clip8", "entry": "ties", "variant": "published", "merge_seconds": 1.0}

@@ -169,9 +169,9 @@ def _make_questions(place: Path) -> None:
 
 
 def _read_questions(place: Path, file: str) -> Any:
+    from smelt.evaluation.questions.ask import asked
     from smelt.tasks.find import find_task
     from smelt.tasks.pictures.data import Data
-    from smelt.tasks.questions.ask import asked
 
     task: Any = find_task(place / "noise")
     data = Data()

@@ -12,14 +12,14 @@ from PIL import Image
 import smelt
 from pico_clip import COLOURS, PROCESSOR, colour_clip, colour_pictures, save_clip, write_task
 from smelt.errors import RecipeError
-from smelt.evaluate.call import evaluation
-from smelt.evaluate.classify import evaluate_model
+from smelt.evaluation.classify import evaluate_model
+from smelt.evaluation.evaluate import evaluation
+from smelt.evaluation.row import fusionbench_report
+from smelt.models.families.preprocess import Preprocess
 from smelt.tasks.corruptions import Corruption, corrupt
 from smelt.tasks.pictures.data import Data
-from smelt.evaluate.row import fusionbench_report
 from smelt.tasks.pictures.splits import Split
 from smelt.tasks.pictures.task import Task
-from smelt.models.families.preprocess import Preprocess
 
 SAME = Preprocess.parse(PROCESSOR)
 LARGER = Preprocess.parse({**PROCESSOR, "size": 16, "crop_size": 16})

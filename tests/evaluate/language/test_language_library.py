@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from pico_language import FOLLOWS, write_language_model, write_language_task
-from smelt.evaluate.call import evaluate, evaluation
+from smelt.evaluation.evaluate import evaluate, evaluation
 from smelt.tasks.language import library
 from smelt.tasks.pictures.task import TaskError
 

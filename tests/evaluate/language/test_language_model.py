@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from pico_llama import pairs, write_llama
-from smelt.tasks.language.forward import packs, scores_at
-from smelt.tasks.language.greedy import generate
-from smelt.tasks.language.model import harness_model
-from smelt.tasks.language.packed import Asked, Budget, arranged, asked_of, likelihoods
-from smelt.tasks.pictures.task import TaskError
+from smelt.evaluation.language.forward import packs, scores_at
+from smelt.evaluation.language.greedy import generate
+from smelt.evaluation.language.model import harness_model
+from smelt.evaluation.language.packed import Asked, Budget, arranged, asked_of, likelihoods
 from smelt.models.families.causal_lm.family import CausalLM, load_causal_lm
+from smelt.tasks.pictures.task import TaskError
 
 
 @pytest.fixture(scope="module")

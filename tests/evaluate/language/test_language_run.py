@@ -12,10 +12,10 @@ from pico_clip import colour_clip, save_clip, write_task
 from pico_language import FOLLOWS, write_language_model, write_language_task
 from pico_llama import write_chat_task, write_llama
 from smelt.errors import NumericalError, RecipeError
-from smelt.evaluate.call import TasksFailed, evaluate, evaluation
-from smelt.evaluate.intervals import wilson
-from smelt.evaluate.load import load_model
-from smelt.evaluate.row import read_rows
+from smelt.evaluation.evaluate import TasksFailed, evaluate, evaluation
+from smelt.evaluation.intervals import wilson
+from smelt.evaluation.load import load_model
+from smelt.evaluation.row import read_rows
 from smelt.tasks.pictures.task import TaskError
 
 # The model `up` answers a by b and c by d, and repeats every other word.

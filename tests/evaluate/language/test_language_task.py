@@ -7,11 +7,11 @@ import yaml
 
 from pico_language import write_language_task
 from smelt.errors import CorruptFile, RecipeError
+from smelt.files.remote_code import trusting
 from smelt.tasks.find import GROUPS, find_task, find_tasks, picture_tasks
 from smelt.tasks.language.library import library_task
 from smelt.tasks.language.task import LanguageTask
 from smelt.tasks.pictures.task import TaskError
-from smelt.files.remote_code import trusting
 
 TWO = [("a", "b"), ("c", "d")]
 

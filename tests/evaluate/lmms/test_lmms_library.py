@@ -14,7 +14,7 @@ import pytest
 import yaml
 from PIL import Image
 
-from smelt.evaluate.call import TasksFailed, evaluate, evaluation
+from smelt.evaluation.evaluate import TasksFailed, evaluate, evaluation
 from smelt.tasks.pictures.task import TaskError
 from smelt.testing.pico_llava import save_llava
 

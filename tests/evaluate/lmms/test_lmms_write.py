@@ -9,14 +9,14 @@ import torch
 from PIL import Image
 
 from smelt.errors import MissingExtra, RecipeError
-from smelt.evaluate.call import evaluate
+from smelt.evaluation.evaluate import evaluate
+from smelt.evaluation.lmms.words import Limits, Prompt, limits_of, places_of, prompt_of
+from smelt.evaluation.lmms.write import likelihood, written
+from smelt.evaluation.load import kind_of
+from smelt.models.families.image_text.family import ImageText, load_image_text
 from smelt.tasks.find import find_task, find_tasks
 from smelt.tasks.lmms.task import LmmsTask
-from smelt.tasks.lmms.words import Limits, Prompt, limits_of, places_of, prompt_of
-from smelt.tasks.lmms.write import likelihood, written
-from smelt.evaluate.load import kind_of
 from smelt.tasks.pictures.task import TaskError
-from smelt.models.families.image_text.family import ImageText, load_image_text
 from smelt.testing.pico_llava import save_llava
 
 
@@ -144,7 +144,7 @@ def test_without_the_library_the_extra_is_named(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_language_model_gets_no_questions_about_pictures(model: ImageText) -> None:
-    from smelt.evaluate.load import load_model
+    from smelt.evaluation.load import load_model
 
     assert load_model(model, "lmms:gqa") is model
     with pytest.raises(RecipeError, match="give question sets"):

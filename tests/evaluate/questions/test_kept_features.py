@@ -4,13 +4,13 @@ import pytest
 from question_sets import question, write_set
 
 import smelt
-from smelt.evaluate.call import evaluation
-from smelt.tasks.pictures.data import Data
-from smelt.tasks.questions.kept import Kept
+from smelt.evaluation.evaluate import evaluation
+from smelt.evaluation.questions.kept import Kept
 from smelt.models.families.image_text.model import ImageText
-from smelt.recipe.schema import Recipe
 from smelt.prepare.merges import Merges
+from smelt.recipe.schema import Recipe
 from smelt.search.trial import _Held
+from smelt.tasks.pictures.data import Data
 from smelt.testing.pico_llava import save_llava
 
 PICTURES = 3  # of `question_sets`: red, green, blue

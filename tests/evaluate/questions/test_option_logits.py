@@ -6,12 +6,12 @@ import torch
 from question_sets import question, write_set
 
 from smelt.errors import NumericalError, RecipeError
-from smelt.tasks.perturb.perturbation import Perturbation
-from smelt.tasks.questions.ask import asked, option_logits
-from smelt.tasks.questions.features import Features
-from smelt.tasks.questions.task import QuestionTask
-from smelt.tasks.questions.tokens import conversations, letter_tokens, prompt_tokens
+from smelt.evaluation.questions.ask import asked, option_logits
+from smelt.evaluation.questions.features import Features
+from smelt.evaluation.questions.tokens import conversations, letter_tokens, prompt_tokens
 from smelt.models.families.image_text.family import load_image_text
+from smelt.tasks.perturb.perturbation import Perturbation
+from smelt.tasks.questions.task import QuestionTask
 from smelt.testing.pico_llava import llava, save_llava
 
 LETTERS = [261, 262, 263, 264, 265, 266]

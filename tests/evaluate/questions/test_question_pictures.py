@@ -6,11 +6,11 @@ from question_sets import question, write_set
 
 from pico_clip import write_task
 from smelt.errors import CorruptFile
+from smelt.evaluation.questions.ask import asked
 from smelt.tasks.pictures.data import Data
-from smelt.tasks.questions.ask import asked
+from smelt.tasks.pictures.task import Task, TaskError
 from smelt.tasks.questions.pictures import Pictures, grid
 from smelt.tasks.questions.task import QuestionTask
-from smelt.tasks.pictures.task import Task, TaskError
 
 
 def plain(value, side=4):

@@ -9,11 +9,11 @@ import smelt
 from pico_clip import random_clip, save_clip, write_task
 from pico_llama import write_chat_task, write_llama
 from smelt.errors import RecipeError
-from smelt.evaluate.call import evaluation
-from smelt.evaluate.intervals import wilson
-from smelt.tasks.questions.ask import asked, option_logits
-from smelt.tasks.pictures.task import TaskError
+from smelt.evaluation.evaluate import evaluation
+from smelt.evaluation.intervals import wilson
+from smelt.evaluation.questions.ask import asked, option_logits
 from smelt.models.families.image_text.family import load_image_text
+from smelt.tasks.pictures.task import TaskError
 from smelt.testing.pico_llava import save_llava
 
 

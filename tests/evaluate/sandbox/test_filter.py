@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from smelt.tasks.sandbox.inside import seccomp
-from smelt.tasks.sandbox.inside import syscalls
+from smelt.tasks.sandbox.inside import seccomp, syscalls
 
 ALLOW, KILL = 0x7FFF0000, 0x80000000
 MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}

@@ -11,10 +11,9 @@ import pytest
 import yaml
 
 from pico_language import FOLLOWS, write_language_model, write_language_task
-from smelt.evaluate.call import evaluate
-from smelt.evaluate.row import Row, read_rows
-from smelt.tasks.sandbox import protection
-from smelt.tasks.sandbox import run
+from smelt.evaluation.evaluate import evaluate
+from smelt.evaluation.row import Row, read_rows
+from smelt.tasks.sandbox import protection, run
 from smelt.tasks.sandbox.inside.kernel import MACHINE
 
 pytestmark = pytest.mark.skipif(MACHINE not in ("x86_64", "aarch64"), reason="needs filters of system calls")

@@ -10,10 +10,10 @@ from safetensors.torch import load_file, save_file
 from checkpoints import read_weights
 from smelt.errors import RecipeError
 from smelt.models.families import FAMILIES
-from smelt.models.families.registry import family_of, load_any
 from smelt.models.families.image_text.family import IMAGE_TEXT, load_image_text
 from smelt.models.families.image_text.llava import LLAVA
 from smelt.models.families.network import network_of
+from smelt.models.families.registry import family_of, load_any
 from smelt.models.references import open_ref
 from smelt.testing.pico_llava import SIDE, llava, llava_tokenizer, save_llava
 

@@ -26,7 +26,7 @@ __all__ = ["GROUPS", "Job", "compose_jobs"]
 
 GROUPS = {"method": "method", "modelpool": "model pool", "taskpool": "task pool"}
 _TOP = "run"
-_CONFIGS = Path(__file__).parents[1] / "configs"
+_CONFIGS = Path(__file__).parent / "configs"
 _QUOTE = "text with commas, spaces or brackets needs quotes of its own: 'save_report=\"a,b.json\"'"
 
 

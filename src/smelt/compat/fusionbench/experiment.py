@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from smelt.errors import OutputError, RecipeError, SmeltError
-from smelt.tasks.pictures.data import Data
-from smelt.evaluate.row import DataBudget, code_version, fusionbench_report, now
-from smelt.files.remote_code import FLAG, is_trusted, takes_trust
 from smelt.compat.fusionbench.compose import Job, compose_jobs
-from smelt.compat.fusionbench.reader import Evaluation, Experiment, read_experiment
 from smelt.compat.fusionbench.methods import Cosine
+from smelt.compat.fusionbench.reader import Evaluation, Experiment, read_experiment
+from smelt.errors import OutputError, RecipeError, SmeltError
+from smelt.evaluation.row import DataBudget, code_version, fusionbench_report, now
+from smelt.files.remote_code import FLAG, is_trusted, takes_trust
+from smelt.tasks.pictures.data import Data
 
 if TYPE_CHECKING:
     import torch
@@ -199,11 +199,11 @@ def _found(experiment: Experiment, quiet: bool) -> Found:
 
 def _check_evaluation(experiment: Experiment, wanted: Evaluation, data: Data) -> None:
     """Open the pictures and the text model before anything is merged: what is missing is said at once."""
-    from smelt.tasks.find import find_tasks
-    from smelt.tasks.pictures.task import Task
     from smelt.files.json_reader import read_json_table
     from smelt.models.pool import opened
     from smelt.recipe.schema import Pool
+    from smelt.tasks.find import find_tasks
+    from smelt.tasks.pictures.task import Task
 
     for task in find_tasks(list(wanted.tasks)):
         if isinstance(task, Task):
@@ -237,7 +237,7 @@ def _evaluated(
     data: Data,
 ) -> dict[str, Any]:
     """Accuracy and loss by task, in FusionBench's shape."""
-    from smelt.evaluate.call import evaluate
+    from smelt.evaluation.evaluate import evaluate
 
     model, budget = made
     recipe = experiment.recipe

@@ -13,7 +13,7 @@ from smelt.errors import RecipeError, unknown
 
 __all__ = ["ShippedPool", "shipped_pool", "shipped_pools"]
 
-_FOLDER = Path(__file__).parents[1] / "configs" / "modelpool"
+_FOLDER = Path(__file__).parent / "configs" / "modelpool"
 
 
 class ShippedPool(NamedTuple):
@@ -29,8 +29,8 @@ def shipped_pools() -> list[str]:
 
 def shipped_pool(name: str) -> ShippedPool:
     """A pool by its name, or by the path of its YAML file."""
-    from smelt.models.references import absolute_ref
     from smelt.compat.fusionbench.reader import read_model_pool
+    from smelt.models.references import absolute_ref
     from smelt.recipe.read import load_yaml
 
     own = name in shipped_pools()

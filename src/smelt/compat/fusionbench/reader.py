@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from smelt.compat.fusionbench.methods import Cosine, meaning_of
 from smelt.errors import RecipeError, SmeltError, shortened, unknown
 from smelt.files.validation import faults_of, given_in, place_of, reason_of
-from smelt.compat.fusionbench.methods import Cosine, meaning_of
 from smelt.recipe.schema import Pool, Recipe
 
 __all__ = ["Evaluation", "Experiment", "read_experiment", "read_model_pool"]

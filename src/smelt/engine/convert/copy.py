@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from smelt import __version__
-from smelt.engine.run.executor import Executor
 from smelt.engine.plan.limits import limits
-from smelt.engine.sink.output import OutputFolder
 from smelt.engine.plan.plan import Item, Plan, Tap
-from smelt.system.progress import Progress
+from smelt.engine.run.executor import Executor
+from smelt.engine.sink.output import OutputFolder
 from smelt.engine.sink.sink import FolderSink
-from smelt.formats.source import Source
 from smelt.errors import CorruptFile
 from smelt.formats.layout import natural
+from smelt.formats.source import Source
 from smelt.recipe.schema import Recipe
+from smelt.system.progress import Progress
+from smelt.version import __version__
 
 __all__ = ["copy_plan", "copy_weights"]
 

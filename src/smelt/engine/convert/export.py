@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smelt.errors import MissingExtra, OutputError, RecipeError, unknown
 from smelt.formats.gguf.fields import config_fields
 from smelt.formats.gguf.vocabulary import vocabulary_fields
 from smelt.formats.gguf.writer import TYPES, GGUFDraft
-from smelt.errors import MissingExtra, OutputError, RecipeError, unknown
 
 if TYPE_CHECKING:
     from smelt.formats.source import Source
@@ -52,12 +52,12 @@ def export(
     gguf = _library()
     place = Path(out)
     _check(place, type, force)
-    from smelt.system.progress import Progress
-    from smelt.formats.source import files_of
-    from smelt.formats.tied import untie
     from smelt.files.identity import check_unchanged
     from smelt.formats.config import read_config
+    from smelt.formats.source import files_of
+    from smelt.formats.tied import untie
     from smelt.models.references import open_ref
+    from smelt.system.progress import Progress
 
     source, notes = untie(open_ref(str(model), allow_pickle=allow_pickle))
     try:

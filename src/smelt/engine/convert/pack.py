@@ -14,8 +14,8 @@ from smelt.errors import OutputError, RecipeError, shortened
 from smelt.files.bounded import os_reason
 
 if TYPE_CHECKING:
-    from smelt.formats.packs.note import DeltaNote
     from smelt.engine.sink.output import OutputFolder
+    from smelt.formats.packs.note import DeltaNote
     from smelt.formats.source import Source
 
 __all__ = ["PackSummary", "UnpackSummary", "pack", "unpack"]
@@ -79,8 +79,8 @@ def pack(
     bits = _checked(bits, rank)
     from smelt.formats.packs.note import NOTE, WEIGHTS
     from smelt.formats.packs.writer import Packer
-    from smelt.system.progress import Progress
     from smelt.models.references import open_ref, ref_name, ref_seen_from
+    from smelt.system.progress import Progress
 
     place = Path(out)
     with ExitStack() as stack:
@@ -192,8 +192,8 @@ def _complete(
 ) -> tuple[str, ...]:
     """Add the model's config, tokenizer and card, and the manifest; then let the folder appear. Gives what was left."""
     from smelt.engine.sink.carry import files_beside
-    from smelt.formats.packs.source import base_hashes
     from smelt.engine.sink.manifest import encode_manifest
+    from smelt.formats.packs.source import base_hashes
 
     found = files_beside(source.folder, source.files)
     beside: dict[str, bytes | Path] = {**found.carried, **(files or {})}

@@ -10,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from smelt.files.hashing.remembered import file_hashes
-from smelt.formats.lora.source import LoraSource
 from smelt.formats.lora.shared_base import SharedSource
+from smelt.formats.lora.source import LoraSource
 from smelt.formats.source import Source
 from smelt.methods import stages
 from smelt.models.pool import BASE, ModelPool

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from smelt.engine.plan.faults import left_out
-from smelt.formats.source import Source
-from smelt.formats.tied import untie
-from smelt.models.vocabulary.source import VocabSource
 from smelt.errors import IncompatibleModels, RecipeError, unknown
 from smelt.files.json_reader import parse_json, read_json_table
-from smelt.formats.tokenizer.chat_template import resolve_chat_template, with_chat_template
 from smelt.formats.config import read_config
 from smelt.formats.layout import Layout
+from smelt.formats.source import Source
+from smelt.formats.tied import untie
+from smelt.formats.tokenizer.chat_template import resolve_chat_template, with_chat_template
+from smelt.formats.tokenizer.vocabulary import Vocabulary
 from smelt.models.pool import BASE, ModelPool
 from smelt.models.vocabulary.files import is_tokenizer_file, token_id_updates, tokenizer_files
 from smelt.models.vocabulary.plan import POLICIES, VocabularyPlan, plan_vocabulary
-from smelt.formats.tokenizer.vocabulary import Vocabulary
+from smelt.models.vocabulary.source import VocabSource
 from smelt.recipe.schema import Recipe
 
 __all__ = ["Alignment", "align"]

@@ -20,12 +20,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from smelt.engine.plan.plan import Plan, Tap
+from smelt.engine.run.cpu.program import FORMATS, floats
+from smelt.files.kinds import some_of
 from smelt.formats import dtype as dtypes
 from smelt.formats.safetensors.header import TensorInfo
-from smelt.engine.plan.plan import Plan, Tap
 from smelt.formats.source import Source
-from smelt.files.kinds import some_of
-from smelt.engine.run.cpu.program import FORMATS, floats
 from smelt.models.pool import BASE, ModelPool
 
 __all__ = ["doubt_of_plan", "doubt_of_pool"]

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from smelt.engine.plan.limits import limits
-from smelt.prepare.data_needs import Looking
 from smelt.engine.plan.ready import Ready
 from smelt.engine.sink.shards import lay_out
-from smelt.formats.source import Source
 from smelt.errors import RecipeError
+from smelt.formats.source import Source
+from smelt.prepare.data_needs import Looking
 from smelt.recipe.schema import parse_size
 
 __all__ = ["PlanReport", "describe_plan"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from smelt.formats.source import Source
 from smelt.errors import RecipeError
 from smelt.formats.layout import Layout, natural
+from smelt.formats.source import Source
 from smelt.models.pool import BASE, ModelPool
 from smelt.recipe.schema import Recipe, Slice, StageCall
 from smelt.recipe.values import Spot, matches

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from smelt.formats import dtype as dtypes
 from smelt.engine.plan.drafts import Draft, Drafts
 from smelt.engine.plan.quantised import quantised_faults
+from smelt.formats import dtype as dtypes
 from smelt.formats.source import Source
 from smelt.models.pool import BASE, ModelPool
 from smelt.recipe.schema import Recipe

@@ -17,15 +17,15 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from smelt.formats import dtype as dtypes
+from smelt.errors import CorruptFile
 from smelt.files.cache import cache_folder
 from smelt.files.hashing.remembered import remembered_as
-from smelt.formats.lora.source import LoraSource
-from smelt.formats.lora.shared_base import SharedSource
-from smelt.formats.source import Source
-from smelt.errors import CorruptFile
 from smelt.files.json_reader import read_json
+from smelt.formats import dtype as dtypes
 from smelt.formats.config import read_config
+from smelt.formats.lora.shared_base import SharedSource
+from smelt.formats.lora.source import LoraSource
+from smelt.formats.source import Source
 from smelt.models.families.image_text.kinds import kind_of
 from smelt.models.pool import ModelPool
 from smelt.recipe.schema import Recipe

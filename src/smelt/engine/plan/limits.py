@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smelt.engine.run.blocks import Blocking
-from smelt.system.cores import usable_cores
 from smelt.engine.plan.matrices import SUMMARIES
 from smelt.engine.plan.plan import Item, Plan
+from smelt.engine.run.blocks import Blocking
 from smelt.errors import RecipeError
 from smelt.recipe.schema import parse_size
+from smelt.system.cores import usable_cores
 
 __all__ = ["Limits", "default_threads", "limits", "work_memory"]
 

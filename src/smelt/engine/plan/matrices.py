@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from smelt.engine.plan.drafts import Tap
 from smelt.formats.dtype import item_size
-from smelt.formats.safetensors.header import TensorInfo
 from smelt.formats.renamed import Piece, RenamedSource
+from smelt.formats.safetensors.header import TensorInfo
 
 if TYPE_CHECKING:
     from smelt.engine.plan.plan import Item

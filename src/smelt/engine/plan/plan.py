@@ -10,24 +10,24 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from smelt import __version__
-from smelt.formats import dtype as dtypes
-from smelt.engine.plan.faults import left_out, tensor_faults
 from smelt.engine.plan.drafts import Draft, Drafts, Tap, draft
-from smelt.formats.safetensors.header import TensorInfo
+from smelt.engine.plan.faults import left_out, tensor_faults
 from smelt.engine.plan.matrices import each_matrix
 from smelt.engine.plan.statistics import Pairing
-from smelt.formats.source import Source, files_of
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.files.identity import FileIdentity
+from smelt.formats import dtype as dtypes
+from smelt.formats.layout import Layout
+from smelt.formats.orientation import Matrices, Orientation
+from smelt.formats.safetensors.header import TensorInfo
+from smelt.formats.source import Source, files_of
 from smelt.methods import Stage, stages
 from smelt.methods.method import Space, Unit
-from smelt.formats.layout import Layout
 from smelt.models.pool import BASE, ModelPool
-from smelt.formats.orientation import Matrices, Orientation
 from smelt.recipe.pipeline import BoundStage, bind
 from smelt.recipe.schema import Recipe
 from smelt.recipe.values import constant, matches, patterns_in, resolve, skip_remedy
+from smelt.version import __version__
 
 __all__ = ["Item", "Plan", "RunStage", "Tap", "make_plan"]
 

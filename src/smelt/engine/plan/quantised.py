@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from itertools import product
 
 from smelt.formats import dtype as dtypes
-from smelt.formats.safetensors.header import TensorInfo
 from smelt.formats.config import read_config
+from smelt.formats.safetensors.header import TensorInfo
 from smelt.models.pool import ModelPool
 
 __all__ = ["quantised_faults"]

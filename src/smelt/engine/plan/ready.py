@@ -10,21 +10,21 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from smelt.formats import dtype as dtypes
 from smelt.engine.plan.adapter_bases import base_faults
 from smelt.engine.plan.align import Alignment, align
+from smelt.engine.plan.frozen import leave_frozen
+from smelt.engine.plan.plan import Plan, make_plan
 from smelt.engine.sink.card import model_card
 from smelt.engine.sink.carry import carried_files, files_beside
-from smelt.engine.plan.frozen import leave_frozen
 from smelt.engine.sink.manifest import encode_manifest
-from smelt.engine.plan.plan import Plan, make_plan
-from smelt.formats.source import Source
 from smelt.errors import IncompatibleModels, RecipeError, unknown
 from smelt.files.bounded import check_plain
-from smelt.system.garbage import not_now
+from smelt.formats import dtype as dtypes
 from smelt.formats.config import config_differences, read_config
+from smelt.formats.source import Source
 from smelt.models.pool import ModelPool
 from smelt.recipe.schema import Recipe
+from smelt.system.garbage import not_now
 
 __all__ = ["Ready", "config_faults", "make_ready"]
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from smelt.engine.plan.drafts import Draft, Tap
+from smelt.errors import CorruptFile, unknown
 from smelt.files.hashing.remembered import file_hashes
+from smelt.formats.layout import Layout
+from smelt.formats.orientation import Matrices
 from smelt.formats.source import Source
 from smelt.formats.statistics import StatisticsNote, StatisticsSource
-from smelt.errors import CorruptFile, unknown
 from smelt.methods import stages
-from smelt.formats.layout import Layout
 from smelt.models.pool import ModelPool
-from smelt.formats.orientation import Matrices
 from smelt.recipe.pipeline import BoundStage
 from smelt.recipe.values import skip_remedy
 

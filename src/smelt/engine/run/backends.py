@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from smelt.engine.plan.limits import work_memory
 
 if TYPE_CHECKING:
+    from smelt.engine.plan.plan import Item, Plan
     from smelt.engine.run.blocks import Blocking, Span
     from smelt.engine.run.eager import Eager
-    from smelt.engine.plan.plan import Item, Plan
     from smelt.ops.fold import Fold
 
 __all__ = ["Advance", "Sink", "Watcher", "Way", "Ways", "Write", "load_what_it_needs"]

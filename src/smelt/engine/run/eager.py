@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from smelt.formats import dtype as dtypes
-from smelt.engine.run.blocks import Blocking, Span, place_of, stack_shape
 from smelt.engine.plan.matrices import SUMMARIES
-from smelt.engine.run.pipeline import Pipeline
+from smelt.engine.run.blocks import Blocking, Span, place_of, stack_shape
 from smelt.engine.run.non_finite import refuse_inputs, refuse_result, refuse_statistic
+from smelt.engine.run.pipeline import Pipeline
 from smelt.errors import NumericalError
+from smelt.formats import dtype as dtypes
 from smelt.ops.block import Block
 
 if TYPE_CHECKING:

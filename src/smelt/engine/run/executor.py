@@ -12,16 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
 from typing import Any
 
+from smelt.engine.plan.matrices import in_its_place
+from smelt.engine.plan.plan import Item, Plan
+from smelt.engine.run.backends import Sink, Watcher, Way, Ways
 from smelt.engine.run.blocks import Blocking
 from smelt.engine.run.bundles import bundles
-from smelt.engine.plan.matrices import in_its_place
-from smelt.system.allocator import keep_pages
-from smelt.engine.plan.plan import Item, Plan
 from smelt.engine.run.schedule import Batch, InOrder, Program, run_here, run_programs
-from smelt.engine.run.backends import Sink, Watcher, Way, Ways
 from smelt.errors import NumericalError
-from smelt.system.garbage import left_alone
 from smelt.ops.fold import Fold
+from smelt.system.allocator import keep_pages
+from smelt.system.garbage import left_alone
 
 __all__ = ["Executor"]
 

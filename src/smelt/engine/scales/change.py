@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from smelt.engine.merge import Options, plan_to_memory
+from smelt.engine.plan.plan import Item, Plan, RunStage, Tap
 from smelt.formats import dtype as dtypes
 from smelt.formats.safetensors.header import TensorInfo
-from smelt.engine.plan.plan import Item, Plan, RunStage, Tap
-from smelt.engine.merge import Options, plan_to_memory
 from smelt.formats.source import MemorySource, Source
 from smelt.methods import stages
 

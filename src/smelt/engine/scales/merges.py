@@ -11,8 +11,8 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smelt.engine.scales.linear import at_scale, is_linear
 from smelt.engine.merge import Options, merge_to_memory, planned
+from smelt.engine.scales.linear import at_scale, is_linear
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import yaml
 
-from smelt import __version__
 from smelt.recipe.schema import Recipe
+from smelt.version import __version__
 
 __all__ = ["model_card"]
 

@@ -12,9 +12,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from smelt.files.lock import hold
 from smelt.errors import CorruptFile, OutputError
 from smelt.files.json_reader import parse_json
+from smelt.files.lock import hold
 
 __all__ = ["Journal"]
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from smelt import __version__
 from smelt.errors import CorruptFile
 from smelt.files.json_reader import read_json
 from smelt.files.replace import Mark
+from smelt.version import __version__
 
 __all__ = ["MANIFEST", "MARK", "already_made", "encode_manifest", "read_manifest"]
 

@@ -16,11 +16,11 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from smelt.files.hashing.remembered import hash_file
 from smelt.engine.sink.journal import Journal
 from smelt.engine.sink.manifest import MANIFEST, MARK
 from smelt.errors import OutputError, shortened
 from smelt.files.bounded import check_name, open_plain, os_reason
+from smelt.files.hashing.remembered import hash_file
 from smelt.files.identity import FileIdentity, check_unchanged
 from smelt.files.replace import Mark, check_place, is_free
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from smelt.formats.safetensors.header import TensorInfo, encode_header
 from smelt.engine.plan.plan import Item
+from smelt.formats.safetensors.header import TensorInfo, encode_header
 
 __all__ = ["INDEX_NAME", "Shard", "index_file", "lay_out"]
 

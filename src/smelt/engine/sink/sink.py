@@ -11,13 +11,13 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from smelt.formats import dtype as dtypes
-from smelt.files.hashing.while_written import FollowingHash
-from smelt.engine.sink.output import OutputFolder
 from smelt.engine.plan.plan import Item, Plan
-from smelt.files.reserve import reserve
-from smelt.engine.sink.shards import INDEX_NAME, Shard, index_file, lay_out
 from smelt.engine.run.backends import Sink
+from smelt.engine.sink.output import OutputFolder
+from smelt.engine.sink.shards import INDEX_NAME, Shard, index_file, lay_out
+from smelt.files.hashing.while_written import FollowingHash
+from smelt.files.reserve import reserve
+from smelt.formats import dtype as dtypes
 from smelt.recipe.schema import parse_size
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from smelt.files.hashing.workers import Hashers
 from smelt.engine.sink.manifest import MANIFEST, read_manifest
-from smelt.files.hashing.sha256 import FileHash
 from smelt.errors import CorruptFile, RecipeError
+from smelt.files.hashing.sha256 import FileHash
+from smelt.files.hashing.workers import Hashers
 from smelt.files.kinds import TOOL_FILES, Kind, kind_of, shown
 
 __all__ = ["Verification", "verify_folder"]

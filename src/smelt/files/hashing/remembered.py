@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
-from smelt.files.cache import cache_folder
-from smelt.files.hashing.workers import Hashers
-from smelt.files.hashing.sha256 import FileHash
 from smelt.errors import CorruptFile
+from smelt.files.cache import cache_folder
+from smelt.files.hashing.sha256 import FileHash
+from smelt.files.hashing.workers import Hashers
 from smelt.files.identity import FileIdentity, identities
 from smelt.files.json_reader import read_json
 

@@ -12,7 +12,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-from smelt.engine.run.cpu.library import library
+from smelt.system.native import native_library
 
 __all__ = ["FileHash", "Stop", "files_at_once", "hash_both"]
 
@@ -130,12 +130,12 @@ def hash_both(one: FileHash, other: FileHash, stop: Stop) -> None:
 @cache
 def _fast() -> ctypes.CDLL | None:
     """The functions of sha256.c, where they are compiled and the processor has what they need."""
-    found = library()
+    found = native_library(Path(__file__).parent, "_sha256")
     try:
         if found is None or not found.smelt_sha256_here():
             return None
         files, memory = found.smelt_sha256_files, found.smelt_sha256_memory
-    except AttributeError:  # made before there was such a file
+    except AttributeError:  # made by another version of Smelt
         return None
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     files.argtypes, files.restype = [pointer, pointer, number, pointer], number

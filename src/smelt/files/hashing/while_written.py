@@ -11,8 +11,8 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from smelt.files.hashing.workers import Hashers
 from smelt.files.hashing.sha256 import FileHash, Stop
+from smelt.files.hashing.workers import Hashers
 
 __all__ = ["FollowingHash"]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import TypeAlias
 
-from smelt.system.cores import usable_cores
 from smelt.files.hashing.sha256 import FileHash, Stop, files_at_once, hash_both
+from smelt.system.cores import usable_cores
 
 __all__ = ["Begin", "Hashers"]
 

@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smelt.errors import CorruptFile, MissingExtra, RecipeError
+from smelt.files.identity import file_identity
 from smelt.formats import dtype as dtypes
 from smelt.formats.gguf.header import GGUFHeader, GGUFTensor, read_gguf_header
 from smelt.formats.gguf.names import Place, map_names
 from smelt.formats.safetensors.header import TensorInfo
 from smelt.formats.source import Source
-from smelt.errors import CorruptFile, MissingExtra, RecipeError
-from smelt.files.identity import file_identity
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smelt.errors import OutputError, RecipeError
 from smelt.formats import dtype as dtypes
 from smelt.formats.gguf.fields import architecture_of, rope_factors
 from smelt.formats.gguf.names import Place, places_for
-from smelt.errors import OutputError, RecipeError
 
 if TYPE_CHECKING:
     import numpy as np

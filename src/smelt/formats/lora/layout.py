@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from smelt.formats import dtype as dtypes
 
 if TYPE_CHECKING:
-    from smelt.formats.safetensors.header import TensorInfo
     from smelt.formats.lora.config import AdapterConfig
+    from smelt.formats.safetensors.header import TensorInfo
 from smelt.formats.orientation import Orientation
 
 __all__ = ["Layout", "LowRank", "plan_adapter"]

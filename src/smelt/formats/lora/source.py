@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smelt.formats.lora.config import AdapterConfig
-from smelt.formats.lora.layout import LowRank, plan_adapter
-from smelt.formats.source import FileSource, Source
 from smelt.errors import CorruptFile, IncompatibleModels
 from smelt.files.identity import identities
+from smelt.formats.lora.config import AdapterConfig
+from smelt.formats.lora.layout import LowRank, plan_adapter
 from smelt.formats.orientation import Orientation
+from smelt.formats.source import FileSource, Source
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -9,13 +9,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from smelt import __version__
-from smelt.formats import dtype as dtypes
-from smelt.formats.packs.codes import row_bytes
-from smelt.formats.safetensors.header import TensorInfo
 from smelt.errors import CorruptFile
 from smelt.files.json_reader import read_json
 from smelt.files.validation import first_fault
+from smelt.formats import dtype as dtypes
+from smelt.formats.packs.codes import row_bytes
+from smelt.formats.safetensors.header import TensorInfo
+from smelt.version import __version__
 
 __all__ = ["NOTE", "WEIGHTS", "BaseNote", "DeltaNote", "ErrorNote", "TensorNote", "as_matrix", "layout"]
 

@@ -30,14 +30,14 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smelt.formats import dtype as dtypes
-from smelt.formats.packs.note import NOTE, WEIGHTS, DeltaNote, as_matrix, layout
-from smelt.formats.open import identities_beside
+from smelt.errors import CorruptFile, IncompatibleModels, RecipeError, SmeltError
 from smelt.files.hashing.remembered import file_hashes
+from smelt.files.identity import file_identity
+from smelt.formats import dtype as dtypes
+from smelt.formats.open import identities_beside
+from smelt.formats.packs.note import NOTE, WEIGHTS, DeltaNote, as_matrix, layout
 from smelt.formats.safetensors.header import TensorInfo
 from smelt.formats.source import FileSource, Source
-from smelt.errors import CorruptFile, IncompatibleModels, RecipeError, SmeltError
-from smelt.files.identity import file_identity
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -14,8 +14,9 @@ from typing import IO, Literal, TypeAlias
 import torch
 from torch import Tensor
 
+from smelt.errors import IncompatibleModels, NumericalError
 from smelt.formats import dtype as dtypes
-from smelt.formats.packs.source import DeltaSource, base_hashes
+from smelt.formats.layout import natural
 from smelt.formats.packs.codes import encode, factorise, quantise
 from smelt.formats.packs.note import (
     NOTE,
@@ -27,11 +28,10 @@ from smelt.formats.packs.note import (
     as_matrix,
     layout,
 )
+from smelt.formats.packs.source import DeltaSource, base_hashes
 from smelt.formats.safetensors.header import TensorInfo, encode_header
-from smelt.system.progress import Progress
 from smelt.formats.source import Source
-from smelt.errors import IncompatibleModels, NumericalError
-from smelt.formats.layout import natural
+from smelt.system.progress import Progress
 
 __all__ = ["Packer"]
 

@@ -17,11 +17,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from smelt.formats import dtype as dtypes
 from smelt.errors import CorruptFile, shortened
 from smelt.files.bounded import open_plain
-from smelt.system.garbage import not_now
 from smelt.files.json_reader import parse_json
+from smelt.formats import dtype as dtypes
+from smelt.system.garbage import not_now
 
 __all__ = ["Header", "TensorInfo", "encode_header", "read_header"]
 

@@ -23,7 +23,7 @@ _SUFFIX = ".jinja"
 
 
 def known_templates() -> list[str]:
-    entries = package_files("smelt.pool").joinpath("templates").iterdir()
+    entries = package_files("smelt.formats.tokenizer").joinpath("templates").iterdir()
     return sorted(entry.name.removesuffix(_SUFFIX) for entry in entries if entry.name.endswith(_SUFFIX))
 
 
@@ -42,7 +42,7 @@ def resolve_chat_template(choice: str, folders: Iterable[Path | None]) -> str | 
         raise RecipeError(
             unknown("chat template", choice, ["auto", *known_templates()]) + "; a template itself contains {{ or {%"
         )
-    return package_files("smelt.pool").joinpath("templates", choice + _SUFFIX).read_text(encoding="utf-8")
+    return package_files("smelt.formats.tokenizer").joinpath("templates", choice + _SUFFIX).read_text(encoding="utf-8")
 
 
 def read_chat_template(folder: Path) -> str | None:

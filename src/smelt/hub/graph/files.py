@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, OutputError, RecipeError, SmeltError
-from smelt.tasks.pictures.mosaic import PER_ROW, pillow, read_mosaic, read_picture, write_mosaic
 from smelt.files.json_reader import read_json
 from smelt.hub.graph.graph import Node, Picture, SemanticGraph, hash_pixels
+from smelt.tasks.pictures.mosaic import PER_ROW, pillow, read_mosaic, read_picture, write_mosaic
 
 if TYPE_CHECKING:
     import numpy as np

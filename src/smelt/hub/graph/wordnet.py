@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from smelt.files.cache import cache_folder
 from smelt.errors import MissingExtra, RecipeError
+from smelt.files.cache import cache_folder
 
 __all__ = ["NOTICE", "Sense", "WordNet", "find_wordnet"]
 
@@ -171,7 +171,7 @@ def find_wordnet(where: str | Path | None = None) -> Path:
 def _places() -> Iterator[Path]:
     known = sys.modules.get("nltk")
     yield from (Path(place) / "corpora" / "wordnet" for place in (known.data.path if known else nltk_places()))
-    fetched = Path(os.environ.get("SMELT_ZOO_CACHE") or Path(__file__).parents[3] / "zoo" / ".cache")
+    fetched = Path(os.environ.get("SMELT_ZOO_CACHE") or Path(__file__).parents[4] / "zoo" / ".cache")
     yield from sorted(fetched.glob("packages/wn/wn-*/wn/data/wordnet-3.0")) or [fetched / "packages" / "wn"]
 
 

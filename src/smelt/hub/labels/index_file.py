@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile
 from smelt.files.json_reader import parse_json
-from smelt.hub.labels.label import LabelKey
 from smelt.files.mapped_file import mapped_bytes
 from smelt.files.whole_file import write_whole
+from smelt.hub.labels.label import LabelKey
 
 if TYPE_CHECKING:
     import numpy as np

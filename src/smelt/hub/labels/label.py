@@ -19,11 +19,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from smelt.formats.safetensors.header import TensorInfo, encode_header, read_header
 from smelt.errors import CorruptFile, RecipeError, unknown
 from smelt.files.json_reader import parse_json
 from smelt.files.mapped_file import mapped_bytes
 from smelt.files.whole_file import write_whole
+from smelt.formats.safetensors.header import TensorInfo, encode_header, read_header
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from smelt.errors import CorruptFile, RecipeError, SmeltError
-from smelt.hub.models.check import preprocess_from
+from smelt.files.mapped_file import too_many_files
 from smelt.hub.labels.index import Index
 from smelt.hub.labels.label import Label, LabelKey, NodeText, label_key, make_label
+from smelt.hub.models.check import preprocess_from
 from smelt.hub.selection.loaded import Loaded
-from smelt.files.mapped_file import too_many_files
 
 if TYPE_CHECKING:
-    from smelt.hub.models.cards import Progress
     from smelt.hub.graph.graph import SemanticGraph
+    from smelt.hub.models.cards import Progress
     from smelt.hub.store import Store
     from smelt.hub.store.schema import ModelRow
     from smelt.models.families.preprocess import Preprocess

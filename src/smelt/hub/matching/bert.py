@@ -14,8 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.files.hashing.remembered import hash_file
 from smelt.errors import MissingExtra
+from smelt.files.hashing.remembered import hash_file
 from smelt.files.json_reader import read_json_table
 
 if TYPE_CHECKING:

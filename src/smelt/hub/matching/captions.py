@@ -19,8 +19,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from smelt.files.cache import cache_folder
 from smelt.errors import MissingExtra, RecipeError, unknown
+from smelt.files.cache import cache_folder
 from smelt.hub.matching.endpoint import Endpoint, EndpointError
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smelt.files.cache import cache_folder
 from smelt.errors import NumericalError
+from smelt.files.cache import cache_folder
 from smelt.hub.matching.known_vectors import KnownVectors, text_key
 
 if TYPE_CHECKING:

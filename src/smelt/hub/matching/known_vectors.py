@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smelt.formats.safetensors.header import TensorInfo, encode_header, read_header
 from smelt.errors import CorruptFile
 from smelt.files.mapped_file import mapped_bytes
 from smelt.files.whole_file import write_whole
+from smelt.formats.safetensors.header import TensorInfo, encode_header, read_header
 
 if TYPE_CHECKING:
     import numpy as np

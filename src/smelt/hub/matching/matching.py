@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from smelt.hub.matching.embed import Embedder
     from smelt.hub.graph.graph import SemanticGraph
+    from smelt.hub.matching.embed import Embedder
     from smelt.hub.matching.match import Match
 
 __all__ = ["Matching", "check_letters", "task_words"]

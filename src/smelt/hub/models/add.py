@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smelt.formats.packs.note import DeltaNote
-from smelt.formats.open import is_delta
-from smelt.files.hashing.remembered import hash_file
 from smelt.errors import RecipeError, SmeltError
+from smelt.files.hashing.remembered import hash_file
+from smelt.formats.open import is_delta
+from smelt.formats.packs.note import DeltaNote
 from smelt.hub.models.base import settle_base
 from smelt.hub.models.check import Facts, check_model
 from smelt.hub.models.intake import LARGEST, read_in

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smelt.formats.packs.note import NOTE, BaseNote, DeltaNote
-from smelt.formats.open import is_delta
-from smelt.files.hashing.remembered import hash_file
 from smelt.errors import MissingExtra, RecipeError
+from smelt.files.hashing.remembered import hash_file
+from smelt.formats.open import is_delta
+from smelt.formats.packs.note import NOTE, BaseNote, DeltaNote
 
 if TYPE_CHECKING:
     from smelt.hub.store import Store

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from smelt.formats.open import is_pickle
-from smelt.formats.safetensors.header import read_header
 from smelt.errors import CorruptFile, RecipeError, SmeltError
 from smelt.files.bounded import read_text
-from smelt.files.json_reader import parse_json
 from smelt.files.content_store import copy_in
+from smelt.files.json_reader import parse_json
+from smelt.formats.open import is_pickle
+from smelt.formats.safetensors.header import read_header
 
 __all__ = ["LARGEST", "TEXTS", "WEIGHTS", "allowed", "listed", "read_in"]
 

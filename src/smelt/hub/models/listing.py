@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from smelt.hub.models.cards import Job, ModelCard, ModelStatus
 from smelt.hub.labels.labelling import Labelling
+from smelt.hub.models.cards import Job, ModelCard, ModelStatus
 
 if TYPE_CHECKING:
     from smelt.hub.graph.graph import SemanticGraph

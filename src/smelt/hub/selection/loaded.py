@@ -45,9 +45,9 @@ class Loaded:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key][0]
-            from smelt.evaluate.classify import load_classifier
-            from smelt.hub.models.check import preprocess_words
+            from smelt.evaluation.classify import load_classifier
             from smelt.hub.labels.label import identity_of
+            from smelt.hub.models.check import preprocess_words
 
             model = load_classifier(str(model_folder(self._store, row)))
             if (identity_of(model), preprocess_words(model.preprocess)) != key:

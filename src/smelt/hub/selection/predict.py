@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, RecipeError
-from smelt.hub.models.cards import Prediction
 from smelt.hub.matching.matching import check_letters
+from smelt.hub.models.cards import Prediction
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from smelt.ensemble.per_class import Scale, Weights
+    from smelt.ensembles.per_class import Scale, Weights
     from smelt.hub.selection.select import Selection
     from smelt.models.families.family import Classifier
 
@@ -34,7 +34,7 @@ def predict(
     scale: Scale,
 ) -> Prediction:
     """Score pictures with the models that were chosen for each class."""
-    from smelt.ensemble.per_class import PerClass
+    from smelt.ensembles.per_class import PerClass
 
     check_templates(templates)
     if not len(pictures):

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from smelt.hub.selection.explain import Explanation
     from smelt.hub.graph.graph import SemanticGraph
     from smelt.hub.labels.index import Index
     from smelt.hub.labels.label import Label
+    from smelt.hub.selection.explain import Explanation
 
 __all__ = [
     "Metric",

@@ -6,11 +6,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, File, Form, Query, Request, UploadFile
 
-from smelt import __version__
-from smelt.hub.service.questions import Desk
 from smelt.hub.service.findings import findings
 from smelt.hub.service.forms import DOMAIN, TASK, Pictures, TaskForm, Weights, class_lines
 from smelt.hub.service.problems import Refused
+from smelt.hub.service.questions import Desk
 from smelt.hub.service.schemas import (
     ChosenOut,
     GraphOut,
@@ -33,6 +32,7 @@ from smelt.hub.service.schemas import (
 from smelt.hub.service.sorting import SORTS, sorted_models
 from smelt.hub.service.uploads import FIELDS
 from smelt.hub.service.walk import around, picture_link
+from smelt.version import __version__
 
 __all__ = ["router"]
 

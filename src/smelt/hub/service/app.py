@@ -19,16 +19,16 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.staticfiles import StaticFiles
 
-from smelt import __version__
 from smelt.errors import SmeltError
 from smelt.hub.service import api, pages
-from smelt.hub.service.questions import Desk
 from smelt.hub.service.head import Head
 from smelt.hub.service.limits import BodyLimit, RateLimit
 from smelt.hub.service.problems import Refused, problem, without_paths
+from smelt.hub.service.questions import Desk
 from smelt.hub.service.render import STATIC
 from smelt.hub.service.settings import Settings
 from smelt.hub.service.shield import Shield
+from smelt.version import __version__
 
 if TYPE_CHECKING:
     from starlette.responses import Response

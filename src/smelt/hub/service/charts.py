@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from smelt.report.draw.axis import Axis
-from smelt.report.draw.svg import tag
+from smelt.reporting.draw.axis import Axis
+from smelt.reporting.draw.svg import tag
 
 __all__ = ["Leaf", "Tree", "bar", "heat_class", "indented", "sideways"]
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from smelt.hub.service.problems import Refused
 from smelt.formats.config_layers import MOST_LAYERS, layers_in, tables_in
+from smelt.hub.service.problems import Refused
 
 if TYPE_CHECKING:
     from smelt.formats.safetensors.header import TensorInfo

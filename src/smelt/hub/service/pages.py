@@ -10,13 +10,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from smelt.hub.service.api import desk_of
-from smelt.hub.service.questions import Desk
 from smelt.hub.service.charts import bar, heat_class, indented, sideways
 from smelt.hub.service.findings import findings
 from smelt.hub.service.forms import DOMAIN, PICTURES, TASK, WEIGHTS, Pictures, TaskForm, Weights, class_lines
 from smelt.hub.service.operations import operations
 from smelt.hub.service.pictures import preview
 from smelt.hub.service.problems import without_paths
+from smelt.hub.service.questions import Desk
 from smelt.hub.service.render import house_style, page, static_mark, unchanged
 from smelt.hub.service.sorting import SORTS, sorted_models
 from smelt.hub.service.walk import around, thumbs_of

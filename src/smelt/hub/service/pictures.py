@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from smelt.tasks.pictures.mosaic import pillow
 from smelt.hub.service.problems import Refused
+from smelt.tasks.pictures.mosaic import pillow
 
 if TYPE_CHECKING:
     import numpy as np

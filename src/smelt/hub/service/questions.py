@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from starlette.datastructures import UploadFile
     from starlette.requests import Request
 
-    from smelt.hub.models.cards import Job, ModelCard, Prediction, Strengths
     from smelt.hub.graph.graph import Node
     from smelt.hub.hub import Hub
+    from smelt.hub.models.cards import Job, ModelCard, Prediction, Strengths
     from smelt.hub.selection.select import Selection
     from smelt.hub.service.forms import TaskForm, Weights
     from smelt.hub.service.settings import Settings

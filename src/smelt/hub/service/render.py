@@ -12,8 +12,8 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
-from smelt import __version__
-from smelt.report.words import bytes_text, percent
+from smelt.reporting.words import bytes_text, percent
+from smelt.version import __version__
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -50,7 +50,7 @@ def unchanged(request: Request, tag: str, headers: Mapping[str, str] | None = No
 @cache
 def house_style() -> str:
     """The report's style sheet: colours, type, tables, bars, dark mode and print, in one place for both."""
-    environment = Environment(loader=PackageLoader("smelt.report"), undefined=StrictUndefined, autoescape=False)
+    environment = Environment(loader=PackageLoader("smelt.reporting"), undefined=StrictUndefined, autoescape=False)
     return environment.get_template("style.css.jinja").render()
 
 

@@ -12,8 +12,8 @@ from smelt.hub.service.forms import DOMAIN, TASK, Pictures, TaskForm
 from smelt.hub.service.problems import without_paths
 
 if TYPE_CHECKING:
-    from smelt.hub.models.cards import Job, ModelCard, Prediction, Strengths
     from smelt.hub.graph.graph import Node, SemanticGraph
+    from smelt.hub.models.cards import Job, ModelCard, Prediction, Strengths
 
 __all__ = [
     "ClassScores",

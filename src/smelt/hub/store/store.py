@@ -26,8 +26,8 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from smelt.errors import RecipeError, unknown
-from smelt.hub.place import Place
 from smelt.files.content_store import Content, fsync_folder
+from smelt.hub.place import Place
 from smelt.hub.store.database import Database
 from smelt.hub.store.mark import MARK, check_empty, check_mark, has_strange_tables, write_mark
 from smelt.hub.store.migrate import has_tables, upgrade

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from smelt.formats import dtype as dtypes
 from smelt.errors import RecipeError
+from smelt.formats import dtype as dtypes
 
 if TYPE_CHECKING:
     import torch

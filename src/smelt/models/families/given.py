@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smelt.errors import RecipeError
+from smelt.files.json_reader import read_json_table
 from smelt.formats import dtype as dtypes
 from smelt.formats.safetensors.header import TensorInfo
 from smelt.formats.source import MemorySource, Source
-from smelt.errors import RecipeError
-from smelt.files.json_reader import read_json_table
 from smelt.models.families.preprocess import Preprocess
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from smelt.errors import IncompatibleModels, RecipeError, unknown
-from smelt.models.vocabulary.overrides import TokenOverride
 from smelt.formats.tokenizer.vocabulary import Vocabulary
 from smelt.models.vocabulary.faults import ADVICE, all_known, check_rows
+from smelt.models.vocabulary.overrides import TokenOverride
 
 __all__ = ["MEAN", "POLICIES", "ZERO", "TokenOverride", "Vocabulary", "VocabularyPlan", "plan_vocabulary"]
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smelt.formats.source import Source
 from smelt.errors import IncompatibleModels
+from smelt.formats.source import Source
 from smelt.models.vocabulary.plan import MEAN, ZERO
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from smelt.files.cache import cache_folder
 from smelt.errors import CorruptFile, unknown
+from smelt.files.cache import cache_folder
 from smelt.files.json_reader import read_json
 from smelt.files.validation import first_fault
 

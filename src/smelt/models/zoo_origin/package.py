@@ -41,10 +41,10 @@ class PackageOrigin(Origin):
         return self.weights_sha256
 
     def make(self, folder: Path, out: Path) -> None:
-        from smelt.formats.gguf.source import GGUFSource
-        from smelt.formats.gguf.header import read_gguf_header
-        from smelt.formats.gguf.tokenizer import tokenizer_files
         from smelt.files.hashing.remembered import file_hashes
+        from smelt.formats.gguf.header import read_gguf_header
+        from smelt.formats.gguf.source import GGUFSource
+        from smelt.formats.gguf.tokenizer import tokenizer_files
 
         packed = self._packed_file(folder.name)
         if not packed.is_file() or file_hashes([packed])[packed] != self.sha256:

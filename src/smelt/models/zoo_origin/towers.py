@@ -21,8 +21,8 @@ from typing import IO, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from smelt.formats.source import FileSource, Source
 from smelt.errors import CorruptFile, RecipeError, SmeltError
+from smelt.formats.source import FileSource, Source
 from smelt.models.zoo_origin.origin import NOTE, Origin
 
 __all__ = ["Tower", "TowersOrigin", "weights_hash"]

@@ -12,11 +12,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from smelt.errors import RecipeError, SmeltError, unknown
+from smelt.evaluation.fingerprint import model_fingerprints, task_fingerprint
+from smelt.evaluation.row import CostRow, Row
+from smelt.evaluation.run_folder import Folder
+from smelt.files.remote_code import takes_trust
+from smelt.jobs import run_jobs
+from smelt.recipe.schema import Recipe
+from smelt.suites.clip.steps import Step, Steps
+from smelt.suites.clip.suite import AnySuite, Suite, find_suite
 from smelt.suites.collaboration.loop import collaborate
 from smelt.suites.collaboration.suite import CollaborationSuite
 from smelt.suites.failures import complain
-from smelt.evaluate.fingerprint import model_fingerprints, task_fingerprint
-from smelt.evaluate.run_folder import Folder
 from smelt.suites.hub.loop import bench_hub
 from smelt.suites.hub.suite import HubSuite
 from smelt.suites.language.loop import bench_language
@@ -24,14 +31,7 @@ from smelt.suites.language.suite import LanguageSuite
 from smelt.suites.options import Finished, Options
 from smelt.suites.selection.loop import bench_selection
 from smelt.suites.selection.suite import SelectionSuite
-from smelt.suites.clip.steps import Step, Steps
-from smelt.suites.clip.suite import AnySuite, Suite, find_suite
-from smelt.errors import RecipeError, SmeltError, unknown
 from smelt.tasks.find import picture_tasks
-from smelt.evaluate.row import CostRow, Row
-from smelt.files.remote_code import takes_trust
-from smelt.jobs import run_jobs
-from smelt.recipe.schema import Recipe
 
 __all__ = ["Finished", "Options", "bench"]
 
@@ -130,7 +130,7 @@ class _Run:
     def finish(self) -> Path:
         """The analyses that need no pictures, and the report."""
         from smelt.analyse.write import write_analyses
-        from smelt.report.write import report
+        from smelt.reporting.write import report
 
         pickles = self.suite.allow_pickle
         write_analyses(self.suite.pool, self.folder.path, self.suite.include or None, allow_pickle=pickles)

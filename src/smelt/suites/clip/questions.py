@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from smelt.evaluate.call import evaluation
+from smelt.evaluation.evaluate import evaluation
+from smelt.evaluation.row import Row
 from smelt.tasks.pictures.data import Data
-from smelt.evaluate.row import Row
 
 __all__ = ["Ask", "shared_data"]
 
@@ -46,7 +46,7 @@ class Ask(BaseModel):
 
     def put_to(self, model: Any, **about: Any) -> tuple[list[Row], float]:
         """Ask a model: its rows, and the seconds that it took. It is loaded once whatever the number of questions."""
-        from smelt.evaluate.classify import load_classifier
+        from smelt.evaluation.classify import load_classifier
 
         began = time.perf_counter()
         loaded = load_classifier(model, device=self.device, dtype=self.dtype, allow_pickle=self.allow_pickle)

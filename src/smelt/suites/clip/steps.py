@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from smelt.engine.scales.linear import at_scale, is_linear
-from smelt.suites.clip.suite import Entry, Suite
-from smelt.suites.clip.units import setting_of
 from smelt.errors import RecipeError
-from smelt.tasks.find import task_folders
 from smelt.jobs.job import Job
 from smelt.recipe.schema import Recipe
+from smelt.suites.clip.suite import Entry, Suite
+from smelt.suites.clip.units import setting_of
+from smelt.tasks.find import task_folders
 
 if TYPE_CHECKING:
-    from smelt.evaluate.run_folder import Folder
+    from smelt.evaluation.row import Row, Variant
+    from smelt.evaluation.run_folder import Folder
     from smelt.suites.options import Options
-    from smelt.evaluate.row import Row, Variant
     from smelt.tasks.pictures.task import Task
 
 __all__ = ["Step", "Steps"]
@@ -257,7 +257,7 @@ class Steps:
         ]
 
     def _rows(self, entry: str, variant: str) -> list[Row]:
-        from smelt.evaluate.row import Row
+        from smelt.evaluation.row import Row
 
         return [r for r in self.folder.rows if isinstance(r, Row) and (r.entry, r.variant) == (entry, variant)]
 

@@ -7,19 +7,19 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from smelt.errors import RecipeError, unknown
+from smelt.files.validation import faults_of
+from smelt.recipe.read import load_yaml
+from smelt.recipe.schema import DataUse, Pipeline, Pool, Recipe
 from smelt.suites.collaboration.suite import CollaborationSuite
 from smelt.suites.hub.suite import HubSuite
 from smelt.suites.language.suite import LanguageSuite
 from smelt.suites.selection.suite import SelectionSuite
-from smelt.errors import RecipeError, unknown
 from smelt.tasks.corruptions import Corruption, Kind, SetName
-from smelt.files.validation import faults_of
-from smelt.recipe.read import load_yaml
-from smelt.recipe.schema import DataUse, Pipeline, Pool, Recipe
 
 __all__ = ["AnySuite", "Corruptions", "Entry", "Suite", "Way", "find_suite", "suites"]
 
-_SHIPPED = Path(__file__).parent / "suites"
+_SHIPPED = Path(__file__).parents[1] / "shipped"
 
 
 class _Strict(BaseModel):

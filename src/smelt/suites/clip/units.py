@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from smelt.evaluation.row import CostRow, Row, code_version, now
+from smelt.recipe.schema import Recipe
 from smelt.suites.clip.questions import Ask
 from smelt.suites.merging import merge_apart
-from smelt.evaluate.row import CostRow, Row, code_version, now
-from smelt.recipe.schema import Recipe
 
 __all__ = ["curve", "ensembled", "line", "made", "measured", "reference", "setting_of"]
 
@@ -45,7 +45,7 @@ def made(
 
 def measured(**words: Any) -> str:
     """A statistic of one model, kept under its content: models can be measured side by side."""
-    from smelt.measure.call import measure
+    from smelt.measurement.measure import measure
 
     return str(measure(**words))
 
@@ -54,7 +54,7 @@ def ensembled(
     *, models: Mapping[str, str], text_from: str | None, kind: Any, ask: Mapping[str, Any], about: Mapping[str, Any]
 ) -> Rows:
     """All models asked together."""
-    from smelt.ensemble.call import ensemble
+    from smelt.ensembles.ensemble import ensemble
 
     questions = Ask(**ask)
     where: dict[str, Any] = {
@@ -72,8 +72,8 @@ def curve(
     *, recipe: Mapping[str, Any], scales: Mapping[float, Any], ask: Mapping[str, Any], about: Mapping[str, Any]
 ) -> Rows:
     """One merge at several scales, {scale: cells}, on pictures that no result is reported on."""
-    from smelt.engine.scales.linear import at_scale
     from smelt.analyse.scales import scaled_merges
+    from smelt.engine.scales.linear import at_scale
     from smelt.formats.source import MemorySource
     from smelt.models.pool import opened
 

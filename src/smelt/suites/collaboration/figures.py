@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from smelt.learn.neulig import CoopVecMap, Fitted
+from smelt.learning.neulig import CoopVecMap, Fitted
 
 __all__ = ["figures"]
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from smelt.evaluation.row import Row
+from smelt.learning.neulig import CoopVecMap, Portland, re_estimated
+from smelt.learning.neulig.company import BASE, Company, company_of
+from smelt.learning.neulig.portlands import Portlands
 from smelt.suites.collaboration.score import digest, scored
 from smelt.tasks.find import picture_task
-from smelt.evaluate.row import Row
-from smelt.learn.neulig import CoopVecMap, Portland, re_estimated
-from smelt.learn.neulig.company import BASE, Company, company_of
-from smelt.learn.neulig.portlands import Portlands
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from smelt.learning.neulig import Features
     from smelt.tasks.pictures.task import Task
-    from smelt.learn.neulig import Features
 
 __all__ = ["WorkingGroup"]
 
@@ -71,7 +71,7 @@ class WorkingGroup:
         """
         import torch
 
-        from smelt.learn.neulig import ensembled_logits
+        from smelt.learning.neulig import ensembled_logits
 
         rows = []
         for task in self.names:
@@ -91,7 +91,7 @@ class WorkingGroup:
         """The scores of the test pictures by merged models."""
         import torch
 
-        from smelt.learn.neulig import merged_logits
+        from smelt.learning.neulig import merged_logits
 
         experts = self.company.experts(self.names)
         if mode != "map_bn":

@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from smelt.errors import IncompatibleModels, RecipeError, SmeltError, unknown
+from smelt.evaluation.fingerprint import model_fingerprints, task_fingerprint
+from smelt.evaluation.row import Row
+from smelt.evaluation.run_folder import Folder
+from smelt.models.pool import opened
 from smelt.suites.collaboration.blend import coefficients
 from smelt.suites.collaboration.steps import Step, steps_of
 from smelt.suites.collaboration.suite import CollaborationSuite
-from smelt.evaluate.fingerprint import model_fingerprints, task_fingerprint
-from smelt.evaluate.run_folder import Folder
 from smelt.suites.frame import run_through
 from smelt.suites.options import Finished, Options
 from smelt.suites.rounds import settled
-from smelt.errors import IncompatibleModels, RecipeError, SmeltError, unknown
 from smelt.tasks.find import picture_task
-from smelt.evaluate.row import Row
 from smelt.tasks.pictures.task import Task
-from smelt.models.pool import opened
 
 __all__ = ["collaborate"]
 

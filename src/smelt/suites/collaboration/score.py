@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import NumericalError
-from smelt.evaluate.intervals import wilson
-from smelt.evaluate.row import Level, Row, code_version, now
+from smelt.evaluation.intervals import wilson
+from smelt.evaluation.row import Level, Row, code_version, now
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from smelt.suites.collaboration.suite import CollaborationSuite
 from smelt.jobs.job import Job
+from smelt.suites.collaboration.suite import CollaborationSuite
 
 if TYPE_CHECKING:
+    from smelt.evaluation.row import Row
     from smelt.suites.options import Options
-    from smelt.evaluate.row import Row
 
 __all__ = ["Step", "steps_of"]
 

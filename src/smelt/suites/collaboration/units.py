@@ -10,16 +10,16 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from smelt.evaluation.row import DataBudget, Row
+from smelt.learning.neulig import Setting, re_estimated
+from smelt.learning.neulig.company import BASE
+from smelt.learning.neulig.portlands import Portlands
+from smelt.recipe.schema import Recipe
 from smelt.suites.collaboration.blend import coefficients, heard_gates
 from smelt.suites.collaboration.figures import figures
 from smelt.suites.collaboration.group import WorkingGroup
 from smelt.suites.collaboration.score import digest
 from smelt.system.threads import some_threads
-from smelt.evaluate.row import DataBudget, Row
-from smelt.learn.neulig import Setting, re_estimated
-from smelt.learn.neulig.company import BASE
-from smelt.learn.neulig.portlands import Portlands
-from smelt.recipe.schema import Recipe
 
 __all__ = ["baseline", "fractions", "neulig", "references", "transfer"]
 
@@ -120,7 +120,7 @@ def _mixed(group: WorkingGroup, folder: str, words: Mapping[str, Any], ensemble:
     """A mixture: every picture has gates of its own, in every block; their mean over the blocks blends features."""
     import torch
 
-    from smelt.mix.classifier import load_mixed
+    from smelt.mixing.classifier import load_mixed
 
     mixed = load_mixed(folder, device=group.company.classifier.device)
     network = mixed.inner.network()  # type: ignore[attr-defined]
@@ -154,7 +154,7 @@ def neulig(
     about: Mapping[str, Any],
 ) -> Result:
     """Portland of one group, and the group at both levels; `entries` are the modes of merging, {entry: {mode, …}}."""
-    from smelt.learn.neulig import coopvec_map
+    from smelt.learning.neulig import coopvec_map
 
     group = WorkingGroup(pool, experts, ask)
     portlands, setting = group.portlands(fit), _setting(fit, boosting, alignment)

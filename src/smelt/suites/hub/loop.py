@@ -11,20 +11,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from smelt.errors import CorruptFile, RecipeError, SmeltError
+from smelt.evaluation.fingerprint import model_fingerprints, task_fingerprint
+from smelt.evaluation.row import CostRow, Row
+from smelt.evaluation.run_folder import Folder
+from smelt.files.json_reader import read_json
+from smelt.recipe.schema import Pool
 from smelt.suites.failures import complain
-from smelt.evaluate.fingerprint import model_fingerprints, task_fingerprint
-from smelt.evaluate.run_folder import Folder
 from smelt.suites.frame import named, run_through
+from smelt.suites.hub.parts import COUNT, MODEL, MODELS
 from smelt.suites.hub.steps import Step, Steps
 from smelt.suites.hub.suite import HubSuite
 from smelt.suites.options import Finished, Options
 from smelt.suites.rounds import settled
-from smelt.errors import CorruptFile, RecipeError, SmeltError
 from smelt.tasks.find import picture_task
-from smelt.evaluate.row import CostRow, Row
-from smelt.files.json_reader import read_json
-from smelt.recipe.schema import Pool
-from smelt.suites.hub.parts import COUNT, MODEL, MODELS
 
 __all__ = ["bench_hub"]
 

@@ -12,23 +12,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
+from smelt.errors import NumericalError, RecipeError
+from smelt.evaluation.fingerprint import task_fingerprint
+from smelt.files.cache import cache_folder
+from smelt.hub.labels.label import LabelKey
 from smelt.suites.clip.questions import shared_data
 from smelt.suites.collaboration.score import digest
-from smelt.evaluate.fingerprint import task_fingerprint
-from smelt.files.cache import cache_folder
-from smelt.errors import NumericalError, RecipeError
-from smelt.hub.labels.label import LabelKey
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from smelt.tasks.pictures.task import Task
     from smelt.hub.graph.graph import SemanticGraph
     from smelt.hub.labels.index import Index
     from smelt.hub.labels.label import Label, NodeText
     from smelt.hub.selection.lovm import TaskTexts
+    from smelt.tasks.pictures.task import Task
 
 __all__ = ["Identity", "Member", "true_classes"]
 
@@ -59,7 +59,7 @@ class Member:
     @cached_property
     def classifier(self) -> Any:
         """The model, loaded. It needs features of its own: cosines are what answers are made of."""
-        from smelt.evaluate.classify import load_classifier
+        from smelt.evaluation.classify import load_classifier
 
         loaded = load_classifier(self.ref, device=self.device)
         if not hasattr(loaded, "features"):
@@ -160,9 +160,9 @@ class Member:
         """
         import torch
 
-        from smelt.system.threads import one_core_each
         from smelt.hub.selection.lovm import FEATURES, model_scores
         from smelt.models.families.clip.head_cache import remembered
+        from smelt.system.threads import one_core_each
 
         def build() -> Tensor:
             threads = self._threads or torch.get_num_threads()

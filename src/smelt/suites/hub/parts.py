@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from smelt.evaluate.row import Row
+from smelt.evaluation.row import Row
 
 __all__ = ["ALPHA", "COUNT", "HUB", "MODEL", "MODELS", "is_hub", "models_per_class", "table_part", "table_parts"]
 

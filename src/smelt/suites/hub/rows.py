@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from smelt.evaluation.intervals import wilson
+from smelt.evaluation.row import CostRow, DataBudget, Row, code_version, now
 from smelt.suites.collaboration.score import digest, scored
-from smelt.suites.hub.task_scores import Chosen, Weights
 from smelt.suites.hub.growth import chosen_among
 from smelt.suites.hub.suite import Method
+from smelt.suites.hub.task_scores import Chosen, Weights
 from smelt.suites.hub.work import WorkingHub
-from smelt.evaluate.intervals import wilson
-from smelt.evaluate.row import CostRow, DataBudget, Row, code_version, now
 
 __all__ = ["anybody_row", "chosen_by", "chosen_row", "cost_row", "used_in"]
 

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from smelt.jobs.job import Job
 from smelt.suites.collaboration.score import digest
 from smelt.suites.hub.member import Identity
+from smelt.suites.hub.parts import ALPHA, COUNT, MODEL, MODELS, table_part
 from smelt.suites.hub.settings import setting_of
 from smelt.suites.hub.suite import HubSuite
-from smelt.jobs.job import Job
-from smelt.suites.hub.parts import ALPHA, COUNT, MODEL, MODELS, table_part
 
 if TYPE_CHECKING:
+    from smelt.evaluation.row import Row
     from smelt.suites.options import Options
-    from smelt.evaluate.row import Row
 
 __all__ = ["Step", "Steps"]
 

@@ -33,7 +33,7 @@ class Desk:
         """What the chosen models say together, [n, classes]. Only those that are chosen for some class are asked."""
         import numpy as np
 
-        from smelt.ensemble.per_class import per_class_scores
+        from smelt.ensembles.per_class import per_class_scores
 
         used = sorted({number for numbers in chosen for number in numbers})
         mask = np.zeros((len(used), len(chosen)), dtype=bool)

@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from smelt.suites.hub.task_scores import Chosen
 from smelt.suites.hub.rows import used_in
 from smelt.suites.hub.suite import Method
+from smelt.suites.hub.task_scores import Chosen
 from smelt.suites.hub.work import WorkingHub
 
 __all__ = ["timed"]
@@ -21,8 +21,8 @@ def timed(work: WorkingHub, way: Method, timing: Mapping[str, Any], every: Mappi
     """
     import numpy as np
 
+    from smelt.ensembles.per_class import PerClass
     from smelt.suites.clip.questions import shared_data
-    from smelt.ensemble.per_class import PerClass
 
     task = work.tasks[timing["task"]]
     split = shared_data().split(task, "test")

@@ -11,6 +11,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from smelt.evaluation.row import CostRow, Row
+from smelt.hub.labels.label import NodeText
+from smelt.hub.selection.rankings import kendall, spearman
 from smelt.suites.collaboration.score import scored
 from smelt.suites.hub.growth import band, grow, orders
 from smelt.suites.hub.rows import anybody_row, chosen_by, chosen_row, cost_row, used_in
@@ -19,9 +22,6 @@ from smelt.suites.hub.suite import Method
 from smelt.suites.hub.timing import timed
 from smelt.suites.hub.work import WorkingHub, work_of
 from smelt.system.threads import some_threads
-from smelt.evaluate.row import CostRow, Row
-from smelt.hub.labels.label import NodeText
-from smelt.hub.selection.rankings import kendall, spearman
 
 __all__ = ["figures", "growth", "method", "prepare", "sweeps"]
 

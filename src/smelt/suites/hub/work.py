@@ -11,25 +11,25 @@ from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from smelt.suites.hub.task_scores import Desk, softmax
+from smelt.errors import RecipeError
 from smelt.suites.hub.growth import Opinion
 from smelt.suites.hub.member import Identity, Member, true_classes
 from smelt.suites.hub.suite import Method
-from smelt.errors import RecipeError
+from smelt.suites.hub.task_scores import Desk, softmax
 from smelt.tasks.find import picture_task
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from smelt.tasks.pictures.task import Task
-    from smelt.hub.matching.captions import TemplateCaptions
     from smelt.hub.graph.graph import SemanticGraph
     from smelt.hub.labels.index import Index
     from smelt.hub.labels.label import Label, NodeText
-    from smelt.hub.selection.lovm import TaskTexts
+    from smelt.hub.matching.captions import TemplateCaptions
     from smelt.hub.matching.matching import Matching
+    from smelt.hub.selection.lovm import TaskTexts
     from smelt.hub.selection.select import Selection
+    from smelt.tasks.pictures.task import Task
 
 __all__ = ["WorkingHub", "forget_work", "work_of"]
 

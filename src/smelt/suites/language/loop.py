@@ -12,18 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from smelt.errors import RecipeError, SmeltError
+from smelt.evaluation.fingerprint import model_fingerprints, task_fingerprint
+from smelt.evaluation.row import CostRow, Row
+from smelt.evaluation.run_folder import Folder
+from smelt.jobs.failure import unpack_error
+from smelt.recipe.schema import Pool
 from smelt.suites.collaboration.score import digest
-from smelt.evaluate.fingerprint import model_fingerprints, task_fingerprint
-from smelt.evaluate.run_folder import Folder
 from smelt.suites.frame import named, run_through
 from smelt.suites.language.steps import Step, Steps
 from smelt.suites.language.suite import LanguageSuite
 from smelt.suites.options import Finished, Options
 from smelt.suites.rounds import settled
-from smelt.errors import RecipeError, SmeltError
-from smelt.evaluate.row import CostRow, Row
-from smelt.jobs.failure import unpack_error
-from smelt.recipe.schema import Pool
 
 __all__ = ["bench_language"]
 
@@ -50,7 +50,7 @@ def _check(suite: LanguageSuite, entries: Sequence[str], options: Options) -> No
     """Refuse what cannot be served before anything is computed."""
     from smelt.models.families.given import check_device
     from smelt.prepare.prepare import check_recipe, way_of
-    from smelt.search.call import grid_size
+    from smelt.search.tune import grid_size
 
     check_device(options.device, options.dtype)
     for name in entries:

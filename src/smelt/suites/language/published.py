@@ -10,7 +10,7 @@ from typing import Any
 
 __all__ = ["Paper", "PaperBase", "PaperTable", "mergebench"]
 
-_FILE = Path(__file__).parent / "mergebench.yaml"
+_FILE = Path(__file__).parent / "published.yaml"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from smelt.evaluate.row import Row
+from smelt.evaluation.row import Row
 from smelt.jobs.failure import pack_error
 
 __all__ = ["Answers", "Group", "Questions"]
@@ -57,8 +57,8 @@ class Questions(_Strict):
 
     def put_to(self, model: str, about: Mapping[str, Any], *, called: str = "", first: Sequence[str] = ()) -> Answers:
         """Ask a model, which is loaded once. In commands it is `called` so, after the command `first` made it."""
+        from smelt.evaluation.load import load_model
         from smelt.tasks.find import find_task
-        from smelt.evaluate.load import load_model
 
         began, answers = time.perf_counter(), Answers()
         loaded: Any = None
@@ -96,8 +96,8 @@ class Questions(_Strict):
             raise _Unusable(error) from error
 
     def _rows(self, loaded: Any, task: Any, limit: int | None, about: Mapping[str, Any]) -> list[Row]:
+        from smelt.evaluation.evaluate import evaluation
         from smelt.suites.clip.questions import shared_data
-        from smelt.evaluate.call import evaluation
 
         how: dict[str, Any] = {"split": self.split, "limit": limit, "threads": self.threads, "data": shared_data()}
         return evaluation(loaded, [task], **how, **about).rows

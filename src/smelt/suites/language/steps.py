@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from smelt.suites.language.suite import Entry, LanguageSuite
-from smelt.evaluate.row import Row
+from smelt.evaluation.row import Row
 from smelt.jobs.job import Job
+from smelt.suites.language.suite import Entry, LanguageSuite
 
 if TYPE_CHECKING:
-    from smelt.evaluate.run_folder import Folder
+    from smelt.evaluation.run_folder import Folder
     from smelt.suites.options import Options
 
 __all__ = ["Step", "Steps"]
@@ -82,7 +82,7 @@ class Steps:
         return Step(label, entry, "reference", job, len(missing))
 
     def _entry(self, name: str, entry: Entry) -> Step:
-        from smelt.search.call import grid_size
+        from smelt.search.tune import grid_size
 
         tunes = self.options.tune and bool(entry.tune)
         variant = "tuned" if tunes else "published"

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from smelt.evaluation.row import CostRow, DataBudget, Row, code_version, now, read_rows
+from smelt.recipe.schema import Recipe
+from smelt.suites.clip.units import setting_of
 from smelt.suites.language.look import look
 from smelt.suites.language.questions import Answers, Questions
 from smelt.suites.merging import merge_apart
-from smelt.suites.clip.units import setting_of
-from smelt.evaluate.row import CostRow, DataBudget, Row, code_version, now, read_rows
-from smelt.recipe.schema import Recipe
 
 __all__ = ["made", "reference"]
 
@@ -116,8 +116,8 @@ def _tuned(
     ask: Questions,
     about: Mapping[str, Any],
 ) -> _Tuned:
-    from smelt.search.call import tune
     from smelt.search.space import recipe_at
+    from smelt.search.tune import tune
 
     file = root / "recipes" / f"{name}-tune.yaml"
     file.parent.mkdir(parents=True, exist_ok=True)

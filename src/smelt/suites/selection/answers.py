@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from smelt.suites.selection.paired import picture_names
 from smelt.errors import SmeltError
 from smelt.select.uncertainty import mean_of_sets, uncertainty
+from smelt.suites.selection.paired import picture_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smelt.suites.selection.session import Desk
-    from smelt.tasks.perturb.perturbation import Perturbation
     from smelt.select.asking import OptionSet
     from smelt.select.measured import Measure, Measured
+    from smelt.suites.selection.session import Desk
+    from smelt.tasks.perturb.perturbation import Perturbation
 
 __all__ = ["Answers"]
 

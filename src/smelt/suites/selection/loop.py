@@ -9,12 +9,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from smelt.errors import RecipeError, SmeltError
 from smelt.suites.frame import named, run_through
 from smelt.suites.options import Finished, Options
-from smelt.suites.selection.session import forget_desk
 from smelt.suites.selection.run import Run
+from smelt.suites.selection.session import forget_desk
 from smelt.suites.selection.suite import SelectionSuite
-from smelt.errors import RecipeError, SmeltError
 
 __all__ = ["bench_selection"]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smelt.evaluate.intervals import Z95
+from smelt.evaluation.intervals import Z95
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,7 +57,7 @@ def picture_names(task: QuestionTask, split: str, limit: int | None) -> list[str
     """
     import json
 
-    from smelt.tasks.questions.ask import asked
+    from smelt.evaluation.questions.ask import asked
     from smelt.tasks.questions.records import picture_files
 
     found = []

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from smelt.suites.selection.member import Member, group
-from smelt.suites.selection.suite import SelectionSuite
 from smelt.select.choose import Choice, Guide, Order, chosen_step, ordered
 from smelt.select.subsets import random_subsets
+from smelt.suites.selection.member import Member, group
+from smelt.suites.selection.suite import SelectionSuite
 
 __all__ = ["CHOICES", "JUDGED", "Course", "Wanted", "courses", "growing", "left_out", "random_groups", "subsets"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["UqMerge", "uqmerge"]
 
-_FILE = Path(__file__).parent / "uqmerge.yaml"
+_FILE = Path(__file__).parent / "published.yaml"
 
 
 @dataclass(frozen=True)

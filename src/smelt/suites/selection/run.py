@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from smelt.errors import CorruptFile, RecipeError, SmeltError
+from smelt.evaluation.row import CostRow, Row
+from smelt.evaluation.run_folder import Folder
+from smelt.files.json_reader import read_json
 from smelt.suites.collaboration.score import digest
 from smelt.suites.failures import complain
-from smelt.evaluate.run_folder import Folder
 from smelt.suites.options import Options
 from smelt.suites.rounds import settled
 from smelt.suites.selection.answers import Answers
 from smelt.suites.selection.describe import describe
-from smelt.suites.selection.session import desk_of
 from smelt.suites.selection.member import Member, alone, group
 from smelt.suites.selection.plan import JUDGED, Course, Wanted, courses, growing, subsets
+from smelt.suites.selection.session import desk_of
 from smelt.suites.selection.steps import SOUP, Step, Steps, ask_words
 from smelt.suites.selection.suite import KINDS, SelectionSuite
-from smelt.errors import CorruptFile, RecipeError, SmeltError
-from smelt.evaluate.row import CostRow, Row
-from smelt.files.json_reader import read_json
 
 __all__ = ["Run"]
 
@@ -30,8 +30,8 @@ class Run:
     """Steps over an open folder."""
 
     def __init__(self, suite: SelectionSuite, out: Path, entries: list[str], options: Options, force: bool):
+        from smelt.evaluation.protocol import content_of
         from smelt.tasks.find import find_tasks
-        from smelt.evaluate.protocol import content_of
 
         self.suite, self.options, self.entries = suite, options, entries
         recipe = suite.recipe(suite.average)

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from smelt.tasks.perturb.perturbation import Perturbation
 from smelt.recipe.schema import Recipe
 from smelt.select.asking import asking
 from smelt.select.groups import Groups
 from smelt.select.measured import Measure
 from smelt.select.store import LogitStore
+from smelt.tasks.perturb.perturbation import Perturbation
 
 __all__ = ["Desk", "desk_of", "forget_desk"]
 

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from smelt.suites.selection.member import BASE, JOINT, Member
-from smelt.suites.selection.suite import KINDS, SelectionSuite
-from smelt.suites.clip.units import setting_of
 from smelt.jobs.job import Job
 from smelt.recipe.schema import Recipe
 from smelt.select.groups import identity_of
 from smelt.select.narrow import narrowed
+from smelt.suites.clip.units import setting_of
+from smelt.suites.selection.member import BASE, JOINT, Member
+from smelt.suites.selection.suite import KINDS, SelectionSuite
 
 if TYPE_CHECKING:
-    from smelt.evaluate.run_folder import Folder
+    from smelt.evaluation.run_folder import Folder
     from smelt.suites.options import Options
 
 __all__ = ["SOUP", "Step", "Steps", "ask_words"]

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from smelt.errors import RecipeError, unknown
-from smelt.tasks.perturb.perturbation import Perturbation
 from smelt.files.validation import faults_of
 from smelt.recipe.schema import Pipeline, Pool, Recipe
+from smelt.tasks.perturb.perturbation import Perturbation
 
 __all__ = ["Disturbance", "Entry", "Preset", "RandomSizes", "SelectionSuite"]
 

@@ -12,19 +12,19 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from smelt.suites.selection.session import Desk, desk_of
-from smelt.suites.selection.member import group
-from smelt.evaluate.provenance import row_of
-from smelt.evaluate.row import CostRow, Row, code_version, now
+from smelt.evaluation.provenance import row_of
+from smelt.evaluation.row import CostRow, Row, code_version, now
 from smelt.recipe.schema import Recipe
 from smelt.select.choose import ordered
 from smelt.select.soup import greedy
+from smelt.suites.selection.member import group
+from smelt.suites.selection.session import Desk, desk_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from smelt.tasks.questions.run import Answers
+    from smelt.evaluation.questions.run import Answers
     from smelt.select.asking import OptionSet
 
 __all__ = ["asked", "soup"]
@@ -130,8 +130,8 @@ def _result(one: OptionSet, split: str, scores: NDArray[np.float32], seconds: fl
     """What an evaluation makes of the same scores."""
     import numpy as np
 
+    from smelt.evaluation.questions.run import Answers
     from smelt.tasks.questions.prompt import LETTERS
-    from smelt.tasks.questions.run import Answers
 
     labels, values = one.labels, scores.astype(np.float64)
     assert labels is not None

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
-from smelt.tasks.language.chat import chat_text
-from smelt.evaluate.row import DataBudget
+from smelt.evaluation.row import DataBudget
 from smelt.models.families.causal_lm.batch import token_batch
+from smelt.tasks.language.chat import chat_text
 
 if TYPE_CHECKING:
+    from smelt.models.families.causal_lm.model import CausalLM
     from smelt.tasks.examples import Batch
     from smelt.tasks.language.task import LanguageTask
-    from smelt.models.families.causal_lm.model import CausalLM
 
 __all__ = ["LENGTH", "LanguageExamples", "encoded", "language_examples"]
 

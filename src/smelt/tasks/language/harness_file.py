@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from smelt.tasks.language import scoring
-from smelt.tasks.pictures.task import TaskError
 from smelt.files.remote_code import permit_code
 from smelt.files.yaml_reader import read_yaml
+from smelt.tasks.language import scoring
+from smelt.tasks.pictures.task import TaskError
 
 __all__ = ["Function", "read_harness_file", "resolved"]
 

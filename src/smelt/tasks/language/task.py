@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import RecipeError, unknown
+from smelt.files.bounded import read_text
 from smelt.tasks.language.harness_file import read_harness_file
 from smelt.tasks.pictures.task import TaskError, licence_in
-from smelt.files.bounded import read_text
 
 __all__ = ["FILE", "LanguageTask"]
 

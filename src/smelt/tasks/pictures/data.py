@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from smelt.models.families.preprocess import Preprocess
     from smelt.tasks.corruptions import Corruption
     from smelt.tasks.pictures.task import Task
-    from smelt.models.families.preprocess import Preprocess
 
 __all__ = ["Data", "Part"]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, MissingExtra, shortened, unknown
+from smelt.files.bounded import is_there
 from smelt.tasks.pictures.held_out import held_out
 from smelt.tasks.pictures.mosaic import pillow, read_mosaic, read_picture
 from smelt.tasks.pictures.task import FolderData, HubData, MosaicData, Task, TaskError
-from smelt.files.bounded import is_there
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.tasks.pictures.mosaic import pillow, read_picture
-from smelt.tasks.questions.records import Question, picture_places
 from smelt.tasks.pictures.task import Task, TaskError
+from smelt.tasks.questions.records import Question, picture_places
 
 if TYPE_CHECKING:
     import numpy as np

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
 from smelt.errors import unknown
-from smelt.tasks.questions.prompt import EXTRA, INSTRUCTION
-from smelt.tasks.pictures.task import TaskError, licence_in, read_table, refused
 from smelt.files.bounded import read_text
+from smelt.tasks.pictures.task import TaskError, licence_in, read_table, refused
+from smelt.tasks.questions.prompt import EXTRA, INSTRUCTION
 
 if TYPE_CHECKING:
     from smelt.tasks.questions.records import Question

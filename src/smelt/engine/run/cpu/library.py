@@ -1,16 +1,12 @@
-"""The compiled vector machine, if it is there.
-
-It is an optional part of the installation: without a C compiler Smelt installs too, and merges more slowly. Set
-SMELT_FUSED=0 to run without it.
-"""
+"""The compiled vector machine (machine.c), if it is there."""
 
 from __future__ import annotations
 
 import ctypes
-import os
 from functools import cache
-from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+
+from smelt.system.native import native_library
 
 __all__ = ["library"]
 
@@ -18,17 +14,13 @@ __all__ = ["library"]
 @cache
 def library() -> ctypes.CDLL | None:
     """The library with its functions `smelt_run` and those around it, or None."""
-    if os.environ.get("SMELT_FUSED") == "0":
-        return None
-    here = Path(__file__).parent
-    path = next((file for suffix in EXTENSION_SUFFIXES if (file := here / f"_machine{suffix}").is_file()), None)
-    if path is None:
+    found = native_library(Path(__file__).parent, "_machine")
+    if found is None:
         return None
     try:
-        found = ctypes.CDLL(str(path))
         run, run_files, run_jobs = found.smelt_run, found.smelt_run_files, found.smelt_run_jobs
         read_pieces = found.smelt_read_pieces
-    except (OSError, AttributeError):  # made for another system
+    except AttributeError:  # made by another version of Smelt
         return None
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     run.argtypes = [pointer, number, pointer, pointer, number, pointer, number, number, number]

@@ -224,7 +224,7 @@ class Program:
         return self._op(Code.KEEP_WHERE, a, b, p=above)
 
     def row_divergence(self, change: int, base: int, rows: int) -> NDArray[np.float64]:
-        """How far the softmax of every row of the changed base is from that of the base (methods/means/arcee_fusion.py)."""
+        """How far the softmax of every row of the changed base is from that of the base (arcee_fusion.py)."""
         room = 2 * self.width
         return self._gathers(Code.ROW_DIVERGENCE, np.zeros(room + rows), change, base)[room:]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from smelt.formats import dtype as dtypes
 from smelt.engine.run.cpu.library import library
+from smelt.formats import dtype as dtypes
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smelt.engine.run.gpu.kernel import SLOTS, Met
 from smelt.engine.run.cpu.operation import Code
+from smelt.engine.run.gpu.kernel import SLOTS, Met
 from smelt.ops.random import counter
 
 if TYPE_CHECKING:

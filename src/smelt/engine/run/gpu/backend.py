@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from smelt.formats import dtype as dtypes
 from smelt.engine.run.blocks import Span
-from smelt.engine.run.non_finite import refuse_inputs, refuse_result
-from smelt.engine.run.gpu.kernel import has_kernels
-from smelt.engine.run.gpu.stream import Lane, Room
+from smelt.engine.run.cpu.backend import Fused
 from smelt.engine.run.cpu.fold_pass import sample_of
 from smelt.engine.run.cpu.support import Takes, held, stored
+from smelt.engine.run.gpu.kernel import has_kernels
 from smelt.engine.run.gpu.launch import TensorRun
-from smelt.engine.run.cpu.backend import Fused
+from smelt.engine.run.gpu.stream import Lane, Room
+from smelt.engine.run.non_finite import refuse_inputs, refuse_result
+from smelt.formats import dtype as dtypes
 
 if TYPE_CHECKING:
     from smelt.engine.plan.plan import Item, Tap

@@ -34,10 +34,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smelt.engine.run.gpu.exact_division import is_exact
 from smelt.engine.run.cpu.operation import Code
-from smelt.engine.run.gpu.torch_program import plain
 from smelt.engine.run.gpu.codegen import GATHERING, Line, Written
+from smelt.engine.run.gpu.exact_division import is_exact
+from smelt.engine.run.gpu.torch_program import plain
 
 __all__ = ["SLOTS", "Kernel", "Met", "has_kernels", "kernel", "refused", "source"]
 
@@ -223,8 +223,8 @@ def _bounds(program: Written) -> list[int]:
 def _defined(text: str) -> Any:
     import triton
 
-    from smelt.engine.merge.gpu import triton_division as kernel_division
-    from smelt.engine.merge.gpu import triton_ops as kernel_words
+    from smelt.engine.run.gpu import triton_division as kernel_division
+    from smelt.engine.run.gpu import triton_ops as kernel_words
 
     names = {**vars(kernel_words), **vars(kernel_division), "__name__": "smelt.fused.merged"}
     file = f"<merged {next(_NUMBERS)}>"

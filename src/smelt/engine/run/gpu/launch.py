@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from smelt.engine.run.gpu.accumulators import Gathered
+from smelt.engine.run.gpu.codegen import written
 from smelt.engine.run.gpu.kernel import Kernel, kernel
 from smelt.engine.run.gpu.torch_program import Plain, plain
-from smelt.engine.run.gpu.codegen import written
 
 if TYPE_CHECKING:
     from smelt.engine.run.cpu.program import Program

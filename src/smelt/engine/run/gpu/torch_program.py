@@ -16,8 +16,8 @@ from typing import TypeAlias
 
 from torch import Tensor
 
-from smelt.engine.merge.gpu import torch_ops as words
 from smelt.engine.run.cpu.operation import Code
+from smelt.engine.run.gpu import torch_ops as words
 from smelt.engine.run.gpu.codegen import Form, Written
 
 __all__ = ["Plain", "plain", "source"]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from smelt.errors import RecipeError
+from smelt.formats.layout import Layout
 from smelt.models.families.causal_lm.recompute import with_checkpoints
 from smelt.models.families.network import sharing_copy
-from smelt.formats.layout import Layout
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

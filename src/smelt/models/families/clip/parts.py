@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from smelt.formats import dtype as dtypes
 from smelt.errors import RecipeError
+from smelt.formats import dtype as dtypes
 from smelt.models.families.given import Given
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from smelt.evaluate.row import Row
+from smelt.evaluation.row import Row
 
 __all__ = ["Curve", "scale_curves", "scale_of"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from smelt.evaluate.row import Row
-from smelt.report.grid import Grid
-from smelt.report.lines import EXPERT, is_expert
+from smelt.evaluation.row import Row
+from smelt.reporting.grid import Grid
+from smelt.reporting.lines import EXPERT, is_expert
 
 __all__ = ["Matrix", "experts_matrix"]
 

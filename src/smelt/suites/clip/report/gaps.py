@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from smelt.report.draw.axis import Axis, round_ticks, span
-from smelt.report.draw.gaps import gap_track
-from smelt.report.sheet import Sheet
+from smelt.reporting.draw.axis import Axis, round_ticks, span
+from smelt.reporting.draw.gaps import gap_track
+from smelt.reporting.sheet import Sheet
 
 __all__ = ["GapFigure", "Pair", "gap_figure", "pairs"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from smelt.evaluate.row import Row
-from smelt.report.cells import surely_above
-from smelt.report.grid import Grid, Line, best_first
-from smelt.report.lines import is_expert
-from smelt.report.words import count, percent, plural
+from smelt.evaluation.row import Row
+from smelt.reporting.cells import surely_above
+from smelt.reporting.grid import Grid, Line, best_first
+from smelt.reporting.lines import is_expert
+from smelt.reporting.words import count, percent, plural
 
 __all__ = ["Headline", "build_headline", "named", "pictures_of", "sentences"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.report.cells import Cell, surely_above
-from smelt.report.grid import Grid, Line
+from smelt.reporting.cells import Cell, surely_above
+from smelt.reporting.grid import Grid, Line
+from smelt.reporting.sheet import Sheet
+from smelt.reporting.words import count, percent, plural
 from smelt.suites.clip.report.headline import named, pictures_of
 from smelt.suites.clip.report.parts import SEEN, UNSEEN
-from smelt.report.sheet import Sheet
-from smelt.report.words import count, percent, plural
 
 __all__ = ["best_of", "part_sentences", "parts_sentence"]
 

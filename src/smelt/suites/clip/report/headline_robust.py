@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from smelt.report.grid import Grid
+from smelt.reporting.grid import Grid
+from smelt.reporting.sheet import Sheet
+from smelt.reporting.words import count, percent, plural
 from smelt.suites.clip.report.headline import named, pictures_of
 from smelt.suites.clip.report.robustness import CLEAN
-from smelt.report.sheet import Sheet
-from smelt.report.words import count, percent, plural
 
 __all__ = ["robust_sentences"]
 

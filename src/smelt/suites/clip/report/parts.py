@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from smelt.evaluate.row import Row
-from smelt.report.grid import Grid, grid_of, tasks_of
-from smelt.report.sheet import Block, Sheet
+from smelt.evaluation.row import Row
+from smelt.reporting.grid import Grid, grid_of, tasks_of
+from smelt.reporting.sheet import Block, Sheet
 
 __all__ = ["SEEN", "UNSEEN", "part_sheet", "rows_by_part"]
 

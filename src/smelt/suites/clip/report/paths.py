@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from smelt.evaluate.row import Row
+from smelt.evaluation.row import Row
 
 __all__ = ["InterpolationPath", "barrier", "interpolation_paths"]
 

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from smelt.evaluate.row import Row
-from smelt.report.budget import adapted_to_corruption
-from smelt.report.cells import Cell, cell_of, mean_cell, mean_on_same_pictures
+from smelt.evaluation.row import Row
+from smelt.reporting.budget import adapted_to_corruption
+from smelt.reporting.cells import Cell, cell_of, mean_cell, mean_on_same_pictures
+from smelt.reporting.grid import Grid, Line, grid_of, tasks_of
+from smelt.reporting.ranks import with_ranks
+from smelt.reporting.sheet import Block, Sheet
 from smelt.suites.clip.report.corruption import kind_and_severity, kind_text, severities_text
-from smelt.report.grid import Grid, Line, grid_of, tasks_of
-from smelt.report.ranks import with_ranks
-from smelt.report.sheet import Block, Sheet
 
 __all__ = ["CLEAN", "SeverityCurves", "robust_sheet", "severity_curves"]
 

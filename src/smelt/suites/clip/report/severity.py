@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from smelt.report.draw.axis import round_ticks, span
-from smelt.report.draw.panel import Stroke, panel
-from smelt.report.figures import Chart
-from smelt.report.grid import Grid, best_first
+from smelt.reporting.draw.axis import round_ticks, span
+from smelt.reporting.draw.panel import Stroke, panel
+from smelt.reporting.figures import Chart
+from smelt.reporting.grid import Grid, best_first
+from smelt.reporting.sheet import Sheet
 from smelt.suites.clip.report.robustness import SeverityCurves, severity_curves
-from smelt.report.sheet import Sheet
 
 __all__ = ["SeverityFigure", "severity_figure"]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from smelt.report.grid import Line, best_first
+from smelt.reporting.grid import Line, best_first
+from smelt.reporting.lines import NEULIG
+from smelt.reporting.sheet import Sheet
+from smelt.reporting.tile import Tile
+from smelt.reporting.words import count, percent, plural
 from smelt.suites.clip.report.headline import named
 from smelt.suites.collaboration.report.levels import AVERAGE
-from smelt.report.lines import NEULIG
-from smelt.report.sheet import Sheet
-from smelt.report.tile import Tile
-from smelt.report.words import count, percent, plural
 
 __all__ = ["level_sentences", "level_tiles"]
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from smelt.evaluate.row import Level, Row
-from smelt.report.cells import Cell, cell_of
-from smelt.report.grid import Grid, tasks_of
-from smelt.report.lines import CellOf, Line, lines_of
-from smelt.report.ranks import places
-from smelt.report.sheet import Block, Sheet
+from smelt.evaluation.row import Level, Row
+from smelt.reporting.cells import Cell, cell_of
+from smelt.reporting.grid import Grid, tasks_of
+from smelt.reporting.lines import CellOf, Line, lines_of
+from smelt.reporting.ranks import places
+from smelt.reporting.sheet import Block, Sheet
 
 __all__ = ["AVERAGE", "LEVELS", "at_level", "counted", "largest", "level_sheet"]
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from smelt.evaluate.row import Level, Row
-from smelt.report.budget import data_text, loud_text, uses_split
-from smelt.report.cells import Cell, mean_cell
-from smelt.report.grid import Grid, tasks_of
+from smelt.evaluation.row import Level, Row
+from smelt.reporting.budget import data_text, loud_text, uses_split
+from smelt.reporting.cells import Cell, mean_cell
+from smelt.reporting.grid import Grid, tasks_of
+from smelt.reporting.lines import Line
+from smelt.reporting.sheet import Block, Sheet
 from smelt.suites.collaboration.report.levels import LEVELS, at_level
-from smelt.report.lines import Line
-from smelt.report.sheet import Block, Sheet
 
 __all__ = ["AXES", "Course", "courses", "series_sheets"]
 

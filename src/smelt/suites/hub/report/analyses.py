@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile
-from smelt.report.figure_file import read_figure
+from smelt.reporting.figure_file import read_figure
 
 __all__ = ["Classes", "Growth", "GrowthLine", "HubAnalyses", "Ranks", "read_hub"]
 

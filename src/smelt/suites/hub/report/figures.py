@@ -8,22 +8,22 @@ from typing import Any
 
 from markupsafe import Markup
 
-from smelt.evaluate.row import Row
-from smelt.report.cells import Cell, cell_of
-from smelt.report.compare import Series
-from smelt.report.draw.axis import round_ticks, span
-from smelt.report.draw.panel import Band, Stroke, panel
-from smelt.report.draw.radar import radar
+from smelt.evaluation.row import Row
+from smelt.reporting.cells import Cell, cell_of
+from smelt.reporting.compare import Series
+from smelt.reporting.draw.axis import round_ticks, span
+from smelt.reporting.draw.panel import Band, Stroke, panel
+from smelt.reporting.draw.radar import radar
+from smelt.reporting.figures import Chart
+from smelt.reporting.grid import tasks_of
+from smelt.reporting.heat import accuracy_map
+from smelt.reporting.series_figure import LineFigure
+from smelt.reporting.sheet import Sheet
+from smelt.reporting.words import without_shared_start
 from smelt.suites.clip.report.experts import Matrix
-from smelt.report.figures import Chart
-from smelt.report.grid import tasks_of
-from smelt.report.heat import accuracy_map
-from smelt.suites.hub.report.analyses import Classes, Growth, HubAnalyses, Ranks
 from smelt.suites.hub.parts import MODEL, MODELS, models_per_class, table_parts
+from smelt.suites.hub.report.analyses import Classes, Growth, HubAnalyses, Ranks
 from smelt.suites.hub.report.tables import ORACLE, is_hub_sheet
-from smelt.report.series_figure import LineFigure
-from smelt.report.sheet import Sheet
-from smelt.report.words import without_shared_start
 
 __all__ = ["Agreement", "Spider", "agreements", "growth_figure", "hub_figures", "model_matrix", "share_matrix"]
 

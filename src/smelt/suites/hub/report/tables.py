@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from smelt.evaluate.row import CostRow, Row
-from smelt.report.cells import Cell, mean_cell
-from smelt.report.grid import Grid, tasks_of
+from smelt.evaluation.row import CostRow, Row
+from smelt.reporting.cells import Cell, mean_cell
+from smelt.reporting.grid import Grid, tasks_of
+from smelt.reporting.lines import Line, last_cell, lines_of
+from smelt.reporting.ranks import places
+from smelt.reporting.sheet import Block, Sheet
+from smelt.reporting.words import plural, setting_text
 from smelt.suites.hub.parts import ALPHA, COUNT, is_hub, models_per_class, table_parts
-from smelt.report.lines import Line, last_cell, lines_of
-from smelt.report.ranks import places
-from smelt.report.sheet import Block, Sheet
-from smelt.report.words import plural, setting_text
 
 __all__ = ["OF_ORACLE", "ORACLE", "hub_sheets", "is_hub_sheet"]
 

@@ -9,18 +9,18 @@ from typing import Any
 
 from markupsafe import Markup
 
-from smelt.evaluate.row import CostRow, Row
-from smelt.report.cells import Cell
-from smelt.report.draw.axis import round_ticks, span
-from smelt.report.draw.scatter import Dot, scatter
-from smelt.report.draw.timebars import log_ticks, time_bars
+from smelt.evaluation.row import CostRow, Row
+from smelt.reporting.cells import Cell
+from smelt.reporting.draw.axis import round_ticks, span
+from smelt.reporting.draw.scatter import Dot, scatter
+from smelt.reporting.draw.timebars import log_ticks, time_bars
+from smelt.reporting.sheet import Sheet
+from smelt.reporting.transposed import turned_heads, turned_rows
+from smelt.reporting.words import percent, seconds_text
 from smelt.suites.language.report.analyses import Language
 from smelt.suites.language.report.order import agreement
 from smelt.suites.language.report.standing import Standing, standings
 from smelt.suites.language.report.tuning import tuning
-from smelt.report.sheet import Sheet
-from smelt.report.transposed import turned_heads, turned_rows
-from smelt.report.words import percent, seconds_text
 
 __all__ = ["Times", "language_figures", "performance_against_time", "times", "trade_off"]
 

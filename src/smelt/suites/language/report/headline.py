@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.evaluate.row import CostRow, Row
+from smelt.evaluation.row import CostRow, Row
+from smelt.reporting.sheet import Sheet
+from smelt.reporting.tile import Tile
+from smelt.reporting.words import count, percent, plural
 from smelt.suites.clip.report.headline import pictures_of
 from smelt.suites.language.report.analyses import Language
 from smelt.suites.language.report.order import Agreement, agreement
 from smelt.suites.language.report.standing import Standing, difference, ranked, standings
 from smelt.suites.language.report.tables import GENERAL, TASKS, base_name, sheet_of
-from smelt.report.sheet import Sheet
-from smelt.report.tile import Tile
-from smelt.report.words import count, percent, plural
 
 __all__ = ["language_sentences", "language_tiles"]
 

@@ -14,12 +14,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from smelt.evaluate.row import Row
-from smelt.report.budget import split_words
-from smelt.report.cells import Cell, mean_cell
-from smelt.suites.language.report.analyses import Language
-from smelt.report.lines import Line, is_expert, last_cell, lines_of
+from smelt.evaluation.row import Row
+from smelt.reporting.budget import split_words
+from smelt.reporting.cells import Cell, mean_cell
+from smelt.reporting.lines import Line, is_expert, last_cell, lines_of
 from smelt.suites.language.published import mergebench
+from smelt.suites.language.report.analyses import Language
 
 __all__ = ["EXPERTS", "domain_lines", "general_lines", "ratio_cell", "task_lines"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from smelt.suites.language.report.standing import Standing, ranked
 from smelt.suites.language.published import mergebench
+from smelt.suites.language.report.standing import Standing, ranked
 
 __all__ = ["Agreement", "agreement"]
 

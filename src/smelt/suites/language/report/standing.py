@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from smelt.evaluate.row import CostRow
-from smelt.report.cells import Cell
+from smelt.evaluation.row import CostRow
+from smelt.reporting.cells import Cell
+from smelt.reporting.lines import Line
+from smelt.reporting.sheet import Sheet
 from smelt.suites.language.report.analyses import Language
 from smelt.suites.language.report.tables import DOMAINS, GENERAL, sheet_of
-from smelt.report.lines import Line
-from smelt.report.sheet import Sheet
 
 __all__ = ["Difference", "Standing", "difference", "ranked", "standings"]
 

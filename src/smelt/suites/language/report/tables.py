@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from smelt.evaluate.row import Row
-from smelt.report.cells import Cell
-from smelt.report.columns import beside
-from smelt.report.grid import Grid, table_rows
+from smelt.evaluation.row import Row
+from smelt.reporting.cells import Cell
+from smelt.reporting.columns import beside
+from smelt.reporting.grid import Grid, table_rows
+from smelt.reporting.lines import Line
+from smelt.reporting.ranks import with_ranks
+from smelt.reporting.sheet import Block, Sheet
+from smelt.reporting.words import count
+from smelt.suites.language.published import PaperTable, mergebench
 from smelt.suites.language.report.analyses import Language
 from smelt.suites.language.report.lines import EXPERTS, domain_lines, general_lines, task_lines
-from smelt.report.lines import Line
-from smelt.suites.language.published import PaperTable, mergebench
-from smelt.report.ranks import with_ranks
-from smelt.report.sheet import Block, Sheet
-from smelt.report.words import count
 
 __all__ = ["DOMAINS", "GENERAL", "PAPER", "TASKS", "base_name", "language_sheets", "paper_sheets", "sheet_of"]
 

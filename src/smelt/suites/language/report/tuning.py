@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from smelt.evaluate.row import Row
+from smelt.evaluation.row import Row
+from smelt.reporting.sheet import Sheet
+from smelt.reporting.words import setting_text
 from smelt.suites.language.report.tables import DOMAINS, sheet_of
-from smelt.report.sheet import Sheet
-from smelt.report.words import setting_text
 
 __all__ = ["Tuning", "tuning"]
 

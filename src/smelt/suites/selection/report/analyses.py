@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile
-from smelt.report.figure_file import read_figure
-from smelt.report.lines import Group
-from smelt.report.words import plural
+from smelt.reporting.figure_file import read_figure
+from smelt.reporting.lines import Group
+from smelt.reporting.words import plural
 
 __all__ = ["Budget", "Compared", "Course", "Selection", "Uncertain", "read_selection"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from smelt.evaluate.row import Row
-from smelt.report.draw.axis import round_ticks, span
-from smelt.report.draw.panel import Band, Mark, Stroke, panel
-from smelt.report.figures import Chart
+from smelt.evaluation.row import Row
+from smelt.reporting.draw.axis import round_ticks, span
+from smelt.reporting.draw.panel import Band, Mark, Stroke, panel
+from smelt.reporting.figures import Chart
+from smelt.reporting.series_figure import LineFigure
 from smelt.suites.selection.report.analyses import KINDS, Selection
 from smelt.suites.selection.report.lines import Scores
 from smelt.suites.selection.report.questions import research_questions
-from smelt.report.series_figure import LineFigure
 
 __all__ = ["random_figure", "selection_figures", "trace_figure"]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.evaluate.intervals import Z95
-from smelt.evaluate.row import Row
-from smelt.report.cells import Cell
+from smelt.evaluation.intervals import Z95
+from smelt.evaluation.row import Row
+from smelt.reporting.cells import Cell
+from smelt.reporting.tile import Tile
+from smelt.reporting.words import count, percent, plural
 from smelt.suites.selection.report.analyses import Compared, Selection
 from smelt.suites.selection.report.lines import Scores
 from smelt.suites.selection.report.questions import apart
-from smelt.report.tile import Tile
-from smelt.report.words import count, percent, plural
 
 __all__ = ["selection_sentences", "selection_tiles"]
 

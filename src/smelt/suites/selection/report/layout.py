@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from smelt.report.cells import Cell
-from smelt.report.grid import Grid
-from smelt.report.lines import Group, Line
+from smelt.reporting.cells import Cell
+from smelt.reporting.grid import Grid
+from smelt.reporting.lines import Group, Line
+from smelt.reporting.ranks import with_ranks
+from smelt.reporting.sheet import Block, Sheet
 from smelt.suites.selection.published import uqmerge
-from smelt.report.ranks import with_ranks
 from smelt.suites.selection.report.analyses import KINDS, Budget
 from smelt.suites.selection.report.lines import Scores
-from smelt.report.sheet import Block, Sheet
 
 __all__ = ["Shown", "beside_paper", "over_means", "over_sets", "ranked"]
 

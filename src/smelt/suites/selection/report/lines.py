@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from smelt.evaluate.row import Row
-from smelt.report.cells import Cell, cell_of, mean_cell, mean_on_same_pictures
-from smelt.report.lines import Group, Line
+from smelt.evaluation.row import Row
+from smelt.reporting.cells import Cell, cell_of, mean_cell, mean_on_same_pictures
+from smelt.reporting.lines import Group, Line
 from smelt.suites.selection.report.analyses import Selection
 
 __all__ = ["Scores", "printed_cell"]

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from smelt.evaluate.row import Row
+from smelt.evaluation.row import Row
+from smelt.reporting.words import plural
 from smelt.suites.selection.report.analyses import Compared, Selection
 from smelt.suites.selection.report.lines import Scores
 from smelt.suites.selection.report.tables import choice_text, entry_label
-from smelt.report.words import plural
 
 __all__ = ["Answer", "Correlation", "apart", "correlations", "research_questions"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from smelt.evaluate.row import Row
-from smelt.report.cells import Cell
-from smelt.report.lines import Line
+from smelt.evaluation.row import Row
+from smelt.reporting.cells import Cell
+from smelt.reporting.lines import Line
+from smelt.reporting.sheet import Sheet
+from smelt.reporting.words import plural
+from smelt.select.subsets import spread
 from smelt.suites.selection.published import uqmerge
 from smelt.suites.selection.report.analyses import KINDS, Course, Selection
 from smelt.suites.selection.report.layout import Shown, beside_paper, over_means, over_sets
 from smelt.suites.selection.report.lines import Scores, printed_cell
-from smelt.report.sheet import Sheet
-from smelt.report.words import plural
-from smelt.select.subsets import spread
 
 __all__ = ["choice_text", "entry_label", "selection_sheets"]
 

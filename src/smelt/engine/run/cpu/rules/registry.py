@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from smelt.engine.merge.cpu.rules import combine
-from smelt.engine.merge.cpu.rules import elect
-from smelt.engine.merge.cpu.rules import prune
-from smelt.engine.merge.cpu.rules import standing_out
+from smelt.engine.run.cpu.rules import combine, elect, prune, standing_out
 from smelt.engine.run.cpu.rules.rule import At, Rule
 
 __all__ = ["RULES", "At", "Rule"]

@@ -1,0 +1,118 @@
+"""Provenance: a result with all that made it becomes a row, and the command line that gives the same numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smelt.engine.sink.manifest import MANIFEST
+from smelt.errors import CorruptFile
+from smelt.evaluation.row import DataBudget, Level, Row, code_version, now
+from smelt.files.json_reader import read_json
+from smelt.files.remote_code import FLAG, is_trusted
+from smelt.tasks.corruptions import CLEAN, Corruption
+from smelt.tasks.find import AnyTask, task_folders
+
+if TYPE_CHECKING:
+    from smelt.evaluation.classify import Result
+    from smelt.evaluation.language.result import LanguageResult
+    from smelt.models.families.causal_lm.model import CausalLM
+    from smelt.models.families.family import Classifier
+    from smelt.models.families.image_text.model import ImageText
+
+__all__ = ["command_for", "row_of"]
+
+
+def row_of(result: Result | LanguageResult, model: Classifier | CausalLM | ImageText, /, **about: Any) -> Row:
+    """A result with its provenance: of the model (and the recipe that merged it, by its manifest), and of the code."""
+    low, high = result.interval
+    known: dict[str, Any] = {
+        "entry": _name(model.label),
+        "label": _name(model.label),
+        "model": model.label,
+        "model_hash": model.hash,
+        "code": code_version(),
+        "device": model.device,
+        "dtype": model.dtype,
+        "command": "",
+        "when": now(),
+        **_recipe(getattr(model, "folder", None)),
+        **({"way": "mix", "data_budget": model.data_budget} if hasattr(model, "data_budget") else {}),
+        **_level(getattr(model, "level", None)),
+    }
+    return Row(
+        **{**known, **about},
+        task=result.task,
+        task_version=result.task_version,
+        split=result.split,
+        n=result.n,
+        metric=result.metric,
+        correct=result.correct,
+        accuracy=result.accuracy,
+        low=low,
+        high=high,
+        loss=result.loss,
+        corruption=result.corruption,
+        sandbox=getattr(result, "sandbox", None),
+    )
+
+
+def _level(level: Level | None) -> dict[str, Any]:
+    """Where the experts of a collaboration met; a model of its own has no level."""
+    ensembled = {"way": "ensemble"} if level == "ensembled" else {}
+    return {"level": level, **ensembled} if level else {}
+
+
+def _recipe(folder: Path | None) -> dict[str, Any]:
+    """The recipe of a model that Smelt merged."""
+    if folder is None or not (folder / MANIFEST).is_file():
+        return {}
+    try:
+        manifest = read_json(folder / MANIFEST)
+        used = manifest["recipe"].get("looked_at")
+        budget = {"data_budget": DataBudget.model_validate(used)} if used else {}
+        return {"recipe": dict(manifest["recipe"]), "recipe_hash": str(manifest["recipe_hash"]), **budget}
+    except (CorruptFile, AttributeError, KeyError, TypeError, ValueError):
+        return {}
+
+
+def _name(label: str) -> str:
+    from smelt.models.references import ref_name
+
+    return ref_name(label).removeprefix("zoo:") or label
+
+
+def command_for(
+    label: str,
+    model: Classifier | CausalLM | ImageText,
+    tasks: list[AnyTask],
+    split: str,
+    limit: int | None,
+    text_from: Any,
+    allow_pickle: bool,
+    corruptions: list[Corruption | None],
+) -> str:
+    """The command line that gives the same numbers; nothing where the model is one that no command line makes."""
+    import shlex
+
+    own = getattr(model, "eval_flags", ())
+    if own is None:
+        return ""
+    named = task_folders()
+    places = ",".join(task.name if _is_named(task, named) else task.reference for task in tasks)
+    words = ["smelt", "eval", label, "--tasks", places, "--split", split]
+    words += ["--limit", str(limit)] if limit is not None else []
+    words += ["--text-from", str(text_from)] if isinstance(text_from, str | Path) else []
+    words += ["--device", model.device] if model.device != "cpu" else []
+    words += ["--dtype", model.dtype] if model.dtype != "float32" else []
+    words += ["--allow-pickle"] if allow_pickle else []
+    words += [FLAG] if is_trusted() else []
+    for worse in corruptions if corruptions != [None] else []:
+        words += ["--corruption", worse.name if worse else CLEAN]
+    words += own
+    return shlex.join(words)
+
+
+def _is_named(task: AnyTask, named: dict[str, Path]) -> bool:
+    folder = named.get(task.name)
+    return folder is not None and folder.resolve() == task.folder.resolve()

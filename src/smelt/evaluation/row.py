@@ -1,0 +1,285 @@
+"""Rows: one line of JSON per number, with everything that made it. No number in a report without its row.
+
+An accuracy row is one model on one task; a cost row is the time and memory of one merge and its evaluation.
+Lines are appended in one write under a lock, so that two processes and a kill leave whole lines behind, or one
+torn line at the end, which reading leaves out and the next append removes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from smelt.errors import CorruptFile
+from smelt.files.bounded import read_bytes
+from smelt.files.json_reader import parse_json
+from smelt.files.validation import first_fault
+from smelt.version import __version__
+
+__all__ = [
+    "CostRow",
+    "DataBudget",
+    "Level",
+    "Row",
+    "Scored",
+    "Variant",
+    "Way",
+    "append_rows",
+    "code_version",
+    "fusionbench_report",
+    "now",
+    "read_rows",
+]
+
+Variant = Literal["reference", "published", "tuned", "curve", "path", "single"]
+"""Why a model was evaluated: as a point of reference, at published or tuned settings, along a curve, or alone."""
+
+Way = Literal["merge", "mix", "ensemble"]
+Level = Literal["merged", "ensembled"]
+
+_Bound = Annotated[float, Field(ge=-10, le=10)]
+"""Of an interval around a score, which is between 0 and 1; a bootstrap may lie a little beside it."""
+_Count = Annotated[int, Field(ge=0)]
+_Seconds = Annotated[float, Field(ge=0)]
+_MOST_BYTES = 1 << 30
+"""Of a file of rows: half a million of them."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class DataBudget(_Strict):
+    """What data the model's making used, beyond the training of its parts."""
+
+    split: str | None = None
+    images: _Count = 0
+    labels: _Count = 0
+
+
+class Row(_Strict):
+    """The score of one model on one split of one task."""
+
+    kind: Literal["accuracy"] = "accuracy"
+    suite: str | None = None
+    entry: str
+    """What was evaluated, for programs: `ties`, `expert-photos`, `pretrained`."""
+    variant: Variant = "single"
+    label: str
+    """The same for people: `TIES`."""
+    setting: dict[str, Any] = {}
+    task: str
+    task_version: int
+    split: str
+    corruption: str | None = None
+    """What was done to the pictures first: `motion_blur@3`, or nothing."""
+    n: int = Field(ge=1)
+    metric: str = "accuracy"
+    """What the score is: `accuracy`, or a language task's own (`exact_match`, `chrf`)."""
+    correct: _Count | None = None
+    """How many are right, where an example is either right or wrong."""
+    accuracy: float = Field(ge=0, le=1)
+    """The score, whatever the metric: a mean over examples."""
+    low: _Bound
+    """Its 95 % interval, this and `high`: Wilson's for a share, else a bootstrap over examples."""
+    high: _Bound
+    loss: float | None = None
+    """The mean over examples, where the task has one."""
+    model: str
+    """The model's reference, or `merged`."""
+    model_hash: str
+    recipe: dict[str, Any] | None = None
+    recipe_hash: str | None = None
+    seed: int = 0
+    data_budget: DataBudget = DataBudget()
+    way: Way = "merge"
+    """How it was made: one model of the parts' size, one larger model, or several models asked together."""
+    part: str | None = None
+    """The part of a suite that it belongs to, where a suite repeats its entries on several pools."""
+    seen: bool | None = None
+    """Whether the task's own expert was among the models, where a suite leaves some out."""
+    level: Level | None = None
+    """Where several models met, in a suite that compares the two: in their weights, or in what they predict."""
+    sandbox: str | None = None
+    """What held programs that the model wrote while they were judged: `landlock+seccomp`, `seccomp`, `python`."""
+    code: str
+    device: str
+    dtype: str
+    command: str
+    when: str
+    """When it was measured: ISO 8601, UTC."""
+
+
+class CostRow(_Strict):
+    """What one model of a suite cost to make and to evaluate."""
+
+    kind: Literal["cost"] = "cost"
+    suite: str | None = None
+    entry: str
+    variant: Variant = "single"
+    setting: dict[str, Any] = {}
+    part: str | None = None
+    prepare_seconds: _Seconds = 0.0
+    """What measuring or learning took when it was done; it is kept and not done again."""
+    prepare_device: str = "cpu"
+    prepare_peak_bytes: _Count = 0
+    """The most memory of measuring or learning: of `prepare_device` where that is a GPU, else of the process.
+
+    0 where it is not known: nothing was looked at, or it had been before.
+    """
+    merge_seconds: _Seconds
+    validate_seconds: _Seconds = 0.0
+    """What choosing the setting on validation data took: the merges and evaluations of all trials."""
+    trials: _Count = 0
+    """Settings that were tried."""
+    evaluate_seconds: _Seconds
+    peak_bytes: _Count
+    """The most memory of the merge: of the process that it runs in, alone. Where nothing merges, that of learning."""
+    threads: int = Field(ge=1)
+    device: str
+    """Where it was evaluated; a suite merges on the CPU."""
+    code: str
+    command: str
+    when: str
+
+    @property
+    def most_bytes(self) -> int:
+        """The larger peak of the two: what a machine needs for one after the other, wherever each of them runs."""
+        return max(self.peak_bytes, self.prepare_peak_bytes)
+
+
+_KINDS: dict[str, type[Row] | type[CostRow]] = {"accuracy": Row, "cost": CostRow}
+
+
+def append_rows(path: str | Path, rows: Iterable[Row | CostRow]) -> None:
+    """Add rows at the end of a file, which is made if needed; on disk when the call returns."""
+    lines = b"".join(row.model_dump_json().encode() + b"\n" for row in rows)
+    if not lines:
+        return
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a+b", buffering=0) as file, _locked(file.fileno()):
+        _end_last_line(file.fileno())
+        os.write(file.fileno(), lines)
+        os.fsync(file.fileno())
+
+
+def read_rows(path: str | Path) -> list[Row | CostRow]:
+    """Every row of a file. A torn last line is left out; any other line that is no row is an error."""
+    path = Path(path)
+    *lines, last = read_bytes(path, _MOST_BYTES).split(b"\n")
+    rows = [_parse(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    with contextlib.suppress(CorruptFile):  # after the last end of line: nothing, or what a killed process left
+        rows.append(_parse(last, str(path)))
+    return rows
+
+
+def _parse(line: bytes, where: str) -> Row | CostRow:
+    content = parse_json(line, where)
+    kind = content.get("kind") if isinstance(content, dict) else None
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise CorruptFile(f"{where}: not a row (its kind is {kind!r}; there is: {', '.join(_KINDS)})")
+    try:
+        return _KINDS[kind].model_validate(content)
+    except ValidationError as error:
+        raise CorruptFile(f"{where}: not a row ({first_fault(error)})") from None
+
+
+@contextlib.contextmanager
+def _locked(descriptor: int) -> Iterator[None]:
+    try:
+        import fcntl
+    except ImportError:  # not on Windows, where one process at a time has to do
+        yield
+        return
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def _end_last_line(descriptor: int) -> None:
+    """Cut off a torn last line; a whole one that lacks only its end gets it."""
+    size = start = os.lseek(descriptor, 0, os.SEEK_END)
+    while start and os.pread(descriptor, 1, start - 1) != b"\n":
+        start -= 1
+    if start == size:
+        return
+    try:
+        _parse(os.pread(descriptor, size - start, start), "the last line")
+    except CorruptFile:
+        os.ftruncate(descriptor, start)
+    else:
+        os.write(descriptor, b"\n")
+
+
+def now() -> str:
+    """The present moment as rows write it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@functools.cache
+def code_version() -> str:
+    """Smelt's version, and the commit where it runs from a working tree: `0.1.0+ga4f364f`, `.dirty` if edited."""
+    here = Path(__file__).parent
+    try:
+        commit = _git(here, "rev-parse", "--short=7", "HEAD")
+        tracked = _git(here, "ls-files", "row.py")
+        dirty = _git(here, "status", "--porcelain", "--untracked-files=no")
+    except (OSError, subprocess.SubprocessError):
+        return __version__
+    return f"{__version__}+g{commit}{'.dirty' if dirty else ''}" if tracked else __version__
+
+
+def _git(folder: Path, *words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, timeout=10, check=True)
+    return done.stdout.strip()
+
+
+class Scored(Protocol):
+    """A Row or a Result: a task with its accuracy and, where there is one, its loss."""
+
+    @property
+    def task(self) -> str: ...
+    @property
+    def accuracy(self) -> float: ...
+    @property
+    def loss(self) -> float | None: ...
+
+
+def fusionbench_report(results: Iterable[Scored], provenance: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The report in FusionBench's shape: accuracy and loss by task, their average, and where the numbers come from.
+
+    The provenance block holds what all rows share (model, hash, recipe, seed, code, ...), and what is given.
+    """
+    results = list(results)
+    scores = {one.task: {"accuracy": one.accuracy, "loss": one.loss} for one in results}
+    average = {name: _average([score[name] for score in scores.values()]) for name in ("accuracy", "loss")}
+    shared = _shared([one.model_dump() for one in results if isinstance(one, Row)])
+    return {**scores, "average": average, "provenance": {"code": code_version(), **shared, **(provenance or {})}}
+
+
+def _average(values: list[float | None]) -> float | None:
+    """The mean; None where a value is missing or there is none."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None
+
+
+def _shared(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    words = "split corruption model model_hash recipe recipe_hash seed data_budget device dtype code command".split()
+    same = {word: rows[0][word] for word in words if all(row[word] == rows[0][word] for row in rows)} if rows else {}
+    if rows:
+        same["tasks"] = {
+            row["task"]: {"version": row["task_version"], "n": row["n"], "low": row["low"], "high": row["high"]}
+            for row in rows
+        }
+    return same

@@ -1,0 +1,136 @@
+"""A suite's output folder: what was asked for, the rows so far, the recipes.
+
+`run.json` holds what numbers depend on, models and tasks among it; a folder that was begun with others is refused, so
+that one table never mixes two protocols. One run at a time writes to a folder. `rows.jsonl` only grows: a cell that
+stands there is not computed again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from smelt.errors import CorruptFile, OutputError, RecipeError
+from smelt.evaluation.row import CostRow, Row, append_rows, read_rows
+from smelt.files.json_reader import read_json_table
+from smelt.files.lock import hold
+from smelt.files.replace import Mark, check_place
+from smelt.recipe.schema import Recipe
+
+__all__ = ["Folder"]
+
+_ROWS, _RUN = "rows.jsonl", "run.json"
+_MARK = Mark(_RUN, ("models", "tasks"))
+
+
+class Folder:
+    """Where a suite's results lie."""
+
+    def __init__(self, path: Path, words: dict[str, Any], *, force: bool = False):
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"{path}: the folder cannot be made ({error.strerror})") from None
+        self._lock = _locked(path)
+        try:
+            if force:
+                check_place(path, _MARK, force=True)
+                _clear(path)
+            self._check(words)
+            rows = read_rows(self.rows_file) if self.rows_file.exists() else []
+        except BaseException:
+            self.close()
+            raise
+        self._done = {_key(row) for row in rows}
+        self.rows = list(rows)
+
+    @property
+    def rows_file(self) -> Path:
+        return self.path / _ROWS
+
+    def close(self) -> None:
+        """Let another run have the folder."""
+        os.close(self._lock)
+
+    def has(
+        self,
+        entry: str,
+        variant: str,
+        task: str,
+        recipe_hash: str | None,
+        *,
+        part: str | None = None,
+        corruption: str | None = None,
+        **setting: Any,
+    ) -> bool:
+        """Whether a cell is there already."""
+        return ("accuracy", entry, variant, task, recipe_hash, part, corruption, _setting(setting)) in self._done
+
+    def add(self, rows: Sequence[Row | CostRow]) -> None:
+        append_rows(self.rows_file, rows)
+        self.rows += rows
+        self._done |= {_key(row) for row in rows}
+
+    def write_recipe(self, name: str, recipe: Recipe) -> Path:
+        """The recipe as a file, so that any line of the table can be made again by itself."""
+        path = self.path / "recipes" / f"{name}.yaml"
+        path.parent.mkdir(exist_ok=True)
+        recipe.save(path)
+        return path
+
+    def _check(self, words: dict[str, Any]) -> None:
+        path = self.path / _RUN
+        if not path.exists():
+            if self.rows_file.exists():
+                raise RecipeError(f"{self.path} holds rows of something else; choose another folder")
+            path.write_text(json.dumps(words, indent=1) + "\n", encoding="utf-8")
+            return
+        try:
+            before = read_json_table(path)
+        except CorruptFile as error:
+            raise RecipeError(f"{error}; choose another folder, or remove this one") from None
+        other = sorted(word for word in words.keys() | before.keys() if words.get(word) != before.get(word))
+        if other:
+            said = ", ".join(_difference(word, before.get(word), words.get(word)) for word in other)
+            raise RecipeError(f"{self.path} was begun with {said}; choose another folder or give --force to begin anew")
+
+
+def _difference(word: str, before: Any, now: Any) -> str:
+    """`limit 20 instead of 30`, `another flags among the tasks`."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+        return f"another {', '.join(names)} among the {word}"
+    return f"{word} {before} instead of {now}"
+
+
+def _locked(path: Path) -> int:
+    """An open folder that no other run can have."""
+    descriptor = os.open(path, os.O_RDONLY)
+    if not hold(descriptor):
+        os.close(descriptor)
+        raise RecipeError(f"{path}: another run is writing there; wait for it or choose another folder")
+    return descriptor
+
+
+def _clear(path: Path) -> None:
+    """Take away what an earlier run left; files of other names stay."""
+    for name in (_ROWS, _RUN, "report.html", "table.md", "table.csv", "table.tex"):
+        (path / name).unlink(missing_ok=True)
+    for name in ("recipes", "analyses", "models", "tuning"):
+        shutil.rmtree(path / name, ignore_errors=True)
+
+
+def _key(row: Row | CostRow) -> tuple[Any, ...]:
+    if isinstance(row, CostRow):
+        return ("cost", row.entry, row.variant, row.part)
+    setting = _setting(row.setting if row.variant == "path" else {})
+    return ("accuracy", row.entry, row.variant, row.task, row.recipe_hash, row.part, row.corruption, setting)
+
+
+def _setting(setting: dict[str, Any]) -> str:
+    return json.dumps(setting, sort_keys=True)

@@ -1,0 +1,44 @@
+"""AdaMerging: how much of each model's change to add, learned so that the merged model is sure of its answers.
+
+    W_k = base_k + sum_i λ_{i,k} τ_{i,k}           min_λ  sum_t  mean_x  H( softmax f_t(W, x) )
+
+`level: tensor` is the paper's "layer-wise" (a coefficient per model and parameter tensor), `task` its task-wise one (a
+coefficient per model), `layer` one per block of the network. No labels are looked at, unless `loss: labels` asks for
+cross-entropy instead of the entropy H.
+
+Yang et al. 2024, arXiv:2310.02575. Differs from the released code and FusionBench: adapts on the `val` split unless
+`data: {split: test}` says to do as they do; the result is an ordinary recipe of task arithmetic.
+"""
+
+from __future__ import annotations
+
+from smelt.learning.coefficients import Coefficients
+from smelt.learning.deltas import DeltaDtype
+from smelt.learning.learner import Count, learner
+from smelt.learning.levels import Level
+from smelt.learning.merged import MergedObjective, Weighted
+from smelt.learning.work import Found, Where, Work
+from smelt.methods.method import Positive
+from smelt.optimise.losses import Loss
+
+
+@learner("adamerging", paper="2310.02575")
+def adamerging(
+    work: Work,
+    *,
+    level: Level = "tensor",
+    init: float = 0.3,
+    lr: Positive = 1e-3,
+    steps: Count = 1000,
+    batch: Count = 16,
+    clamp: bool = False,
+    loss: Loss = "entropy",
+    deltas: Where = "memory",
+    delta_dtype: DeltaDtype = "float32",
+) -> Found:
+    merge = Weighted(work.deltas(deltas, delta_dtype), level, init, clamp=clamp)
+    trace = work.optimise(MergedObjective(merge, work.passes, loss), steps=steps, lr=lr, batch=batch)
+    rows = merge.coefficients.double().tolist()
+    values = {name: tuple(row) for name, row in zip(work.models, rows, strict=True)}
+    found = Coefficients(level, merge.groups, values)
+    return Found(found.merge(work.names), trace, coefficients=found)

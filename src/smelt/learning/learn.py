@@ -1,0 +1,330 @@
+"""The public call: `smelt.learn(recipe)` -> an ordinary recipe. The command `smelt learn` is this function."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smelt.errors import InputChanged, RecipeError
+from smelt.evaluation.row import DataBudget, code_version, now
+from smelt.files.identity import check_unchanged
+from smelt.files.remote_code import takes_trust
+from smelt.formats.source import files_of
+from smelt.learning.coefficients import Coefficients, load_coefficients, patterns_for, save_coefficients
+from smelt.learning.heat import heat_rows
+from smelt.learning.learner import Learner, check_learner
+from smelt.learning.passes import Passes
+from smelt.learning.setting import Setting, setting
+from smelt.learning.store import (
+    LEARNED,
+    check_out,
+    content_hash,
+    finished,
+    hand_over,
+    lock_of,
+    place_of,
+    recipe_for,
+    sealed,
+    write_recipe,
+)
+from smelt.learning.work import Found, Work
+from smelt.models.request import read_request
+from smelt.optimise.state import alone, read_trace
+from smelt.recipe.schema import Recipe, Used
+from smelt.version import __version__
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from smelt.models.families.network import Network
+    from smelt.tasks.examples import Stream
+
+__all__ = ["Learned", "learn"]
+
+_HOW = frozenset({"deltas"})
+"""Parameters that change no number of the result."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What was learned, and what it cost when it was."""
+
+    recipe: Recipe
+    """An ordinary one, which streams."""
+    folder: Path
+    coefficients: Coefficients | None
+    trace: list[dict[str, Any]]
+    budget: DataBudget
+    seconds: float
+    cached: bool
+    """Whether it was there already."""
+    device: str = "cpu"
+    peak_bytes: int = 0
+
+
+@takes_trust
+def learn(
+    models: Any,
+    *,
+    base: Any = None,
+    method: Any = None,
+    out: str | Path | None = None,
+    streams: Mapping[str, Stream] | None = None,
+    network: Network | None = None,
+    text_from: Any = None,
+    device: str = "cpu",
+    threads: int | None = None,
+    quiet: bool = True,
+    resume: bool = True,
+    trust_remote_code: bool = False,
+    **words: Any,
+) -> Learned:
+    """Learn from data how to merge models: coefficients, masks, singular components, or the weights themselves.
+
+    `models`, `base` and `method` are as `smelt.merge` takes them: models by name and a method ("adamerging",
+    "localize", "adarank", "tuned"), or a recipe in any form. Other keywords are words of the recipe (`data`, `seed`,
+    `skip`, ...) or parameters of the method (`steps=200`), which go before what the recipe says.
+
+    Models learn on the tasks of their names, or as `data: {tasks: {model: task}, split, examples}` says; `streams`
+    gives examples of your own by the models' names, and `network` (or a module as `base`) what computes. The result
+    is kept under a hash of models, data, method, parameters and seed: the same call again computes nothing. `out` is
+    the folder for it. A run that was interrupted goes on, unless `resume` is false; one that another process is at is
+    waited for.
+    """
+    fields = Recipe.model_fields
+    request = read_request(models, base, method, {word: value for word, value in words.items() if word in fields})
+    recipe = _with_parameters(request.recipe, {word: value for word, value in words.items() if word not in fields})
+    chosen, values = check_learner(recipe)
+    place = None if out is None else Path(out).resolve()
+    if place is not None:
+        check_out(place)
+    with setting(
+        recipe,
+        chosen,
+        relative_to=request.relative_to,
+        pool=request.pool,
+        base=base,
+        network=network,
+        streams=streams,
+        text_from=text_from,
+        device=device,
+    ) as scene:
+        said = _said(recipe, chosen, values, scene)
+        key = content_hash(said)
+        folder, partial = place_of(key)
+        if place is not None:
+            check_out(place, key)
+        about = finished(folder, key)
+        cached = about is not None
+        if about is None:
+            with alone(lock_of(key), None if quiet else _tell_of_waiting):
+                about = finished(folder, key)  # another run may have been quicker
+                cached = about is not None
+                if about is None:
+                    if not resume:
+                        shutil.rmtree(partial, ignore_errors=True)
+                    about = _learn(recipe, chosen, values, scene, said, key, partial, threads, quiet)
+                    _check_inputs(scene, partial)
+                    shutil.rmtree(folder, ignore_errors=True)
+                    partial.rename(folder)
+    if place is not None:
+        folder = hand_over(folder, place, key)
+    return _learned(recipe, about, folder, request.relative_to, cached)
+
+
+def _check_inputs(scene: Setting, partial: Path) -> None:
+    """Refuse what was learned from models that changed meanwhile; it is thrown away."""
+    try:
+        check_unchanged(files_of(scene.pool.all.values()))
+    except InputChanged:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def _with_parameters(recipe: Recipe, parameters: Mapping[str, Any]) -> Recipe:
+    """The recipe with other parameters of its one stage."""
+    if not parameters:
+        return recipe
+    if len(recipe.merge) != 1:
+        raise RecipeError(f"write {', '.join(parameters)} beside the stage it belongs to")
+    (call,) = recipe.merge
+    return Recipe.parse({**recipe.dump(), "merge": {call.name: {**call.parameters, **parameters}}})
+
+
+def _said(recipe: Recipe, chosen: Learner, values: Mapping[str, Any], scene: Setting) -> dict[str, Any]:
+    """All that the result follows from."""
+    return {
+        "method": chosen.name,
+        "parameters": {name: value for name, value in values.items() if name not in _HOW},
+        "seed": recipe.seed,
+        "dtype": recipe.dtype,
+        "models": list(scene.hashes().items()),
+        "keys": list(scene.keys),
+        "streams": [(name, stream.hash) for name, stream in scene.streams.items()],
+    }
+
+
+def _learn(
+    recipe: Recipe,
+    chosen: Learner,
+    values: Mapping[str, Any],
+    scene: Setting,
+    said: Mapping[str, Any],
+    key: str,
+    folder: Path,
+    threads: int | None,
+    quiet: bool,
+) -> dict[str, Any]:
+    """Learn in `folder`, and leave there what belongs to the result; `learned.json` last."""
+    from smelt.models.families.network import TokenNetwork
+    from smelt.system.progress import Progress, Unit
+
+    began = time.perf_counter()
+    folder.mkdir(parents=True, exist_ok=True)
+    statistics: dict[str, str] = {}
+    batch, steps = int(values.get("batch", 1)), int(values.get("steps", 1))
+    fresh: list[float] = []
+
+    def tell(line: Mapping[str, Any]) -> None:
+        fresh.append(line["seconds"])
+        progress.advance(batch * len(line["loss"]))
+
+    def keep(model: str, kind: str, tensors: Mapping[str, Tensor]) -> None:
+        statistics[model] = f"statistics/{list(scene.pool.models).index(model)}"
+        _write_statistics(folder / statistics[model], model, kind, tensors, chosen, values, scene)
+
+    unit: Unit = "examples" if isinstance(scene.network, TokenNetwork) else "pictures"
+    with Progress(quiet, unit) as progress, Passes(scene.network, threads) as passes:
+        progress.begin(chosen.name, steps * batch * len(scene.streams))
+        work = Work(
+            base=scene.base,
+            names=scene.names,
+            models=scene.pool.models,
+            streams=scene.streams,
+            passes=passes,
+            folder=folder,
+            seed=recipe.seed,
+            tell=tell,
+            keep=keep,
+        )
+        found: Found = chosen.stage.function(work, **values)
+        progress.end("learned")
+    if found.coefficients is not None:
+        save_coefficients(folder / "coefficients.json", found.coefficients)
+        _write(folder / "heat.json", heat_rows(found.coefficients))
+    if found.weights is not None:
+        from smelt.learning.whole import write_model
+
+        write_model(folder / "model", found.weights, scene, recipe.dtype)
+    (folder / "trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in found.trace), encoding="utf-8")
+    earlier = sum(line["seconds"] for line in found.trace) - sum(fresh)
+    about = {
+        "key": key,
+        "smelt": __version__,
+        "code": code_version(),
+        "when": now(),
+        **said,
+        "merge": found.merge,
+        "include": _include(scene),
+        "statistics": statistics,
+        "model": found.weights is not None,
+        "tasks": {name: stream.name for name, stream in scene.streams.items()},
+        "budget": scene.budget(chosen.looks_at_labels(values)).model_dump(),
+        "device": scene.network.device,
+        "threads": passes.threads,
+        "seconds": earlier + time.perf_counter() - began,
+        "peak_bytes": _peak(scene.network.device),
+    }
+    for rest in (*folder.glob("run*"), folder / "deltas.bin"):
+        shutil.rmtree(rest) if rest.is_dir() else rest.unlink(missing_ok=True)
+    _write(folder / LEARNED, sealed(about, folder))
+    return about
+
+
+def _learned(recipe: Recipe, about: Mapping[str, Any], folder: Path, relative_to: Path | None, cached: bool) -> Learned:
+    ordinary = recipe_for(recipe, about, folder, relative_to)
+    ordinary = ordinary.model_copy(update={"looked_at": Used(**about["budget"])})
+    write_recipe(ordinary, folder)
+    saved = folder / "coefficients.json"
+    return Learned(
+        recipe=ordinary,
+        folder=folder,
+        coefficients=load_coefficients(saved) if saved.exists() else None,
+        trace=read_trace(folder / "trace.jsonl"),
+        budget=DataBudget.model_validate(about["budget"]),
+        seconds=float(about["seconds"]),
+        cached=cached,
+        device=str(about["device"]),
+        peak_bytes=int(about["peak_bytes"]),
+    )
+
+
+def _tell_of_waiting() -> None:
+    sys.stderr.write("another run is learning the same; its result is waited for\n")
+    sys.stderr.flush()
+
+
+def _include(scene: Setting) -> list[str]:
+    """Patterns that have the merge leave alone what was not learned about; none where that is everything."""
+    patterns = patterns_for(scene.keys, scene.names)
+    return [] if patterns == ["*"] else patterns
+
+
+def _write_statistics(
+    folder: Path,
+    model: str,
+    kind: Any,
+    tensors: Mapping[str, Tensor],
+    chosen: Learner,
+    values: Mapping[str, Any],
+    scene: Setting,
+) -> None:
+    from smelt.formats.statistics import DataUse, StatisticsNote, write_statistics
+
+    own = scene.streams[model]
+    used = [own] if kind == "mask" else list({one.hash: one for one in scene.streams.values()}.values())
+    labels = chosen.looks_at_labels(values)
+    files = scene.hashes()[model]
+    note = StatisticsNote(
+        kind=kind,
+        estimator=chosen.name,
+        model=scene.pool.models[model].label,
+        model_hash=content_hash({"files": files}),
+        model_files=files if scene.pool.models[model].files else {},
+        data=tuple(
+            DataUse(
+                task=one.name,
+                split=one.budget.split,
+                examples=len(one),
+                hash=one.hash,
+                labels=len(one) if labels else 0,
+            )
+            for one in used
+        ),
+        examples=sum(len(one) for one in used),
+    )
+    write_statistics(folder, note, tensors, inputs=files_of([scene.pool.models[model]]), force=True)
+
+
+def _write(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def _peak(device: str) -> int:
+    """The most memory that the process has had so far, or the device; 0 where the system does not say."""
+    if device.startswith("cuda"):
+        import torch
+
+        return int(torch.cuda.max_memory_allocated(device))
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,127 @@
+"""What a learner is: a function that looks at data once and finds what an ordinary merge then uses.
+
+Registered by a decorator that returns the function unchanged. Its first argument is the Work (network, models,
+examples); its parameters are keyword-only and their types validate them, as those of a merge method do. It gives a
+Found, and never writes where the user looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
+
+from pydantic import Field
+
+from smelt.errors import RecipeError, SmeltError, unknown
+from smelt.methods.method import Parameter, Stage
+from smelt.recipe.values import check, constant
+from smelt.registry import Registry
+
+if TYPE_CHECKING:
+    from smelt.recipe.schema import Recipe
+
+__all__ = ["Count", "Learner", "check_learner", "learner", "learners"]
+
+Count: TypeAlias = Annotated[int, Field(gt=0)]
+
+
+@dataclass(frozen=True)
+class Learner:
+    """The record of one learner."""
+
+    stage: Stage
+    """Its function with name and parameters, in the form that merge methods have. It is no stage of a pipeline."""
+    split: str
+    """The split that it looks at unless the recipe says otherwise."""
+    examples: int | None
+    """At most so many of each task unless the recipe says otherwise; nothing means all."""
+
+    @property
+    def name(self) -> str:
+        return self.stage.name
+
+    @property
+    def doc(self) -> str:
+        return self.stage.doc
+
+    @property
+    def summary(self) -> str:
+        return self.stage.summary
+
+    @property
+    def paper(self) -> str | None:
+        return self.stage.paper
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        return self.stage.parameters
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether it looks at labels unless its `loss` says otherwise."""
+        return self.looks_at_labels({})
+
+    def looks_at_labels(self, values: Mapping[str, Any]) -> bool:
+        """Whether it looks at labels with these parameters."""
+        loss = self.parameters.get("loss")
+        return loss is not None and values.get("loss", loss.default) == "labels"
+
+
+_OWN = ("adamerging", "adarank", "localize", "tuned")
+learners: Registry[Learner] = Registry(
+    "smelt.learners",
+    own=lambda: {name: f"smelt.learning.{name}" for name in _OWN},
+    home=lambda learner: learner.stage.function.__module__,
+)
+"""Every learner by name."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def learner(
+    name: str, *, paper: str | None = None, split: str = "val", examples: int | None = None
+) -> Callable[[F], F]:
+    """Register `function(work, *, ...) -> Found` under a name."""
+
+    def decorate(function: F) -> F:
+        known = learners.own(name)
+        if known is not None and known.stage.function.__qualname__ != function.__qualname__:
+            raise SmeltError(f"two learners are named {name!r}")
+        learners[name] = Learner(Stage(name, "method", function, paper=paper), split, examples)
+        return function
+
+    return decorate
+
+
+def check_learner(recipe: Recipe) -> tuple[Learner, dict[str, Any]]:
+    """The learner that a recipe asks for and all its parameters, or a RecipeError with every fault."""
+    call, *more = recipe.merge
+    if call.name not in learners:
+        raise RecipeError(
+            f"{unknown('learner', call.name, learners)}; what needs no data is merged by `smelt merge`"
+            if not more
+            else f"nothing of {', '.join(one.name for one in recipe.merge)} is learned; there is: {', '.join(learners)}"
+        )
+    chosen = learners[call.name]
+    faults = check(chosen.stage, call.parameters, list(recipe.pool.models))
+    faults += [
+        f"{call.name}.{name}: is one value for all tensors, got {value!r}"
+        for name, value in call.parameters.items()
+        if name in chosen.parameters and not constant(value)
+    ]
+    if more:
+        faults.append(
+            f"{call.name} learns on the models as they are; it cannot stand beside "
+            f"{', '.join(one.name for one in more)}"
+        )
+    if recipe.pool.base is None:
+        faults.append(f"{call.name} learns how far to go from the base, and none is given; add `base` to the pool")
+    faults += [f"{call.name} knows no `{word}`; leave it out" for word in ("parts", "slices") if getattr(recipe, word)]
+    if faults:
+        raise RecipeError(
+            faults[0] if len(faults) == 1 else "the request has faults:" + "".join(f"\n  - {f}" for f in faults)
+        )
+    values = {p.name: p.default for p in chosen.parameters.values() if not p.required}
+    given = {name: chosen.parameters[name].adapter.validate_python(value) for name, value in call.parameters.items()}
+    return chosen, values | given

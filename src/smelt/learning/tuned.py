@@ -1,0 +1,64 @@
+"""The plain baseline: task arithmetic, then the merged weights themselves are tuned on the same data.
+
+    W = base + scale sum_i τ_i       min_W  sum_t  mean_x  loss( f_t(W, x) )
+
+What every other learner has to be compared with: it has the same data, the same loss and no idea of merging. Its result
+is a whole model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from smelt.learning.deltas import DeltaDtype, TaskVectors
+from smelt.learning.learner import Count, learner
+from smelt.learning.merged import MergedObjective
+from smelt.learning.work import Found, Work
+from smelt.methods.method import Positive
+from smelt.optimise.losses import Loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class _Free:
+    """Weights that depend on nothing but themselves."""
+
+    def __init__(self, weights: Mapping[str, Tensor]):
+        self.parameters = dict(weights)
+        self.keys = tuple(weights)
+
+    def weight(self, key: str) -> Tensor:
+        return self.parameters[key]
+
+    def pull(self, key: str, gradient: Tensor, into: Mapping[str, Tensor]) -> None:
+        into[key].add_(gradient)
+
+    def settle(self, gradients: Mapping[str, Tensor]) -> None:
+        """Nothing is added to the loss."""
+
+
+@learner("tuned")
+def tuned(
+    work: Work,
+    *,
+    scale: float = 0.3,
+    lr: Positive = 1e-5,
+    steps: Count = 1000,
+    batch: Count = 16,
+    loss: Loss = "entropy",
+    delta_dtype: DeltaDtype = "float32",
+) -> Found:
+    merge = _Free(_task_arithmetic(work.deltas(dtype=delta_dtype), scale))
+    trace = work.optimise(MergedObjective(merge, work.passes, loss), steps=steps, lr=lr, batch=batch)
+    return Found([{"passthrough": {}}], trace, weights=merge.parameters)
+
+
+def _task_arithmetic(deltas: TaskVectors, scale: float) -> dict[str, Tensor]:
+    start = {}
+    for key, base in deltas.base.items():
+        start[key] = base.clone()
+        for row in deltas.rows(key):
+            start[key].view(-1).add_(row, alpha=scale)
+    return start

@@ -1,0 +1,118 @@
+"""mix.json: what a mixed model says of itself, checked when it is read, and the files that must lie beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from smelt.errors import CorruptFile, RecipeError
+from smelt.evaluation.row import DataBudget
+from smelt.files.hashing.remembered import file_hashes
+from smelt.files.json_reader import read_json
+from smelt.files.validation import first_fault
+from smelt.version import __version__
+
+__all__ = ["EXPERTS", "MODEL", "NOTE", "ROUTERS", "ROUTING", "TRACE", "MixNote", "is_mixed"]
+
+NOTE, MODEL, EXPERTS, ROUTERS = "mix.json", "model.safetensors", "experts.safetensors", "routers.safetensors"
+TRACE, ROUTING = "trace.jsonl", "routing.json"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Learning(_Strict):
+    """How the routers were learned, in short; the whole is in trace.jsonl."""
+
+    steps: int = 0
+    first: dict[str, float] = {}
+    """The loss of each task in the first steps."""
+    last: dict[str, float] = {}
+
+    @classmethod
+    def of(cls, trace: list[dict[str, Any]], some: int = 10) -> Learning:
+        """The means over the first and the last few steps."""
+        return cls(steps=len(trace), first=_means(trace[:some]), last=_means(trace[-some:]))
+
+
+class MixNote(_Strict):
+    """The content of mix.json."""
+
+    format: Literal["smelt-mix"] = "smelt-mix"
+    version: Literal[1] = 1
+    smelt: str = __version__
+    method: str
+    family: str
+    parameters: dict[str, Any]
+    routed: str
+    """The pattern of the modules that have a router."""
+    experts: list[str]
+    """In the order of the gates."""
+    tasks: dict[str, str] = {}
+    """The task whose examples each expert's router saw."""
+    seed: int
+    parents: dict[str, Any]
+    learning: Learning = Learning()
+    data_budget: DataBudget = DataBudget()
+    sha256: dict[str, str]
+
+    @classmethod
+    def load(cls, folder: Path) -> MixNote:
+        """Read the note of a folder and hold its files against it."""
+        note = cls._read(folder / NOTE)
+        missing = [name for name in (MODEL, EXPERTS, ROUTERS) if not (folder / name).is_file()]
+        if missing:
+            raise CorruptFile(f"{folder}: is a mixed model without {', '.join(missing)}; mix it again")
+        files = [folder / name for name in (MODEL, EXPERTS, ROUTERS)]
+        changed = [path.name for path, found in file_hashes(files).items() if found != note.sha256.get(path.name)]
+        if changed:
+            raise CorruptFile(
+                f"{folder}: {', '.join(sorted(changed))} is not the file that {NOTE} describes (SHA-256 differs); "
+                "the folder is damaged, or its files are of different mixtures: mix it again"
+            )
+        return note
+
+    @classmethod
+    def _read(cls, path: Path) -> MixNote:
+        data = read_json(path)
+        if isinstance(data, dict) and data.get("format") == "smelt-mix" and data.get("version") != 1:
+            raise CorruptFile(f"{path}: version {data.get('version')} of the format; this Smelt reads version 1")
+        try:
+            note = cls.model_validate(data)
+        except ValidationError as error:
+            raise CorruptFile(f"{path}: not a mixed model's note ({first_fault(error)})") from None
+        if not note.experts or len(set(note.experts)) != len(note.experts):
+            raise CorruptFile(f"{path}: not a mixed model's note (experts: names, each once, got {note.experts})")
+        return note
+
+    def dump(self) -> bytes:
+        return self.model_dump_json(indent=2).encode() + b"\n"
+
+
+def is_mixed(model: Any) -> bool:
+    """Whether a reference names the folder of a mixed model."""
+    from smelt.models.references import local_path
+
+    if not isinstance(model, str | Path):
+        return False
+    folder = local_path(str(model))
+    return folder is not None and (folder / NOTE).is_file()
+
+
+def mixed_folder(model: str | Path) -> Path:
+    """The folder that a reference to a mixed model names."""
+    from smelt.models.references import local_path
+
+    folder = local_path(str(model))
+    if folder is None or not (folder / NOTE).is_file():
+        raise RecipeError(f"{model}: is not a mixed model (a folder with a {NOTE}, as `smelt mix` writes it)")
+    return folder
+
+
+def _means(lines: list[dict[str, Any]]) -> dict[str, float]:
+    losses: list[Mapping[str, float]] = [line["loss"] for line in lines]
+    return {task: sum(loss[task] for loss in losses) / len(losses) for task in (losses[0] if losses else {})}

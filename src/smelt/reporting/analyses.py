@@ -1,0 +1,176 @@
+"""What the analyses left in `analyses/*.json`, checked and ready to draw. A file that is not there is no figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from smelt.errors import CorruptFile
+from smelt.reporting.figure_file import read_figure
+from smelt.reporting.words import short_layer, without_shared_start
+from smelt.suites.clip.report.experts import Matrix
+from smelt.suites.hub.report.analyses import HubAnalyses, read_hub
+from smelt.suites.language.report.analyses import Language, read_language
+from smelt.suites.selection.report.analyses import Selection, read_selection
+
+__all__ = ["Analyses", "Heat", "LineChart", "Norms", "Signs", "read_analyses"]
+
+
+@dataclass(frozen=True)
+class Norms:
+    """The length of each model's change, layer after layer; `relative` where it is divided by the base's length."""
+
+    layers: tuple[str, ...]
+    models: dict[str, tuple[float | None, ...]]
+    relative: bool
+
+
+@dataclass(frozen=True)
+class Signs:
+    """Shares of opposite signs between pairs, and (name, share) over all models."""
+
+    pairs: Matrix
+    overall: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Heat:
+    """Any matrix to look at: coefficients by layer and model, gates by task and expert. `signed`: both sides of 0."""
+
+    title: str
+    matrix: Matrix
+    note: str
+    signed: bool
+
+
+@dataclass(frozen=True)
+class LineChart:
+    """Any numbers that change along an axis: the diagonal of a map over the epochs, one line for each expert."""
+
+    title: str
+    x_label: str
+    y_label: str
+    x: tuple[float, ...]
+    lines: dict[str, tuple[float | None, ...]]
+    note: str
+
+
+@dataclass(frozen=True)
+class Analyses:
+    """The figures about weights that a folder has."""
+
+    cosine: Matrix | None = None
+    norms: Norms | None = None
+    signs: Signs | None = None
+    heats: tuple[Heat, ...] = ()
+    lines: tuple[LineChart, ...] = ()
+    hub: HubAnalyses = field(default_factory=HubAnalyses)
+    language: Language | None = None
+    selection: Selection | None = None
+
+
+_OVERALL = {
+    "entries": "changed entries that some models raise and others lower",
+    "mass": "the same, weighted by magnitude",
+    "cancelled": "magnitude that cancels when all changes are added",
+}
+
+
+def read_analyses(folder: Path) -> Analyses:
+    """Read cosine.json, norms.json, signs.json, heat-, lines- and hub-NAME.json and the plans of a folder."""
+    cosine, norms, signs = (_read(folder / f"{name}.json") for name in ("cosine", "norms", "signs"))
+    return Analyses(
+        _matrix(cosine, folder / "cosine.json") if cosine else None,
+        _norms(norms, folder / "norms.json") if norms else None,
+        _signs(signs, folder / "signs.json") if signs else None,
+        tuple(_heat(content, path) for path in sorted(folder.glob("heat-*.json")) if (content := _read(path))),
+        tuple(_lines(content, path) for path in sorted(folder.glob("lines-*.json")) if (content := _read(path))),
+        read_hub(folder),
+        read_language(folder),
+        read_selection(folder),
+    )
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    return read_figure(path, "run the analysis again or remove the file")
+
+
+def _matrix(content: Mapping[str, Any], path: Path) -> Matrix:
+    names, matrix = content.get("names"), content.get("matrix")
+    if not isinstance(names, list) or not isinstance(matrix, list) or len(names) != len(matrix):
+        raise CorruptFile(f"{path}: `names` and `matrix` should be lists of the same length")
+    if any(not isinstance(row, list) or len(row) != len(names) for row in matrix):
+        raise CorruptFile(f"{path}: every row of `matrix` should have {len(names)} numbers, one for each name")
+    labels = _labels(names)
+    return Matrix(labels, labels, tuple(_numbers(row, path) for row in matrix))
+
+
+def _norms(content: Mapping[str, Any], path: Path) -> Norms:
+    relative = content.get("relative")
+    layers, models = content.get("layers"), relative or content.get("models")
+    if not isinstance(layers, list) or not isinstance(models, dict):
+        raise CorruptFile(f"{path}: should hold a list `layers` and a table `models`")
+    wrong = next((name for name, row in models.items() if not isinstance(row, list) or len(row) != len(layers)), None)
+    if wrong is not None:
+        raise CorruptFile(f"{path}: {wrong!r} should have {len(layers)} numbers, one for each layer")
+    short = without_shared_start(list(models))
+    rows = {short[name]: _numbers(row, path) for name, row in models.items()}
+    return Norms(tuple(map(str, layers)), rows, bool(relative))
+
+
+def _signs(content: Mapping[str, Any], path: Path) -> Signs:
+    overall = ((text, content.get(name)) for name, text in _OVERALL.items())
+    shares = tuple((text, float(value)) for text, value in overall if isinstance(value, int | float))
+    return Signs(_matrix(content, path), shares)
+
+
+def _heat(content: Mapping[str, Any], path: Path) -> Heat:
+    rows, columns, matrix = (content.get(word) for word in ("rows", "columns", "matrix"))
+    if not isinstance(rows, list) or not isinstance(columns, list) or not isinstance(matrix, list):
+        raise CorruptFile(f"{path}: should hold the lists `rows`, `columns` and `matrix`")
+    if len(matrix) != len(rows) or any(not isinstance(row, list) or len(row) != len(columns) for row in matrix):
+        raise CorruptFile(f"{path}: `matrix` should have {len(rows)} rows of {len(columns)} numbers, as named")
+    values = tuple(_numbers(row, path) for row in matrix)
+    named = Matrix(_layers(rows), _labels(columns), values)
+    title = str(content.get("title") or path.stem.removeprefix("heat-"))
+    return Heat(title, named, str(content.get("note") or ""), bool(content.get("signed", False)))
+
+
+def _lines(content: Mapping[str, Any], path: Path) -> LineChart:
+    at, lines = content.get("x"), content.get("lines")
+    if not isinstance(at, list) or not isinstance(lines, dict) or not at or not lines:
+        raise CorruptFile(f"{path}: should hold a list `x` and a table `lines`, both with something in them")
+    wrong = next((name for name, row in lines.items() if not isinstance(row, list) or len(row) != len(at)), None)
+    if wrong is not None:
+        raise CorruptFile(f"{path}: {wrong!r} should have {len(at)} numbers, one for each of `x`")
+    x = tuple(value for value in _numbers(at, path) if value is not None)
+    if len(x) < len(at) or list(x) != sorted(set(x)):
+        raise CorruptFile(f"{path}: `x` should be numbers in rising order")
+    short = without_shared_start(list(lines))
+    title = str(content.get("title") or path.stem.removeprefix("lines-"))
+    words = [str(content.get(word) or "") for word in ("x_label", "y_label", "note")]
+    return LineChart(
+        title, words[0], words[1], x, {short[n]: _numbers(row, path) for n, row in lines.items()}, words[2]
+    )
+
+
+def _labels(names: Sequence[Any]) -> tuple[str, ...]:
+    """Names without what all of them begin with."""
+    short = without_shared_start([str(name) for name in names])
+    return tuple(short[str(name)] for name in names)
+
+
+def _layers(names: Sequence[Any]) -> tuple[str, ...]:
+    """Modules by their short names, where these tell them apart."""
+    short = tuple(short_layer(str(name)) for name in names)
+    return short if all("." in str(name) for name in names) and len(set(short)) == len(names) else _labels(names)
+
+
+def _numbers(row: Sequence[Any], path: Path) -> tuple[float | None, ...]:
+    """Numbers, and None for what was not a number: JSON writes nan as null, some writers as NaN."""
+    wrong = next((value for value in row if value is not None and not isinstance(value, int | float)), None)
+    if wrong is not None:
+        raise CorruptFile(f"{path}: {wrong!r} is not a number")
+    return tuple(None if value is None or value != value else float(value) for value in row)

@@ -1,0 +1,82 @@
+"""Time and memory per method as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from smelt.evaluation.row import CostRow
+from smelt.reporting.grid import Line
+
+__all__ = ["Cost", "Costs", "build_costs"]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one model took; shares are of the largest of the report, for the length of a bar."""
+
+    label: str
+    prepare_seconds: float
+    """Measuring or learning, once; what is found is kept."""
+    prepare_device: str
+    merge_seconds: float
+    evaluate_seconds: float
+    peak_bytes: int
+    prepare_share: float
+    merge_share: float
+    peak_share: float
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The models in the order of the table, and where they were made and evaluated. A suite merges on the CPU."""
+
+    lines: tuple[Cost, ...]
+    where: str
+
+    @property
+    def prepared(self) -> bool:
+        """Whether any of them had to measure or learn something first."""
+        return any(line.prepare_seconds for line in self.lines)
+
+
+def build_costs(rows: Iterable[CostRow], lines: Sequence[Line]) -> Costs | None:
+    """One bar per entry and part, at the published setting where there is one. None without rows of cost."""
+    made = [line for line in lines if line.group not in ("reference", "single")]
+    order = {(line.entry, line.variant, line.part): place for place, line in enumerate(made)}
+    labels = {line.entry: line.label for line in made}
+    latest: dict[tuple[str, str | None], CostRow] = {}
+    for row in rows:
+        known = latest.get((row.entry, row.part))
+        shown = row.variant in ("published", "tuned") or (row.entry, row.variant, row.part) in order
+        if shown and (known is None or row.variant == known.variant or row.variant == "published"):
+            latest[row.entry, row.part] = row
+    if not latest:
+        return None
+    kept = sorted(latest.values(), key=lambda row: order.get((row.entry, row.variant, row.part), len(order)))
+    longest = max(row.prepare_seconds for row in kept) or 1.0
+    slowest = max(row.merge_seconds for row in kept) or 1.0
+    largest = max(row.peak_bytes for row in kept) or 1
+    costs = tuple(
+        Cost(
+            labels.get(row.entry, row.entry) + (f", {row.part}" if row.part else ""),
+            row.prepare_seconds,
+            row.prepare_device,
+            row.merge_seconds,
+            row.evaluate_seconds,
+            row.peak_bytes,
+            row.prepare_seconds / longest,
+            row.merge_seconds / slowest,
+            row.peak_bytes / largest,
+        )
+        for row in kept
+    )
+    return Costs(costs, _where(kept))
+
+
+def _where(rows: Iterable[CostRow]) -> str:
+    rows = list(rows)
+    threads = "/".join(str(number) for number in sorted({row.threads for row in rows}))
+    devices = ", ".join(sorted({row.device for row in rows}))
+    merged = f"the CPU with {threads} thread{'' if threads == '1' else 's'}"
+    return merged if devices == "cpu" else f"{merged}; evaluation on {devices}"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Chromium for the tests that look at the report in a real browser (tests/report/test_browser.py).
+# Chromium for the tests that look at the report in a real browser (tests/reporting/test_browser.py).
 #
 #   sh tests/install-chromium.sh           where no browser is there: installs Debian's, if this user may; ends with 0
 #   sh tests/install-chromium.sh --check   ends with 0 if there is a browser, with 1 if not

@@ -2,7 +2,7 @@
 
 import smelt
 
-ties = smelt.methods()["ties"]
+ties = smelt.list_methods()["ties"]
 assert ties.kind == "method"
 assert ties.paper == "2306.01708"
 assert ties.parameters["density"].default == 0.2

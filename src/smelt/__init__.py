@@ -8,10 +8,10 @@ from smelt.version import __version__
 
 if TYPE_CHECKING:
     from smelt.advice.advise import advise
-    from smelt.api import merge, methods, plan, verify
+    from smelt.api import list_methods, merge, plan, verify
     from smelt.compat.fusionbench.experiment import run
     from smelt.engine.convert.pack import pack, unpack
-    from smelt.engine.plan.listing import models
+    from smelt.engine.plan.listing import list_models
     from smelt.ensembles.ensemble import ensemble
     from smelt.errors import (
         CorruptFile,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from smelt.reporting.write import report
     from smelt.search.tune import tune
     from smelt.suites.clip.loop import bench
-    from smelt.tasks.find import tasks
+    from smelt.tasks.find import list_tasks
 
 
 __all__ = [
@@ -53,24 +53,24 @@ __all__ = [
     "evaluate",
     "export",
     "learn",
+    "list_methods",
+    "list_models",
+    "list_tasks",
     "measure",
     "merge",
-    "methods",
     "mix",
-    "models",
     "neulig",
     "pack",
     "plan",
     "report",
     "run",
-    "tasks",
     "tune",
     "unpack",
     "verify",
 ]
 
 _HOME = {
-    **dict.fromkeys(("merge", "methods", "plan", "verify"), "smelt.api"),
+    **dict.fromkeys(("list_methods", "merge", "plan", "verify"), "smelt.api"),
     **dict.fromkeys(("pack", "unpack"), "smelt.engine.convert.pack"),
     "ModelPool": "smelt.models.pool",
     "Recipe": "smelt.recipe.schema",
@@ -83,11 +83,11 @@ _HOME = {
     "learn": "smelt.learning.learn",
     "measure": "smelt.measurement.measure",
     "mix": "smelt.mixing.mix",
-    "models": "smelt.engine.plan.listing",
+    "list_models": "smelt.engine.plan.listing",
     "neulig": "smelt.learning.neulig.neulig",
     "report": "smelt.reporting.write",
     "run": "smelt.compat.fusionbench.experiment",
-    "tasks": "smelt.tasks.find",
+    "list_tasks": "smelt.tasks.find",
     "tune": "smelt.search.tune",
 }
 

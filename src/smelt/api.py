@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from smelt.models.pool import ModelPool
     from smelt.recipe.schema import Recipe
 
-__all__ = ["merge", "methods", "plan", "verify"]
+__all__ = ["list_methods", "merge", "plan", "verify"]
 
 
 @takes_trust
@@ -146,7 +146,7 @@ def verify(folder: str | Path) -> Verification:
     return verify_folder(Path(folder))
 
 
-def methods() -> dict[str, Stage]:
+def list_methods() -> dict[str, Stage]:
     """Every registered stage by name."""
     from smelt.methods import stages
 

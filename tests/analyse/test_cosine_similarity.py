@@ -6,8 +6,8 @@ import math
 
 import pytest
 import torch
-from analysed_by_hand import pool, tensors, three
 
+from analysed_by_hand import pool, tensors, three
 from checkpoints import random_state, write_model, write_yaml
 from smelt.analyse import cosine_similarity, deltas
 from smelt.errors import IncompatibleModels, NumericalError, RecipeError

@@ -3,8 +3,8 @@
 import math
 
 import pytest
-from analysed_by_hand import pool, tensors
 
+from analysed_by_hand import pool, tensors
 from smelt.analyse import delta_norms
 from smelt.analyse.norms import _layers
 

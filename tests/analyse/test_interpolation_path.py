@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from analysed_by_hand import scored, tensors
 
+from analysed_by_hand import scored, tensors
 from checkpoints import state as checkpoint
 from checkpoints import write_model
 from smelt.analyse import interpolation_path

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from analysed_by_hand import pool as opened_pool
-from analysed_by_hand import scored, tensors
 
 import smelt
+from analysed_by_hand import pool as opened_pool
+from analysed_by_hand import scored, tensors
 from smelt.analyse import scale_curve, scaled_merges
 from smelt.api import merge
 from smelt.engine.scales import merges as scaled
@@ -84,9 +84,9 @@ def test_linear_curves_merge_once_and_others_once_per_scale(monkeypatch):
 @pytest.mark.parametrize("method", scaled_methods())
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_every_scale_is_what_a_merge_at_that_scale_gives(method, dtype):
-    models = smelt.methods()[method].models[1] or 3
+    models = smelt.list_methods()[method].models[1] or 3
     pool = pico(models, dtype=dtype)
-    words = statistics_for(smelt.methods()[method], pool)
+    words = statistics_for(smelt.list_methods()[method], pool)
     beside = {name: MemorySource(name, one) for name, one in words.get("statistics", {}).items()}
     opened = replace(opened_pool(pool.base, **pool.models), statistics=beside)
     recipe = Recipe.parse({"pool": {"base": "b", "models": dict.fromkeys(pool.models, "m")}, "merge": method})

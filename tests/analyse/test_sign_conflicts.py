@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from analysed_by_hand import pool, tensors, three
 
+from analysed_by_hand import pool, tensors, three
 from checkpoints import random_state
 from smelt.analyse import deltas, sign_conflicts
 from smelt.errors import RecipeError

@@ -3,7 +3,6 @@
 import json
 
 from analysed_by_hand import pool, tensors, three
-
 from smelt.analyse import write_analyses
 
 

@@ -15,8 +15,8 @@ import torch
 
 import smelt
 from checkpoints import snapshot, state, write_model
-from smelt.engine.merge import bundles
-from smelt.engine.sink.sink import journal as journal_module
+from smelt.engine.run import bundles
+from smelt.engine.sink import journal as journal_module
 from smelt.errors import OutputError
 
 A = {"method": "average", "shard_size": "100B"}

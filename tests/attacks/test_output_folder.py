@@ -179,7 +179,7 @@ def test_two_runs_into_one_output_are_refused(tmp_path, two, monkeypatch):
 
 
 def test_a_folder_that_appears_while_the_merge_runs_is_kept(tmp_path, two, monkeypatch):
-    from smelt.engine.sink.sink import output
+    from smelt.engine.sink import output
 
     complete = output.OutputFolder.complete
 

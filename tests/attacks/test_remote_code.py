@@ -318,7 +318,7 @@ def test_tasks_of_ours_and_others_that_name_our_scorings_need_no_flag(cli: Any, 
         file.write("process_results: !function smelt.tasks.language.scoring.numbers.score\n")
     ran = cli("eval", model, "--tasks", task)
     assert ran.code == 0, ran.err
-    for shipped in (one for one in smelt.tasks().values() if isinstance(one, LanguageTask)):
+    for shipped in (one for one in smelt.list_tasks().values() if isinstance(one, LanguageTask)):
         harness_task(shipped, shipped.splits[0])
 
 

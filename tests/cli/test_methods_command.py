@@ -13,15 +13,15 @@ def test_every_registered_stage_and_alias_is_listed(cli):
     ran = cli("methods")
     assert ran.code == 0
     listed = {line.split()[0] for line in ran.out.splitlines() if line.startswith("  ")}
-    assert listed == set(smelt.methods()) | set(ALIASES) | set(stages_with_data())
+    assert listed == set(smelt.list_methods()) | set(ALIASES) | set(stages_with_data())
 
 
 @pytest.mark.parametrize("name", ["ties", "dare", "svc", "average"])
 def test_one_is_explained_with_its_parameters(cli, name):
     ran = cli("methods", name)
     assert ran.code == 0
-    assert smelt.methods()[name].summary in ran.out
-    for parameter in smelt.methods()[name].parameters:
+    assert smelt.list_methods()[name].summary in ran.out
+    for parameter in smelt.list_methods()[name].parameters:
         assert parameter in ran.out
 
 
@@ -33,7 +33,7 @@ def test_an_alias_says_what_it_is(cli):
 
 def test_json_holds_all_of_it(cli):
     report = json.loads(cli("methods", "--json").out)
-    assert report.keys() == smelt.methods().keys() | stages_with_data().keys()
+    assert report.keys() == smelt.list_methods().keys() | stages_with_data().keys()
     assert report["ties"]["parameters"]["density"]["default"] == pytest.approx(0.2)
     assert json.loads(cli("methods", "ties", "--json").out) == {"ties": report["ties"]}
 
@@ -43,8 +43,8 @@ def test_an_unknown_one_is_refused_with_the_nearest(cli):
     assert (ran.code, "did you mean 'ties'?" in ran.err) == (2, True)
 
 
-@pytest.mark.parametrize("name", sorted(smelt.methods()))
+@pytest.mark.parametrize("name", sorted(smelt.list_methods()))
 def test_every_stage_has_a_sentence_and_says_where_it_comes_from(name):
-    stage = smelt.methods()[name]
+    stage = smelt.list_methods()[name]
     assert len(stage.summary) > 20
     assert stage.summary.rstrip().endswith((".", "?"))

@@ -22,7 +22,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What a run that never was left: three experts, a hundred questions of each kind of set."""
     monkeypatch.syspath_prepend(str(ROOT / "tests" / "report"))
     from made_up_selection import content, rows
-
     from smelt.evaluation.row import append_rows
 
     append_rows(tmp_path / "rows.jsonl", rows())

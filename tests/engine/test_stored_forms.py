@@ -14,7 +14,7 @@ from torch import Tensor
 
 import smelt
 from smelt.engine.merge import Options, planned
-from smelt.engine.plan.plan import limits
+from smelt.engine.plan import limits
 from smelt.engine.run.cpu.support import Takes
 from smelt.errors import IncompatibleModels, NumericalError
 from smelt.formats.renamed import Piece, RenamedSource

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from local_server import serving
 
+from local_server import serving
 from smelt.errors import RecipeError
 from smelt.hub.graph.graph import NewNode, SemanticGraph
 from smelt.hub.graph.wordnet import Sense, WordNet

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from local_server import serving
 
+from local_server import serving
 from smelt.errors import NumericalError, RecipeError
+from smelt.hub.matching import bert
 from smelt.hub.matching.embed import EndpointEmbedder, HashedEmbedder, find_embedder, minilm
 from smelt.hub.matching.embed_cache import CachedEmbedder
 from smelt.hub.matching.endpoint import EndpointError
 from smelt.hub.matching.known_vectors import KnownVectors, write_vectors
-from smelt.hub.matching.matching import bert
 
 
 class _Counting:

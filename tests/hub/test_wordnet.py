@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from smelt.errors import RecipeError
+from smelt.hub.graph import build as graph_build
 from smelt.hub.graph.build import GraphConfig, build_graph
-from smelt.hub.graph.graph import build as graph_build
 from smelt.hub.graph.wordnet import WordNet, find_wordnet
 
 NOUNS = {

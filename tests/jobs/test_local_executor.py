@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from work_for_tests import calls
 
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.jobs import Done, Job, JobFailed, WorkerDied, run_jobs
 from smelt.jobs.perform import cores
+from work_for_tests import calls
 
 
 def job(function: str, **words: Any) -> Job:
@@ -126,7 +126,7 @@ for done in run_jobs(jobs, workers=2, store={store!r}):
 def test_stopping_the_run_stops_its_workers_and_leaves_finished_results(tmp_path: Path, how: signal.Signals) -> None:
     marks, store = tmp_path / "marks", tmp_path / "store"
     marks.mkdir()
-    here = str(Path(__file__).parent)
+    here = str(Path(__file__).parents[1] / "support")
     program = PROGRAM.format(here=here, marks=str(marks), store=str(store))
     run = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from work_for_tests import calls
 
 from smelt.errors import RecipeError
 from smelt.jobs import Done, Job, WorkerDied, run_jobs
+from work_for_tests import calls
 
 ray = pytest.importorskip(
     "ray", reason="RAY IS NOT INSTALLED (pip install 'smelt[cluster]'): its executor is not tested"
@@ -85,6 +85,6 @@ print(ray.is_initialized())
 
 @pytest.mark.slow
 def test_where_there_is_no_cluster_one_is_started_and_ended() -> None:
-    program = PROGRAM.format(here=str(Path(__file__).parent))
+    program = PROGRAM.format(here=str(Path(__file__).parents[1] / "support"))
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert ran.stdout.splitlines()[-2:] == ["[0, 1, 4, 9]", "False"], ran.stderr

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from work_for_tests import calls
 
 from smelt.errors import IncompatibleModels, RecipeError, SmeltError
 from smelt.jobs import Done, Executor, Job, JobFailed, find_executor, run_jobs
 from smelt.jobs.executor import Finished
 from smelt.jobs.perform import perform
+from work_for_tests import calls
 
 
 def square(number: int, **words: Any) -> Job:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from work_for_tests import calls
 
 from smelt.errors import RecipeError
 from smelt.jobs import Done, Job, WorkerDied, run_jobs
 from smelt.jobs.slurm import SlurmExecutor, read_words
+from work_for_tests import calls
 
 pytest.importorskip(
     "submitit", reason="SUBMITIT IS NOT INSTALLED (pip install 'smelt[cluster]'): the Slurm executor is not tested"

@@ -1,8 +1,8 @@
 import pytest
 import torch
-from folding import blocks_of
 from torch.testing import assert_close
 
+from folding import blocks_of
 from smelt.ops.geometry import (
     gram,
     mean_of_present,

@@ -1,9 +1,9 @@
 import pytest
 import torch
-from folding import blocks_of, largest_by_sorting, run_fold
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from folding import blocks_of, largest_by_sorting, run_fold
 from smelt.ops.order import Cut, Largest, keep_shares, share
 from smelt.ops.prune import keep_rows
 

@@ -2,9 +2,9 @@ import math
 
 import pytest
 import torch
-from folding import blocks_of, run_fold
 from torch.testing import assert_close
 
+from folding import blocks_of, run_fold
 from smelt.ops.order import Cut, Largest
 from smelt.ops.prune import (
     Kept,

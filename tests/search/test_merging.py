@@ -11,8 +11,8 @@ import torch
 import smelt
 from checkpoints import state, write_model
 from smelt.engine.scales import merges as scaled
+from smelt.prepare import merges as merging
 from smelt.prepare.merges import Merges
-from smelt.prepare.prepare import merges as merging
 from smelt.recipe.schema import Recipe
 from smelt.search import trial
 from smelt.search.space import recipe_at

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
-from pico_study import HIGH, LOW, SCALES, tasks, write_recipe
 
 import smelt
+from pico_study import HIGH, LOW, SCALES, tasks, write_recipe
 from smelt.errors import RecipeError, SmeltError
 from smelt.evaluation.row import read_rows
 from smelt.recipe.read import read_recipe

@@ -22,4 +22,4 @@ def test_a_large_change_does_not_drown_a_small_one() -> None:
 
 
 def test_it_keeps_the_laws() -> None:
-    check_stage(smelt.methods()["balanced"])
+    check_stage(smelt.list_methods()["balanced"])

@@ -26,7 +26,7 @@ def tasks(
 ) -> None:
     """List the tasks, or show one."""
     from smelt.tasks.find import GROUPS, find_task
-    from smelt.tasks.find import tasks as all_tasks
+    from smelt.tasks.find import list_tasks as all_tasks
 
     if name is not None and name not in GROUPS:
         task = find_task(name)

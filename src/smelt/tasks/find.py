@@ -38,10 +38,10 @@ __all__ = [
     "Tasks",
     "find_task",
     "find_tasks",
+    "list_tasks",
     "picture_task",
     "picture_tasks",
     "task_folders",
-    "tasks",
 ]
 
 AnyTask: TypeAlias = Task | LanguageTask | QuestionTask
@@ -85,7 +85,7 @@ def task_folders() -> dict[str, Path]:
     return _zoo() | {path.parent.name: path.parent for path in sorted(_HERE.glob(f"*/{FILE}"))}
 
 
-def tasks() -> dict[str, AnyTask]:
+def list_tasks() -> dict[str, AnyTask]:
     """Every task that has a name."""
     return {name: _load(folder) for name, folder in task_folders().items()}
 

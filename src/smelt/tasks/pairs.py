@@ -20,12 +20,12 @@ __all__ = ["check_streams", "only_pictures", "streams_for", "tasks_for"]
 
 def tasks_for(models: Sequence[str], use: DataUse | None) -> dict[str, Task | LanguageTask]:
     """The task of every model: as `data.tasks` says, else the one that has the model's name. All faults at once."""
-    from smelt.tasks.find import find_task, tasks
+    from smelt.tasks.find import find_task, list_tasks
     from smelt.tasks.questions.task import QuestionTask
 
     said = dict(use.tasks) if use else {}
     faults = [f"data.tasks: {unknown('model', name, models)}" for name in said if name not in models]
-    known = {name: task for name, task in tasks().items() if not isinstance(task, QuestionTask)}
+    known = {name: task for name, task in list_tasks().items() if not isinstance(task, QuestionTask)}
     without = [name for name in models if name not in said and name not in known]
     if without:
         faults.append(

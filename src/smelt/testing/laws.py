@@ -1,7 +1,7 @@
 """The laws that every stage keeps, published for the authors of plug-ins.
 
     from smelt.testing import check_stage
-    check_stage(smelt.methods()["my_method"])
+    check_stage(smelt.list_methods()["my_method"])
 
 A law is a function `law_<name>(stage, **parameters)` that raises AssertionError and says what went wrong. It merges
 small models (`smelt.testing.pico`) through the whole engine, with the stage's own defaults unless parameters are

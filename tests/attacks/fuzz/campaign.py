@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve()
-sys.path[:0] = [path for path in map(str, (HERE.parents[1], HERE.parents[2])) if path not in sys.path]
+sys.path[:0] = [path for path in map(str, (HERE.parents[1], HERE.parents[2] / "support")) if path not in sys.path]
 
 from fuzz.attempt import Outcome  # noqa: E402
 from fuzz.workers import Chunk, Setting, run_chunks  # noqa: E402

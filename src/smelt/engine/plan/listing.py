@@ -1,4 +1,4 @@
-"""`smelt.models`: what the zoo has, or how the models of a pool fit each other."""
+"""`smelt.list_models`: what the zoo has, or how the models of a pool fit each other."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from smelt.engine.plan.compatibility import Compatibility
     from smelt.models.zoo import ZooModel
 
-__all__ = ["models"]
+__all__ = ["list_models"]
 
 
-def models(
+def list_models(
     pool: str | Path | Mapping[str, Any] | Sequence[str] | None = None,
     *,
     base: str | None = None,

@@ -18,6 +18,7 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 unit: $(STAMP) browser postgres
 	@if sh tests/install-chromium.sh --check; then export SMELT_REQUIRE_BROWSER=1; fi; \

@@ -158,7 +158,7 @@ def test_packing_changed_no_accuracy_by_a_point_and_the_own_task_by_next_to_noth
 
 def test_every_stage_is_in_the_suite_or_named_as_left_out() -> None:
     used = {call.name for entry in find_suite("clip8").entries.values() for call in entry.merge or ()}
-    own = {name for name, stage in stages.items() if stage.function.__module__.startswith("smelt.merge.")}
+    own = {name for name, stage in stages.items() if stage.function.__module__.startswith("smelt.methods.")}
     section = PAGE.partition("## Which methods are not in it")[2].partition("\n## ")[0]
     assert {name for name in own if f"`{name}`" in section} == own - used
 

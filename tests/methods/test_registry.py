@@ -12,7 +12,7 @@ from smelt.methods import merge_method, stages
 
 REPORT = """
 import json, sys
-files = [name.rpartition(".")[2] for name in sys.modules if name.startswith("smelt.merge.")]
+files = [name.rpartition(".")[2] for name in sys.modules if name.startswith("smelt.methods.")]
 print(json.dumps([said, [name for name in ("average", "ties", "ram", "tsv") if name in files]]))
 """
 

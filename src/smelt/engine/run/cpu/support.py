@@ -75,7 +75,7 @@ def stored(tap: Tap) -> str:
 
 def _has_rule(run: RunStage) -> bool:
     rule = RULES.get(run.stage.name)
-    ours = run.stage.function.__module__.startswith("smelt.merge.")
+    ours = run.stage.function.__module__.startswith("smelt.methods.")
     if rule is None or not ours or not rule.takes(run.parameters):
         return False
     return can_look(run.stage.fold_for(run.parameters), rule)

@@ -18,7 +18,7 @@ import time
 import webbrowser
 from pathlib import Path
 
-from smelt.suites.clip.suite import find_suite
+from smelt.suites.find import find_suite
 
 SMELT = [sys.executable, "-c", "from smelt.cli import process; process()"]
 PICTURES = ["--limit", "200", "--curve-limit", "25"]

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from smelt.methods import stages
-from smelt.suites.clip.suite import Entry, Suite, find_suite
+from smelt.suites.clip.suite import Entry, Suite
+from smelt.suites.find import find_suite
 
 ROOT = Path(__file__).parents[2]
 ZOO = runpy.run_path(str(ROOT / "docs" / "generate_zoo.py"))

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from smelt.suites.clip.suite import find_suite
 from smelt.suites.collaboration.suite import Baseline, CollaborationSuite, Fit, Group, Series, Transfer
+from smelt.suites.find import find_suite
 from smelt.tasks.find import find_tasks
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ from smelt.errors import RecipeError, SmeltError
 from smelt.evaluation.row import CostRow, Row
 from smelt.recipe.schema import Recipe
 from smelt.suites.clip.loop import Finished
-from smelt.suites.clip.suite import find_suite
+from smelt.suites.find import find_suite
 
 ROWS = {"reference": 6 + 2, "published": 4, "curve": 6, "tuned": 2, "path": 3}
 """Three references on two tasks and two models per task; two merges; three scales; one tuned merge; three points."""

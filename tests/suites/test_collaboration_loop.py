@@ -227,7 +227,7 @@ def test_the_report_has_a_table_for_every_group_and_both_series(together: Togeth
 
 def test_two_processes_give_the_rows_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On models and tasks of the zoo, which other processes find by name."""
-    from smelt.suites.clip.suite import find_suite
+    from smelt.suites.find import find_suite
 
     experts = ["photos", "digits"]
     shipped = find_suite("neulig")

@@ -18,9 +18,9 @@ from smelt.mixing.classifier import load_mixed
 from smelt.models.families.network import network_of
 from smelt.prepare.prepare import prepare
 from smelt.recipe.schema import Recipe
-from smelt.suites.clip.suite import find_suite
 from smelt.suites.collaboration.blend import coefficients
 from smelt.suites.collaboration.score import scored
+from smelt.suites.find import find_suite
 from smelt.tasks.examples import examples_for
 from smelt.tasks.find import find_task
 

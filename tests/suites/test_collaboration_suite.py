@@ -11,9 +11,9 @@ import smelt
 from collaboration_suite import ALONE, BASELINES, EXPERTS, Together
 from smelt.errors import RecipeError, SmeltError
 from smelt.prepare.prepare import check_recipe
-from smelt.suites.clip.suite import find_suite
 from smelt.suites.collaboration import units
 from smelt.suites.collaboration.suite import CollaborationSuite
+from smelt.suites.find import find_suite
 
 TURNED = "Turned, 2 experts"
 GROUP = {"pool": "Turned", "experts": EXPERTS}

@@ -217,7 +217,7 @@ def test_text_predictions_are_those_of_leaving_one_task_out(run):
     import numpy as np
 
     from smelt.hub.selection.lovm import leave_one_out
-    from smelt.suites.clip.suite import find_suite
+    from smelt.suites.find import find_suite
     from smelt.suites.hub.steps import Steps
     from smelt.suites.hub.work import WorkingHub
     from smelt.suites.options import Options

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from smelt.errors import RecipeError
-from smelt.suites.clip.suite import find_suite, suites
+from smelt.suites.find import find_suite, suites
 from smelt.suites.hub.settings import setting_of
 from smelt.suites.hub.suite import HubSuite, Method
 

@@ -10,7 +10,7 @@ import yaml
 
 from smelt.errors import RecipeError
 from smelt.search.tune import grid_size
-from smelt.suites.clip.suite import find_suite, suites
+from smelt.suites.find import find_suite, suites
 from smelt.suites.language.suite import LanguageSuite
 
 PICO: dict[str, Any] = {

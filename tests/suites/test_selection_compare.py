@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("transformers")
 from selection_suite import write_selection_suite
-from smelt.suites.clip.suite import find_suite
+from smelt.suites.find import find_suite
 from smelt.suites.options import Options
 from smelt.suites.selection.compare import Comparisons
 from smelt.suites.selection.member import alone

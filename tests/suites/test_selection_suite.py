@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from smelt.errors import RecipeError
-from smelt.suites.clip.suite import find_suite
+from smelt.suites.find import find_suite
 from smelt.suites.selection.member import alone, group
 from smelt.suites.selection.plan import courses, growing, subsets
 from smelt.suites.selection.suite import SelectionSuite

@@ -15,7 +15,8 @@ from smelt.methods import stages
 from smelt.methods.aliases import ALIASES
 from smelt.mixing.mixers import mixers
 from smelt.prepare.prepare import check_recipe, needs_data
-from smelt.suites.clip.suite import Suite, find_suite, suites
+from smelt.suites.clip.suite import Suite
+from smelt.suites.find import find_suite, suites
 
 PICO: dict[str, Any] = {
     "name": "pico",

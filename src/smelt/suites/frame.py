@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from smelt.errors import RecipeError, SmeltError, unknown
 from smelt.evaluation.row import Row
 from smelt.evaluation.run_folder import Folder
 from smelt.suites.failures import complain
-from smelt.suites.options import Finished
+from smelt.suites.options import Finished, Options
 
-__all__ = ["Run", "named", "run_through"]
+__all__ = ["Run", "named", "refuse_presets", "run_through"]
 
 
 class Run(Protocol):
@@ -49,3 +49,11 @@ def run_through(run: Run, began: float) -> Finished:
         run.folder.close()
     computed = sum(isinstance(row, Row) for row in run.folder.rows[before:])
     return Finished(run.folder.path, page, run.folder.rows, time.perf_counter() - began, computed)
+
+
+def refuse_presets(suite: Any, options: Options) -> None:
+    """Of a kind that has neither presets nor trials inside its units."""
+    if options.preset is not None:
+        raise RecipeError(f"preset: {suite.name} has none; leave it out")
+    if options.trial_workers != 1:
+        raise RecipeError(f"trial_workers: {suite.name} has no trials inside its units; use workers")

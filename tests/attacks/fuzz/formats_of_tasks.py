@@ -92,7 +92,8 @@ def _make_suites(place: Path) -> None:
 
 
 def _find_suite(place: Path, file: str) -> Any:
-    from smelt.suites.clip.suite import Suite, find_suite
+    from smelt.suites.clip.suite import Suite
+    from smelt.suites.find import find_suite
 
     suite = find_suite(place / file)
     if isinstance(suite, Suite):

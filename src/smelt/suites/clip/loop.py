@@ -20,25 +20,19 @@ from smelt.files.remote_code import takes_trust
 from smelt.jobs import run_jobs
 from smelt.recipe.schema import Recipe
 from smelt.suites.clip.steps import Step, Steps
-from smelt.suites.clip.suite import AnySuite, Suite, find_suite
-from smelt.suites.collaboration.loop import collaborate
-from smelt.suites.collaboration.suite import CollaborationSuite
+from smelt.suites.clip.suite import Suite
 from smelt.suites.failures import complain
-from smelt.suites.hub.loop import bench_hub
-from smelt.suites.hub.suite import HubSuite
-from smelt.suites.language.loop import bench_language
-from smelt.suites.language.suite import LanguageSuite
+from smelt.suites.find import find_suite, kind_of
+from smelt.suites.frame import refuse_presets
 from smelt.suites.options import Finished, Options
-from smelt.suites.selection.loop import bench_selection
-from smelt.suites.selection.suite import SelectionSuite
 from smelt.tasks.find import picture_tasks
 
-__all__ = ["Finished", "Options", "bench"]
+__all__ = ["Finished", "Options", "bench", "bench_pictures"]
 
 
 @takes_trust
 def bench(
-    suite: str | Path | AnySuite = "clip8",
+    suite: str | Path | Any = "clip8",
     *,
     out: str | Path | None = None,
     methods: Sequence[str] | None = None,
@@ -53,26 +47,27 @@ def bench(
     Options: `limit`, `curve_limit`, `preset`, `tune`, `device`, `dtype`, `threads`, `keep_models`, `executor`,
     `workers`, `tell`. A folder with some of the rows is completed; `force` begins anew.
     """
-    began = time.perf_counter()
     suite = find_suite(suite) if isinstance(suite, str | Path) else suite
     strange = sorted(words.keys() - Options.__dataclass_fields__.keys())
     if strange:
         raise RecipeError(unknown("word of a suite", strange[0], [*Options.__dataclass_fields__, "methods", "tasks"]))
-    if isinstance(suite, LanguageSuite):
-        return bench_language(suite, Path(out or suite.name), methods, tasks, Options(**words), force=force)
-    if isinstance(suite, SelectionSuite):
-        return bench_selection(suite, Path(out or suite.name), methods, tasks, Options(**words), force=force)
-    if words.get("preset") is not None:
-        raise RecipeError(f"preset: {suite.name} has none; leave it out")
-    if words.get("trial_workers", 1) != 1:
-        raise RecipeError(f"trial_workers: {suite.name} has no trials inside its units; use workers")
-    if isinstance(suite, CollaborationSuite):
-        if tasks is not None:
-            raise RecipeError(f"tasks: the groups of {suite.name} name theirs; choose with methods")
-        return collaborate(suite, Path(out or suite.name), methods, Options(**words), force=force)
-    if isinstance(suite, HubSuite):
-        return bench_hub(suite, Path(out or suite.name), methods, tasks, Options(**words), force=force)
-    run = _Run(suite, Path(out or suite.name), methods, tasks, Options(**words), force)
+    done: Finished = kind_of(suite).plan(suite, Path(out or suite.name), methods, tasks, Options(**words), force=force)
+    return done
+
+
+def bench_pictures(
+    suite: Suite,
+    out: Path,
+    methods: Sequence[str] | None,
+    tasks: Sequence[str] | None,
+    options: Options,
+    *,
+    force: bool,
+) -> Finished:
+    """Run a suite of picture models into a folder; one with some of the rows is completed."""
+    began = time.perf_counter()
+    refuse_presets(suite, options)
+    run = _Run(suite, out, methods, tasks, options, force)
     before = len(run.folder.rows)
     try:
         run.everything()

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from smelt.errors import RecipeError, unknown
-from smelt.files.validation import faults_of
-from smelt.recipe.read import load_yaml
+from smelt.errors import unknown
 from smelt.recipe.schema import DataUse, Pipeline, Pool, Recipe
-from smelt.suites.collaboration.suite import CollaborationSuite
-from smelt.suites.hub.suite import HubSuite
-from smelt.suites.language.suite import LanguageSuite
-from smelt.suites.selection.suite import SelectionSuite
 from smelt.tasks.corruptions import Corruption, Kind, SetName
 
-__all__ = ["AnySuite", "Corruptions", "Entry", "Suite", "Way", "find_suite", "suites"]
-
-_SHIPPED = Path(__file__).parents[1] / "shipped"
+__all__ = ["Corruptions", "Entry", "Suite", "Way"]
 
 
 class _Strict(BaseModel):
@@ -140,35 +131,3 @@ class Suite(_Strict):
                 if stage in call:
                     call[stage][parameter] = task
         return Recipe.parse(data)
-
-
-def suites() -> dict[str, Path]:
-    """The shipped suites by name."""
-    return {path.stem: path for path in sorted(_SHIPPED.glob("*.yaml"))}
-
-
-AnySuite: TypeAlias = Suite | CollaborationSuite | HubSuite | LanguageSuite | SelectionSuite
-
-_KINDS: dict[str, type[CollaborationSuite] | type[HubSuite] | type[LanguageSuite] | type[SelectionSuite]] = {
-    "collaboration": CollaborationSuite,
-    "hub": HubSuite,
-    "language": LanguageSuite,
-    "selection": SelectionSuite,
-}
-
-
-def find_suite(name: str | Path) -> AnySuite:
-    """A shipped suite by its name, or one's own by its path. Its `kind` (`hub`, `language`, …) is in it."""
-    shipped = suites()
-    path = shipped.get(str(name)) or Path(name)
-    if not path.exists() and path.suffix not in (".yaml", ".yml"):
-        raise RecipeError(unknown("suite", str(name), shipped))
-    content = load_yaml(path, "suite")
-    if not isinstance(content, dict):
-        raise RecipeError(f"{path}: a suite is a table with a name, tasks and entries, got {type(content).__name__}")
-    schema = _KINDS.get(str(content.get("kind")), Suite)
-    try:
-        return schema.model_validate(content)
-    except ValidationError as error:
-        faults = "".join(f"\n  - {fault}" for fault in faults_of(error))
-        raise RecipeError(f"{path}: not a suite:{faults}") from None

@@ -16,7 +16,7 @@ from smelt.models.pool import opened
 from smelt.suites.collaboration.blend import coefficients
 from smelt.suites.collaboration.steps import Step, steps_of
 from smelt.suites.collaboration.suite import CollaborationSuite
-from smelt.suites.frame import run_through
+from smelt.suites.frame import refuse_presets, run_through
 from smelt.suites.options import Finished, Options
 from smelt.suites.rounds import settled
 from smelt.tasks.find import picture_task
@@ -26,10 +26,19 @@ __all__ = ["collaborate"]
 
 
 def collaborate(
-    suite: CollaborationSuite, out: Path, methods: Sequence[str] | None, options: Options, *, force: bool
+    suite: CollaborationSuite,
+    out: Path,
+    methods: Sequence[str] | None,
+    tasks: Sequence[str] | None,
+    options: Options,
+    *,
+    force: bool,
 ) -> Finished:
     """Run a collaboration suite into a folder; one with some of the rows is completed."""
     began = time.perf_counter()
+    refuse_presets(suite, options)
+    if tasks is not None:
+        raise RecipeError(f"tasks: the groups of {suite.name} name theirs; choose with methods")
     chosen = list(suite.entries if methods is None else methods)
     _check(suite, chosen, options)
     return run_through(_Run(suite, out, chosen, options, force), began)

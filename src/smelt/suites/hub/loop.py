@@ -18,7 +18,7 @@ from smelt.evaluation.run_folder import Folder
 from smelt.files.json_reader import read_json
 from smelt.recipe.schema import Pool
 from smelt.suites.failures import complain
-from smelt.suites.frame import named, run_through
+from smelt.suites.frame import named, refuse_presets, run_through
 from smelt.suites.hub.parts import COUNT, MODEL, MODELS
 from smelt.suites.hub.steps import Step, Steps
 from smelt.suites.hub.suite import HubSuite
@@ -42,6 +42,7 @@ def bench_hub(
     from smelt.suites.hub.work import forget_work
 
     began = time.perf_counter()
+    refuse_presets(suite, options)
     entries, asked = named("method", methods, suite.entries), named("task", tasks, suite.tasks)
     try:
         return run_through(_Run(suite, out, entries, asked, options, force), began)

@@ -1,0 +1,13 @@
+"""The kind `collaboration`: weights merged beside predictions ensembled (NeuLig)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from smelt.suites.collaboration.loop import collaborate
+from smelt.suites.collaboration.suite import CollaborationSuite
+from smelt.suites.kind import Kind, kinds
+
+__all__: list[str] = []
+
+kinds["collaboration"] = Kind("collaboration", CollaborationSuite, collaborate, folder=Path(__file__).parent)

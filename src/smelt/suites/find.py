@@ -1,0 +1,44 @@
+"""Suites by name, over the files of all kinds, and by path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from smelt.errors import RecipeError, unknown
+from smelt.files.validation import faults_of
+from smelt.recipe.read import load_yaml
+from smelt.suites.kind import DEFAULT, Kind, kinds
+
+__all__ = ["find_suite", "kind_of", "suites"]
+
+
+def suites() -> dict[str, Path]:
+    """The shipped suites of all kinds by name."""
+    return dict(sorted((name, file) for kind in kinds.values() for name, file in kind.suites().items()))
+
+
+def find_suite(name: str | Path) -> Any:
+    """A shipped suite by its name, or one's own by its path. Its `kind` (`hub`, `language`, …) is in it."""
+    shipped = suites()
+    path = shipped.get(str(name)) or Path(name)
+    if not path.exists() and path.suffix not in (".yaml", ".yml"):
+        raise RecipeError(unknown("suite", str(name), shipped))
+    content = load_yaml(path, "suite")
+    if not isinstance(content, dict):
+        raise RecipeError(f"{path}: a suite is a table with a name, tasks and entries, got {type(content).__name__}")
+    named = str(content.get("kind", DEFAULT))
+    if named not in kinds:
+        raise RecipeError(f"{path}: {unknown('kind of suite', named, kinds)}")
+    try:
+        return kinds[named].schema.model_validate(content)
+    except ValidationError as error:
+        faults = "".join(f"\n  - {fault}" for fault in faults_of(error))
+        raise RecipeError(f"{path}: not a suite:{faults}") from None
+
+
+def kind_of(suite: Any) -> Kind:
+    """The kind that a suite is of."""
+    return kinds[getattr(suite, "kind", DEFAULT)]

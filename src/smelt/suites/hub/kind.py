@@ -1,0 +1,13 @@
+"""The kind `hub`: models that were labelled once are chosen for tasks of which only words are known (MLL)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from smelt.suites.hub.loop import bench_hub
+from smelt.suites.hub.suite import HubSuite
+from smelt.suites.kind import Kind, kinds
+
+__all__: list[str] = []
+
+kinds["hub"] = Kind("hub", HubSuite, bench_hub, folder=Path(__file__).parent)

@@ -1,7 +1,8 @@
 """The numbers of results/clip8 as tables: blocks for docs/clip8.md and README.md.
 
-Averages and their intervals are those of the report (smelt.reporting.grid). The interval of a difference joins the
-intervals of its two sides (Zou & Donner 2008): as if each model had seen pictures of its own, which makes it too wide.
+Averages and their intervals are those of the report (smelt.reporting.tables.grid). The interval of a difference joins
+the intervals of its two sides (Zou & Donner 2008): as if each model had seen pictures of its own, which makes it too
+wide.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def rows() -> tuple[Any, ...]:
 
 @functools.cache
 def grid() -> Any:
-    from smelt.reporting.grid import build_grid
+    from smelt.reporting.tables.grid import build_grid
 
     return build_grid(rows())
 

@@ -49,8 +49,8 @@ def blocks(folder: Path = RESULTS) -> dict[str, dict[str, str]]:
 def read(folder: Path = RESULTS) -> Run:
     from smelt.reporting.analyses import read_analyses
     from smelt.reporting.rows import read_folder
-    from smelt.reporting.tables import build_sheets
     from smelt.suites.language.report.standing import standings
+    from smelt.suites.sheets import build_sheets
 
     measured, plan = read_folder(folder), read_analyses(folder / "analyses").language
     assert plan is not None, f"{folder}: no analyses/language.json"
@@ -89,7 +89,7 @@ def domains(found: Run) -> str:
 
 def made(found: Run) -> str:
     """The setting of each method, and what it had looked at."""
-    from smelt.reporting.columns import beside
+    from smelt.reporting.tables.columns import beside
     from smelt.suites.language.report.tables import DOMAINS
 
     lines = [
@@ -100,7 +100,7 @@ def made(found: Run) -> str:
 
 def experts(found: Run) -> str:
     """Every specialist on its own domain beside the base, with intervals and their difference."""
-    from smelt.reporting.cells import cell_of, mean_cell
+    from smelt.reporting.tables.cells import cell_of, mean_cell
     from smelt.suites.language.report.standing import difference
 
     at = {(row.entry, row.task): row for row in found.rows if row.variant == "reference"}
@@ -226,7 +226,7 @@ def sheet(found: Run, key: str) -> Any:
 
 def turned(one: Any) -> str:
     """The table of a sheet as the report prints it, without the words around it."""
-    from smelt.reporting.as_markdown import as_markdown
+    from smelt.reporting.tables.as_markdown import as_markdown
 
     if one is None:
         return MISSING

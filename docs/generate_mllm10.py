@@ -110,8 +110,8 @@ def figures(found: Run) -> str:
 
 def tables(found: Run) -> str:
     """Every table of the report: the paper's 1 to 6 in our numbers, the models themselves, and who harms."""
-    from smelt.reporting.as_markdown import as_markdown
-    from smelt.reporting.tables import build_sheets
+    from smelt.reporting.tables.as_markdown import as_markdown
+    from smelt.suites.sheets import build_sheets
 
     text = ["## Tables"]
     for sheet in build_sheets(found.rows, selection=found.selection):

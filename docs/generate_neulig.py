@@ -93,7 +93,7 @@ def baselines(part: str) -> dict[str, float]:
 
 def lead(part: str, first: str, second: str, level: str = "merged") -> tuple[float, float, float]:
     """How much better the first is, in points, and the 95 % interval as docs/clip8.md has it (too wide: unpaired)."""
-    from smelt.reporting.cells import mean_cell
+    from smelt.reporting.tables.cells import mean_cell
     from smelt.suites.collaboration.report.levels import counted
 
     one, two = (mean_cell([counted(row) for row in on_tasks(part, name, level).values()]) for name in (first, second))

@@ -20,7 +20,7 @@ ITS_OWN_WORDS = {
     "suites/selection/session.py": "what json.dumps gave a line before",
     "search/study.py": "what json.dumps gave a line before",
     "optimise/state.py": "what json.dumps gave a line before",
-    "reporting/as_csv.py": "what json.dumps gave before",
+    "reporting/tables/as_csv.py": "what json.dumps gave before",
 }
 """Where text is parsed that Smelt itself has just written, and that is no file."""
 

@@ -7,17 +7,17 @@ import pytest
 from made_up_suite import analysis_data, row, suite_rows
 from smelt.evaluation.row import Row
 from smelt.reporting.analyses import Norms
-from smelt.reporting.compare import task_series
 from smelt.reporting.draw.axis import Axis, round_ticks, span
 from smelt.reporting.draw.panel import Mark, Stroke, panel
 from smelt.reporting.draw.radar import radar
 from smelt.reporting.draw.svg import tag
 from smelt.reporting.draw.tracks import task_bars
-from smelt.reporting.figures import curve_charts, norm_charts, path_charts
-from smelt.reporting.grid import build_grid
+from smelt.reporting.figures.charts import curve_charts, norm_charts, path_charts
+from smelt.reporting.figures.comparison import task_series
+from smelt.reporting.figures.curves import Curve
+from smelt.reporting.figures.paths import interpolation_paths
+from smelt.reporting.tables.grid import build_grid
 from smelt.reporting.words import short_layer
-from smelt.suites.clip.report.curves import Curve
-from smelt.suites.clip.report.paths import interpolation_paths
 
 ROWS = [one for one in suite_rows() if isinstance(one, Row)]
 

@@ -8,13 +8,13 @@ from made_up_suite import row, suite_rows
 from smelt.errors import CorruptFile
 from smelt.evaluation.row import CostRow
 from smelt.reporting.analyses import Analyses, read_analyses
-from smelt.reporting.compare import ranking, task_series
-from smelt.reporting.costs import build_costs
-from smelt.reporting.grid import build_grid
-from smelt.reporting.heat import accuracy_map, cosine_map, plain_map, signs_map
-from smelt.suites.clip.report.curves import scale_curves, scale_of
-from smelt.suites.clip.report.experts import experts_matrix
-from smelt.suites.clip.report.paths import barrier, interpolation_paths
+from smelt.reporting.figures.comparison import ranking, task_series
+from smelt.reporting.figures.costs import build_costs
+from smelt.reporting.figures.curves import scale_curves, scale_of
+from smelt.reporting.figures.experts import experts_matrix
+from smelt.reporting.figures.heat import accuracy_map, cosine_map, plain_map, signs_map
+from smelt.reporting.figures.paths import barrier, interpolation_paths
+from smelt.reporting.tables.grid import build_grid
 
 
 def curve(scale, task, correct, entry="ties"):
@@ -214,7 +214,7 @@ def test_equal_sign_conflicts_have_one_shade_and_do_not_divide_by_zero():
 
 
 def _matrix(values):
-    from smelt.suites.clip.report.experts import Matrix
+    from smelt.reporting.figures.experts import Matrix
 
     names = tuple("abc"[: len(values)])
     return Matrix(names, names, tuple(map(tuple, values)))

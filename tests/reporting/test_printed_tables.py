@@ -5,10 +5,10 @@ import io
 
 from made_up_suite import row
 from smelt.evaluation.row import DataBudget
-from smelt.reporting.as_csv import as_csv
-from smelt.reporting.as_latex import as_latex
-from smelt.reporting.as_markdown import as_markdown
-from smelt.reporting.tables import build_sheets
+from smelt.reporting.tables.as_csv import as_csv
+from smelt.reporting.tables.as_latex import as_latex
+from smelt.reporting.tables.as_markdown import as_markdown
+from smelt.suites.sheets import build_sheets
 
 
 def sheets(label="TIES"):

@@ -103,9 +103,9 @@ def evidence_from(folder: str | Path, *, size: float = 0.135, kind: str = "instr
     from smelt.reporting.analyses import read_analyses
     from smelt.reporting.facts import facts, suite_name
     from smelt.reporting.rows import read_folder
-    from smelt.reporting.tables import build_sheets
     from smelt.suites.language.report.standing import ranked, standings
     from smelt.suites.language.report.tables import base_name
+    from smelt.suites.sheets import build_sheets
 
     measured, analyses = read_folder(Path(folder)), read_analyses(Path(folder) / "analyses")
     if analyses.language is None:

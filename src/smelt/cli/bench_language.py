@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from smelt.evaluation.row import CostRow, Row
-    from smelt.reporting.cells import Cell
-    from smelt.reporting.lines import Line
+    from smelt.reporting.tables.cells import Cell
+    from smelt.reporting.tables.lines import Line
     from smelt.suites.language.report.analyses import Language
 
 __all__ = ["show_language"]
@@ -52,8 +52,8 @@ def show_language(rows: Sequence[Row | CostRow], language: Language) -> None:
 
 def _lines(rows: Sequence[Row], costs: Sequence[CostRow], language: Language) -> list[tuple[str, list[Shown]]]:
     """Every model's name and its numbers, in the order of the report."""
-    from smelt.reporting.grid import table_rows
-    from smelt.reporting.ranks import with_ranks
+    from smelt.reporting.tables.grid import table_rows
+    from smelt.reporting.tables.ranks import with_ranks
     from smelt.suites.language.report.lines import domain_lines, general_lines, task_lines
 
     shown, split = table_rows(rows)

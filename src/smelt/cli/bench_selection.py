@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from smelt.evaluation.row import CostRow, Row
-    from smelt.reporting.cells import Cell
-    from smelt.reporting.sheet import Sheet
+    from smelt.reporting.tables.cells import Cell
+    from smelt.reporting.tables.sheet import Sheet
     from smelt.suites.selection.report.analyses import Selection
 
 __all__ = ["show_selection"]

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from smelt.evaluation.row import CostRow, Row
-    from smelt.reporting.grid import Cell, Line
-    from smelt.reporting.sheet import Sheet
+    from smelt.reporting.tables.grid import Cell, Line
+    from smelt.reporting.tables.sheet import Sheet
 
 __all__ = ["layout", "show"]
 
@@ -33,7 +33,7 @@ def show(rows: Sequence[Row | CostRow]) -> None:
     from rich.console import Console
 
     from smelt.evaluation.row import CostRow, Row
-    from smelt.reporting.tables import build_sheets
+    from smelt.suites.sheets import build_sheets
 
     console = Console()
     costs = [row for row in rows if isinstance(row, CostRow)]
@@ -87,7 +87,7 @@ def layout(label: int, heads: Sequence[str], numbers: Sequence[int], room: int |
 
 def _heads(sheet: Sheet) -> list[str]:
     """Tasks and averages of all blocks; only a plain table is compared with the experts."""
-    from smelt.reporting.columns import heads
+    from smelt.reporting.tables.columns import heads
 
     if sheet.levels or sheet.axis:
         return [head.lower() for head in heads(sheet.blocks[0].grid)]
@@ -99,7 +99,7 @@ def _heads(sheet: Sheet) -> list[str]:
 
 def _lines(sheet: Sheet) -> list[tuple[str, list[tuple[str, bool]]]]:
     """Every line's name and its numbers, the best marked; a heading has no numbers."""
-    from smelt.reporting.columns import columns
+    from smelt.reporting.tables.columns import columns
 
     found: list[tuple[str, list[tuple[str, bool]]]] = []
     apart, shares = sheet.levels or sheet.axis, _SHARE in _heads(sheet)

@@ -9,8 +9,8 @@ from typing import Any
 
 from smelt.errors import CorruptFile
 from smelt.reporting.figure_file import read_figure
+from smelt.reporting.figures.experts import Matrix
 from smelt.reporting.words import short_layer, without_shared_start
-from smelt.suites.clip.report.experts import Matrix
 from smelt.suites.hub.report.analyses import HubAnalyses, read_hub
 from smelt.suites.language.report.analyses import Language, read_language
 from smelt.suites.selection.report.analyses import Selection, read_selection

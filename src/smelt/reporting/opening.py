@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from smelt.evaluation.row import CostRow, Row
 from smelt.reporting.analyses import Analyses
 from smelt.reporting.facts import facts, is_zoo, suite_name
-from smelt.reporting.grid import Grid
-from smelt.reporting.sheet import Sheet
+from smelt.reporting.headline import Headline, build_headline, sentences
+from smelt.reporting.tables.grid import Grid
+from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.tile import Tile
 from smelt.reporting.words import percent
-from smelt.suites.clip.report.headline import Headline, build_headline, sentences
 from smelt.suites.clip.report.headline_parts import best_of, part_sentences, parts_sentence
 from smelt.suites.clip.report.headline_robust import robust_sentences
 from smelt.suites.clip.report.robustness import CLEAN

@@ -10,26 +10,26 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from smelt.reporting.analyses import Analyses
-from smelt.reporting.columns import has_gap, has_ratio, heads
-from smelt.reporting.compare import MERGE_COLOURS, ranking, task_series
-from smelt.reporting.costs import build_costs
 from smelt.reporting.draw.axis import Axis, round_ticks, span
 from smelt.reporting.draw.radar import radar
 from smelt.reporting.draw.tracks import cell_text, rank_track, task_bars
-from smelt.reporting.figures import curve_charts, norm_charts, path_charts
-from smelt.reporting.grid import Grid, Line, build_grid
-from smelt.reporting.heat import accuracy_map, cosine_map, plain_map, signs_map
+from smelt.reporting.figures.charts import curve_charts, norm_charts, path_charts
+from smelt.reporting.figures.comparison import MERGE_COLOURS, ranking, task_series
+from smelt.reporting.figures.costs import build_costs
+from smelt.reporting.figures.curves import scale_curves
+from smelt.reporting.figures.experts import experts_matrix
+from smelt.reporting.figures.heat import accuracy_map, cosine_map, plain_map, signs_map
+from smelt.reporting.figures.line_charts import line_figure, series_figures
+from smelt.reporting.figures.paths import interpolation_paths
 from smelt.reporting.opening import build_opening
 from smelt.reporting.provenance import origins, reproductions
 from smelt.reporting.rows import Measured
-from smelt.reporting.series_figure import line_figure, series_figures
-from smelt.reporting.sheet import Sheet
+from smelt.reporting.tables.columns import has_gap, has_ratio, heads
+from smelt.reporting.tables.grid import Grid, Line, build_grid
+from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import bytes_text, percent, seconds_text, setting_text, short_hash
-from smelt.suites.clip.report.curves import scale_curves
-from smelt.suites.clip.report.experts import experts_matrix
-from smelt.suites.clip.report.gaps import gap_figure
-from smelt.suites.clip.report.paths import interpolation_paths
 from smelt.suites.clip.report.severity import severity_figure
+from smelt.suites.collaboration.report.gaps import gap_figure
 from smelt.suites.collaboration.report.levels import largest
 from smelt.suites.hub.report.figures import hub_figures
 from smelt.suites.hub.report.tables import is_hub_sheet

@@ -9,7 +9,7 @@ from typing import Any
 
 from smelt.evaluation.row import Row
 from smelt.reporting.budget import data_text
-from smelt.reporting.grid import Line
+from smelt.reporting.tables.grid import Line
 from smelt.reporting.words import setting_text
 
 __all__ = ["Origin", "Reproduction", "origins", "reproductions"]

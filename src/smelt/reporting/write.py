@@ -7,11 +7,11 @@ from pathlib import Path
 
 from smelt.errors import OutputError
 from smelt.reporting.analyses import read_analyses
-from smelt.reporting.as_csv import as_csv
-from smelt.reporting.as_latex import as_latex
-from smelt.reporting.as_markdown import as_markdown
 from smelt.reporting.rows import read_folder
-from smelt.reporting.tables import build_sheets
+from smelt.reporting.tables.as_csv import as_csv
+from smelt.reporting.tables.as_latex import as_latex
+from smelt.reporting.tables.as_markdown import as_markdown
+from smelt.suites.sheets import build_sheets
 
 __all__ = ["PAGE", "TABLES", "report"]
 

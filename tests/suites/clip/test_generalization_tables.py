@@ -8,11 +8,11 @@ import pytest
 from made_up_data_suites import generalization_rows
 from made_up_suite import row
 from smelt.evaluation.row import Row
-from smelt.reporting.as_csv import as_csv
-from smelt.reporting.as_latex import as_latex
-from smelt.reporting.as_markdown import as_markdown
-from smelt.reporting.tables import build_sheets
+from smelt.reporting.tables.as_csv import as_csv
+from smelt.reporting.tables.as_latex import as_latex
+from smelt.reporting.tables.as_markdown import as_markdown
 from smelt.suites.clip.report.headline_parts import part_sentences, parts_sentence
+from smelt.suites.sheets import build_sheets
 
 SEEN = {"photos": True, "digits": True, "emoji": False}
 

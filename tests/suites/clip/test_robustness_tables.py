@@ -8,14 +8,14 @@ from made_up_data_suites import KINDS, robustness_rows
 from made_up_suite import row
 from smelt.errors import CorruptFile
 from smelt.evaluation.row import DataBudget, Row
-from smelt.reporting.as_csv import as_csv
-from smelt.reporting.as_markdown import as_markdown
-from smelt.reporting.cells import Cell, mean_on_same_pictures
-from smelt.reporting.tables import build_sheets
+from smelt.reporting.tables.as_csv import as_csv
+from smelt.reporting.tables.as_markdown import as_markdown
+from smelt.reporting.tables.cells import Cell, mean_on_same_pictures
 from smelt.suites.clip.report.corruption import kind_and_severity, kind_text, severities_text
 from smelt.suites.clip.report.headline_robust import robust_sentences
 from smelt.suites.clip.report.robustness import severity_curves
 from smelt.suites.clip.report.severity import severity_figure
+from smelt.suites.sheets import build_sheets
 
 
 def scored(entry, corruption, photos, digits, **words):

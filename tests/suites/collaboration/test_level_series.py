@@ -11,10 +11,10 @@ from made_up_suite import row
 from smelt.errors import CorruptFile
 from smelt.evaluation.row import DataBudget
 from smelt.reporting.analyses import read_analyses
-from smelt.reporting.as_csv import as_csv
-from smelt.reporting.as_markdown import as_markdown
-from smelt.reporting.series_figure import line_figure, series_figures
-from smelt.suites.clip.report.curves import scale_curves
+from smelt.reporting.figures.curves import scale_curves
+from smelt.reporting.figures.line_charts import line_figure, series_figures
+from smelt.reporting.tables.as_csv import as_csv
+from smelt.reporting.tables.as_markdown import as_markdown
 from smelt.suites.collaboration.report.series import courses, series_sheets
 
 

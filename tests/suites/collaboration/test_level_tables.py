@@ -8,15 +8,15 @@ import pytest
 from made_up_levels import TASKS, both, collaboration_rows, curve, write_collaboration
 from made_up_suite import row
 from smelt.evaluation.row import DataBudget, Row
-from smelt.reporting.as_csv import as_csv
-from smelt.reporting.as_latex import as_latex
-from smelt.reporting.as_markdown import as_markdown
 from smelt.reporting.opening import build_opening
-from smelt.reporting.tables import build_sheets
+from smelt.reporting.tables.as_csv import as_csv
+from smelt.reporting.tables.as_latex import as_latex
+from smelt.reporting.tables.as_markdown import as_markdown
 from smelt.reporting.write import report
-from smelt.suites.clip.report.gaps import gap_figure, pairs
+from smelt.suites.collaboration.report.gaps import gap_figure, pairs
 from smelt.suites.collaboration.report.headline import level_sentences, level_tiles
 from smelt.suites.collaboration.report.levels import largest
+from smelt.suites.sheets import build_sheets
 
 PART = "ViT, 2 experts"
 

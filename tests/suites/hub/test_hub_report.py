@@ -22,15 +22,15 @@ from made_up_hub import (
 )
 from smelt.errors import CorruptFile
 from smelt.evaluation.row import CostRow, Row
-from smelt.reporting.as_csv import as_csv
-from smelt.reporting.as_latex import as_latex
-from smelt.reporting.as_markdown import as_markdown
-from smelt.reporting.tables import build_sheets
+from smelt.reporting.tables.as_csv import as_csv
+from smelt.reporting.tables.as_latex import as_latex
+from smelt.reporting.tables.as_markdown import as_markdown
 from smelt.reporting.write import report
 from smelt.suites.hub.parts import ALPHA, COUNT, models_per_class, table_part
 from smelt.suites.hub.report.analyses import HubAnalyses, read_hub
 from smelt.suites.hub.report.figures import agreements, growth_figure, model_matrix, share_matrix
 from smelt.suites.hub.report.headline import hub_sentences, hub_tiles
+from smelt.suites.sheets import build_sheets
 
 TWO = ("photos", "digits")
 

@@ -5,10 +5,8 @@ from test_language_tables import TWO
 
 from made_up_language import language_rows, paid, scored, write_language
 from smelt.evaluation.row import CostRow, Row
-from smelt.reporting.cells import Cell
 from smelt.reporting.draw.scatter import Dot, scatter
-from smelt.reporting.draw.timebars import log_ticks, time_bars
-from smelt.reporting.tables import build_sheets
+from smelt.reporting.tables.cells import Cell
 from smelt.reporting.write import report
 from smelt.suites.language.published import mergebench
 from smelt.suites.language.report.analyses import read_language
@@ -16,7 +14,9 @@ from smelt.suites.language.report.figures import language_figures, performance_a
 from smelt.suites.language.report.headline import language_sentences, language_tiles
 from smelt.suites.language.report.order import agreement
 from smelt.suites.language.report.standing import Standing, difference, ranked, standings
+from smelt.suites.language.report.time_bars import log_ticks, time_bars
 from smelt.suites.language.report.tuning import tuning
+from smelt.suites.sheets import build_sheets
 
 
 @pytest.fixture

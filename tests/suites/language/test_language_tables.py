@@ -8,16 +8,16 @@ import pytest
 from made_up_language import PLAN, language_rows, paid, scored, write_language
 from smelt.errors import CorruptFile
 from smelt.evaluation.row import CostRow, Row
-from smelt.reporting.as_csv import as_csv
-from smelt.reporting.as_latex import as_latex
-from smelt.reporting.as_markdown import as_markdown
-from smelt.reporting.cells import Cell
-from smelt.reporting.tables import build_sheets
-from smelt.reporting.transposed import turned_rows
+from smelt.reporting.tables.as_csv import as_csv
+from smelt.reporting.tables.as_latex import as_latex
+from smelt.reporting.tables.as_markdown import as_markdown
+from smelt.reporting.tables.cells import Cell
+from smelt.reporting.tables.transposed import turned_rows
 from smelt.suites.language.published import mergebench
 from smelt.suites.language.report.analyses import Language, read_language
 from smelt.suites.language.report.lines import ratio_cell
 from smelt.suites.language.report.tables import GENERAL, paper_sheets, sheet_of
+from smelt.suites.sheets import build_sheets
 
 TWO = Language(
     {"maths": ("maths", "maths-stories"), "safety": ("safety",)},

@@ -11,7 +11,7 @@ import pytest
 from made_up_selection import content, rows
 from smelt.errors import CorruptFile
 from smelt.evaluation.row import append_rows
-from smelt.reporting.sheet import Sheet
+from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.write import report
 from smelt.select.choose import chosen_step
 from smelt.suites.selection.published import uqmerge

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from smelt.reporting.compare import Series
 from smelt.reporting.draw.svg import tag
+from smelt.reporting.figures.comparison import Series
 from smelt.reporting.words import percent
 
 __all__ = ["radar"]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from smelt.reporting.compare import Ranked, Series
 from smelt.reporting.draw.axis import Axis
 from smelt.reporting.draw.svg import tag
-from smelt.reporting.grid import Cell
+from smelt.reporting.figures.comparison import Ranked, Series
+from smelt.reporting.tables.grid import Cell
 from smelt.reporting.words import percent
 
 __all__ = ["cell_text", "rank_track", "task_bars"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.reporting.cells import Cell, surely_above
-from smelt.reporting.grid import Grid, Line
-from smelt.reporting.sheet import Sheet
+from smelt.reporting.headline import named, pictures_of
+from smelt.reporting.tables.cells import Cell, surely_above
+from smelt.reporting.tables.grid import Grid, Line
+from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import count, percent, plural
-from smelt.suites.clip.report.headline import named, pictures_of
 from smelt.suites.clip.report.parts import SEEN, UNSEEN
 
 __all__ = ["best_of", "part_sentences", "parts_sentence"]

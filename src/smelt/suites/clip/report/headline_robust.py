@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from smelt.reporting.grid import Grid
-from smelt.reporting.sheet import Sheet
+from smelt.reporting.headline import named, pictures_of
+from smelt.reporting.tables.grid import Grid
+from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import count, percent, plural
-from smelt.suites.clip.report.headline import named, pictures_of
 from smelt.suites.clip.report.robustness import CLEAN
 
 __all__ = ["robust_sentences"]

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from smelt.evaluation.row import Row
-from smelt.reporting.grid import Grid, grid_of, tasks_of
-from smelt.reporting.sheet import Block, Sheet
+from smelt.reporting.tables.grid import Grid, grid_of, tasks_of
+from smelt.reporting.tables.sheet import Block, Sheet
 
 __all__ = ["SEEN", "UNSEEN", "part_sheet", "rows_by_part"]
 

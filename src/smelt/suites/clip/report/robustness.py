@@ -12,10 +12,10 @@ from functools import partial
 
 from smelt.evaluation.row import Row
 from smelt.reporting.budget import adapted_to_corruption
-from smelt.reporting.cells import Cell, cell_of, mean_cell, mean_on_same_pictures
-from smelt.reporting.grid import Grid, Line, grid_of, tasks_of
-from smelt.reporting.ranks import with_ranks
-from smelt.reporting.sheet import Block, Sheet
+from smelt.reporting.tables.cells import Cell, cell_of, mean_cell, mean_on_same_pictures
+from smelt.reporting.tables.grid import Grid, Line, grid_of, tasks_of
+from smelt.reporting.tables.ranks import with_ranks
+from smelt.reporting.tables.sheet import Block, Sheet
 from smelt.suites.clip.report.corruption import kind_and_severity, kind_text, severities_text
 
 __all__ = ["CLEAN", "SeverityCurves", "robust_sheet", "severity_curves"]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from smelt.reporting.draw.axis import round_ticks, span
 from smelt.reporting.draw.panel import Stroke, panel
-from smelt.reporting.figures import Chart
-from smelt.reporting.grid import Grid, best_first
-from smelt.reporting.sheet import Sheet
+from smelt.reporting.figures.charts import Chart
+from smelt.reporting.tables.grid import Grid, best_first
+from smelt.reporting.tables.sheet import Sheet
 from smelt.suites.clip.report.robustness import SeverityCurves, severity_curves
 
 __all__ = ["SeverityFigure", "severity_figure"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from smelt.reporting.grid import Line, best_first
-from smelt.reporting.lines import NEULIG
-from smelt.reporting.sheet import Sheet
+from smelt.reporting.headline import named
+from smelt.reporting.tables.grid import Line, best_first
+from smelt.reporting.tables.lines import NEULIG
+from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.tile import Tile
 from smelt.reporting.words import count, percent, plural
-from smelt.suites.clip.report.headline import named
 from smelt.suites.collaboration.report.levels import AVERAGE
 
 __all__ = ["level_sentences", "level_tiles"]

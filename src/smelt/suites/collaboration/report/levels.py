@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from smelt.evaluation.row import Level, Row
-from smelt.reporting.cells import Cell, cell_of
-from smelt.reporting.grid import Grid, tasks_of
-from smelt.reporting.lines import CellOf, Line, lines_of
-from smelt.reporting.ranks import places
-from smelt.reporting.sheet import Block, Sheet
+from smelt.reporting.tables.cells import Cell, cell_of
+from smelt.reporting.tables.grid import Grid, tasks_of
+from smelt.reporting.tables.lines import CellOf, Line, lines_of
+from smelt.reporting.tables.ranks import places
+from smelt.reporting.tables.sheet import Block, Sheet
 
 __all__ = ["AVERAGE", "LEVELS", "at_level", "counted", "largest", "level_sheet"]
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from smelt.evaluation.row import Level, Row
 from smelt.reporting.budget import data_text, loud_text, uses_split
-from smelt.reporting.cells import Cell, mean_cell
-from smelt.reporting.grid import Grid, tasks_of
-from smelt.reporting.lines import Line
-from smelt.reporting.sheet import Block, Sheet
+from smelt.reporting.tables.cells import Cell, mean_cell
+from smelt.reporting.tables.grid import Grid, tasks_of
+from smelt.reporting.tables.lines import Line
+from smelt.reporting.tables.sheet import Block, Sheet
 from smelt.suites.collaboration.report.levels import LEVELS, at_level
 
 __all__ = ["AXES", "Course", "courses", "series_sheets"]

@@ -9,18 +9,18 @@ from typing import Any
 from markupsafe import Markup
 
 from smelt.evaluation.row import Row
-from smelt.reporting.cells import Cell, cell_of
-from smelt.reporting.compare import Series
 from smelt.reporting.draw.axis import round_ticks, span
 from smelt.reporting.draw.panel import Band, Stroke, panel
 from smelt.reporting.draw.radar import radar
-from smelt.reporting.figures import Chart
-from smelt.reporting.grid import tasks_of
-from smelt.reporting.heat import accuracy_map
-from smelt.reporting.series_figure import LineFigure
-from smelt.reporting.sheet import Sheet
+from smelt.reporting.figures.charts import Chart
+from smelt.reporting.figures.comparison import Series
+from smelt.reporting.figures.experts import Matrix
+from smelt.reporting.figures.heat import accuracy_map
+from smelt.reporting.figures.line_charts import LineFigure
+from smelt.reporting.tables.cells import Cell, cell_of
+from smelt.reporting.tables.grid import tasks_of
+from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import without_shared_start
-from smelt.suites.clip.report.experts import Matrix
 from smelt.suites.hub.parts import MODEL, MODELS, models_per_class, table_parts
 from smelt.suites.hub.report.analyses import Classes, Growth, HubAnalyses, Ranks
 from smelt.suites.hub.report.tables import ORACLE, is_hub_sheet

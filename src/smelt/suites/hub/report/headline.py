@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.evaluation.row import Row
-from smelt.reporting.grid import Line, best_first, surely_above
-from smelt.reporting.sheet import Sheet
+from smelt.reporting.headline import pictures_of
+from smelt.reporting.tables.grid import Line, best_first, surely_above
+from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.tile import Tile
 from smelt.reporting.words import count, percent, plural
-from smelt.suites.clip.report.headline import pictures_of
 from smelt.suites.hub.parts import MODELS
 from smelt.suites.hub.report.analyses import HubAnalyses
 from smelt.suites.hub.report.tables import ORACLE, is_hub_sheet

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from smelt.evaluation.row import CostRow, Row
-from smelt.reporting.cells import Cell, mean_cell
-from smelt.reporting.grid import Grid, tasks_of
-from smelt.reporting.lines import Line, last_cell, lines_of
-from smelt.reporting.ranks import places
-from smelt.reporting.sheet import Block, Sheet
+from smelt.reporting.tables.cells import Cell, mean_cell
+from smelt.reporting.tables.grid import Grid, tasks_of
+from smelt.reporting.tables.lines import Line, last_cell, lines_of
+from smelt.reporting.tables.ranks import places
+from smelt.reporting.tables.sheet import Block, Sheet
 from smelt.reporting.words import plural, setting_text
 from smelt.suites.hub.parts import ALPHA, COUNT, is_hub, models_per_class, table_parts
 

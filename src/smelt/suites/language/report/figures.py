@@ -10,16 +10,16 @@ from typing import Any
 from markupsafe import Markup
 
 from smelt.evaluation.row import CostRow, Row
-from smelt.reporting.cells import Cell
 from smelt.reporting.draw.axis import round_ticks, span
 from smelt.reporting.draw.scatter import Dot, scatter
-from smelt.reporting.draw.timebars import log_ticks, time_bars
-from smelt.reporting.sheet import Sheet
-from smelt.reporting.transposed import turned_heads, turned_rows
+from smelt.reporting.tables.cells import Cell
+from smelt.reporting.tables.sheet import Sheet
+from smelt.reporting.tables.transposed import turned_heads, turned_rows
 from smelt.reporting.words import percent, seconds_text
 from smelt.suites.language.report.analyses import Language
 from smelt.suites.language.report.order import agreement
 from smelt.suites.language.report.standing import Standing, standings
+from smelt.suites.language.report.time_bars import log_ticks, time_bars
 from smelt.suites.language.report.tuning import tuning
 
 __all__ = ["Times", "language_figures", "performance_against_time", "times", "trade_off"]

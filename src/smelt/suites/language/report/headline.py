@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.evaluation.row import CostRow, Row
-from smelt.reporting.sheet import Sheet
+from smelt.reporting.headline import pictures_of
+from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.tile import Tile
 from smelt.reporting.words import count, percent, plural
-from smelt.suites.clip.report.headline import pictures_of
 from smelt.suites.language.report.analyses import Language
 from smelt.suites.language.report.order import Agreement, agreement
 from smelt.suites.language.report.standing import Standing, difference, ranked, standings

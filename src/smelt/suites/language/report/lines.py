@@ -16,8 +16,8 @@ from dataclasses import replace
 
 from smelt.evaluation.row import Row
 from smelt.reporting.budget import split_words
-from smelt.reporting.cells import Cell, mean_cell
-from smelt.reporting.lines import Line, is_expert, last_cell, lines_of
+from smelt.reporting.tables.cells import Cell, mean_cell
+from smelt.reporting.tables.lines import Line, is_expert, last_cell, lines_of
 from smelt.suites.language.published import mergebench
 from smelt.suites.language.report.analyses import Language
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from smelt.evaluation.row import CostRow
-from smelt.reporting.cells import Cell
-from smelt.reporting.lines import Line
-from smelt.reporting.sheet import Sheet
+from smelt.reporting.tables.cells import Cell
+from smelt.reporting.tables.lines import Line
+from smelt.reporting.tables.sheet import Sheet
 from smelt.suites.language.report.analyses import Language
 from smelt.suites.language.report.tables import DOMAINS, GENERAL, sheet_of
 

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from smelt.evaluation.row import Row
-from smelt.reporting.cells import Cell
-from smelt.reporting.columns import beside
-from smelt.reporting.grid import Grid, table_rows
-from smelt.reporting.lines import Line
-from smelt.reporting.ranks import with_ranks
-from smelt.reporting.sheet import Block, Sheet
+from smelt.reporting.tables.cells import Cell
+from smelt.reporting.tables.columns import beside
+from smelt.reporting.tables.grid import Grid, table_rows
+from smelt.reporting.tables.lines import Line
+from smelt.reporting.tables.ranks import with_ranks
+from smelt.reporting.tables.sheet import Block, Sheet
 from smelt.reporting.words import count
 from smelt.suites.language.published import PaperTable, mergebench
 from smelt.suites.language.report.analyses import Language

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from smelt.evaluation.row import Row
-from smelt.reporting.sheet import Sheet
+from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import setting_text
 from smelt.suites.language.report.tables import DOMAINS, sheet_of
 

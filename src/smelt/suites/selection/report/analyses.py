@@ -12,7 +12,7 @@ from typing import Any
 
 from smelt.errors import CorruptFile
 from smelt.reporting.figure_file import read_figure
-from smelt.reporting.lines import Group
+from smelt.reporting.tables.lines import Group
 from smelt.reporting.words import plural
 
 __all__ = ["Budget", "Compared", "Course", "Selection", "Uncertain", "read_selection"]

@@ -8,8 +8,8 @@ from typing import Any
 from smelt.evaluation.row import Row
 from smelt.reporting.draw.axis import round_ticks, span
 from smelt.reporting.draw.panel import Band, Mark, Stroke, panel
-from smelt.reporting.figures import Chart
-from smelt.reporting.series_figure import LineFigure
+from smelt.reporting.figures.charts import Chart
+from smelt.reporting.figures.line_charts import LineFigure
 from smelt.suites.selection.report.analyses import KINDS, Selection
 from smelt.suites.selection.report.lines import Scores
 from smelt.suites.selection.report.questions import research_questions

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from smelt.evaluation.intervals import Z95
 from smelt.evaluation.row import Row
-from smelt.reporting.cells import Cell
+from smelt.reporting.tables.cells import Cell
 from smelt.reporting.tile import Tile
 from smelt.reporting.words import count, percent, plural
 from smelt.suites.selection.report.analyses import Compared, Selection

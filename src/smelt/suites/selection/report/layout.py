@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from smelt.reporting.cells import Cell
-from smelt.reporting.grid import Grid
-from smelt.reporting.lines import Group, Line
-from smelt.reporting.ranks import with_ranks
-from smelt.reporting.sheet import Block, Sheet
+from smelt.reporting.tables.cells import Cell
+from smelt.reporting.tables.grid import Grid
+from smelt.reporting.tables.lines import Group, Line
+from smelt.reporting.tables.ranks import with_ranks
+from smelt.reporting.tables.sheet import Block, Sheet
 from smelt.suites.selection.published import uqmerge
 from smelt.suites.selection.report.analyses import KINDS, Budget
 from smelt.suites.selection.report.lines import Scores

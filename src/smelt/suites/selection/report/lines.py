@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from smelt.evaluation.row import Row
-from smelt.reporting.cells import Cell, cell_of, mean_cell, mean_on_same_pictures
-from smelt.reporting.lines import Group, Line
+from smelt.reporting.tables.cells import Cell, cell_of, mean_cell, mean_on_same_pictures
+from smelt.reporting.tables.lines import Group, Line
 from smelt.suites.selection.report.analyses import Selection
 
 __all__ = ["Scores", "printed_cell"]

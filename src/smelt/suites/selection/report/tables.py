@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from smelt.evaluation.row import Row
-from smelt.reporting.cells import Cell
-from smelt.reporting.lines import Line
-from smelt.reporting.sheet import Sheet
+from smelt.reporting.tables.cells import Cell
+from smelt.reporting.tables.lines import Line
+from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import plural
 from smelt.select.subsets import spread
 from smelt.suites.selection.published import uqmerge

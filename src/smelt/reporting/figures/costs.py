@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from smelt.evaluation.row import CostRow
-from smelt.reporting.grid import Line
+from smelt.reporting.tables.grid import Line
 
 __all__ = ["Cost", "Costs", "build_costs"]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from smelt.reporting.draw.axis import Axis, round_ticks, span
-from smelt.reporting.draw.gaps import gap_track
-from smelt.reporting.sheet import Sheet
+from smelt.reporting.tables.sheet import Sheet
+from smelt.suites.collaboration.report.gap_track import gap_track
 
 __all__ = ["GapFigure", "Pair", "gap_figure", "pairs"]
 

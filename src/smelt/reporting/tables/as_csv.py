@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from smelt.evaluation.row import Row
-from smelt.reporting.grid import Cell, Line
-from smelt.reporting.sheet import Block, Sheet
-from smelt.reporting.tables import printed
+from smelt.reporting.tables.grid import Cell, Line
+from smelt.reporting.tables.sheet import Block, Sheet
 from smelt.suites.collaboration.report.levels import AVERAGE, LEVELS
+from smelt.suites.sheets import printed
 
 __all__ = ["as_csv"]
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from smelt.evaluation.row import Row
-from smelt.reporting.cells import surely_above
-from smelt.reporting.grid import Grid, Line, best_first
-from smelt.reporting.lines import is_expert
+from smelt.reporting.tables.cells import surely_above
+from smelt.reporting.tables.grid import Grid, Line, best_first
+from smelt.reporting.tables.lines import is_expert
 from smelt.reporting.words import count, percent, plural
 
 __all__ = ["Headline", "build_headline", "named", "pictures_of", "sentences"]

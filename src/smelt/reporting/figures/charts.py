@@ -11,9 +11,9 @@ from markupsafe import Markup
 from smelt.reporting.analyses import Norms
 from smelt.reporting.draw.axis import round_ticks, span
 from smelt.reporting.draw.panel import Mark, Stroke, panel
+from smelt.reporting.figures.curves import Curve
+from smelt.reporting.figures.paths import InterpolationPath
 from smelt.reporting.words import percent, short_layer, without_shared_start
-from smelt.suites.clip.report.curves import Curve
-from smelt.suites.clip.report.paths import InterpolationPath
 
 __all__ = ["Chart", "curve_charts", "norm_charts", "path_charts"]
 

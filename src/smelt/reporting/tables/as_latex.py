@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.reporting.columns import heads, note_of, tier_columns
-from smelt.reporting.grid import Line
-from smelt.reporting.sheet import Block, Sheet
-from smelt.reporting.tables import printed
-from smelt.reporting.transposed import turned_heads, turned_rows
+from smelt.reporting.tables.columns import heads, note_of, tier_columns
+from smelt.reporting.tables.grid import Line
+from smelt.reporting.tables.sheet import Block, Sheet
+from smelt.reporting.tables.transposed import turned_heads, turned_rows
 from smelt.reporting.words import percent
+from smelt.suites.sheets import printed
 
 __all__ = ["as_latex"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from smelt.evaluation.row import CostRow, Row
-from smelt.reporting.grid import build_grid, table_rows
-from smelt.reporting.sheet import Block, Sheet
+from smelt.reporting.tables.grid import build_grid, table_rows
+from smelt.reporting.tables.sheet import Block, Sheet
 from smelt.suites.clip.report.parts import part_sheet, rows_by_part
 from smelt.suites.clip.report.robustness import robust_sheet
 from smelt.suites.collaboration.report.levels import level_sheet

@@ -9,7 +9,7 @@ from smelt.evaluation.row import Row
 from smelt.reporting.analyses import LineChart
 from smelt.reporting.draw.axis import round_ticks, span
 from smelt.reporting.draw.panel import Stroke, panel
-from smelt.reporting.figures import Chart
+from smelt.reporting.figures.charts import Chart
 from smelt.suites.collaboration.report.levels import LEVELS
 from smelt.suites.collaboration.report.series import AXES, courses
 

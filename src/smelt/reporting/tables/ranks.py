@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from smelt.reporting.cells import Cell
-from smelt.reporting.lines import Line
+from smelt.reporting.tables.cells import Cell
+from smelt.reporting.tables.lines import Line
 
 __all__ = ["normalised", "places", "with_ranks"]
 

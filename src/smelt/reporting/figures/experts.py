@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from smelt.evaluation.row import Row
-from smelt.reporting.grid import Grid
-from smelt.reporting.lines import EXPERT, is_expert
+from smelt.reporting.tables.grid import Grid
+from smelt.reporting.tables.lines import EXPERT, is_expert
 
 __all__ = ["Matrix", "experts_matrix"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smelt.reporting.grid import Grid, Line
+from smelt.reporting.tables.grid import Grid, Line
 
 __all__ = ["Block", "Sheet"]
 

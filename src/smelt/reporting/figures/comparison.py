@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smelt.reporting.grid import Cell, Grid, Line, best_first
+from smelt.reporting.tables.grid import Cell, Grid, Line, best_first
 from smelt.reporting.words import setting_text
 
 __all__ = ["MERGE_COLOURS", "Place", "Ranked", "Series", "ranking", "task_series"]

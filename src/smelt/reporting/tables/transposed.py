@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from smelt.reporting.columns import beside, has_ratio
-from smelt.reporting.grid import Cell, Grid, Line
-from smelt.reporting.sheet import Sheet
+from smelt.reporting.tables.columns import beside, has_ratio
+from smelt.reporting.tables.grid import Cell, Grid, Line
+from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import percent
 
 __all__ = ["Head", "Number", "TurnedRow", "turned_heads", "turned_rows"]

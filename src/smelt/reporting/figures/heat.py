@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from smelt.reporting.figures.experts import Matrix
 from smelt.reporting.words import percent
-from smelt.suites.clip.report.experts import Matrix
 
 __all__ = ["HeatMap", "Shade", "accuracy_map", "cosine_map", "plain_map", "signs_map"]
 

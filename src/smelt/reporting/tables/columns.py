@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.reporting.grid import Grid, Line
-from smelt.reporting.sheet import Block, Sheet
+from smelt.reporting.tables.grid import Grid, Line
+from smelt.reporting.tables.sheet import Block, Sheet
 from smelt.reporting.words import setting_text
 
 __all__ = ["beside", "columns", "has_gap", "has_ratio", "heads", "note_of", "tier_columns"]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from smelt.evaluation.row import Row
 from smelt.reporting.budget import adapted_to_corruption, data_text, loud_text, split_words, uses_split
-from smelt.reporting.cells import Cell, cell_of, mean_cell
+from smelt.reporting.tables.cells import Cell, cell_of, mean_cell
 from smelt.suites.hub.parts import is_hub
 
 __all__ = ["EXPERT", "GROUPS", "NEULIG", "SHOWN", "CellOf", "Group", "Line", "is_expert", "last_cell", "lines_of"]

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from smelt.evaluation.row import Row
 from smelt.reporting.budget import split_words
-from smelt.reporting.cells import Cell, mean_cell, surely_above
-from smelt.reporting.lines import EXPERT, GROUPS, SHOWN, CellOf, Line, last_cell, lines_of
-from smelt.reporting.ranks import normalised, with_ranks
+from smelt.reporting.tables.cells import Cell, mean_cell, surely_above
+from smelt.reporting.tables.lines import EXPERT, GROUPS, SHOWN, CellOf, Line, last_cell, lines_of
+from smelt.reporting.tables.ranks import normalised, with_ranks
 
 __all__ = [
     "EXPERT",

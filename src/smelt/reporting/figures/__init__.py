@@ -1,0 +1,1 @@
+"""Figures as data, ready to draw: heat maps, line charts, rankings, costs."""

@@ -1,0 +1,1 @@
+"""Tables as data (cells, lines, grids, sheets), and printed: Markdown, CSV, LaTeX, the terminal."""

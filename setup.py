@@ -8,12 +8,13 @@ from setuptools import Extension, setup
 FLAGS = ["-O3", "-fno-wrapv", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fvisibility=hidden"]
 
 
-def extension(folder: str, name: str, source: str, depends: list[str]) -> Extension:
+def extension(name: str, source: str, depends: list[str]) -> Extension:
     """A library for ctypes beside the Python that calls it (smelt.system.native)."""
+    folder = source.removeprefix("src/").rpartition("/")[0].replace("/", ".")
     return Extension(
-        f"smelt.{folder.replace('/', '.')}.{name}",
-        [f"src/smelt/{folder}/{source}", "src/smelt/system/module.c"],
-        depends=[f"src/smelt/{folder}/{file}" for file in depends],
+        f"{folder}.{name}",
+        [source, "src/smelt/system/module.c"],
+        depends=depends,
         define_macros=[("MODULE", name)],
         extra_compile_args=FLAGS,
         libraries=["m"],
@@ -23,7 +24,7 @@ def extension(folder: str, name: str, source: str, depends: list[str]) -> Extens
 
 setup(
     ext_modules=[
-        extension("engine/run/cpu", "_machine", "machine.c", ["divergence.h"]),
-        extension("files/hashing", "_sha256", "sha256.c", []),
+        extension("_machine", "src/smelt/engine/run/cpu/machine.c", ["src/smelt/engine/run/cpu/divergence.h"]),
+        extension("_sha256", "src/smelt/files/hashing/sha256.c", []),
     ]
 )

@@ -33,7 +33,7 @@ _WITH_DATA = (
     "Named under `merge` like a method; data is looked at first ([Merging with data](../data.md)). So it is for the "
     "methods `fisher`, `regmean`, `stitch` and `adarank` unless the recipe gives `statistics`."
 )
-_HEAD = "<!-- Written by docs/generate.py from the docstring in src/smelt/merge/. Change it there. -->\n"
+_HEAD = "<!-- Written by docs/generate.py from the docstring in src/smelt/methods/. Change it there. -->\n"
 
 
 def on_config(config: Any) -> Any:
@@ -55,7 +55,7 @@ def own_stages() -> list[Any]:
     """Smelt's stages by name, without those of plug-ins."""
     from smelt.methods import stages
 
-    return [stages[name] for name in sorted(stages) if stages[name].function.__module__.startswith("smelt.merge.")]
+    return [stages[name] for name in sorted(stages) if stages[name].function.__module__.startswith("smelt.methods.")]
 
 
 def with_data() -> list[Any]:
@@ -111,7 +111,7 @@ def _page(stage: Any) -> str:
     from smelt.methods.aliases import ALIASES
     from smelt.recipe.pipeline import describe
 
-    source = f"src/smelt/merge/{stage.function.__module__.rsplit('.', 1)[-1]}.py"
+    source = f"src/{stage.function.__module__.replace('.', '/')}.py"
     lines = [_HEAD, f"# {stage.name}\n", _body(stage.doc), "", "## At a glance\n"]
     lines += [
         f"| kind | {stage.kind} |",
@@ -149,10 +149,10 @@ def _learned_page(stage: Any) -> str:
     source = "src/" + stage.function.__module__.replace(".", "/") + ".py"
     how = (
         "`smelt mix`"
-        if ".mix." in stage.function.__module__
+        if ".mixing." in stage.function.__module__
         else "`smelt merge`, or `smelt learn` to keep what is learned"
     )
-    if ".measure." in stage.function.__module__:
+    if ".measurement." in stage.function.__module__:
         how = "`smelt merge`"
     lines = [_HEAD, f"# {stage.name}\n", _body(stage.doc), "", "## At a glance\n"]
     lines += [

@@ -122,8 +122,8 @@ def plan(
 ) -> PlanReport:
     """What `merge` with the same words would do, from headers alone; raises with every fault it finds.
 
-    Public models that are not on this machine are planned from their shapes, where these are known (`smelt/pool/sizes`)
-    and are not downloaded. `device` need not be on this machine either.
+    Public models that are not on this machine are planned from their shapes, where these are known
+    (`smelt/formats/sizes`), and are not downloaded. `device` need not be on this machine either.
     """
     from smelt.engine.plan.describe import describe_plan
     from smelt.prepare.data_needs import looking_needs

@@ -378,8 +378,7 @@ def test_a_mergekit_parameter_without_a_name_is_refused():
 
 def test_a_row_whose_interval_is_beyond_all_scores_is_refused(tmp_path):
     """Its square was more than a number holds, in the middle of a report."""
-    from report.made_up_suite import row
-
+    from made_up_suite import row
     from smelt.evaluation.row import read_rows
 
     sound = row().model_dump()

@@ -203,7 +203,7 @@ def test_two_files_of_one_name_both_count(tmp_path: Path):
 def test_what_was_learned_from_a_model_that_changed_meanwhile_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from smelt.learning.learn import learn as call
+    from smelt.learning import learn as call
 
     places = {name: str(write_model(tmp_path / name, weights)) for name, weights in MODELS.items()}
     base = str(write_model(tmp_path / "base", small().state_dict()))

@@ -1,7 +1,7 @@
 """What a method that looks at data would take, by the same count that `smelt plan` uses.
 
 Where the base is at hand its own shapes are counted. Where only its size is known, they are those of the public model
-that is nearest in size (`smelt/pool/sizes`), and the bytes are scaled by the parameters.
+that is nearest in size (`smelt/formats/sizes`), and the bytes are scaled by the parameters.
 """
 
 from __future__ import annotations

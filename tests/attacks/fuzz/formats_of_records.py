@@ -185,8 +185,7 @@ def _load_mix(place: Path, file: str) -> Any:
 
 
 def _make_rows(place: Path) -> None:
-    from report.made_up_suite import row  # type: ignore[import-not-found]
-
+    from made_up_suite import row  # type: ignore[import-not-found]
     from smelt.evaluation.row import CostRow, append_rows
 
     rows: list[Any] = [row(entry, task, 1200) for entry in ("average", "ties") for task in ("photos", "digits")]

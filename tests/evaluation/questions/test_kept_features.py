@@ -2,7 +2,6 @@
 
 import pytest
 
-import smelt
 from question_sets import question, write_set
 from smelt.evaluation.evaluate import evaluation
 from smelt.evaluation.questions.kept import Kept
@@ -10,6 +9,7 @@ from smelt.models.families.image_text.model import ImageText
 from smelt.prepare.merges import Merges
 from smelt.recipe.schema import Recipe
 from smelt.search.trial import _Held
+from smelt.tasks.find import find_task
 from smelt.tasks.pictures.data import Data
 from smelt.testing.pico_llava import save_llava
 
@@ -61,7 +61,7 @@ def test_another_tower_takes_the_place_of_the_last_one():
 
 
 def test_questions_are_read_once_and_another_limit_is_another_part(colours):
-    kept, data, task = Kept(), Data(), smelt.evaluate.find_task(colours)
+    kept, data, task = Kept(), Data(), find_task(colours)
     (first,) = kept.sets([task], "test", None, data)
     assert kept.sets([task], "test", None, data)[0] is first
     (part,) = kept.sets([task], "test", 5, data)

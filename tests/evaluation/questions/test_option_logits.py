@@ -181,7 +181,7 @@ def test_known_and_new_pictures_of_one_batch_keep_their_places(model, some):
 
 
 def test_prompts_are_written_and_cut_once_for_models_that_do_it_alike(model, some, monkeypatch):
-    from smelt.tasks.questions import rendered
+    from smelt.evaluation.questions import rendered
 
     made, plain = [], rendered.prompt_tokens
     monkeypatch.setattr(rendered, "prompt_tokens", lambda *words: made.append(words) or plain(*words))

@@ -4,15 +4,16 @@ import json
 
 import pytest
 
-import smelt
 from pico_clip import random_clip, save_clip, write_task
 from pico_llama import write_chat_task, write_llama
 from question_sets import question, write_set
 from smelt.errors import RecipeError
 from smelt.evaluation.evaluate import evaluation
 from smelt.evaluation.intervals import wilson
+from smelt.evaluation.load import load_model
 from smelt.evaluation.questions.ask import asked, option_logits
 from smelt.models.families.image_text.family import load_image_text
+from smelt.tasks.find import find_task
 from smelt.tasks.pictures.task import TaskError
 from smelt.testing.pico_llava import save_llava
 
@@ -31,7 +32,7 @@ def test_accuracy_is_the_share_of_right_letters_with_wilson_s_interval(model, co
     done = evaluation(model, colours)
     (row,), (result,) = done.rows, done.results
     loaded = load_image_text(model)
-    some = asked(smelt.evaluate.find_task(colours), "test")
+    some = asked(find_task(colours), "test")
     letters = option_logits(loaded, some).argmax(dim=1).numpy()
     right = int((letters == some.labels).sum())
     assert (row.task, row.n, row.correct, row.accuracy, row.metric) == ("colours", 12, right, right / 12, "accuracy")
@@ -83,7 +84,7 @@ def test_models_that_cannot_see_and_read_are_refused(colours, tmp_path):
             RecipeError, match=f"is a model of type '{kind}', which answers no questions about pictures"
         ):
             evaluation(str(folder), colours)
-    loaded = smelt.evaluate.load_model(str(clip), write_task(tmp_path / "plain"))
+    loaded = load_model(str(clip), write_task(tmp_path / "plain"))
     with pytest.raises(RecipeError, match="is a model of pictures, which answers no questions; give tasks of pictures"):
         evaluation(loaded, colours)
 
@@ -93,13 +94,13 @@ def test_a_model_that_sees_and_reads_is_refused_for_other_tasks(model, tmp_path)
     with pytest.raises(RecipeError, match="is a model of type 'llava', not CLIP"):
         evaluation(model, pictures)
     with pytest.raises(RecipeError, match="'llava', which is no causal language model"):
-        smelt.evaluate.load_model(model, texts)
+        load_model(model, texts)
     loaded = load_image_text(model)
     for task in (pictures, texts):
         with pytest.raises(
             RecipeError, match="is a model of pictures and texts, which answers questions by the letter"
         ):
-            smelt.evaluate.load_model(loaded, task)
+            load_model(loaded, task)
 
 
 def test_a_corruption_is_refused(model, colours):

@@ -1,7 +1,7 @@
 """What each of FusionBench's methods is in Smelt's words: the stages that compute the same thing, and their data.
 
 The functions below are named and called as FusionBench's configs are; their defaults stand in those configs
-(`smelt/configs/method`) and nowhere else. Every other method of Smelt is offered under its own name, with its own
+(`configs/method`) and nowhere else. Every other method of Smelt is offered under its own name, with its own
 words, straight from the registry.
 """
 

@@ -1,4 +1,4 @@
-"""Pools by name: those that ship with Smelt (`smelt/configs/modelpool`), or a YAML file of the same form.
+"""Pools by name: those that ship with Smelt (`configs/modelpool`), or a YAML file of the same form.
 
 In: `MergeBench/Llama-3.2-3B` or a path. Out: the base, the models, and the words of a recipe that go with them.
 """

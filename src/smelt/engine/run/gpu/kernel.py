@@ -226,7 +226,7 @@ def _defined(text: str) -> Any:
     from smelt.engine.run.gpu import triton_division as kernel_division
     from smelt.engine.run.gpu import triton_ops as kernel_words
 
-    names = {**vars(kernel_words), **vars(kernel_division), "__name__": "smelt.fused.merged"}
+    names = {**vars(kernel_words), **vars(kernel_division), "__name__": "smelt.engine.run.gpu.merged"}
     file = f"<merged {next(_NUMBERS)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)  # where the compiler will look
     exec(compile(text, file, "exec"), names)

@@ -29,8 +29,7 @@ from checkpoints import SIZES, ensure
 from provenance import provenance
 from result_file import save, say
 from smelt.engine.merge import Options
-from smelt.engine.scales.linear import at_scale
-from smelt.engine.scales.merges import Scaled
+from smelt.engine.scales import Scaled, at_scale
 from smelt.prepare.merges import Merges
 from smelt.recipe.schema import Recipe
 from smelt.tasks.find import GROUPS

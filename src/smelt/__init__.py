@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from smelt.api import list_methods, merge, plan, verify
     from smelt.compat.fusionbench.experiment import run
     from smelt.engine.convert.pack import pack, unpack
-    from smelt.engine.plan.listing import list_models
+    from smelt.engine.plan.compatibility import list_models
     from smelt.ensembles.ensemble import ensemble
     from smelt.errors import (
         CorruptFile,
@@ -83,7 +83,7 @@ _HOME = {
     "learn": "smelt.learning.learn",
     "measure": "smelt.measurement.measure",
     "mix": "smelt.mixing.mix",
-    "list_models": "smelt.engine.plan.listing",
+    "list_models": "smelt.engine.plan.compatibility",
     "neulig": "smelt.learning.neulig.neulig",
     "report": "smelt.reporting.write",
     "run": "smelt.compat.fusionbench.experiment",

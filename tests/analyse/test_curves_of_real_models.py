@@ -50,7 +50,7 @@ def test_a_path_leads_from_one_model_to_the_other(models, task):
 
 def test_a_wrong_task_or_split_is_refused_before_anything_is_merged(models, task, monkeypatch):
     base, expert = models
-    monkeypatch.setattr("smelt.engine.scales.change.Change.of", lambda *_, **words: pytest.fail("merged"))
+    monkeypatch.setattr("smelt.engine.scales.Change.of", lambda *_, **words: pytest.fail("merged"))
     for words in ({"tasks": "no-such-task"}, {"tasks": str(task), "split": "vla"}):
         with pytest.raises(RecipeError):
             scale_curve([expert], base=base, method="task_arithmetic", **words)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import smelt
-from smelt.engine.scales.linear import at_scale, is_exact, is_linear, scaled_methods
+from smelt.engine.scales import at_scale, is_exact, is_linear, scaled_methods
 from smelt.errors import RecipeError
 from smelt.methods import stages
 from smelt.recipe.schema import Recipe

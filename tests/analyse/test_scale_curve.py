@@ -10,9 +10,8 @@ from analysed_by_hand import pool as opened_pool
 from analysed_by_hand import scored, tensors
 from smelt.analyse import scale_curve, scaled_merges
 from smelt.api import merge
-from smelt.engine.scales import merges as scaled
-from smelt.engine.scales.change import Change
-from smelt.engine.scales.linear import scaled_methods
+from smelt.engine import scales as scaled
+from smelt.engine.scales import Change, scaled_methods
 from smelt.errors import RecipeError
 from smelt.formats.source import MemorySource
 from smelt.recipe.schema import Recipe

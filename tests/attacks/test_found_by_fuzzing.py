@@ -231,7 +231,7 @@ def test_an_index_names_files_of_its_own_folder(tmp_path, pool, name):
 
 
 def test_a_journal_with_a_line_of_another_kind_is_read_on(tmp_path):
-    from smelt.engine.sink.journal import Journal
+    from smelt.engine.sink.output import Journal
 
     journal = Journal(tmp_path, "a run")
     journal.start()

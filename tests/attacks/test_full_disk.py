@@ -9,7 +9,7 @@ import pytest
 
 import smelt
 from checkpoints import random_state, snapshot, state, write_model
-from smelt.engine.sink.journal import Journal
+from smelt.engine.sink.output import Journal
 from smelt.errors import OutputError
 
 SHAPES = {f"layers.{n}.w": (50, 20) for n in range(10)}

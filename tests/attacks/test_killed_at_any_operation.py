@@ -15,8 +15,8 @@ import torch
 
 import smelt
 from checkpoints import snapshot, state, write_model
-from smelt.engine.run import bundles
-from smelt.engine.sink import journal as journal_module
+from smelt.engine.run import executor
+from smelt.engine.sink import output
 from smelt.errors import OutputError
 
 A = {"method": "average", "shard_size": "100B"}
@@ -37,7 +37,7 @@ class Reaper:
         patch.setattr(shutil, "rmtree", self._halfway_through(shutil.rmtree))
         patch.setattr(os, "pwrite", self._half_written(os.pwrite))
         patch.setattr(Path, "write_bytes", self._half_written(Path.write_bytes))
-        patch.setattr(journal_module, "open", self._opened, raising=False)
+        patch.setattr(output, "open", self._opened, raising=False)
 
     def _dies(self, target):
         if isinstance(target, str | os.PathLike) and not os.path.abspath(target).startswith(self._root):
@@ -107,6 +107,12 @@ class _Counted:
     def __getattr__(self, name):
         return getattr(self._file, name)
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
 
 OPEN, UNLINK = os.open, os.unlink
 
@@ -127,8 +133,8 @@ def run(root, at=None, recipe=A, **options):
 @pytest.fixture(autouse=True, params=[512, 1], ids=["alone", "together"])
 def many(request, monkeypatch):
     """From how many small tensors on neighbours are worked off together."""
-    monkeypatch.setattr(bundles, "_MANY", request.param)
-    monkeypatch.setattr(bundles, "_TENSORS", 4)
+    monkeypatch.setattr(executor, "_MANY", request.param)
+    monkeypatch.setattr(executor, "_TENSORS", 4)
 
 
 @pytest.fixture

@@ -283,7 +283,7 @@ def test_a_merge_of_gpt2_can_be_an_adapter(tmp_path: Path) -> None:
 def test_scales_of_one_change_are_those_of_whole_merges() -> None:
     together, _, _ = expert_pool(transposed=True)
     from smelt.engine.merge import plan_to_memory
-    from smelt.engine.scales.change import Change
+    from smelt.engine.scales import Change
 
     recipe, _, pool = read_request({n: together[n] for n in NAMES}, together["base"], [("tsv", {"scale": 0.3})], {})
     with planned(recipe, pool=pool) as ready:

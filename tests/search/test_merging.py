@@ -10,7 +10,7 @@ import torch
 
 import smelt
 from checkpoints import state, write_model
-from smelt.engine.scales import merges as scaled
+from smelt.engine import scales as scaled
 from smelt.prepare import merges as merging
 from smelt.prepare.merges import Merges
 from smelt.recipe.schema import Recipe

@@ -14,7 +14,7 @@ import yaml
 import smelt
 from pico_clip import random_clip, save_clip
 from pico_suite import relabel
-from smelt.engine.scales.linear import at_scale
+from smelt.engine.scales import at_scale
 from smelt.errors import RecipeError, SmeltError
 from smelt.evaluation.row import CostRow, Row
 from smelt.recipe.schema import Recipe

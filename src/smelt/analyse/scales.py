@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.analyse.evaluator import Evaluate, evaluator
 from smelt.engine.merge import planned
-from smelt.engine.scales.linear import at_scale, is_linear
-from smelt.engine.scales.merges import Scaled
+from smelt.engine.scales import Scaled, at_scale, is_linear
 from smelt.errors import RecipeError
 from smelt.files.remote_code import takes_trust
 from smelt.models.pool import ModelPool, opened

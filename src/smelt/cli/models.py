@@ -41,7 +41,7 @@ def models(
     """
     if pool is not None and (base or model):
         raise RecipeError("give either a pool file or --base and --model, not both")
-    from smelt.engine.plan.listing import list_models
+    from smelt.engine.plan.compatibility import list_models
 
     wanted: Any = pool if pool is not None else named_models(model) if model else None
     found = list_models(wanted, base=base, allow_pickle=allow_pickle)

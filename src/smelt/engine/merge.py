@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.sink.manifest import already_made
+from smelt.engine.sink.provenance import already_made
 from smelt.errors import (
     CorruptFile,
     IncompatibleModels,

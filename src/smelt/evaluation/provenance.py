@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.sink.manifest import MANIFEST
+from smelt.engine.sink.provenance import MANIFEST
 from smelt.errors import CorruptFile
 from smelt.evaluation.row import DataBudget, Level, Row, code_version, now
 from smelt.files.json_reader import read_json

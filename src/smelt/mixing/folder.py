@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.sink.manifest import encode_manifest
 from smelt.engine.sink.output import OutputFolder, disk_full
+from smelt.engine.sink.provenance import encode_manifest
 from smelt.errors import OutputError
 from smelt.files.hashing.remembered import hash_file
 from smelt.mixing.checkpoint import save_routers

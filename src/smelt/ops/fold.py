@@ -12,6 +12,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from smelt.ops.block import Block, Place
 
 if TYPE_CHECKING:
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-__all__ = ["Chain", "Fold", "Scope", "Sum", "Totals"]
+__all__ = ["Chain", "Fold", "RowNumbers", "Scope", "Sum", "Totals"]
 
 Scope: TypeAlias = Literal["tensor", "model"]
 
@@ -140,3 +143,29 @@ class Chain(Fold):
 
     def at(self, place: Place) -> tuple[Any, Any]:
         return self.first.at(place), self.second.at(place)
+
+
+class RowNumbers(Fold):
+    """`of` maps a block to one float32 number for each of its rows; a stage receives those of its block."""
+
+    def __init__(self, of: Callable[[Block], Tensor]):
+        self._of = of
+        self._found: dict[int, npt.NDArray[np.float32]] | None = None
+
+    @property
+    def wants_pass(self) -> bool:
+        return self._found is None
+
+    def look(self, block: Block) -> dict[int, npt.NDArray[np.float32]]:
+        return {block.place.start: self._of(block).cpu().numpy()}
+
+    def join(self, left: Any, right: Any) -> Any:
+        left.update(right)
+        return left
+
+    def absorb(self, total: Any) -> None:
+        self._found = total
+
+    def at(self, place: Place) -> npt.NDArray[np.float32]:
+        assert self._found is not None
+        return self._found[place.start]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smelt.engine.merge import Options, merge_to_memory, planned
-from smelt.engine.scales.merges import Scaled
+from smelt.engine.scales import Scaled
 from smelt.errors import RecipeError
 from smelt.evaluation.row import DataBudget
 from smelt.files.identity import check_unchanged

@@ -1,6 +1,11 @@
 """The recipe: what to merge and how, in the words that YAML, the command line and Python share.
 
 A config is a call: its keys are the parameters, unknown keys are refused, and `Recipe.parse(r.dump()) == r`.
+
+    select: {uq: {tasks: mllm10, limit: 200, passes: 4, choose: first_local_min}}      by uncertainty, without labels
+    select: {soup: {tasks: mllm10-val}}                                                by accuracy on validation data
+
+say how `smelt select` chooses among the models; what they do not say is the usual.
 """
 
 from __future__ import annotations
@@ -16,16 +21,59 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 
 from smelt.errors import RecipeError, shortened, unknown
 from smelt.files.validation import faults_of, reason_of
-from smelt.recipe.select import Select, SoupWords, UqWords
 from smelt.recipe.tune import Tune
 
-__all__ = ["DataUse", "Part", "Pipeline", "Pool", "Recipe", "Slice", "StageCall", "Used", "parse_size"]
-
-_SIZES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+__all__ = [
+    "DataUse",
+    "Part",
+    "Pipeline",
+    "Pool",
+    "Recipe",
+    "Select",
+    "Slice",
+    "SoupWords",
+    "StageCall",
+    "UqWords",
+    "Used",
+    "parse_size",
+]
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SoupWords(_Strict):
+    """What a selection by accuracy may say."""
+
+    tasks: str | list[str] | None = None
+    split: str | None = None
+    limit: Annotated[int, Field(gt=0)] | None = None
+
+
+class UqWords(SoupWords):
+    """What a selection by uncertainty may say."""
+
+    image: bool = True
+    text: bool = True
+    model: bool = True
+    passes: Annotated[int, Field(gt=0)] = 4
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    repeats: Annotated[int, Field(gt=0)] = 1
+    guide: Literal["uncertainty", "accuracy"] = "uncertainty"
+    order: Literal["descending", "ascending"] = "descending"
+    choose: Literal["global_min", "first_local_min"] = "global_min"
+
+
+class Select(_Strict):
+    """One way of choosing, or several, each for its own command."""
+
+    uq: UqWords | None = None
+    soup: SoupWords | None = None
+
+
+_SIZES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
 class StageCall(_Strict):

@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.engine.merge import Options, merge_to_memory, plan_to_memory, planned
-from smelt.engine.scales.change import change_plan
-from smelt.engine.scales.linear import at_scale
+from smelt.engine.scales import at_scale, change_plan
 from smelt.methods import Stage
 from smelt.models.request import read_request
 from smelt.testing.compare import assert_equal, assert_near

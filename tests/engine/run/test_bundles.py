@@ -12,11 +12,11 @@ import torch
 import smelt
 from checkpoints import random_state, snapshot, write_model
 from smelt.engine.plan.plan import Item
-from smelt.engine.run import bundles as module
-from smelt.engine.run.bundles import bundles
+from smelt.engine.run import executor as module
 from smelt.engine.run.cpu import backend as way
 from smelt.engine.run.cpu.library import library
-from smelt.engine.sink.journal import Journal
+from smelt.engine.run.executor import bundles
+from smelt.engine.sink.output import Journal
 from smelt.engine.sink.sink import FolderSink
 from smelt.errors import NumericalError, OutputError
 from smelt.formats.safetensors.header import TensorInfo

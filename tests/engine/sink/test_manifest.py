@@ -3,7 +3,7 @@
 import json
 
 import smelt
-from smelt.engine.sink.manifest import encode_manifest
+from smelt.engine.sink.provenance import encode_manifest
 
 
 def test_it_holds_recipe_parents_hashes_and_versions(tmp_path, two):

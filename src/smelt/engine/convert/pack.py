@@ -1,4 +1,7 @@
-"""`smelt.pack` and `smelt.unpack`: a model as its base and a small change, and back to an ordinary folder."""
+"""`smelt.pack` and `smelt.unpack`: a model as its base and a small change, and back to an ordinary folder.
+
+Unpacking is a plan without any merging, run by the engine: it takes any reference.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import OutputError, RecipeError, shortened
+from smelt.engine.plan.limits import limits
+from smelt.engine.plan.plan import Item, Plan, Tap
+from smelt.engine.run.executor import Executor
+from smelt.engine.sink.output import OutputFolder
+from smelt.engine.sink.sink import FolderSink
+from smelt.errors import CorruptFile, OutputError, RecipeError, shortened
 from smelt.files.bounded import os_reason
+from smelt.formats.layout import natural
+from smelt.formats.source import Source
+from smelt.recipe.schema import Recipe
+from smelt.system.progress import Progress
+from smelt.version import __version__
 
 if TYPE_CHECKING:
     from smelt.engine.sink.output import OutputFolder
     from smelt.formats.packs.note import DeltaNote
     from smelt.formats.source import Source
 
-__all__ = ["PackSummary", "UnpackSummary", "pack", "unpack"]
+__all__ = ["PackSummary", "UnpackSummary", "copy_plan", "copy_weights", "pack", "unpack"]
 
 _BITS = (2, 4, 8)
 _HOW = ("codes", "low_rank", "exact", "base")
@@ -125,7 +138,6 @@ def unpack(
 ) -> UnpackSummary:
     """Write a delta pack, or any other reference, as an ordinary model folder that `from_pretrained` loads."""
     began = time.monotonic()
-    from smelt.engine.convert.copy import copy_plan, copy_weights
     from smelt.models.references import open_ref, ref_name
 
     source = open_ref(str(pack), allow_pickle=allow_pickle)
@@ -192,7 +204,7 @@ def _complete(
 ) -> tuple[str, ...]:
     """Add the model's config, tokenizer and card, and the manifest; then let the folder appear. Gives what was left."""
     from smelt.engine.sink.carry import files_beside
-    from smelt.engine.sink.manifest import encode_manifest
+    from smelt.engine.sink.provenance import encode_manifest
     from smelt.formats.packs.source import base_hashes
 
     found = files_beside(source.folder, source.files)
@@ -215,3 +227,37 @@ Relative error of the change: {note.error.relative:.3g} (worst tensor {note.erro
 
 Smelt reads it wherever it takes a model. `smelt unpack {name} -o OUT` writes an ordinary model folder.
 """.encode()
+
+
+class _Unpacking(Progress):
+    def begin(self, what: str, total: int) -> None:
+        """Says what is done here; the engine would call it merging."""
+        super().begin("unpacking", total)
+
+
+def copy_plan(source: Source, shard_size: str) -> Plan:
+    """Every tensor as it is."""
+    if not source.tensors:
+        raise CorruptFile(f"{source.label}: holds no tensors")
+    recipe = Recipe.parse(
+        {"pool": {"models": {"model": source.label}}, "merge": "passthrough", "shard_size": shard_size}
+    )
+    items = tuple(
+        Item(key, number, source.tensors[key], 0.0, Tap("model", source, key))
+        for number, key in enumerate(sorted(source.tensors, key=natural))
+    )
+    return Plan(recipe, items, (), source.tied, {}, (), {"model": source})
+
+
+def copy_weights(
+    plan: Plan, folder: OutputFolder, *, threads: int | None, quiet: bool
+) -> tuple[Mapping[str, tuple[str, int]], Mapping[str, bytes | Path]]:
+    """Write the weights; returns the hashes of the shards, and their index where there are several."""
+    bounds = limits(plan, threads, None)
+    sink = FolderSink(folder, plan, {"format": "pt", "smelt": __version__})
+    try:
+        with _Unpacking(quiet) as progress:
+            Executor(plan, sink, progress, threads=bounds.threads, memory=bounds.memory).run()
+        return sink.hashes(), sink.files()
+    finally:
+        sink.close()

@@ -11,7 +11,7 @@ from typing import Any
 
 from smelt.engine.plan.limits import limits
 from smelt.engine.plan.ready import Ready
-from smelt.engine.sink.shards import lay_out
+from smelt.engine.sink.sink import lay_out
 from smelt.errors import RecipeError
 from smelt.formats.source import Source
 from smelt.prepare.data_needs import Looking

@@ -14,9 +14,8 @@ from smelt.engine.plan.adapter_bases import base_faults
 from smelt.engine.plan.align import Alignment, align
 from smelt.engine.plan.frozen import leave_frozen
 from smelt.engine.plan.plan import Plan, make_plan
-from smelt.engine.sink.card import model_card
 from smelt.engine.sink.carry import carried_files, files_beside
-from smelt.engine.sink.manifest import encode_manifest
+from smelt.engine.sink.provenance import encode_manifest, model_card
 from smelt.errors import IncompatibleModels, RecipeError, unknown
 from smelt.files.bounded import check_plain
 from smelt.formats import dtype as dtypes

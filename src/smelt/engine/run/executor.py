@@ -1,13 +1,14 @@
 """Execution: stream every tensor of a plan through its pipeline into a sink, span by span, on several threads.
 
-How a span is worked on is the business of a way (ways.py): fused where that is possible, else eagerly in torch.
-Arithmetic is float32 whatever the storage. Nothing of the model's size is ever held.
+How a span is worked on is the business of a backend (backends.py). Neighbouring small tensors are worked off together,
+so that what a task costs is shared by many. Arithmetic is float32 whatever the storage. Nothing of the model's size is
+ever held.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
 from typing import Any
@@ -16,14 +17,36 @@ from smelt.engine.plan.matrices import in_its_place
 from smelt.engine.plan.plan import Item, Plan
 from smelt.engine.run.backends import Sink, Watcher, Way, Ways
 from smelt.engine.run.blocks import Blocking
-from smelt.engine.run.bundles import bundles
 from smelt.engine.run.schedule import Batch, InOrder, Program, run_here, run_programs
 from smelt.errors import NumericalError
 from smelt.ops.fold import Fold
 from smelt.system.allocator import keep_pages
 from smelt.system.garbage import left_alone
 
-__all__ = ["Executor"]
+__all__ = ["Executor", "bundles"]
+
+_MANY = 512
+"""Small tensors from which on it is worth it: fewer take a tenth of a second."""
+_ELEMENTS, _TENSORS = 1 << 18, 256
+"""At most in a bundle: few enough that several threads have work, and that little is done again after a kill."""
+
+
+def bundles(items: Sequence[Item], small: Callable[[Item], bool]) -> list[list[Item]]:
+    """The items in their order: small neighbours in one list, any other in a list of its own."""
+    found = [small(item) for item in items]
+    if sum(found) < _MANY:
+        return [[item] for item in items]
+    out: list[list[Item]] = []
+    elements = 0
+    for number, item in enumerate(items):
+        elements += item.info.count
+        fits = elements <= _ELEMENTS and out and len(out[-1]) < _TENSORS
+        if fits and number and found[number] and found[number - 1]:
+            out[-1].append(item)
+        else:
+            out.append([item])
+            elements = item.info.count
+    return out
 
 
 class Executor:

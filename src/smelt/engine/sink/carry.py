@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.engine.plan.plan import Plan
-from smelt.engine.sink.manifest import MANIFEST
+from smelt.engine.sink.provenance import MANIFEST
 from smelt.files.json_reader import read_json
 from smelt.files.kinds import TOOL_FILES, kind_of, some_of
 from smelt.formats.config import read_config, updated_config

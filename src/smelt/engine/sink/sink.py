@@ -1,12 +1,14 @@
 """Sinks: memory, or the weights files of a folder in the making (output.py).
 
-Shards are sized from the plan, blocks land at their offsets, a journal notes finished tensors.
+Shards are laid out from the plan, blocks land at their offsets, a journal notes finished tensors.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -14,10 +16,10 @@ from typing import TYPE_CHECKING
 from smelt.engine.plan.plan import Item, Plan
 from smelt.engine.run.backends import Sink
 from smelt.engine.sink.output import OutputFolder
-from smelt.engine.sink.shards import INDEX_NAME, Shard, index_file, lay_out
 from smelt.files.hashing.while_written import FollowingHash
 from smelt.files.reserve import reserve
 from smelt.formats import dtype as dtypes
+from smelt.formats.safetensors.header import TensorInfo, encode_header
 from smelt.recipe.schema import parse_size
 
 if TYPE_CHECKING:
@@ -25,7 +27,43 @@ if TYPE_CHECKING:
 
     from smelt.formats.safetensors.header import TensorInfo
 
-__all__ = ["FolderSink", "MemorySink"]
+__all__ = ["INDEX_NAME", "FolderSink", "MemorySink", "Shard", "index_file", "lay_out"]
+
+INDEX_NAME = "model.safetensors.index.json"
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One weights file of the output."""
+
+    name: str
+    tensors: Mapping[str, TensorInfo]
+
+    def header(self, metadata: Mapping[str, str]) -> tuple[bytes, dict[str, int]]:
+        return encode_header(self.tensors, metadata)
+
+
+def lay_out(items: Sequence[Item], shard_size: int) -> list[Shard]:
+    """Tensors in their order, a new shard where the next would make the last too large."""
+    groups: list[dict[str, TensorInfo]] = [{}]
+    size = 0
+    for item in items:
+        if groups[-1] and size + item.info.nbytes > shard_size:
+            groups.append({})
+            size = 0
+        groups[-1][item.key] = item.info
+        size += item.info.nbytes
+    if len(groups) == 1:
+        return [Shard("model.safetensors", groups[0])]
+    total = len(groups)
+    return [Shard(f"model-{n:05d}-of-{total:05d}.safetensors", group) for n, group in enumerate(groups, 1)]
+
+
+def index_file(shards: Sequence[Shard]) -> bytes:
+    """The index that sharded Hugging Face folders carry."""
+    weight_map = {name: shard.name for shard in shards for name in shard.tensors}
+    total = sum(info.nbytes for shard in shards for info in shard.tensors.values())
+    return json.dumps({"metadata": {"total_size": total}, "weight_map": weight_map}, indent=2).encode() + b"\n"
 
 
 class MemorySink(Sink):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from smelt.engine.sink.manifest import MANIFEST, read_manifest
+from smelt.engine.sink.provenance import MANIFEST, read_manifest
 from smelt.errors import CorruptFile, RecipeError
 from smelt.files.hashing.sha256 import FileHash
 from smelt.files.hashing.workers import Hashers

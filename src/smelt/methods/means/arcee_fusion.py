@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 
 from smelt.methods.method import Stack, merge_method
 from smelt.ops.block import Block, Place
-from smelt.ops.fold import Chain
+from smelt.ops.fold import Chain, RowNumbers
 from smelt.ops.order import Cut, Largest
-from smelt.ops.rows import RowNumbers
 
 if TYPE_CHECKING:
     import numpy as np

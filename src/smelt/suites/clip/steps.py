@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.scales.linear import at_scale, is_linear
+from smelt.engine.scales import at_scale, is_linear
 from smelt.errors import RecipeError
 from smelt.jobs.job import Job
 from smelt.recipe.schema import Recipe

@@ -73,7 +73,7 @@ def curve(
 ) -> Rows:
     """One merge at several scales, {scale: cells}, on pictures that no result is reported on."""
     from smelt.analyse.scales import scaled_merges
-    from smelt.engine.scales.linear import at_scale
+    from smelt.engine.scales import at_scale
     from smelt.formats.source import MemorySource
     from smelt.models.pool import opened
 

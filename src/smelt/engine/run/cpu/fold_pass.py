@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from smelt.ops.bracket import EVERYTHING, Around
-from smelt.ops.fold import Chain, Fold, Totals
+from smelt.ops.fold import Chain, Fold, RowNumbers, Totals
 from smelt.ops.geometry import gram
 from smelt.ops.order import Inside, Largest
 from smelt.ops.prune import Kept, Restored, Squares
-from smelt.ops.rows import RowNumbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

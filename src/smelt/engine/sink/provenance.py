@@ -1,22 +1,26 @@
-"""The manifest: what an output folder is made of and from, with a SHA-256 for every file. Written last.
+"""What an output folder says about itself: `manifest.json` for programs, and `README.md`, its model card, for people.
 
-It holds no time and no path but those that the recipe names, so the same merge gives the same bytes.
+The manifest names what the folder is made of and from, with a SHA-256 for every file, and is written last. It holds no
+time and no path but those that the recipe names, so the same merge gives the same bytes.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from smelt.errors import CorruptFile
 from smelt.files.json_reader import read_json
 from smelt.files.replace import Mark
+from smelt.recipe.schema import Recipe
 from smelt.version import __version__
 
-__all__ = ["MANIFEST", "MARK", "already_made", "encode_manifest", "read_manifest"]
+__all__ = ["MANIFEST", "MARK", "already_made", "encode_manifest", "model_card", "read_manifest"]
 
 MANIFEST = "manifest.json"
 _SEAL = "manifest_sha256"
@@ -81,3 +85,37 @@ def _encode(manifest: Mapping[str, Any]) -> bytes:
 
 def _seal(body: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def model_card(
+    name: str, recipe: Recipe, stages: Sequence[str], parents: Mapping[str, str], notes: Sequence[str]
+) -> bytes:
+    """README.md in the hub's format: tags, parents, the recipe that makes the model again."""
+    hub_names = [ref.removeprefix("hf:").split("@")[0] for ref in parents.values() if ref.startswith("hf:")]
+    head: dict[str, object] = {"tags": ["merge", "smelt", *stages]}
+    if hub_names:
+        head["base_model"] = hub_names
+        head["base_model_relation"] = "merge"
+    rows = "\n".join(f"| {who} | `{ref}` |" for who, ref in parents.items())
+    remarks = "".join(f"- {note}\n" for note in notes)
+    text = f"""---
+{yaml.safe_dump(head, sort_keys=False).strip()}
+---
+# {name}
+
+Made by merging the models below with [Smelt](https://pypi.org/project/smelt/) {__version__}: {", ".join(stages)}.
+
+| model | reference |
+|---|---|
+{rows}
+
+## Recipe
+
+```yaml
+{yaml.safe_dump(recipe.dump(), sort_keys=False, allow_unicode=True).strip()}
+```
+
+Save it as `recipe.yaml` and run `smelt merge recipe.yaml -o OUT`. `smelt verify OUT` checks every file of this folder
+against `manifest.json`, which also holds the hashes of the parents.
+"""
+    return (text + (f"\n## Notes\n\n{remarks}" if remarks else "")).encode()

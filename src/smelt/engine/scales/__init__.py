@@ -1,1 +1,0 @@
-"""Merges that differ in their scale alone: merged once, stretched for each scale."""

@@ -18,9 +18,9 @@ from torch import Tensor
 
 import smelt
 from gpu_links import seconds, wait
-from smelt.engine.run.blocks import Blocking, place_of
+from smelt.engine.run.backends import Blocking, place_of
 from smelt.engine.run.cpu import backend as way
-from smelt.engine.run.cpu.operation import Code
+from smelt.engine.run.cpu.operations import Code
 from smelt.engine.run.gpu.backend import OnDevice
 from smelt.engine.run.gpu.launch import TensorRun
 from smelt.engine.run.pipeline import Pipeline

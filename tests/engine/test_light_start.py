@@ -11,7 +11,7 @@ import pytest
 
 import smelt
 from checkpoints import write_yaml
-from smelt.engine.run.cpu.library import library
+from smelt.engine.run.cpu.machine import library
 from smelt.engine.sink.verify import verify_folder
 from smelt.methods import stages
 from smelt.testing import variants
@@ -109,7 +109,7 @@ def test_every_method_with_every_option_can_be_planned():
 AROUND = """
 import json, sys
 from pathlib import Path
-from smelt.engine.plan.limits import limits
+from smelt.engine.run.backends import limits
 from smelt.engine.merge import planned
 from smelt.engine.sink.output import OutputFolder, check_output
 from smelt.engine.sink.sink import FolderSink

@@ -14,7 +14,7 @@ from torch import Tensor
 
 import smelt
 from smelt.engine.merge import Options, planned
-from smelt.engine.plan import limits
+from smelt.engine.run.backends import limits
 from smelt.engine.run.cpu.support import Takes
 from smelt.errors import IncompatibleModels, NumericalError
 from smelt.formats.renamed import Piece, RenamedSource
@@ -236,7 +236,7 @@ def test_a_stack_needs_the_memory_of_one_expert() -> None:
         }
         recipe, _, pool = read_request(dict.fromkeys(NAMES, state), state, "tsv", {})
         with planned(recipe, pool=pool) as ready:
-            return limits.limits(ready.plan, 1, None).largest
+            return limits(ready.plan, 1, None).largest
 
     assert work(2) == work(16)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
-from smelt.engine.plan.limits import default_threads
+from smelt.engine.run.backends import default_threads
 from smelt.errors import IncompatibleModels, NumericalError, RecipeError
 from smelt.formats import dtype as dtypes
 from smelt.formats.layout import Layout, natural

@@ -238,7 +238,7 @@ def _write_adapter(
 
 
 def _execute(plan: Plan, sink: Any, options: Options, skip: Any = ()) -> None:
-    from smelt.engine.plan.limits import limits
+    from smelt.engine.run.backends import limits
     from smelt.engine.run.executor import Executor
 
     device = _device(options.device)

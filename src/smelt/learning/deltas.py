@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from smelt.engine.plan.limits import default_threads
+from smelt.engine.run.backends import default_threads
 from smelt.errors import IncompatibleModels, NumericalError
 from smelt.formats import dtype as dtypes
 from smelt.models.pool import BASE

@@ -14,7 +14,7 @@ from unittest.mock import patch
 from pydantic import ValidationError
 
 from smelt.api import merge
-from smelt.engine.run.blocks import Blocking
+from smelt.engine.run.backends import Blocking
 from smelt.methods import Stage, stages
 from smelt.methods.method import Parameter
 from smelt.ops.fold import Fold

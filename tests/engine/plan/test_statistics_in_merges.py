@@ -7,8 +7,8 @@ import torch
 
 import smelt
 from checkpoints import read_weights, snapshot, state, write_yaml
-from smelt.engine.plan.limits import work_memory
 from smelt.engine.plan.plan import make_plan
+from smelt.engine.run.backends import work_memory
 from smelt.errors import CorruptFile, IncompatibleModels, NumericalError, RecipeError, SmeltError
 from smelt.files.hashing.remembered import hash_file
 from smelt.files.hashing.sha256 import FileHash
@@ -139,7 +139,7 @@ def test_the_plan_counts_the_bytes_and_the_memory_of_statistics():
     made = plan_of(layers, grams, merge="regmean")
     assert made.bytes_in - plain.bytes_in == 2 * 64 * 8
     assert made.notes == ("gram statistics are read beside cars, birds",)
-    from smelt.engine.run.blocks import Blocking
+    from smelt.engine.run.backends import Blocking
 
     bias, weight = made.items
     blocking = Blocking.for_device("cpu")

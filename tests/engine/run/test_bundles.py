@@ -14,7 +14,7 @@ from checkpoints import random_state, snapshot, write_model
 from smelt.engine.plan.plan import Item
 from smelt.engine.run import executor as module
 from smelt.engine.run.cpu import backend as way
-from smelt.engine.run.cpu.library import library
+from smelt.engine.run.cpu.machine import library
 from smelt.engine.run.executor import bundles
 from smelt.engine.sink.output import Journal
 from smelt.engine.sink.sink import FolderSink

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.plan.limits import limits
 from smelt.engine.plan.plan import Item, Plan, Tap
+from smelt.engine.run.backends import limits
 from smelt.engine.run.executor import Executor
 from smelt.engine.sink.output import OutputFolder
 from smelt.engine.sink.sink import FolderSink

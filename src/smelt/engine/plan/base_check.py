@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smelt.engine.plan.plan import Plan, Tap
-from smelt.engine.run.cpu.program import FORMATS, floats
+from smelt.engine.run.cpu.machine import FORMATS, floats
 from smelt.files.kinds import some_of
 from smelt.formats import dtype as dtypes
 from smelt.formats.safetensors.header import TensorInfo

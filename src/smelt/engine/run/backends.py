@@ -6,19 +6,166 @@ Both give the same numbers. Torch is loaded when the first item needs it.
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from smelt.engine.plan.limits import work_memory
+from smelt.engine.plan.matrices import SUMMARIES
+from smelt.engine.plan.plan import Item, Plan
+from smelt.errors import RecipeError
+from smelt.ops.block import Place
+from smelt.recipe.schema import parse_size
+from smelt.system.cores import usable_cores
 
 if TYPE_CHECKING:
     from smelt.engine.plan.plan import Item, Plan
-    from smelt.engine.run.blocks import Blocking, Span
     from smelt.engine.run.eager import Eager
     from smelt.ops.fold import Fold
 
-__all__ = ["Advance", "Sink", "Watcher", "Way", "Ways", "Write", "load_what_it_needs"]
+__all__ = [
+    "Advance",
+    "Blocking",
+    "Limits",
+    "Sink",
+    "Span",
+    "Watcher",
+    "Way",
+    "Ways",
+    "Write",
+    "default_threads",
+    "limits",
+    "load_what_it_needs",
+    "place_of",
+    "row_length",
+    "stack_shape",
+    "work_memory",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A run of a tensor's elements that one thread works off, block by block."""
+
+    start: int
+    stop: int
+    step: int
+
+    def blocks(self) -> Iterator[tuple[int, int]]:
+        for start in range(self.start, self.stop, self.step):
+            yield start, min(start + self.step, self.stop)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """How large blocks and spans are: `stack` is the number of elements that all models of a block have together."""
+
+    stack: int
+    blocks_per_span: int
+
+    @classmethod
+    def for_device(cls, kind: str) -> Blocking:
+        """Large enough to outlast the work around each operation (launches on a GPU; on a CPU the hand-over of the
+        interpreter lock between threads), small enough for the caches. Both measured: docs/log.md.
+        """
+        return cls(1 << 24, 1) if kind == "cuda" else cls(3 << 19, 4)
+
+    def block(self, item: Item) -> int:
+        """Elements per model of a block: a power of two, unless it is tiny."""
+        share = self.stack // max(1, len(item.all_taps) + len(item.statistics))
+        return 1 << (share.bit_length() - 1) if share >= 1024 else max(1, share)
+
+    def spans(self, item: Item) -> list[Span]:
+        count = item.info.count
+        if item.unit in ("tensor", "matrix"):
+            return [Span(0, count, count)] if count else []
+        step = self.block(item)
+        if item.unit == "row":
+            columns = row_length(item.info.shape)
+            step = max(1, step // columns) * columns
+        width = step * self.blocks_per_span
+        return [Span(start, min(start + width, count), step) for start in range(0, count, width)]
+
+
+def row_length(shape: tuple[int, ...]) -> int:
+    """Elements of a row: all that belong to one index of the first axis; a vector is a single row."""
+    return math.prod(shape[1:]) if len(shape) > 1 else max(1, math.prod(shape))
+
+
+def place_of(item: Item, start: int, stop: int) -> Place:
+    """Elements `start` to `stop` of an item, as stages know them."""
+    names = tuple(tap.model for tap in item.taps)
+    turned = item.matrices.shape if item.whole is None and item.matrices and item.matrices.transposed else None
+    return Place(
+        item.key, item.order, item.info.shape, item.first + start, item.first + stop, item.depth, names, turned
+    )
+
+
+def stack_shape(item: Item, place: Place) -> tuple[int, ...]:
+    """The shape (without the models) in which a unit sees its block."""
+    count = place.stop - place.start
+    if item.unit == "element":
+        return (count,)
+    if item.unit in ("tensor", "matrix"):
+        return item.info.shape
+    columns = row_length(item.info.shape)
+    return (count // columns, columns)
+
+
+_USUAL = 320 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run may use."""
+
+    threads: int
+    memory: int
+    largest: int
+    """Bytes that work on the largest piece takes."""
+
+    @property
+    def peak(self) -> int:
+        """Bytes of work memory when every thread has the largest piece, or as many threads as may."""
+        return min(self.memory, self.threads * self.largest)
+
+
+def limits(plan: Plan, threads: int | None, memory: int | str | None, device: str = "cpu") -> Limits:
+    """Threads as asked for, but no more than fit: by default within 320 MB, or twice the largest matrix."""
+    blocking = Blocking.for_device(device)
+    item = max(plan.items, key=lambda one: work_memory(one, blocking))
+    largest = max(1, work_memory(item, blocking))
+    limit = max(2 * largest, _USUAL) if memory is None else parse_size(memory)
+    if largest > limit:
+        raise RecipeError(
+            f"{item.key!r} alone needs {largest / 1e6:.0f} MB of work memory, "
+            f"more than the limit of {limit / 1e6:.0f} MB"
+        )
+    wanted = threads or default_threads()
+    return Limits(wanted if device == "cuda" else max(1, min(wanted, limit // largest)), limit, largest)
+
+
+def default_threads() -> int:
+    """As many as the cores this process may use."""
+    return usable_cores()
+
+
+def work_memory(item: Item, blocking: Blocking) -> int:
+    """Bytes that working on this item takes: inputs, float32 stack, and a few temporaries of the stack's size.
+
+    A matrix is decomposed in float64, whose temporaries are larger; statistics of whole matrices are kept in it.
+    Of a stack of matrices each is worked on by itself.
+    """
+    item = item.parts[0]
+    rows = len(item.taps) + 2
+    if item.unit in ("tensor", "matrix"):
+        sizes = [tap.source.tensors[tap.key].count for tap in item.statistics]
+        each = 8 if item.statistics_kind in SUMMARIES else 4
+        return 4 * item.info.count * rows * 6 + each * sum(sizes) + 8 * 5 * max(sizes, default=0)
+    rows += len(item.statistics)
+    return 4 * min(blocking.block(item), item.info.count) * rows * 3
+
 
 Write: TypeAlias = "Callable[[Item, int, memoryview], None]"
 Advance: TypeAlias = Callable[[int], None]
@@ -120,7 +267,7 @@ class Ways:
 
 def load_what_it_needs(plan: Plan, device: str) -> None:
     """Load torch now, while inputs are being hashed, if some item will be run in it."""
-    from smelt.engine.run.cpu.library import library
+    from smelt.engine.run.cpu.machine import library
     from smelt.engine.run.cpu.support import Takes
 
     if device != "cpu" or library() is None or not all(map(Takes(), (item.parts[0] for item in plan.items))):

@@ -15,8 +15,7 @@ from typing import Any
 
 from smelt.engine.plan.matrices import in_its_place
 from smelt.engine.plan.plan import Item, Plan
-from smelt.engine.run.backends import Sink, Watcher, Way, Ways
-from smelt.engine.run.blocks import Blocking
+from smelt.engine.run.backends import Blocking, Sink, Watcher, Way, Ways
 from smelt.engine.run.schedule import Batch, InOrder, Program, run_here, run_programs
 from smelt.errors import NumericalError
 from smelt.ops.fold import Fold

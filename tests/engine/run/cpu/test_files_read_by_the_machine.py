@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from smelt.engine.run.cpu.library import library
-from smelt.engine.run.cpu.program import Program, Run
+from smelt.engine.run.cpu.machine import Run, library
+from smelt.engine.run.cpu.program import Program
 from smelt.errors import CorruptFile
 from smelt.formats.open import open_path
 

@@ -9,7 +9,7 @@ import torch
 
 import smelt
 from smelt.engine.run.cpu import backend as way
-from smelt.engine.run.cpu.library import library
+from smelt.engine.run.cpu.machine import library
 from smelt.ops import bracket, order
 
 pytestmark = pytest.mark.skipif(library() is None, reason="the vector machine was not compiled")

@@ -15,7 +15,7 @@ import smelt
 from checkpoints import read_weights, write_yaml
 from smelt.engine.run.cpu import backend as way
 from smelt.engine.run.cpu.backend import Fused
-from smelt.engine.run.cpu.library import library
+from smelt.engine.run.cpu.machine import library
 from smelt.errors import NumericalError
 from smelt.formats.source import FileSource
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from smelt.engine.run.cpu.library import library
-from smelt.engine.run.cpu.program import Program, Run
+from smelt.engine.run.cpu.machine import Run, library
+from smelt.engine.run.cpu.program import Program
 from smelt.methods.sparsify.della import _kept
 from smelt.ops.block import Place
 from smelt.ops.random import PlaceRandom, place_key

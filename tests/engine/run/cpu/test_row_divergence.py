@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from smelt.engine.run.cpu.library import library
-from smelt.engine.run.cpu.program import Program, Run
+from smelt.engine.run.cpu.machine import Run, library
+from smelt.engine.run.cpu.program import Program
 from smelt.methods.means.arcee_fusion import _divergences
 from smelt.ops.block import Block, Place
 

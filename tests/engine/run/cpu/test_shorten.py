@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smelt.engine.run.cpu.operation import Code
+from smelt.engine.run.cpu.operations import Code
 from smelt.engine.run.cpu.program import Program
 
 

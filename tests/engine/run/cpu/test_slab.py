@@ -1,6 +1,6 @@
 """What passes hold lies in the same memory every time."""
 
-from smelt.engine.run.cpu.scratch import Slab
+from smelt.engine.run.cpu.buffers import Slab
 
 
 def test_every_pass_gets_the_same_again() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from smelt.engine.run.cpu.batch import Prepared
+from smelt.engine.run.cpu.machine import Prepared
 from smelt.engine.run.cpu.program import Program
 from smelt.engine.run.cpu.template import Template, form_of
 from smelt.ops.order import Cut

@@ -9,8 +9,8 @@ import torch
 
 import smelt
 from smelt.engine.run.cpu import backend as way
-from smelt.engine.run.cpu.library import library
-from smelt.engine.run.cpu.rules.registry import RULES
+from smelt.engine.run.cpu.machine import library
+from smelt.engine.run.cpu.support import RULES
 from smelt.methods import stages
 
 pytestmark = pytest.mark.skipif(library() is None, reason="the vector machine was not compiled")

@@ -18,10 +18,9 @@ from smelt.engine.run.cpu.program import Program
 from smelt.engine.run.gpu import backend as device
 from smelt.engine.run.gpu import kernel
 from smelt.engine.run.gpu.backend import OnDevice
-from smelt.engine.run.gpu.codegen import written
-from smelt.engine.run.gpu.exact_division import is_exact
+from smelt.engine.run.gpu.codegen import source, written
+from smelt.engine.run.gpu.kernel import is_exact
 from smelt.engine.run.gpu.launch import TensorRun
-from smelt.engine.run.gpu.torch_program import source
 from smelt.errors import NumericalError
 from smelt.ops.block import Block, Place
 from smelt.ops.order import Largest

@@ -9,16 +9,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from smelt.engine.run.blocks import Span, place_of, row_length
-from smelt.engine.run.cpu.batch import Jobs, Prepared
-from smelt.engine.run.cpu.fold_pass import Part, asks_alike, looker, sample_of
-from smelt.engine.run.cpu.library import library
-from smelt.engine.run.cpu.program import WIDTH, Program, Run, floats
-from smelt.engine.run.cpu.row_factors import EachRow
-from smelt.engine.run.cpu.rules.registry import RULES, At
-from smelt.engine.run.cpu.sample import Pieces
-from smelt.engine.run.cpu.scratch import Slab
-from smelt.engine.run.cpu.support import Takes, stored
+from smelt.engine.run.backends import Span, place_of, row_length
+from smelt.engine.run.cpu.buffers import Pieces, Slab
+from smelt.engine.run.cpu.fold_pass import EachRow, Part, asks_alike, looker, sample_of
+from smelt.engine.run.cpu.machine import Jobs, Prepared, Run, floats, library
+from smelt.engine.run.cpu.program import WIDTH, Program
+from smelt.engine.run.cpu.support import RULES, At, Takes, stored
 from smelt.engine.run.cpu.template import Found, Template, form_of
 from smelt.engine.run.non_finite import refuse_inputs, refuse_result
 from smelt.formats import dtype as dtypes

@@ -9,31 +9,22 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from smelt.engine.run.cpu.library import library
-from smelt.engine.run.cpu.operation import Code
-from smelt.engine.run.cpu.peephole import OP, Numbered, shorten
+from smelt.engine.run.cpu.operations import OP, Code, Numbered, shorten
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smelt.engine.run.cpu.scratch import Slab
+    from smelt.engine.run.cpu.buffers import Slab
 
-__all__ = ["FORMATS", "SPARE", "TAP", "WIDTH", "Op", "Program", "Run", "floats"]
+__all__ = ["WIDTH", "Op", "Program"]
 
-FORMATS = {"BF16": 0, "F16": 1, "F32": 2}
-"""The stored formats that the machine reads and writes, by their names in safetensors."""
 WIDTH = 1024
 """Elements of a register, where no operation wants whole rows: with a dozen of them a pass stays in the first cache."""
-SPARE = 16
-"""How many numbers registers lie further apart than they are wide (machine.c)."""
-TAP = np.dtype([("data", "u8"), ("format", "i8"), ("file", "i8"), ("position", "i8")])
-"""Where the numbers of a model are, as machine.c reads it."""
 
 
 class Op(NamedTuple):
@@ -292,81 +283,3 @@ class Program:
             into, self.registers = self.registers, self.registers + 1
         self._ops.append((code, into, a, b, p, q, count, where, low, between))
         return into
-
-
-def floats(raw: NDArray[np.uint8], code: str) -> NDArray[np.float32]:
-    """Stored numbers as float32."""
-    if code == "BF16":
-        return (raw.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
-    return raw.view(np.float16 if code == "F16" else np.float32).astype(np.float32)
-
-
-class Run:
-    """A finished program and how far its pass has come. Belongs to one thread."""
-
-    _local = threading.local()
-
-    def __init__(
-        self, program: Program, formats: Sequence[str], out: str | None = None, ops: NDArray[Any] | None = None
-    ):
-        """`ops` are the program's own, as `finish` gives them, with other numbers in them."""
-        found = library()
-        assert found is not None, "only called where there is a library"
-        self._library, self._program = found, program
-        own, self._places, self._registers = program.finish()
-        self._ops = own if ops is None else ops
-        self._counts = self._ops["count"].copy()
-        self._taps = np.array([(0, FORMATS[one], -1, 0) for one in formats], TAP)
-        self._out = FORMATS[out] if out else 0
-        self._done = 0
-
-    def rewind(self) -> None:
-        """Be ready for another tensor."""
-        self._ops["count"] = self._counts
-        self._program.forget()
-        self._done = 0
-
-    def count(self, op: int) -> int:
-        """What an operation that counts has found."""
-        return int(self._ops["count"][self._places[op]])
-
-    def feed(self, taps: Sequence[NDArray[np.uint8]], count: int, out: NDArray[np.uint8] | None = None) -> int:
-        """The next `count` elements; 0, or 1 where an input is not finite, 2 where a result is not."""
-        self._taps["data"] = [tap.ctypes.data for tap in taps]
-        fault = self._library.smelt_run(*self._list(), self._taps.ctypes.data, *self._rest(out, count))
-        self._done += count
-        return int(fault)
-
-    def feed_files(
-        self,
-        files: Sequence[tuple[int, int]],
-        rooms: Sequence[NDArray[np.uint8]],
-        piece: int,
-        count: int,
-        out: NDArray[np.uint8] | None = None,
-    ) -> int:
-        """The next `count` elements, read from descriptors at their positions by `piece`; 3 where that fails."""
-        self._taps["data"] = [room.ctypes.data for room in rooms]
-        self._taps["file"], self._taps["position"] = zip(*files, strict=True)
-        taps = (self._taps.ctypes.data, len(self._taps))
-        fault = self._library.smelt_run_files(*self._list(), *taps, *self._rest(out, count), piece)
-        self._done += count
-        return int(fault)
-
-    def _list(self) -> tuple[int, int]:
-        return self._ops.ctypes.data, len(self._ops)
-
-    def _rest(self, out: NDArray[np.uint8] | None, count: int) -> tuple[int | None, ...]:
-        room = self.room(max(1, self._registers) * (self._program.width + SPARE))
-        into = out.ctypes.data if out is not None else None
-        return into, self._out, room.ctypes.data, self._program.width, self._done, count
-
-    @classmethod
-    def room(cls, size: int) -> NDArray[np.float32]:
-        """For registers. They begin where a line of the cache does."""
-        room: NDArray[np.float32] | None = getattr(cls._local, "room", None)
-        if room is None or len(room) < size:
-            more = np.empty(size + 16, np.float32)
-            begin = -more.ctypes.data % 64 // 4
-            room = cls._local.room = more[begin : begin + size]
-        return room

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from smelt.engine.run.cpu.batch import Prepared
-from smelt.engine.run.cpu.peephole import OP
+from smelt.engine.run.cpu.machine import Prepared
+from smelt.engine.run.cpu.operations import OP
 from smelt.ops.order import Cut
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from smelt.engine.run.blocks import Span
+from smelt.engine.run.backends import Span
 from smelt.engine.run.cpu.backend import Fused
 from smelt.engine.run.cpu.fold_pass import sample_of
 from smelt.engine.run.cpu.support import Takes, held, stored

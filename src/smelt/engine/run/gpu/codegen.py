@@ -19,13 +19,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from torch import Tensor
 
-from smelt.engine.run.cpu.operation import Code, reads
+from smelt.engine.run.cpu.operations import Code, reads
+from smelt.engine.run.gpu import torch_ops as words
 
 if TYPE_CHECKING:
     from smelt.engine.run.cpu.program import Op, Program
 
-__all__ = ["GATHERING", "Form", "Line", "Written", "written"]
+__all__ = ["GATHERING", "Form", "Line", "Plain", "Written", "plain", "source", "written"]
 
 _LINES: Mapping[Code, str] = {
     Code.LOAD: "r{dst} = load(tap{a})",
@@ -199,3 +201,32 @@ _NUMBERS: Mapping[str, Callable[[Op], float]] = {
     "three": lambda op: 3.0,
     "third": lambda op: 1 / 3,
 }
+
+
+Plain: TypeAlias = Callable[..., tuple[list[tuple[Tensor, ...]], Tensor]]
+"""Gives the registers that are gathered, and a number that is finite if all that was read and written is."""
+_KNOWN: dict[tuple[Form, int], Plain] = {}
+
+
+def plain(program: Written, taps: int) -> Plain:
+    """The function of a program, which all programs of its form share."""
+    key = (program.form, taps)
+    if key not in _KNOWN:
+        names = {name: value for name, value in vars(words).items() if not name.startswith("_")}
+        exec(source(program, taps), names)
+        _KNOWN[key] = names["merged"]
+    return _KNOWN[key]
+
+
+def source(program: Written, taps: int) -> str:
+    """Its text."""
+    names = [*program.names(taps), *(f"left{number}" for number in range(len(program.form.cuts)))]
+    body = ["found = []"]
+    if any(line.code is Code.DRAW for line in program.form.lines):
+        body.append("place = places(tap0)")
+    for line in program.form.lines:
+        body.append(line.text or f"found.append(({''.join(f'r{register}, ' for register in line.reads)}))")
+        if line.gone:
+            body.append("del " + ", ".join(f"r{register}" for register in line.gone))
+    body.append(f"return found, watched(out, {', '.join(f'tap{number}' for number in range(taps))})")
+    return f"def merged({', '.join(names)}):\n    " + "\n    ".join(body) + "\n"

@@ -34,12 +34,33 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smelt.engine.run.cpu.operation import Code
-from smelt.engine.run.gpu.codegen import GATHERING, Line, Written
-from smelt.engine.run.gpu.exact_division import is_exact
-from smelt.engine.run.gpu.torch_program import plain
+from smelt.engine.run.cpu.operations import Code
+from smelt.engine.run.gpu.codegen import GATHERING, Line, Written, plain
 
-__all__ = ["SLOTS", "Kernel", "Met", "has_kernels", "kernel", "refused", "source"]
+__all__ = ["SLOTS", "Kernel", "Met", "has_kernels", "is_exact", "kernel", "refused", "source"]
+
+_DIGITS, _AT_ONCE = 1 << 23, 1 << 20
+_HALFWAY = 1 << 28
+"""The bits of a float64 beyond those of a float32 where it lies between two of these."""
+
+
+@cache
+def is_exact(divisor: float, device: torch.device) -> bool:
+    """Reckoned where the kernel will run."""
+    if not 2.0**-60 < abs(divisor) < 2.0**60:
+        return False
+    p = torch.tensor(divisor, dtype=torch.float64, device=device)
+    inverse = (1 / p).float().double()
+    for start in range(0, _DIGITS, _AT_ONCE):
+        bits = torch.arange(start, start + _AT_ONCE, dtype=torch.int32, device=device) + 0x3F800000
+        x = bits.view(torch.float32).double()
+        first = (x * inverse).float().double()
+        corrected = first - (first * p - x) * inverse
+        between = corrected.view(torch.int64) & (2 * _HALFWAY - 1) == _HALFWAY
+        if bool(((corrected.float() != (x / p).float()) | between).any()):
+            return False
+    return True
+
 
 _WARPS, _EACH, _MANY, _EACH_OF_MANY = 4, 8, 5, 4
 """Warps of one program of the kernel, and elements of each thread: eight half-precision numbers are read at once, but

@@ -1,0 +1,184 @@
+"""The compiled vector machine (machine.c), if it is there."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from smelt.system.native import native_library
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from smelt.engine.run.cpu.program import Program
+
+__all__ = ["FORMATS", "Jobs", "Prepared", "Run", "floats", "library"]
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """The library with its functions `smelt_run` and those around it, or None."""
+    found = native_library(Path(__file__).parent, "_machine")
+    if found is None:
+        return None
+    try:
+        run, run_files, run_jobs = found.smelt_run, found.smelt_run_files, found.smelt_run_jobs
+        read_pieces = found.smelt_read_pieces
+    except AttributeError:  # made by another version of Smelt
+        return None
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    run.argtypes = [pointer, number, pointer, pointer, number, pointer, number, number, number]
+    run_files.argtypes = [pointer, number, pointer, number, *run.argtypes[3:], number]
+    run_jobs.argtypes = [pointer, number, pointer, pointer]
+    read_pieces.argtypes = [*[number] * 6, pointer]
+    run.restype = run_files.restype = run_jobs.restype = read_pieces.restype = number
+    return found
+
+
+FORMATS = {"BF16": 0, "F16": 1, "F32": 2}
+"""The stored formats that the machine reads and writes, by their names in safetensors."""
+SPARE = 16
+"""How many numbers registers lie further apart than they are wide (machine.c)."""
+TAP = np.dtype([("data", "u8"), ("format", "i8"), ("file", "i8"), ("position", "i8")])
+"""Where the numbers of a model are, as machine.c reads it."""
+_JOB = np.dtype([(name, "i8") for name in ("ops", "n_ops", "taps", "n_taps", "out", "out_format", "width", "count")])
+
+
+def floats(raw: NDArray[np.uint8], code: str) -> NDArray[np.float32]:
+    """Stored numbers as float32."""
+    if code == "BF16":
+        return (raw.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return raw.view(np.float16 if code == "F16" else np.float32).astype(np.float32)
+
+
+class Run:
+    """A finished program and how far its pass has come. Belongs to one thread."""
+
+    _local = threading.local()
+
+    def __init__(
+        self, program: Program, formats: Sequence[str], out: str | None = None, ops: NDArray[Any] | None = None
+    ):
+        """`ops` are the program's own, as `finish` gives them, with other numbers in them."""
+        found = library()
+        assert found is not None, "only called where there is a library"
+        self._library, self._program = found, program
+        own, self._places, self._registers = program.finish()
+        self._ops = own if ops is None else ops
+        self._counts = self._ops["count"].copy()
+        self._taps = np.array([(0, FORMATS[one], -1, 0) for one in formats], TAP)
+        self._out = FORMATS[out] if out else 0
+        self._done = 0
+
+    def rewind(self) -> None:
+        """Be ready for another tensor."""
+        self._ops["count"] = self._counts
+        self._program.forget()
+        self._done = 0
+
+    def count(self, op: int) -> int:
+        """What an operation that counts has found."""
+        return int(self._ops["count"][self._places[op]])
+
+    def feed(self, taps: Sequence[NDArray[np.uint8]], count: int, out: NDArray[np.uint8] | None = None) -> int:
+        """The next `count` elements; 0, or 1 where an input is not finite, 2 where a result is not."""
+        self._taps["data"] = [tap.ctypes.data for tap in taps]
+        fault = self._library.smelt_run(*self._list(), self._taps.ctypes.data, *self._rest(out, count))
+        self._done += count
+        return int(fault)
+
+    def feed_files(
+        self,
+        files: Sequence[tuple[int, int]],
+        rooms: Sequence[NDArray[np.uint8]],
+        piece: int,
+        count: int,
+        out: NDArray[np.uint8] | None = None,
+    ) -> int:
+        """The next `count` elements, read from descriptors at their positions by `piece`; 3 where that fails."""
+        self._taps["data"] = [room.ctypes.data for room in rooms]
+        self._taps["file"], self._taps["position"] = zip(*files, strict=True)
+        taps = (self._taps.ctypes.data, len(self._taps))
+        fault = self._library.smelt_run_files(*self._list(), *taps, *self._rest(out, count), piece)
+        self._done += count
+        return int(fault)
+
+    def _list(self) -> tuple[int, int]:
+        return self._ops.ctypes.data, len(self._ops)
+
+    def _rest(self, out: NDArray[np.uint8] | None, count: int) -> tuple[int | None, ...]:
+        room = self.room(max(1, self._registers) * (self._program.width + SPARE))
+        into = out.ctypes.data if out is not None else None
+        return into, self._out, room.ctypes.data, self._program.width, self._done, count
+
+    @classmethod
+    def room(cls, size: int) -> NDArray[np.float32]:
+        """For registers. They begin where a line of the cache does."""
+        room: NDArray[np.float32] | None = getattr(cls._local, "room", None)
+        if room is None or len(room) < size:
+            more = np.empty(size + 16, np.float32)
+            begin = -more.ctypes.data % 64 // 4
+            room = cls._local.room = more[begin : begin + size]
+        return room
+
+
+class Prepared(NamedTuple):
+    """A finished program. One without places and counts in it can be run again and again, by several threads."""
+
+    program: Program
+    """Holds the arrays of its operations."""
+    ops: NDArray[Any]
+    registers: int
+
+    @classmethod
+    def of(cls, program: Program) -> Prepared:
+        ops, _, registers = program.finish()
+        return cls(program, ops, registers)
+
+
+class Jobs:
+    """Runs that wait to be done together. Belongs to one thread."""
+
+    def __init__(self, rooms: Sequence[NDArray[np.uint8]]):
+        """`rooms` are what inputs are read into, one for each tap."""
+        self._held, self._rooms = rooms, [room.ctypes.data for room in rooms]
+        self._programs: list[Prepared] = []
+        self._jobs: list[tuple[int, ...]] = []
+        self._taps: list[tuple[int, int, int, int]] = []
+        self._registers = 0
+
+    def add(
+        self,
+        what: Prepared,
+        formats: Sequence[str],
+        files: Sequence[tuple[int, int]],
+        out: int,
+        out_format: str,
+        count: int,
+    ) -> None:
+        """Run a program over `count` elements that lie in files (descriptor, position); `out` is an address."""
+        width, taps = what.program.width, len(self._taps) * TAP.itemsize
+        for room, form, (file, position) in zip(self._rooms, formats, files, strict=False):
+            self._taps.append((room, FORMATS[form], file, position))
+        job = (what.ops.ctypes.data, len(what.ops), taps, len(files), out, FORMATS[out_format], width, count)
+        self._programs.append(what)
+        self._jobs.append(job)
+        self._registers = max(self._registers, what.registers * (width + SPARE))
+
+    def run(self) -> int | None:
+        """Do all; the number of the first that met something which is not finite or cannot be read."""
+        if not self._jobs:
+            return None
+        found = library()
+        assert found is not None, "only called where there is a library"
+        taps, jobs, done = np.array(self._taps, TAP), np.array(self._jobs, _JOB), np.zeros(1, np.int64)
+        jobs["taps"] += taps.ctypes.data
+        room = Run.room(max(1, self._registers))
+        fault = found.smelt_run_jobs(jobs.ctypes.data, len(jobs), room.ctypes.data, done.ctypes.data)
+        return int(done[0]) if fault else None

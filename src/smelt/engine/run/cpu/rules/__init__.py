@@ -1,1 +1,0 @@
-"""How stages are written as programs of the vector machine."""

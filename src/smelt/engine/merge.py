@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import torch
 
     from smelt.engine.plan.plan import Plan
-    from smelt.engine.plan.ready import Ready
+    from smelt.engine.plan.prepared import Ready
     from smelt.engine.sink.output import OutputFolder
     from smelt.files.identity import FileIdentity
     from smelt.formats.safetensors.header import TensorInfo
@@ -85,7 +85,7 @@ def planned(
             words: Any = {"relative_to": relative_to, "allow_pickle": recipe.allow_pickle, "shapes": shapes}
             pool = stack.enter_context(opened(recipe.pool, **words))
         pool = stack.enter_context(with_statistics(pool, recipe.statistics, relative_to=relative_to))
-        from smelt.engine.plan.ready import make_ready
+        from smelt.engine.plan.prepared import make_ready
 
         ready = make_ready(recipe, pool)
         yield ready
@@ -122,7 +122,7 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
         hashes = ParentHashes({file: seen for source in sources for file, seen in source.files.items()})
         try:
             from smelt.engine.plan.base_check import doubt_of_plan
-            from smelt.engine.plan.ready import make_ready
+            from smelt.engine.plan.prepared import make_ready
             from smelt.engine.run.backends import load_what_it_needs
 
             ready = make_ready(recipe, pool)

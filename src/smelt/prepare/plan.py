@@ -23,7 +23,7 @@ from smelt.recipe.schema import Recipe, StageCall
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.engine.plan.ready import Ready
+    from smelt.engine.plan.prepared import Ready
 
 __all__ = ["ExpectedSource", "planned_after_looking"]
 

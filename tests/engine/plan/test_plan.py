@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from smelt.engine.plan.plan import make_plan
+from smelt.engine.plan.build import make_plan
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.formats.source import MemorySource
 from smelt.models.pool import ModelPool

@@ -7,7 +7,7 @@ import torch
 
 import smelt
 from checkpoints import read_weights, snapshot, state, write_yaml
-from smelt.engine.plan.plan import make_plan
+from smelt.engine.plan.build import make_plan
 from smelt.engine.run.backends import work_memory
 from smelt.errors import CorruptFile, IncompatibleModels, NumericalError, RecipeError, SmeltError
 from smelt.files.hashing.remembered import hash_file

@@ -7,7 +7,7 @@ import torch
 
 import smelt
 from checkpoints import random_state
-from smelt.engine.plan.plan import make_plan
+from smelt.engine.plan.build import make_plan
 from smelt.engine.run.backends import Blocking, Span, default_threads, work_memory
 from smelt.engine.run.executor import Executor
 from smelt.engine.sink.sink import MemorySink

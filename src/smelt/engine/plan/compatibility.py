@@ -72,10 +72,9 @@ class Compatibility:
 def compare(pool: ModelPool, **words: Any) -> Compatibility:
     """Compare every model with the reference; `words` are those of a recipe (`skip`, `missing`, `config`, ...)."""
     from smelt.engine.plan.base_check import doubt_of_pool
+    from smelt.engine.plan.checks import leave_frozen, tensor_faults
     from smelt.engine.plan.drafts import draft
-    from smelt.engine.plan.faults import tensor_faults
-    from smelt.engine.plan.frozen import leave_frozen
-    from smelt.engine.plan.ready import config_faults
+    from smelt.engine.plan.prepared import config_faults
     from smelt.formats.tied import untie
     from smelt.models.pool import BASE, ModelPool
     from smelt.recipe.schema import Recipe

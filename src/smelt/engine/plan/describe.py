@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from smelt.engine.plan.ready import Ready
+from smelt.engine.plan.prepared import Ready
 from smelt.engine.run.backends import limits
 from smelt.engine.sink.sink import lay_out
 from smelt.errors import RecipeError

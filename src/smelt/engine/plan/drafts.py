@@ -11,21 +11,11 @@ from dataclasses import dataclass, field
 
 from smelt.errors import RecipeError
 from smelt.formats.layout import Layout, natural
-from smelt.formats.source import Source
 from smelt.models.pool import BASE, ModelPool
 from smelt.recipe.schema import Recipe, Slice, StageCall
 from smelt.recipe.values import Spot, matches
 
-__all__ = ["Draft", "Drafts", "Tap", "draft"]
-
-
-@dataclass(frozen=True, slots=True)
-class Tap:
-    """One model's tensor behind an output tensor, or what is known about it."""
-
-    model: str
-    source: Source
-    key: str
+__all__ = ["Draft", "Drafts", "draft"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from smelt.engine.plan.drafts import Draft, Tap
+from smelt.engine.plan.drafts import Draft
+from smelt.engine.plan.plan import Tap
 from smelt.errors import CorruptFile, unknown
 from smelt.files.hashing.remembered import file_hashes
 from smelt.formats.layout import Layout

@@ -1,7 +1,11 @@
-"""Ways to work on a span: eagerly in torch, which takes everything, or fused, where an item can be run so.
+"""Backends: how an item is cut into spans and blocks, what that costs, and which backend works on it.
 
-On a CPU the fused way is a machine in C, on a GPU the same operations in torch (`engine/run/gpu/backend.py`).
-Both give the same numbers. Torch is loaded when the first item needs it.
+A span is a run of a tensor's elements that one thread works off, block by block. Sizes depend on the recipe and the
+kind of device alone, never on threads or memory, so that sums over blocks come out the same to the last bit.
+
+The eager backend (torch) takes every item. A fused one takes what it supports: on a CPU a machine in C (`cpu/`), on a
+GPU the same operations as generated kernels (`gpu/`). All give the same numbers. Torch is loaded when the first item
+needs it.
 """
 
 from __future__ import annotations
@@ -12,8 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from smelt.engine.plan.matrices import SUMMARIES
-from smelt.engine.plan.plan import Item, Plan
+from smelt.engine.plan.plan import SUMMARIES, Item, Plan
 from smelt.errors import RecipeError
 from smelt.ops.block import Place
 from smelt.recipe.schema import parse_size

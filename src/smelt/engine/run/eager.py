@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from smelt.engine.plan.matrices import SUMMARIES
+from smelt.engine.plan.plan import SUMMARIES
 from smelt.engine.run.backends import Blocking, Span, place_of, stack_shape
 from smelt.engine.run.non_finite import refuse_inputs, refuse_result, refuse_statistic
 from smelt.engine.run.pipeline import Pipeline

@@ -13,8 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
 from typing import Any
 
-from smelt.engine.plan.matrices import in_its_place
-from smelt.engine.plan.plan import Item, Plan
+from smelt.engine.plan.plan import Item, Plan, in_its_place
 from smelt.engine.run.backends import Blocking, Sink, Watcher, Way, Ways
 from smelt.engine.run.schedule import Batch, InOrder, Program, run_here, run_programs
 from smelt.errors import NumericalError

@@ -1,6 +1,5 @@
-"""Memory for what passes hold: every pass of a thread gets the same, so that few of its pages are ever touched.
-
-A pass needs room for all that might lie between two magnitudes, and fills very little of it.
+"""A thread's memory for blocks, samples and what passes hold, used again and again: a fresh page costs more than the
+arithmetic on it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a fold gathers from a span, by the vector machine instead of torch: the same parts, to be joined by the fold."""
+"""What a pass over a span gathers, by the vector machine instead of torch: parts of folds, and factors of rows."""
 
 from __future__ import annotations
 

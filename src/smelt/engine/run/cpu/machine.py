@@ -1,4 +1,7 @@
-"""The compiled vector machine (machine.c), if it is there."""
+"""The compiled vector machine (machine.c), if it is there, and how programs are run on it.
+
+Over one tensor, block by block (`ProgramRun`), or over many small ones in one call (`BatchRun`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The operations of the vector machine, by the numbers that machine.c gives them, and the registers each touches."""
+"""The operations of the vector machine, by the numbers that machine.c gives them, and shorter lists of them.
+
+Two operations become one where nothing else needs what lies between, and registers are used again (peephole
+optimisation). The numbers come out the same to the last bit: an operation that stands for two does the same arithmetic.
+A program is written anew for every span, with other numbers in it but of the same form, so a form is shortened once.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which items can be worked on in the fused way.
+"""The table of rules, and which items the fused backends support.
 
 Those whose every stage has a rule, whose models are stored in formats that the machine knows, and whose numbers are
-read as they are stored.
+read as they are stored. A stage without a rule, or with options that its rule does not take, runs in torch.
 """
 
 from __future__ import annotations

@@ -1,13 +1,19 @@
-"""A program of the vector machine written down as the lines of a function, one for each operation.
+"""A program of the vector machine as the lines of a function, one for each operation:
 
-    r0 = load(tap0)
-    r1 = load(tap1)
-    r2 = subtract(r0, r1)
-    ...
+    def merged(tap0, tap1, out, n0):
+        found = []
+        r0 = load(tap0)
+        r1 = load(tap1)
+        r2 = subtract(r0, r1)
+        ...
+        return found, watched(out, tap0, tap1)
 
 Numbers (`n0`, ...) and words of keys (`w0`, ...) are given when it is called, so that all spans of all tensors with the
-same stages share one function. The same lines are run by torch, operation by operation (`plain.py`; what the words mean
-stands in `words.py`), and by one kernel (`kernel.py`, `kernel_words.py`).
+same stages share one function. The same lines are run by torch, operation by operation (what they mean stands in
+torch_ops.py), and by one Triton kernel (kernel.py, triton_ops.py).
+
+In torch a register is forgotten after its last use: what is held at once is what the stages need, never a stack of all
+models.
 """
 
 from __future__ import annotations

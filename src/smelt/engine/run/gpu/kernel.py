@@ -1,4 +1,4 @@
-"""A written program as one Triton kernel: for each element all is read once and written once.
+"""A generated program as one Triton kernel: for each element all is read once and written once.
 
     def merged(tap0, tap1, out, n0, flag, count, BLOCK: tl.constexpr):
         part = tl.program_id(0)
@@ -10,10 +10,14 @@
         ...
 
 `good` stays 0 as long as numbers are finite. Where it does not, or where a quick division may be wrong
-(`kernel_division.py`), the flag is raised, and the block is looked at once more in the plain form.
+(triton_division.py), the flag is raised, and the block is looked at once more in torch.
 
-The kernel must give the bits of the plain form, because which of the two is used depends on the machine. So the first
-elements of each kernel are run in both forms; a kernel that differs in a bit is not used, and says so.
+The kernel must give the bits of the torch function, because which of the two is used depends on the machine. So the
+first elements of each kernel are run in both forms; a kernel that differs in a bit is not used, and says so.
+
+A quick division is x (1/p) with one correction. Whether that is x / p, rounded, for every x is tried out: only the
+digits of x matter: there are 2^23 of them. What the correction gives is reckoned in float64, which holds every product
+of two float32 numbers; a sum that might round differently there counts as wrong.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Runs a program of the vector machine on tensors of any device: the second machine beside machine.c.
 
 In: blocks of stored numbers on the device. Out: merged numbers on the device, and what a pass gathers, in the arrays of
-the program. Between them there is one tensor for each register, or, where a kernel can be made, none.
+the program as machine.c leaves it there; counts and sums stay on the device until the pass is over. Between them there
+is one tensor for each register, or, where a kernel can be made, none.
 """
 
 from __future__ import annotations

@@ -1,0 +1,329 @@
+"""What is checked of a pool before anything is planned, as sentences with the remedy.
+
+tensors      missing and extra ones, other shapes, codes instead of numbers, patterns that match nothing
+quantised    models whose weights are codes: a config says it, or the scales beside them do. Without this check codes
+would be copied from the reference like any integers, and experts would silently be left out of a merge
+adapters     whether they stand over one base, which is what their changes are changes of: a fault where the changes
+themselves are merged or written (`lora`, knots, core_space), else a note, since an adapter over a
+fine-tune of the base is a model like any other
+frozen part  what fine-tunes never change, the vision tower of a LLaVA: copied from the reference, not merged, unless
+`include` names it; with `skip` the reference's is taken, whatever the others have; else models whose
+tower is another one are refused. A mean of equal numbers is not always that number, so a copy is what
+keeps it byte by byte. Towers are compared by hashes of their numbers, which are remembered; what stands
+in the same file for both is not read
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+
+from smelt.engine.plan.drafts import Draft, Drafts
+from smelt.errors import CorruptFile
+from smelt.files.cache import cache_folder
+from smelt.files.hashing.remembered import file_hashes, remembered_as
+from smelt.files.json_reader import read_json
+from smelt.formats import dtype as dtypes
+from smelt.formats.config import read_config
+from smelt.formats.lora.shared_base import SharedSource
+from smelt.formats.lora.source import LoraSource
+from smelt.formats.safetensors.header import TensorInfo
+from smelt.formats.source import Source
+from smelt.methods import stages
+from smelt.models.families.image_text.kinds import kind_of
+from smelt.models.pool import BASE, ModelPool
+from smelt.recipe.schema import Recipe
+from smelt.recipe.values import matches, skip_remedy
+
+__all__ = ["base_faults", "frozen_keys", "leave_frozen", "left_out", "quantised_faults", "tensor_faults"]
+
+_SHOWN = 5
+
+
+def left_out(recipe: Recipe, key: str) -> bool:
+    """Whether `include` and `skip` leave this tensor unmerged: it is then copied from the reference."""
+    if recipe.include and not any(matches(pattern, key) for pattern in recipe.include):
+        return True
+    return any(matches(pattern, key) for pattern in recipe.skip)
+
+
+def tensor_faults(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> list[str]:
+    """Missing and extra tensors, other shapes, numbers that cannot be averaged, patterns that match nothing."""
+    faults = _pattern_faults(recipe, pool)
+    missing: dict[str, list[str]] = {}
+    for draft in drafts.items:
+        if left_out(recipe, draft.key):
+            continue
+        present = {}
+        for name, source, key in taps_of(pool, draft):
+            if key in source.tensors:
+                present[name] = source.tensors[key].shape
+            elif name == BASE or recipe.missing != "base" or pool.base is None:
+                missing.setdefault(name, []).append(key)
+        if len(set(present.values())) > 1:
+            faults.append(_shape_fault(draft.key, present, pool.reference_name))
+        kinds = {n: s.tensors[k].dtype for n, s, k in taps_of(pool, draft) if k in s.tensors}
+        if len({code in dtypes.FLOATS for code in kinds.values()}) > 1:
+            text = " but ".join(f"{code} in {name}" for name, code in kinds.items())
+            remedy = skip_remedy(draft.key, pool.reference_name)
+            faults.append(f"{draft.key!r} is {text}; codes and numbers cannot be averaged; {remedy}")
+    for name, keys in missing.items():
+        tied = [key for key in keys if key in pool.all[name].tied]
+        if tied:
+            faults.append(
+                f"{tied[0]!r} is tied to {pool.all[name].tied[tied[0]]!r} in {name} "
+                "but is a tensor of its own in another model"
+            )
+        rest = [key for key in keys if key not in tied]
+        if rest:
+            remedy = (
+                f"; {skip_remedy(rest[0], 'the first model that has it')}"
+                if name == BASE or pool.base is None
+                else "; `missing: base` takes the base's instead"
+            )
+            faults.append(f"{name} lacks {_some(rest)}{remedy}")
+    used = {key for draft in drafts.items for key in (*draft.taps.values(), draft.base_key, draft.key)}
+    for name, source in pool.all.items():
+        tied_away = set(source.tied)
+        unused = (k for k in source.tensors if k not in used and (name, k) not in drafts.dropped)
+        extra = [k for k in unused if not left_out(recipe, k)]
+        extra = [k for k in extra if k not in tied_away]
+        if extra:
+            where = pool.reference_name
+            remedy = skip_remedy(extra[0], where)
+            faults.append(f"{name} has {_some(extra)}, which {where} lacks; {remedy}, which is none")
+    return faults + quantised_faults(pool)
+
+
+def taps_of(pool: ModelPool, draft: Draft) -> Iterable[tuple[str, Source, str]]:
+    """(name, source, tensor name) for the base, where there is one, and for each model of a draft."""
+    if pool.base is not None:
+        yield BASE, pool.base, draft.base_key
+    for name, key in draft.taps.items():
+        yield name, pool.models[name], key
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, names[:_SHOWN]))
+    return shown + (f" and {len(names) - _SHOWN} more tensors" if len(names) > _SHOWN else "")
+
+
+def _shape_fault(key: str, shapes: Mapping[str, tuple[int, ...]], reference: str) -> str:
+    groups: dict[tuple[int, ...], list[str]] = {}
+    for name, shape in shapes.items():
+        groups.setdefault(shape, []).append(name)
+    text = " but ".join(f"{shape} in {', '.join(names)}" for shape, names in groups.items())
+    return f"{key!r} is {text}; {skip_remedy(key, reference, module=True)}, or align the models"
+
+
+def _pattern_faults(recipe: Recipe, pool: ModelPool) -> list[str]:
+    names = {name for source in pool.all.values() for name in source.tensors}
+    return [
+        f"{what}: {pattern!r} matches no tensor (names look like {sorted(names)[0]!r})"
+        for what, patterns in (("include", recipe.include), ("skip", recipe.skip))
+        for pattern in patterns
+        if not any(matches(pattern, name) for name in names)
+    ]
+
+
+_CODES = dtypes.FP8 | {"U8", "I8", "U16", "I16", "U32", "I32"}
+_ENDS = ("", ".weight", "_blocks", ".qweight", ".weight_packed", "._data", ".W_q", ".codes")
+"""How names of codes end: FP8, bitsandbytes and EETQ, MXFP4, GPTQ and AWQ, compressed-tensors, quanto, HQQ, AQLM."""
+_SCALES = ("_scale_inv", "_scale", "_scales", ".scale", ".scales", ".absmax", ".SCB", ".weight_scale", "._scale")
+"""What the names of their scales have instead."""
+
+
+def quantised_faults(pool: ModelPool) -> list[str]:
+    """A sentence for each model that is quantised."""
+    faults = []
+    for name, source in pool.all.items():
+        if (read_config(source.folder) or {}).get("quantization_config"):
+            faults.append(
+                f"{name} is quantised (its config.json has a quantization_config): its weights are codes, not numbers; "
+                "merge a dequantised copy"
+            )
+        elif found := _codes(source.tensors):
+            faults.append(
+                f"{name}: {found[0]!r} is quantised with {found[1]!r}; merge a dequantised copy of the model instead"
+            )
+    return faults
+
+
+def _codes(tensors: Mapping[str, TensorInfo]) -> tuple[str, str] | None:
+    """The first tensor that has scales beside it, and their name."""
+    for key, info in tensors.items():
+        if info.dtype in _CODES:
+            stems = (key.removesuffix(end) for end in _ENDS if key.endswith(end))
+            scales = (stem + scale for stem, scale in product(stems, _SCALES))
+            if found := next((scale for scale in scales if scale in tensors and scale != key), None):
+                return key, found
+    return None
+
+
+def base_faults(recipe: Recipe, pool: ModelPool) -> tuple[list[str], list[str]]:
+    """Faults and notes."""
+    adapters = {name: source for name, source in pool.models.items() if isinstance(source, LoraSource)}
+    if not adapters:
+        return [], []
+    first = next(iter(adapters))
+    name, reference = (BASE, pool.base) if pool.base is not None else (first, adapters[first].base)
+    said = [
+        f"{one} is an adapter over {source.base.label}, but {_called(name)} is {reference.label}"
+        for one, source in adapters.items()
+        if not _same(_root(source), _root(reference))
+    ]
+    if not said:
+        return [], []
+    low_rank = recipe.lora is not None or any(
+        call.name in stages and stages[call.name].kind == "basis" for call in recipe.merge
+    )
+    if low_rank:
+        return [
+            f"{one}; adapters are merged as changes of one base, so give the base that all of them adapt"
+            for one in said
+        ], []
+    return [], [f"{one}; its change holds the difference between the two as well" for one in said]
+
+
+def _called(name: str) -> str:
+    return "the base" if name == BASE else f"the base of {name}"
+
+
+def _root(source: Source) -> Source:
+    """What an adapter, or an adapter over an adapter, stands over in the end."""
+    while isinstance(source, LoraSource | SharedSource):
+        source = source.base if isinstance(source, LoraSource) else source.inner
+    return source
+
+
+def _same(one: Source, other: Source) -> bool:
+    """The same files, or copies of them."""
+    ours, theirs = ([Path(file).resolve() for file in source.files] for source in (one, other))
+    if ours == theirs or not ours or not theirs:
+        return True
+    if sorted(p.stat().st_size for p in ours) != sorted(p.stat().st_size for p in theirs):
+        return False
+    return sorted(file_hashes(ours).values()) == sorted(file_hashes(theirs).values())
+
+
+_BLOCK = 1 << 20
+
+
+def frozen_keys(source: Source) -> list[str]:
+    """The tensors that fine-tunes of this model share; none for a model of another kind."""
+    tower = _tower(source)
+    return [key for key in source.tensors if key.startswith(tower)] if tower is not None else []
+
+
+def _tower(source: Source) -> str | None:
+    """What the names of the frozen tensors begin with."""
+    config = read_config(source.folder) if source.folder is not None else None
+    kind = kind_of(config, source.tensors)
+    return kind.tower if kind is not None else None
+
+
+def leave_frozen(recipe: Recipe, pool: ModelPool) -> tuple[Recipe, list[str]]:
+    """The recipe with the frozen part left out, and every fault of models that have another one."""
+    keys = frozen_keys(pool.reference)
+    if not keys or any(matches(pattern, key) for pattern in recipe.include for key in keys):
+        return recipe, []
+    if all(any(matches(pattern, key) for pattern in recipe.skip) for key in keys):
+        return recipe, []
+    pattern = f"{_tower(pool.reference)}*"
+    without = recipe if recipe.include else recipe.model_copy(update={"skip": [*recipe.skip, pattern]})
+    return without, _faults(pool, keys, pattern)
+
+
+def _faults(pool: ModelPool, keys: Sequence[str], pattern: str) -> list[str]:
+    first, faults = pool.reference_name, []
+    ours, remedy = _Part(pool.reference, keys), f"`skip: {pattern}` takes that of {pool.reference_name} as it is"
+    for name, source in pool.all.items():
+        if name == first:
+            continue
+        theirs = _Part(source, frozen_keys(source))
+        lacks, extra = [k for k in keys if k not in theirs.keys], [k for k in theirs.keys if k not in ours.keys]
+        if lacks or extra:
+            what = f"lacks {lacks[0]!r}, which {first} has" if lacks else f"has {extra[0]!r}, which {first} lacks"
+            faults.append(f"the vision towers of {first} and {name} differ: {name} {what}; {remedy}")
+        elif theirs.place != ours.place and (other := [k for k in keys if ours.hashes[k] != theirs.hashes[k]]):
+            faults.append(
+                f"the vision towers of {first} and {name} differ, first in {other[0]!r} ({len(other)} of {len(keys)} "
+                f"tensors); fine-tunes of one model share theirs. {remedy}, `include: '*'` merges them like the rest"
+            )
+    return faults
+
+
+class _Part:
+    """Some tensors of a Source, read only if they have to be."""
+
+    def __init__(self, source: Source, keys: Sequence[str]):
+        self.keys = frozenset(keys)
+        while True:  # an adapter that leaves them alone has its base's
+            if isinstance(source, SharedSource):
+                source = source.inner
+            elif isinstance(source, LoraSource) and not any(source.changes(key) for key in keys):
+                source = source.base
+            else:
+                break
+        self._source = source
+        self._hashes: dict[str, str] | None = None
+
+    @property
+    def place(self) -> object:
+        """Equal for parts that stand in the same files."""
+        return tuple(Path(file).resolve() for file in self._source.files) or self._source
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """Over shape and numbers of each tensor, in float32."""
+        if self._hashes is None:
+            file = self._remembered()
+            self._hashes = _read(file) if file is not None else None
+            if self._hashes is None or self._hashes.keys() != self.keys:
+                self._hashes = {key: _hash(self._source, key) for key in sorted(self.keys)}
+                if file is not None:
+                    _write(file, self._hashes)
+        return self._hashes
+
+    def _remembered(self) -> Path | None:
+        if not self._source.files:
+            return None
+        content = [type(self._source).__name__, *sorted(remembered_as(*file) for file in self._source.files.items())]
+        name = hashlib.sha256(json.dumps([*content, sorted(self.keys)]).encode()).hexdigest()
+        return cache_folder() / "towers" / f"{name}.json"
+
+
+def _hash(source: Source, key: str) -> str:
+    import torch
+
+    info = source.tensors[key]
+    kind = torch.float32 if info.dtype in dtypes.FLOATS else dtypes.torch_dtype(info.dtype)
+    digest = hashlib.sha256(str(info.shape).encode())
+    for start in range(0, info.count, _BLOCK):
+        block = torch.empty(min(_BLOCK, info.count - start), dtype=kind)
+        source.read(key, start, block)
+        digest.update(block.numpy().data)
+    return digest.hexdigest()
+
+
+def _read(file: Path) -> dict[str, str] | None:
+    try:
+        content = read_json(file)
+    except CorruptFile:
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _write(file: Path, hashes: dict[str, str]) -> None:
+    """Losing it costs time only."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft = file.with_suffix(f".{os.getpid()}")
+        draft.write_text(json.dumps(hashes), encoding="utf-8")
+        draft.replace(file)
+    except OSError:
+        return

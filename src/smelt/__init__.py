@@ -8,7 +8,7 @@ from smelt.version import __version__
 
 if TYPE_CHECKING:
     from smelt.advice.advise import advise
-    from smelt.api import list_methods, merge, plan, verify
+    from smelt.api import list_methods, verify
     from smelt.compat.fusionbench.experiment import run
     from smelt.engine.convert.pack import pack, unpack
     from smelt.engine.plan.compatibility import list_models
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from smelt.measurement.measure import measure
     from smelt.mixing.mix import mix
     from smelt.models.pool import ModelPool
+    from smelt.prepare.merge import merge
+    from smelt.prepare.plan import plan
     from smelt.recipe.schema import Recipe
     from smelt.reporting.write import report
     from smelt.search.tune import tune
@@ -70,7 +72,7 @@ __all__ = [
 ]
 
 _HOME = {
-    **dict.fromkeys(("list_methods", "merge", "plan", "verify"), "smelt.api"),
+    **dict.fromkeys(("list_methods", "verify"), "smelt.api"),
     **dict.fromkeys(("pack", "unpack"), "smelt.engine.convert.pack"),
     "ModelPool": "smelt.models.pool",
     "Recipe": "smelt.recipe.schema",
@@ -82,7 +84,9 @@ _HOME = {
     "export": "smelt.engine.convert.export",
     "learn": "smelt.learning.learn",
     "measure": "smelt.measurement.measure",
+    "merge": "smelt.prepare.merge",
     "mix": "smelt.mixing.mix",
+    "plan": "smelt.prepare.plan",
     "list_models": "smelt.engine.plan.compatibility",
     "neulig": "smelt.learning.neulig.neulig",
     "report": "smelt.reporting.write",

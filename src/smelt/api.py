@@ -1,144 +1,18 @@
-"""The public functions. The command line and YAML recipes use the same words."""
+"""The public functions of merging. The command line and YAML recipes use the same words."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from smelt.engine.merge import Options, Summary, merge_to_folder, merge_to_memory, planned
 from smelt.engine.sink.verify import Verification, verify_folder
-from smelt.errors import RecipeError
-from smelt.files.remote_code import takes_trust
-from smelt.models.request import read_request
+from smelt.prepare.merge import merge
+from smelt.prepare.plan import plan
 
 if TYPE_CHECKING:
-    import torch
-
-    from smelt.engine.plan.describe import PlanReport
     from smelt.methods import Stage
-    from smelt.models.pool import ModelPool
-    from smelt.recipe.schema import Recipe
 
 __all__ = ["list_methods", "merge", "plan", "verify"]
-
-
-@takes_trust
-def merge(
-    models: Any,
-    *,
-    base: Any = None,
-    method: Any = None,
-    out: str | Path | None = None,
-    threads: int | None = None,
-    memory: int | str | None = None,
-    device: str = "cpu",
-    data_device: str | None = None,
-    resume: bool = False,
-    force: bool = False,
-    quiet: bool = True,
-    trust_remote_code: bool = False,
-    **words: Any,
-) -> dict[str, torch.Tensor] | Summary:
-    """Merge models into one.
-
-    `models` is a table {name: model} or a list, where a model is a reference (`dir:cars`, a path, `hf:org/name`),
-    a state dict or a module; or it is a recipe: a Recipe, a table, or the path of a YAML file. `method` is a name,
-    a (name, parameters) pair or a list of them. Other keywords are words of the recipe (`dtype`, `seed`, `skip`,
-    `vocab`, ...) or parameters of the method (`density=0.2`). `data_device` is where data is looked at, for methods
-    that do so; where the merge runs (`device`) if nothing is given.
-
-    With `out` the result is a model folder and a Summary comes back; without, a state dict.
-    """
-    options = Options(threads, memory, device, resume, force, quiet)
-    recipe, relative_to, pool = read_request(models, base, method, words)
-    if _looks_at_data(recipe, pool):
-        if out is not None and not resume:
-            from smelt.engine.sink.output import check_output
-
-            check_output(Path(out), [], force=force, needed=0)
-        recipe, relative_to = _after_looking(recipe, relative_to, pool, options, data_device or device), None
-    elif data_device is not None:
-        raise RecipeError("data_device: this merge looks at no data; leave it out")
-    if out is not None:
-        if pool is not None:
-            raise RecipeError(
-                "models in memory merge into a state dict; save it yourself, or give references to merge into `out`"
-            )
-        return merge_to_folder(recipe, Path(out), options, relative_to=relative_to)
-    if recipe.lora is not None:
-        raise RecipeError("lora: an adapter is a folder; give `out`")
-    with planned(recipe, relative_to=relative_to, pool=pool) as ready:
-        return merge_to_memory(ready, options)
-
-
-def _looks_at_data(recipe: Recipe, pool: ModelPool | None) -> bool:
-    """Whether data has to be looked at first; without loading what learns, where the stages tell.
-
-    Models in memory have no data of their own: where their statistics are missing, the plan says how to get them.
-    """
-    from smelt.methods import stages
-
-    known = all(call.name in stages for call in recipe.merge)
-    plain = known and (pool is not None or all(stages[call.name].statistics is None for call in recipe.merge))
-    if recipe.data is not None:
-        from smelt.prepare.prepare import check_data_words
-
-        check_data_words(recipe)
-    if plain or recipe.statistics:
-        return False
-    from smelt.prepare.prepare import needs_data
-
-    return needs_data(recipe)
-
-
-def _after_looking(
-    recipe: Recipe, relative_to: Path | None, pool: ModelPool | None, options: Options, device: str
-) -> Recipe:
-    from smelt.prepare.prepare import prepare, way_of
-
-    name = recipe.merge[0].name
-    if way_of(recipe.merge) == "mix":
-        raise RecipeError(f"{name} makes one larger model, which is no merge; use `smelt mix` (smelt.mix)")
-    if pool is not None:
-        raise RecipeError(
-            f"{name} looks at data, for models that have references; for models in memory use smelt.learn with "
-            "`streams`, or give `statistics`"
-        )
-    words: dict[str, Any] = {"device": device, "threads": options.threads, "quiet": options.quiet}
-    prepared = prepare(recipe, relative_to=relative_to, **words)
-    assert prepared.recipe is not None
-    return prepared.recipe
-
-
-def plan(
-    models: Any,
-    *,
-    base: Any = None,
-    method: Any = None,
-    threads: int | None = None,
-    memory: int | str | None = None,
-    device: str = "cpu",
-    **words: Any,
-) -> PlanReport:
-    """What `merge` with the same words would do, from headers alone; raises with every fault it finds.
-
-    Public models that are not on this machine are planned from their shapes, where these are known
-    (`smelt/formats/sizes`), and are not downloaded. `device` need not be on this machine either.
-    """
-    from smelt.engine.plan.describe import describe_plan
-    from smelt.prepare.data_needs import looking_needs
-
-    recipe, relative_to, pool = read_request(models, base, method, words)
-    if not _looks_at_data(recipe, pool):
-        with planned(recipe, relative_to=relative_to, pool=pool, shapes=True) as ready:
-            return describe_plan(ready, threads, memory, device)
-
-    from smelt.prepare.plan import planned_after_looking
-
-    with planned_after_looking(recipe, relative_to, pool) as ready:
-        budget = recipe.data.examples if recipe.data else None
-        looking = looking_needs(recipe.merge, ready.pool.reference, len(ready.pool.models), budget)
-        return describe_plan(ready, threads, memory, device, looking)
 
 
 def verify(folder: str | Path) -> Verification:

@@ -71,8 +71,8 @@ def merge(
     }
     words |= {key: value for key, value in flags.items() if value is not None}
 
-    from smelt.api import merge as merge_models
     from smelt.engine.merge import Summary
+    from smelt.prepare.merge import merge as merge_models
 
     summary = merge_models(
         models,

@@ -48,7 +48,7 @@ def plan(
     models, words = request(recipe, method, base, model, set_, pool)
     words |= {"allow_pickle": True} if allow_pickle else {}
 
-    from smelt.api import plan as plan_merge
+    from smelt.prepare.plan import plan as plan_merge
 
     report = plan_merge(models, threads=threads, memory=memory, device=device, **words)
     if as_json:

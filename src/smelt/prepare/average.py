@@ -82,7 +82,7 @@ def _average(
     lora: int | None,
     **words: Any,
 ) -> Averaged:
-    from smelt.api import merge
+    from smelt.prepare.merge import merge
 
     refs = {step.name: str(step.path) for step in steps}
     if steps[0].is_adapter:

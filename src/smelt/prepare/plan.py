@@ -1,34 +1,70 @@
-"""The plan of a merge whose statistics are not there yet: with their names and shapes, which follow from the models'.
+"""`smelt.plan`: what `smelt.merge` with the same words would do, from headers alone.
 
-In: a recipe that looks at data first. Out: the merge that follows, ready to be described. Its stage is the one that
-runs in the end, so that bytes, passes and memory are those of the real merge; nothing of it can be read.
+A merge that looks at data first is planned with the names and shapes that its statistics will have, which follow from
+the models'. Its stage is the one that runs in the end, so that bytes, passes and memory are those of the real merge;
+nothing of it can be read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from smelt.engine.merge import planned
+from smelt.engine.plan.describe import DataNeeds, PlanReport, describe_plan
 from smelt.errors import RecipeError
+from smelt.formats.config import read_config
 from smelt.formats.safetensors.header import TensorInfo
 from smelt.formats.source import Source
+from smelt.methods import stages
 from smelt.models.pool import ModelPool, opened
-from smelt.prepare.data_needs import is_language_model
+from smelt.models.request import read_request
+from smelt.prepare.merge import is_data_missing
 from smelt.recipe.schema import Recipe, StageCall
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from smelt.engine.plan.prepared import Ready
+    from smelt.measurement.needs import Method
 
-__all__ = ["ExpectedSource", "planned_after_looking"]
+__all__ = ["ExpectedSource", "plan"]
 
 _FOLLOWS = {"regmean_pp": "regmean", "localize": "stitch"}
 """What merges in the end, where it has another name; learned coefficients are those of task arithmetic."""
+_LIKE: dict[str, Method] = {"fisher": "fisher", "regmean": "regmean", "regmean_pp": "regmean", "localize": "localize"}
+_WHERE_CHANGES_LIE = ("deltas", "delta_dtype")
+"""Parameters of `localize` that change how much memory it takes, and no number of the result but by rounding."""
+_EXAMPLES, _TOKENS = 1000, 512
+"""What is counted with where the recipe does not say: the paper's budget, and texts of an ordinary length."""
+
+
+def plan(
+    models: Any,
+    *,
+    base: Any = None,
+    method: Any = None,
+    threads: int | None = None,
+    memory: int | str | None = None,
+    device: str = "cpu",
+    **words: Any,
+) -> PlanReport:
+    """What `merge` with the same words would do, from headers alone; raises with every fault it finds.
+
+    Public models that are not on this machine are planned from their shapes, where these are known
+    (`smelt/formats/sizes`), and are not downloaded. `device` need not be on this machine either.
+    """
+    recipe, relative_to, pool = read_request(models, base, method, words)
+    if not is_data_missing(recipe, pool):
+        with planned(recipe, relative_to=relative_to, pool=pool, shapes=True) as ready:
+            return describe_plan(ready, threads, memory, device)
+    with _planned_with_data(recipe, relative_to, pool) as ready:
+        budget = recipe.data.examples if recipe.data else None
+        looking = _data_needs(recipe.merge, ready.pool.reference, len(ready.pool.models), budget)
+        return describe_plan(ready, threads, memory, device, looking)
 
 
 class ExpectedSource(Source):
@@ -41,7 +77,7 @@ class ExpectedSource(Source):
         from smelt.measurement.needs import is_measured
 
         self.label = f"the {kind} statistics of {name}"
-        some = is_language_model(model)
+        some = _is_language_model(model)
         layers = Orientation.in_source(model)
         wanted = {key: layers.of(key) for key in model.tensors if not some or is_measured(key)}
         if kind == "gram":  # measured at layers that are modules of their own, which experts in a stack are not
@@ -56,7 +92,7 @@ class ExpectedSource(Source):
 
 
 @contextmanager
-def planned_after_looking(recipe: Recipe, relative_to: Path | None, pool: ModelPool | None) -> Iterator[Ready]:
+def _planned_with_data(recipe: Recipe, relative_to: Path | None, pool: ModelPool | None) -> Iterator[Ready]:
     """The merge that follows when data was looked at, under the names and the hash of the recipe that was asked for."""
     from smelt.prepare.prepare import check_recipe
 
@@ -80,8 +116,6 @@ def planned_after_looking(recipe: Recipe, relative_to: Path | None, pool: ModelP
 
 def _calls(recipe: Recipe) -> list[StageCall]:
     """The stages that merge in the end. What is learned becomes parameters, which change no cost."""
-    from smelt.methods import stages
-
     names = [_FOLLOWS.get(call.name, call.name) for call in recipe.merge]
     if any(name not in stages for name in names):
         return [StageCall(name="task_arithmetic")]
@@ -90,10 +124,46 @@ def _calls(recipe: Recipe) -> list[StageCall]:
 
 def _expected(calls: list[StageCall], pool: ModelPool) -> dict[str, Source] | None:
     """For every model its statistics, of the kind that the stages read; None where no tensor would have any."""
-    from smelt.methods import stages
-
     kind = next(filter(None, (stages[call.name].statistics for call in calls)), None)
     if kind is None:
         return {}
     found: dict[str, Source] = {name: ExpectedSource(name, kind, model) for name, model in pool.models.items()}
     return found if all(one.tensors for one in found.values()) else None
+
+
+def _data_needs(
+    calls: Iterable[StageCall], reference: Source, models: int, examples: int | None = None
+) -> list[DataNeeds]:
+    """For a language model; of other kinds nothing is said."""
+    asked = [stage for stage in calls if stage.name in _LIKE]
+    if not asked or not _is_language_model(reference):
+        return []
+    from smelt.measurement.needs import memory_needs
+
+    shapes = {name: info.shape for name, info in reference.tensors.items()}
+    count = examples or _EXAMPLES
+    found = []
+    for stage in asked:
+        where: Any = {word: stage.parameters[word] for word in _WHERE_CHANGES_LIE if word in stage.parameters}
+        needs = memory_needs(shapes, _LIKE[stage.name], examples=count, tokens=_TOKENS, device="cuda", **where)
+        found.append(
+            DataNeeds(
+                stage.name,
+                count,
+                _TOKENS,
+                needs.device,
+                needs.total - needs.device,
+                models * needs.disk + needs.scratch,
+                needs.passes,
+                needs.note,
+            )
+        )
+    return found
+
+
+def _is_language_model(source: Source) -> bool:
+    """By its config, or by being one of the known sizes."""
+    from smelt.formats.shapes import ShapeSource
+
+    kinds = (read_config(source.folder) or {}).get("architectures") or [""]
+    return isinstance(source, ShapeSource) or str(kinds[0]).endswith(("ForCausalLM", "LMHeadModel"))

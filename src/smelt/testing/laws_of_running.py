@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smelt.api import merge
 from smelt.methods import Stage
+from smelt.prepare.merge import merge
 from smelt.testing.compare import assert_equal, assert_near
 from smelt.testing.law import law
 from smelt.testing.made_up import save_made_up

@@ -13,12 +13,12 @@ from unittest.mock import patch
 
 from pydantic import ValidationError
 
-from smelt.api import merge
 from smelt.engine.run.backends import Blocking
 from smelt.methods import Stage, stages
 from smelt.methods.method import Parameter
 from smelt.ops.fold import Fold
 from smelt.ops.order import Largest
+from smelt.prepare.merge import merge
 from smelt.testing.made_up import made_up
 from smelt.testing.pico import Pico, State, pico
 

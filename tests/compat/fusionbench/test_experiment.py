@@ -214,9 +214,9 @@ def test_a_pre_trained_model_in_a_pickle_is_merged_and_evaluated_if_that_is_allo
 
 
 def test_what_the_evaluation_lacks_is_said_before_anything_is_merged(monkeypatch, tmp_path):
-    import smelt.api
+    import smelt.prepare.merge
 
-    monkeypatch.setattr(smelt.api, "merge", lambda *args, **words: pytest.fail("merged first"))
+    monkeypatch.setattr(smelt.prepare.merge, "merge", lambda *args, **words: pytest.fail("merged first"))
     words = ["method=task_arithmetic", "modelpool=clip-tiny_TA8", "taskpool=clip-tiny_TA8", "print_config=false"]
     with pytest.raises(smelt.SmeltError, match="no model at"):
         smelt.run(*words, f"taskpool.clip_model={tmp_path / 'nowhere'}")

@@ -160,8 +160,8 @@ def _cosine(experiment: Experiment, wanted: Cosine, quiet: bool) -> dict[str, An
 
 def _merged(experiment: Experiment, quiet: bool) -> tuple[Model, DataBudget]:
     """The model to evaluate (the reference of a folder or of the base, or a state dict), and the data it used."""
-    from smelt.api import merge
     from smelt.engine.merge import Summary
+    from smelt.prepare.merge import merge
 
     if experiment.recipe is None:
         assert experiment.pool.base is not None

@@ -14,13 +14,27 @@ from smelt.engine.run.backends import limits
 from smelt.engine.sink.sink import lay_out
 from smelt.errors import RecipeError
 from smelt.formats.source import Source
-from smelt.prepare.data_needs import Looking
 from smelt.recipe.schema import parse_size
 
-__all__ = ["PlanReport", "describe_plan"]
+__all__ = ["DataNeeds", "PlanReport", "describe_plan"]
 
 _LIBRARIES = 260 << 20
 """What the interpreter and torch hold before any work (measured as anonymous memory)."""
+
+
+@dataclass(frozen=True)
+class DataNeeds:
+    """What a method that looks at data needs before the merge, in bytes, for one model at a time."""
+
+    method: str
+    examples: int
+    tokens: int
+    device: int
+    main: int
+    disk: int
+    """Of the statistics of all models, and the change of one where it lies there."""
+    passes: int
+    note: str
 
 
 @dataclass(frozen=True)
@@ -46,7 +60,7 @@ class PlanReport:
     device: str
     work_memory: int
     peak_memory: int
-    looking: list[Looking]
+    looking: list[DataNeeds]
     """What looking at data needs before the merge, for each method that does."""
     notes: list[str]
     recipe_hash: str
@@ -60,7 +74,7 @@ def describe_plan(
     threads: int | None = None,
     memory: int | str | None = None,
     device: str = "cpu",
-    looking: Sequence[Looking] = (),
+    looking: Sequence[DataNeeds] = (),
 ) -> PlanReport:
     """Count everything that the plan knows. A `device` need not be on this machine."""
     plan = ready.plan

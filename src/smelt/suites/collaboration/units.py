@@ -78,7 +78,7 @@ def baseline(
     """
     import torch
 
-    import smelt
+    from smelt.prepare.merge import merge
     from smelt.prepare.prepare import prepare
 
     wanted = Recipe.parse(recipe)
@@ -88,7 +88,7 @@ def baseline(
     words |= {"way": prepared.way, "setting": dict(wanted.merge[0].parameters)}
     if prepared.recipe is None:
         return _plain(_mixed(group, prepared.model, words, ensemble))
-    state = smelt.merge(prepared.recipe, threads=ask["threads"])
+    state = merge(prepared.recipe, threads=ask["threads"])
     assert isinstance(state, dict)
     network = group.company.everyone.network
     weights = {key: state[key].float().to(network.device) for key in network.keys}

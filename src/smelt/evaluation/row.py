@@ -16,12 +16,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from smelt.errors import CorruptFile
 from smelt.files.bounded import read_bytes
 from smelt.files.json_reader import parse_json
-from smelt.files.validation import first_fault
+from smelt.files.schema import Strict, first_fault
 from smelt.version import __version__
 
 __all__ = [
@@ -53,11 +53,7 @@ _MOST_BYTES = 1 << 30
 """Of a file of rows: half a million of them."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class DataBudget(_Strict):
+class DataBudget(Strict, allow_inf_nan=False):
     """What data the model's making used, beyond the training of its parts."""
 
     split: str | None = None
@@ -65,7 +61,7 @@ class DataBudget(_Strict):
     labels: _Count = 0
 
 
-class Row(_Strict):
+class Row(Strict, allow_inf_nan=False):
     """The score of one model on one split of one task."""
 
     kind: Literal["accuracy"] = "accuracy"
@@ -118,7 +114,7 @@ class Row(_Strict):
     """When it was measured: ISO 8601, UTC."""
 
 
-class CostRow(_Strict):
+class CostRow(Strict, allow_inf_nan=False):
     """What one model of a suite cost to make and to evaluate."""
 
     kind: Literal["cost"] = "cost"

@@ -12,9 +12,8 @@ from functools import cache
 from importlib.resources import files as package_files
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from smelt.errors import RecipeError, unknown
+from smelt.files.schema import Strict
 from smelt.files.yaml_reader import parse_yaml
 from smelt.formats import dtype as dtypes
 from smelt.formats.safetensors.header import TensorInfo
@@ -28,10 +27,8 @@ __all__ = ["ShapeSource", "Size", "known_sizes", "shape_source", "shape_source_o
 _SUFFIX = ".yaml"
 
 
-class Size(BaseModel):
+class Size(Strict):
     """A decoder of the Llama or Gemma 2 kind."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     family: Literal["llama", "gemma2"]
     layers: int

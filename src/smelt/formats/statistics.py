@@ -17,13 +17,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from smelt.errors import CorruptFile, OutputError, RecipeError
 from smelt.files.identity import FileIdentity, check_unchanged, file_identity
 from smelt.files.json_reader import read_json
 from smelt.files.replace import Mark, check_place
-from smelt.files.validation import first_fault
+from smelt.files.schema import Strict, first_fault
 from smelt.formats import dtype as dtypes
 from smelt.formats.safetensors.header import TensorInfo, encode_header
 from smelt.formats.source import FileSource, Source
@@ -57,11 +57,7 @@ SUMS: frozenset[Kind] = frozenset({"fisher", "gram"})
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class DataUse(_Strict):
+class DataUse(Strict):
     """One run of examples: those from `first` on of the stream with this hash."""
 
     task: str
@@ -74,7 +70,7 @@ class DataUse(_Strict):
     """How many of their labels were looked at."""
 
 
-class StatisticsNote(_Strict):
+class StatisticsNote(Strict):
     """The content of statistics.json."""
 
     format: Literal["smelt-statistics"] = "smelt-statistics"

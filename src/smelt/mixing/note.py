@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from smelt.errors import CorruptFile, RecipeError
 from smelt.evaluation.row import DataBudget
 from smelt.files.hashing.remembered import file_hashes
 from smelt.files.json_reader import read_json
-from smelt.files.validation import first_fault
+from smelt.files.schema import Strict, first_fault
 from smelt.version import __version__
 
 __all__ = ["EXPERTS", "MODEL", "NOTE", "ROUTERS", "ROUTING", "TRACE", "MixNote", "is_mixed"]
@@ -21,11 +21,7 @@ NOTE, MODEL, EXPERTS, ROUTERS = "mix.json", "model.safetensors", "experts.safete
 TRACE, ROUTING = "trace.jsonl", "routing.json"
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Learning(_Strict):
+class Learning(Strict):
     """How the routers were learned, in short; the whole is in trace.jsonl."""
 
     steps: int = 0
@@ -39,7 +35,7 @@ class Learning(_Strict):
         return cls(steps=len(trace), first=_means(trace[:some]), last=_means(trace[-some:]))
 
 
-class MixNote(_Strict):
+class MixNote(Strict):
     """The content of mix.json."""
 
     format: Literal["smelt-mix"] = "smelt-mix"

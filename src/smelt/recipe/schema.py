@@ -17,10 +17,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PrivateAttr, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, PrivateAttr, ValidationError
 
 from smelt.errors import RecipeError, shortened, unknown
-from smelt.files.validation import faults_of, reason_of
+from smelt.files.schema import Strict, faults_of, reason_of
 from smelt.recipe.tune import Tune
 
 __all__ = [
@@ -39,11 +39,7 @@ __all__ = [
 ]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class SoupWords(_Strict):
+class SoupWords(Strict):
     """What a selection by accuracy may say."""
 
     tasks: str | list[str] | None = None
@@ -66,7 +62,7 @@ class UqWords(SoupWords):
     choose: Literal["global_min", "first_local_min"] = "global_min"
 
 
-class Select(_Strict):
+class Select(Strict):
     """One way of choosing, or several, each for its own command."""
 
     uq: UqWords | None = None
@@ -76,7 +72,7 @@ class Select(_Strict):
 _SIZES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
-class StageCall(_Strict):
+class StageCall(Strict):
     """One stage of a pipeline with its parameters: {ties: {density: 0.2}}."""
 
     name: str
@@ -140,7 +136,7 @@ def _read_models(value: Any) -> Any:
     return value
 
 
-class Pool(_Strict):
+class Pool(Strict):
     """The models to merge, named and in order, and the base they were fine-tuned from."""
 
     base: str | None = None
@@ -152,7 +148,7 @@ class Pool(_Strict):
         return ({"base": self.base} if self.base else {}) | self.models
 
 
-class Slice(_Strict):
+class Slice(Strict):
     """A run of layers of the output, and the layers of each model that it is made from (first, one past last)."""
 
     models: Annotated[dict[str, tuple[int, int]], Field(min_length=1)]
@@ -160,7 +156,7 @@ class Slice(_Strict):
     merge: Pipeline | None = None
 
 
-class Part(_Strict):
+class Part(Strict):
     """Tensors by name pattern that are merged in a way of their own."""
 
     keys: Patterns
@@ -169,14 +165,14 @@ class Part(_Strict):
     slices: list[Slice] | None = None
 
 
-class TokenRule(_Strict):
+class TokenRule(Strict):
     """Where one token's embedding comes from: a model, {kind: model_token, model, token | token_id} or zero."""
 
     source: Any
     force: bool = False
 
 
-class DataUse(_Strict):
+class DataUse(Strict):
     """The data that a method may look at: a task for each model, by the model's name; by default the task named so.
 
     What it does not say, the method decides: statistics are measured on `train`, adaptation uses `val`.
@@ -193,7 +189,7 @@ class DataUse(_Strict):
     """Examples that are looked at together, where an estimator's value depends on it."""
 
 
-class Used(_Strict):
+class Used(Strict):
     """The data that was looked at to write a recipe. It goes along into manifests and rows."""
 
     split: str | None = None
@@ -201,7 +197,7 @@ class Used(_Strict):
     labels: Annotated[int, Field(ge=0)] = 0
 
 
-class Recipe(_Strict):
+class Recipe(Strict):
     """Everything a merge needs to know. See docs/recipes.md for a tour."""
 
     pool: Pool

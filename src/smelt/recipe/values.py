@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from smelt.errors import RecipeError, nearest, unknown
-from smelt.files.validation import given_in, reason_of
+from smelt.files.schema import given_in, reason_of
 
 if TYPE_CHECKING:
     from smelt.methods import Stage

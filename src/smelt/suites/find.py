@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from smelt.errors import RecipeError, unknown
-from smelt.files.validation import faults_of
+from smelt.files.schema import faults_of
 from smelt.recipe.read import load_yaml
 from smelt.suites.kind import DEFAULT, Kind, kinds
 

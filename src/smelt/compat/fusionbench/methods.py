@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, validate_call
 
 from smelt.errors import RecipeError, nearest, unknown
-from smelt.files.validation import faults_of, given_in, place_of, reason_of
+from smelt.files.schema import faults_of, given_in, place_of, reason_of
 
 __all__ = ["Cosine", "Meaning", "meaning_of", "own_methods"]
 

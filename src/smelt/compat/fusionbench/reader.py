@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from smelt.compat.fusionbench.methods import Cosine, meaning_of
 from smelt.errors import RecipeError, SmeltError, shortened, unknown
-from smelt.files.validation import faults_of, given_in, place_of, reason_of
+from smelt.files.schema import Strict, faults_of, given_in, place_of, reason_of
 from smelt.recipe.schema import Pool, Recipe
 
 __all__ = ["Evaluation", "Experiment", "read_experiment", "read_model_pool"]
@@ -59,10 +59,6 @@ class Experiment:
     dry_run: bool
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
 def _as_table(value: Any) -> Any:
     """[{name: n, path: p}, ...] -> {n: p, ...}."""
     if not isinstance(value, list):
@@ -82,7 +78,7 @@ _Text: TypeAlias = Annotated[str, Field(min_length=1)]
 _Path: TypeAlias = Annotated[_Text | None, BeforeValidator(lambda v: None if v is False else v)]
 
 
-class _ModelPool(_Strict):
+class _ModelPool(Strict, strict=True):
     type: Literal["huggingface_clip_vision"] | None = None
     base: _Text | None = None
     models: Annotated[dict[str, _Text], BeforeValidator(_as_table)]
@@ -130,11 +126,11 @@ def _words_of_clip_vision() -> dict[str, Any]:
     return {"include": list(CLIP.merged), "missing": "base", "config": "base"}
 
 
-class _NoTasks(_Strict):
+class _NoTasks(Strict, strict=True):
     type: Literal["dummy"]
 
 
-class _Tasks(_Strict):
+class _Tasks(Strict, strict=True):
     type: Literal["clip_vit_classification"]
     tasks: Annotated[list[str], BeforeValidator(lambda v: [v] if isinstance(v, str) else v), Field(min_length=1)]
     clip_model: _Text | None = None
@@ -142,7 +138,7 @@ class _Tasks(_Strict):
     batch_size: Annotated[int, Field(gt=0)] = 256
 
 
-class _Run(_Strict):
+class _Run(Strict, strict=True):
     method: dict[str, Any]
     modelpool: _ModelPool
     taskpool: Annotated[_NoTasks | _Tasks, Field(discriminator="type")]

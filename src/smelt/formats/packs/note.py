@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from smelt.errors import CorruptFile
 from smelt.files.json_reader import read_json
-from smelt.files.validation import first_fault
+from smelt.files.schema import Strict, first_fault
 from smelt.formats import dtype as dtypes
 from smelt.formats.packs.codes import row_bytes
 from smelt.formats.safetensors.header import TensorInfo
@@ -22,25 +22,21 @@ __all__ = ["NOTE", "WEIGHTS", "BaseNote", "DeltaNote", "ErrorNote", "TensorNote"
 NOTE, WEIGHTS = "delta.json", "delta.safetensors"
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class BaseNote(_Strict):
+class BaseNote(Strict):
     """The model underneath: where it is, seen from the pack's folder, and the SHA-256 of its files by name."""
 
     ref: str
     sha256: dict[str, str]
 
 
-class TensorNote(_Strict):
+class TensorNote(Strict):
     """How one tensor is stored, and the dtype it had in the model that was packed."""
 
     stored: Literal["base", "codes", "low_rank", "exact"]
     dtype: str
 
 
-class ErrorNote(_Strict):
+class ErrorNote(Strict):
     """What the pack lost: |change - stored change| / |change| over the model, and of the tensor that lost most."""
 
     relative: float = 0.0
@@ -48,7 +44,7 @@ class ErrorNote(_Strict):
     worst_tensor: str | None = None
 
 
-class DeltaNote(_Strict):
+class DeltaNote(Strict):
     """The content of delta.json."""
 
     format: Literal["smelt-delta"] = "smelt-delta"

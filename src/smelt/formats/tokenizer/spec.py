@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from smelt.errors import CorruptFile, shortened
 from smelt.files.json_reader import read_json_table
-from smelt.files.validation import first_fault
+from smelt.files.schema import first_fault
 
 __all__ = ["MOST_IDS", "id_fault", "read_tokenizer_json"]
 

@@ -26,10 +26,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from smelt.errors import RecipeError
-from smelt.files.validation import faults_of
+from smelt.files.schema import Strict, faults_of
 from smelt.files.yaml_reader import read_yaml
 from smelt.hub.graph.graph import MOST, NewNode, SemanticGraph
 from smelt.hub.graph.wordnet import NOTICE, Sense, WordNet
@@ -40,11 +40,7 @@ _WNID = re.compile(r"n\d{8}")
 _SUFFIXES = {".jpeg", ".jpg", ".png", ".webp"}
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class PictureSet(_Strict):
+class PictureSet(Strict):
     """One data set: a folder for every wnid, or for every number that the wnids of the first set have when sorted."""
 
     folder: Path
@@ -60,7 +56,7 @@ class PictureSet(_Strict):
         return sorted(path for path in place.iterdir() if path.suffix.lower() in _SUFFIXES) if place.is_dir() else []
 
 
-class GraphConfig(_Strict):
+class GraphConfig(Strict):
     """What a graph is built from."""
 
     name: str

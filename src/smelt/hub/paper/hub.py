@@ -7,9 +7,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from smelt.errors import RecipeError, unknown
+from smelt.files.schema import Strict
 from smelt.files.yaml_reader import read_yaml
 from smelt.hub.selection.select import TaskWords
 
@@ -24,11 +25,7 @@ _VIT = re.compile(r"^ViT-(B|L|H|g|bigG)-\d+(-plus)?(-\d+)?(-quickgelu)?$")
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class PaperModel(_Strict):
+class PaperModel(Strict):
     """One model of the hub, in open_clip's words."""
 
     id: Annotated[int, Field(ge=1)]
@@ -64,7 +61,7 @@ class PaperModel(_Strict):
         return self.fits and self.transformers is not None
 
 
-class PaperTask(_Strict):
+class PaperTask(Strict):
     """One data set of the benchmark."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
@@ -111,7 +108,7 @@ class PaperTask(_Strict):
         return Task.parse(content, folder=Path(root), where=self.name)
 
 
-class Row(_Strict):
+class Row(Strict):
     """One line of a table: accuracies in the order of the targets, and the average that was printed beside them."""
 
     printed: Share
@@ -123,14 +120,14 @@ class Row(_Strict):
         return sum(self.accuracies) / len(self.accuracies)
 
 
-class Cost(_Strict):
+class Cost(Strict):
     """What k models for a class cost, relative to one, and the average accuracy."""
 
     time: Annotated[float, Field(gt=0)]
     accuracy: Share
 
 
-class PaperHub(_Strict):
+class PaperHub(Strict):
     """All of it, checked: numbers consecutive, names unique, every target with as many names as classes."""
 
     models: tuple[PaperModel, ...]

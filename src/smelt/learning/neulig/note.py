@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from smelt.errors import CorruptFile
 from smelt.evaluation.row import DataBudget
 from smelt.files.json_reader import read_json
 from smelt.files.replace import Mark
-from smelt.files.validation import first_fault
+from smelt.files.schema import Strict, first_fault
 from smelt.recipe.schema import Pool
 from smelt.version import __version__
 
@@ -23,11 +23,7 @@ MARK = Mark(NOTE, ("smelt", "pool", "experts"))
 """By which the folder of a collaboration is known."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class NeuLigNote(_Strict):
+class NeuLigNote(Strict):
     """The content of neulig.json."""
 
     format: Literal["smelt-neulig"] = "smelt-neulig"

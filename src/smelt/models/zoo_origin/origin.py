@@ -15,22 +15,20 @@ import tempfile
 from abc import abstractmethod
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from smelt.errors import CorruptFile, unknown
 from smelt.files.cache import cache_folder
 from smelt.files.json_reader import read_json
-from smelt.files.validation import first_fault
+from smelt.files.schema import Strict, first_fault
 
 __all__ = ["NOTE", "Origin", "unpacked"]
 
 NOTE = "origin.json"
 
 
-class Origin(BaseModel):
+class Origin(Strict):
     """Where a model comes from, and what it must be."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     weights_sha256: str
     """Of the file of weights that has to come out."""

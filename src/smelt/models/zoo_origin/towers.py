@@ -19,19 +19,18 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from smelt.errors import CorruptFile, RecipeError, SmeltError
+from smelt.files.schema import Strict
 from smelt.formats.source import FileSource, Source
 from smelt.models.zoo_origin.origin import NOTE, Origin
 
 __all__ = ["Tower", "TowersOrigin", "weights_hash"]
 
 
-class Tower(BaseModel):
+class Tower(Strict, populate_by_name=True):
     """A part that is another model's."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     source: Annotated[str, Field(alias="from")]
     prefix: str = ""

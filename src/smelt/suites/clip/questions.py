@@ -6,10 +6,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from smelt.evaluation.evaluate import evaluation
 from smelt.evaluation.row import Row
+from smelt.files.schema import Strict
 from smelt.tasks.pictures.data import Data
 
 __all__ = ["Ask", "shared_data"]
@@ -23,10 +22,8 @@ def shared_data() -> Data:
     return _DATA
 
 
-class Ask(BaseModel):
+class Ask(Strict):
     """Questions for one model."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     cells: list[tuple[str, str | None]]
     """Tasks by name, each with the corruption of its pictures or nothing."""

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from smelt.errors import unknown
+from smelt.files.schema import Strict
 from smelt.recipe.schema import DataUse, Pipeline, Pool, Recipe
 from smelt.tasks.corruptions import Corruption, Kind, SetName
 
 __all__ = ["Corruptions", "Entry", "Suite", "Way"]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Entry(_Strict):
+class Entry(Strict):
     """One predictor of the suite at its published setting: a merge, a mixture, or an ensemble of all models."""
 
     label: str
@@ -46,7 +43,7 @@ class Entry(_Strict):
         return self
 
 
-class Corruptions(_Strict):
+class Corruptions(Strict):
     """Kinds of damage that the test pictures are given, each at several severities."""
 
     kinds: Annotated[list[Kind], Field(min_length=1)]
@@ -59,7 +56,7 @@ class Corruptions(_Strict):
         return [Corruption(kind, severity, self.parameters).name for kind in self.kinds for severity in self.severities]
 
 
-class Way(_Strict):
+class Way(Strict):
     """A straight line between two of the models, and the tasks to look at on the way."""
 
     start: str
@@ -67,7 +64,7 @@ class Way(_Strict):
     tasks: list[str]
 
 
-class Suite(_Strict):
+class Suite(Strict):
     """Everything that `smelt bench NAME` runs."""
 
     name: str

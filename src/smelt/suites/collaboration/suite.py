@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from smelt.errors import unknown
+from smelt.files.schema import Strict
 from smelt.recipe.schema import DataUse, Pipeline, Pool, Recipe
 
 Boosting = Literal["supervised", "semi"]
@@ -15,11 +16,7 @@ AlignmentKind = Literal["scalar", "gram", "off"]
 __all__ = ["Baseline", "CollaborationSuite", "Fit", "Series", "Transfer"]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Baseline(_Strict):
+class Baseline(Strict):
     """A way to merge that others published."""
 
     label: str
@@ -33,7 +30,7 @@ class Baseline(_Strict):
     """The groups that it is computed for; every one if nothing is said."""
 
 
-class Fit(_Strict):
+class Fit(Strict):
     """What Portland is fitted on, and how long."""
 
     examples: Annotated[int, Field(gt=0)] | None = None
@@ -47,14 +44,14 @@ class Fit(_Strict):
     seed: int = 0
 
 
-class Group(_Strict):
+class Group(Strict):
     """Some experts of a pool."""
 
     pool: str
     experts: Annotated[list[str], Field(min_length=2)]
 
 
-class Series(_Strict):
+class Series(Strict):
     """Portland fitted on shares of the examples."""
 
     groups: list[str]
@@ -62,7 +59,7 @@ class Series(_Strict):
     fractions: Annotated[list[Annotated[float, Field(gt=0, le=1)]], Field(min_length=1)]
 
 
-class Transfer(_Strict):
+class Transfer(Strict):
     """Portland of one group, unchanged, for the experts of another, after every epoch."""
 
     group: str
@@ -73,7 +70,7 @@ class Transfer(_Strict):
     """0 is before training."""
 
 
-class CollaborationSuite(_Strict):
+class CollaborationSuite(Strict):
     """Everything that `smelt bench neulig` runs."""
 
     kind: Literal["collaboration"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from smelt.errors import unknown
+from smelt.files.schema import Strict
 
 __all__ = ["Growth", "HubSuite", "Method", "Spiders", "Sweeps", "Target", "Timing"]
 
@@ -17,11 +18,7 @@ SERIES = ("sweeps", "growth", "figures")
 """What `--methods` may name beside the methods."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Target(_Strict):
+class Target(Strict):
     """What is told about a task before any of its pictures is seen."""
 
     domain: str = "natural picture"
@@ -31,7 +28,7 @@ class Target(_Strict):
     others is learned without those that share a collection with it."""
 
 
-class Method(_Strict):
+class Method(Strict):
     """A way to choose models. All of them reuse the chosen ones by the same rule, `weights`."""
 
     label: str
@@ -48,7 +45,7 @@ class Method(_Strict):
     """What the models read of a node: its name and definition (the paper), the definition, or its name in prompts."""
 
 
-class Sweeps(_Strict):
+class Sweeps(Strict):
     """One method at other settings than its own."""
 
     method: str = "mll"
@@ -56,7 +53,7 @@ class Sweeps(_Strict):
     k: Annotated[list[Count], Field(min_length=1)] = [1, 2, 3, 4, 5, 6]
 
 
-class Timing(_Strict):
+class Timing(Strict):
     """The task whose pictures are really classified for every k, so that time can be measured."""
 
     task: str
@@ -65,7 +62,7 @@ class Timing(_Strict):
     """The quickest of so many rounds."""
 
 
-class Growth(_Strict):
+class Growth(Strict):
     """Models join the hub one by one, in several orders."""
 
     methods: Annotated[list[str], Field(min_length=1)] = ["mll"]
@@ -73,7 +70,7 @@ class Growth(_Strict):
     k: Count = 1
 
 
-class Spiders(_Strict):
+class Spiders(Strict):
     """Figure 1: a few models over the tasks, and over the classes of one task."""
 
     models: Annotated[int, Field(ge=2, le=6)] = 5
@@ -81,7 +78,7 @@ class Spiders(_Strict):
     classes: Annotated[int, Field(ge=3)] = 10
 
 
-class HubSuite(_Strict):
+class HubSuite(Strict):
     """Everything that `smelt bench hub` runs."""
 
     kind: Literal["hub"]

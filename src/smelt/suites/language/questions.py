@@ -11,19 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from smelt.evaluation.row import Row
+from smelt.files.schema import Strict
 from smelt.jobs.failure import pack_error
 
 __all__ = ["Answers", "Group", "Questions"]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Group(_Strict):
+class Group(Strict):
     """Tasks that are asked alike, as the suite spells them."""
 
     tasks: list[str]
@@ -45,7 +40,7 @@ class Answers:
     seconds: float = 0.0
 
 
-class Questions(_Strict):
+class Questions(Strict):
     """Questions for one model."""
 
     groups: list[Group]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from smelt.errors import RecipeError, unknown
-from smelt.files.validation import faults_of
+from smelt.files.schema import Strict, faults_of
 from smelt.recipe.schema import DataUse, Pipeline, Pool, Recipe
 from smelt.recipe.tune import Tune
 
@@ -19,11 +19,7 @@ REFERENCES = ("pretrained", "multitask")
 """What the suite's own lines are called, and `expert-` with a domain."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Domain(_Strict):
+class Domain(Strict):
     """What one specialist is for: the tasks that it is tested by, and another one that settings are chosen on."""
 
     tests: list[str]
@@ -38,7 +34,7 @@ class Domain(_Strict):
         return self
 
 
-class Entry(_Strict):
+class Entry(Strict):
     """One merge of all specialists."""
 
     label: str
@@ -57,7 +53,7 @@ class Entry(_Strict):
         return value
 
 
-class Preset(_Strict):
+class Preset(Strict):
     """Other words for the same suite, under a name: how much of everything."""
 
     limit: Count | None = None
@@ -70,7 +66,7 @@ class Preset(_Strict):
     """By name, the words of an entry that are others."""
 
 
-class LanguageSuite(_Strict):
+class LanguageSuite(Strict):
     """Everything that `smelt bench llm5` runs."""
 
     kind: Literal["language"]

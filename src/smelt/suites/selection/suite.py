@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from smelt.errors import RecipeError, unknown
-from smelt.files.validation import faults_of
+from smelt.files.schema import Strict, faults_of
 from smelt.recipe.schema import Pipeline, Pool, Recipe
 from smelt.tasks.perturb.perturbation import Perturbation
 
@@ -20,11 +20,7 @@ KINDS: dict[str, Split] = {"held_in": "test", "held_out": "test", "validation": 
 """The three kinds of sets, and the split that each is asked by."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Entry(_Strict):
+class Entry(Strict):
     """One way to merge a group."""
 
     label: str
@@ -36,7 +32,7 @@ class Entry(_Strict):
     note: str = ""
 
 
-class Disturbance(_Strict):
+class Disturbance(Strict):
     """What is perturbed."""
 
     label: str
@@ -45,14 +41,14 @@ class Disturbance(_Strict):
     model: bool = False
 
 
-class RandomSizes(_Strict):
+class RandomSizes(Strict):
     """Random groups of every one of some sizes, averaged."""
 
     sizes: list[Count] = []
     count: Count = 10
 
 
-class Preset(_Strict):
+class Preset(Strict):
     """Other words for the same suite, under a name: how much of everything."""
 
     limit: Count | None = None
@@ -65,7 +61,7 @@ class Preset(_Strict):
     """Those that stay; the one that averages always does."""
 
 
-class SelectionSuite(_Strict):
+class SelectionSuite(Strict):
     """Everything that `smelt bench mllm10` runs."""
 
     kind: Literal["selection"]

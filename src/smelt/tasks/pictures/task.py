@@ -22,9 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PrivateAttr,
     ValidationError,
@@ -34,7 +32,7 @@ from pydantic import (
 
 from smelt.errors import RecipeError, unknown
 from smelt.files.bounded import read_text
-from smelt.files.validation import faults_of, place_of, reason_of
+from smelt.files.schema import Strict, faults_of, place_of, reason_of
 from smelt.files.yaml_reader import read_yaml
 
 __all__ = ["FILE", "FolderData", "HubData", "MosaicData", "Task", "TaskError", "licence_in", "read_table", "refused"]
@@ -46,25 +44,21 @@ class TaskError(RecipeError):
     """A task, its class list or its pictures are not what they should be."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class MosaicData(_Strict):
+class MosaicData(Strict):
     """Pictures as the tiles of one large picture per split, labels as arrays of one npz file."""
 
     mosaics: Annotated[dict[str, str], Field(min_length=1)]
     labels: str
 
 
-class HeldOut(_Strict):
+class HeldOut(Strict):
     """A `val` that is drawn from `train`, every class on both sides (`held_out.py`); FusionBench's by default."""
 
     fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1
     seed: Annotated[int, Field(ge=0, lt=1 << 32)] = 0
 
 
-class HubData(_Strict):
+class HubData(Strict):
     """A data set of the Hugging Face hub; `splits` gives our split's name -> theirs."""
 
     dataset: str
@@ -89,17 +83,17 @@ class HubData(_Strict):
         return tuple(name for one in self.splits for name in more.get(one, (one,)))
 
 
-class FolderData(_Strict):
+class FolderData(Strict):
     """Plain files: `<folder>/<split>/<class name>/*.png`."""
 
     folder: str
 
 
-_KINDS: dict[str, type[_Strict]] = {"mosaics": MosaicData, "dataset": HubData, "folder": FolderData}
+_KINDS: dict[str, type[Strict]] = {"mosaics": MosaicData, "dataset": HubData, "folder": FolderData}
 
 
 def _read_data(value: Any) -> Any:
-    if isinstance(value, _Strict):
+    if isinstance(value, Strict):
         return value
     kinds = [kind for kind in _KINDS if isinstance(value, Mapping) and kind in value]
     if len(kinds) != 1:
@@ -110,7 +104,7 @@ def _read_data(value: Any) -> Any:
 TaskData: TypeAlias = Annotated[MosaicData | HubData | FolderData, BeforeValidator(_read_data)]
 
 
-class Task(_Strict):
+class Task(Strict):
     """What is asked of a model: to tell these classes apart in these pictures."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]

@@ -16,10 +16,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
+from pydantic import Field, PrivateAttr, ValidationError, field_validator
 
 from smelt.errors import unknown
 from smelt.files.bounded import read_text
+from smelt.files.schema import Strict
 from smelt.tasks.pictures.task import TaskError, licence_in, read_table, refused
 from smelt.tasks.questions.prompt import EXTRA, INSTRUCTION
 
@@ -32,10 +33,8 @@ FILE = "questions.yaml"
 _WORDS = ("name", "version", "title", "splits", "instruction", "extra")
 
 
-class QuestionTask(BaseModel):
+class QuestionTask(Strict, strict=True):
     """What is asked of a model that sees and reads: to choose the letter of the right option."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
     version: Annotated[int, Field(ge=1)] = 1

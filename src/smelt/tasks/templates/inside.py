@@ -77,7 +77,7 @@ def _chat() -> Any:
     class Generation(Extension):
         """`{% generation %}` marks what the model itself says; here it changes nothing."""
 
-        tags = {"generation"}  # noqa: RUF012  # jinja2's own word
+        tags = {"generation"}  # jinja2's own word
 
         def parse(self, parser: Any) -> Any:
             line = next(parser.stream).lineno

@@ -1,18 +1,23 @@
-"""What a schema found wrong with somebody's data, as short sentences."""
+"""Schemas of data that others wrote: the base of all of them, and what one found wrong, as short sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from smelt.errors import shortened
 
-if TYPE_CHECKING:
-    from pydantic import ValidationError
-
-__all__ = ["faults_of", "first_fault", "given_in", "place_of", "reason_of"]
+__all__ = ["Strict", "faults_of", "first_fault", "given_in", "place_of", "reason_of"]
 
 _MOST = 50
+
+
+class Strict(BaseModel):
+    """Plain data in named fields: a field that is not known is refused, and none can be changed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def faults_of(error: ValidationError, say: Callable[[Mapping[str, Any]], str] | None = None) -> list[str]:

@@ -1,4 +1,8 @@
-"""Smelt: many fine-tuned models in, one good predictor out, with proof."""
+"""Smelt: many fine-tuned models in, one good predictor out, with proof.
+
+Functions are verbs (`smelt.merge`, `smelt.evaluate`), each an ordinary function of the room that does the work.
+`select`, `analyse`, `hub`, `methods` and `testing` are modules. All load when they are first used.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from smelt.version import __version__
 
 if TYPE_CHECKING:
+    from smelt import analyse, hub, methods, select, testing
     from smelt.advice.advise import advise
-    from smelt.api import list_methods, verify
+    from smelt.api import check_models, list_methods, list_models, verify
     from smelt.compat.fusionbench.experiment import run
+    from smelt.engine.convert.export import export
     from smelt.engine.convert.pack import pack, unpack
-    from smelt.engine.plan.compatibility import list_models
     from smelt.ensembles.ensemble import ensemble
     from smelt.errors import (
         CorruptFile,
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     from smelt.measurement.measure import measure
     from smelt.mixing.mix import mix
     from smelt.models.pool import ModelPool
+    from smelt.prepare.average import average
     from smelt.prepare.merge import merge
     from smelt.prepare.plan import plan
     from smelt.recipe.schema import Recipe
@@ -49,30 +55,37 @@ __all__ = [
     "SmeltError",
     "__version__",
     "advise",
+    "analyse",
     "average",
     "bench",
+    "check_models",
     "ensemble",
     "evaluate",
     "export",
+    "hub",
     "learn",
     "list_methods",
     "list_models",
     "list_tasks",
     "measure",
     "merge",
+    "methods",
     "mix",
     "neulig",
     "pack",
     "plan",
     "report",
     "run",
+    "select",
+    "testing",
     "tune",
     "unpack",
     "verify",
 ]
 
+_MODULES = ("analyse", "hub", "methods", "select", "testing")
 _HOME = {
-    **dict.fromkeys(("list_methods", "verify"), "smelt.api"),
+    **dict.fromkeys(("check_models", "list_methods", "list_models", "verify"), "smelt.api"),
     **dict.fromkeys(("pack", "unpack"), "smelt.engine.convert.pack"),
     "ModelPool": "smelt.models.pool",
     "Recipe": "smelt.recipe.schema",
@@ -83,17 +96,17 @@ _HOME = {
     "evaluate": "smelt.evaluation.evaluate",
     "export": "smelt.engine.convert.export",
     "learn": "smelt.learning.learn",
+    "list_tasks": "smelt.tasks.find",
     "measure": "smelt.measurement.measure",
     "merge": "smelt.prepare.merge",
     "mix": "smelt.mixing.mix",
-    "plan": "smelt.prepare.plan",
-    "list_models": "smelt.engine.plan.compatibility",
     "neulig": "smelt.learning.neulig.neulig",
+    "plan": "smelt.prepare.plan",
     "report": "smelt.reporting.write",
     "run": "smelt.compat.fusionbench.experiment",
-    "list_tasks": "smelt.tasks.find",
     "tune": "smelt.search.tune",
 }
+"""Function or class -> the module that defines it; errors are not listed."""
 
 
 def __getattr__(name: str) -> Any:
@@ -102,6 +115,12 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'smelt' has no attribute {name!r}")
     import importlib
 
+    if name in _MODULES:
+        return importlib.import_module(f"smelt.{name}")
     value = getattr(importlib.import_module(_HOME.get(name, "smelt.errors")), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,18 +1,19 @@
-"""The public functions of merging. The command line and YAML recipes use the same words."""
+"""Public functions that look things up: what there is, whether models fit, whether a folder is what it says."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from smelt.engine.sink.verify import Verification, verify_folder
-from smelt.prepare.merge import merge
-from smelt.prepare.plan import plan
 
 if TYPE_CHECKING:
+    from smelt.engine.plan.compatibility import Compatibility
     from smelt.methods import Stage
+    from smelt.models.zoo import ZooModel
 
-__all__ = ["list_methods", "merge", "plan", "verify"]
+__all__ = ["check_models", "list_methods", "list_models", "verify"]
 
 
 def verify(folder: str | Path) -> Verification:
@@ -25,3 +26,25 @@ def list_methods() -> dict[str, Stage]:
     from smelt.methods import stages
 
     return dict(stages)
+
+
+def list_models() -> list[ZooModel]:
+    """The models of the zoo."""
+    from smelt.models.zoo import zoo_models
+
+    return zoo_models()
+
+
+def check_models(
+    pool: str | Path | Mapping[str, Any] | Sequence[str], *, base: str | None = None, allow_pickle: bool = False
+) -> Compatibility:
+    """Whether the models of a pool fit each other, tensor by tensor.
+
+    `pool` is a YAML file with `base` and `models`, a table {name: reference} or a list of references. With
+    `allow_pickle` these may name pickles.
+    """
+    from smelt.engine.plan.compatibility import compare
+    from smelt.models.pool import ModelPool
+
+    with ModelPool.open(pool, base=base, allow_pickle=allow_pickle) as opened:
+        return compare(opened)

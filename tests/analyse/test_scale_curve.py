@@ -9,11 +9,11 @@ import smelt
 from analysed_by_hand import pool as opened_pool
 from analysed_by_hand import scored, tensors
 from smelt.analyse import scale_curve, scaled_merges
-from smelt.api import merge
 from smelt.engine import scales as scaled
 from smelt.engine.scales import Change, scaled_methods
 from smelt.errors import RecipeError
 from smelt.formats.source import MemorySource
+from smelt.prepare.merge import merge
 from smelt.recipe.schema import Recipe
 from smelt.testing.pico import pico
 from smelt.testing.trial import statistics_for

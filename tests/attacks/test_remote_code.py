@@ -337,4 +337,4 @@ def test_one_module_opens_what_transformers_reads_and_says_no_first() -> None:
     }  # the last: a hint
     assert "trust_remote_code=False" in calls["hub/matching/embed.py"]
     assert "AutoTokenizer.from_pretrained" in calls["models/vocabulary/files.py"]
-    assert "trust_remote_code" in str(smelt.api.merge.__doc__)
+    assert "trust_remote_code" in str(smelt.merge.__doc__)

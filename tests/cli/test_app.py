@@ -53,7 +53,7 @@ def test_a_command_is_a_documented_public_function(name):
 
 
 def test_the_flags_of_merge_are_the_words_of_the_function_and_the_recipe():
-    from smelt.api import merge
+    from smelt.prepare.merge import merge
 
     spelling = {"recipe": "models", "model": "models", "set_": "words", "as_json": None}
     known = set(inspect.signature(merge).parameters) | set(smelt.Recipe.model_fields)

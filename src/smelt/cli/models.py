@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -41,13 +41,14 @@ def models(
     """
     if pool is not None and (base or model):
         raise RecipeError("give either a pool file or --base and --model, not both")
-    from smelt.engine.plan.compatibility import list_models
+    from smelt.api import check_models, list_models
 
-    wanted: Any = pool if pool is not None else named_models(model) if model else None
-    found = list_models(wanted, base=base, allow_pickle=allow_pickle)
-    if isinstance(found, list):
-        _list(found, as_json)
+    if pool is None and not model:
+        if base is not None:
+            raise RecipeError("a base alone is no pool: give the models to compare with it")
+        _list(list_models(), as_json)
         return
+    found = check_models(pool or named_models(model or ()), base=base, allow_pickle=allow_pickle)
     if as_json:
         typer.echo(json.dumps(found.as_dict(), indent=2))
     else:

@@ -106,7 +106,7 @@ def merged_from(recipe: str | Path, **words: Any) -> Iterator[Path]:
     """The folder of the model that a recipe makes, there as long as it is needed; `words` are those of a merge."""
     import tempfile
 
-    from smelt.api import merge
+    from smelt.prepare.merge import merge
 
     with tempfile.TemporaryDirectory(prefix="smelt-eval-") as scratch:
         out = Path(scratch) / "merged"

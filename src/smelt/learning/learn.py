@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from smelt.errors import InputChanged, RecipeError
 from smelt.evaluation.row import DataBudget, code_version, now
@@ -37,6 +37,7 @@ from smelt.learning.work import Found, Work
 from smelt.models.request import read_request
 from smelt.optimise.state import alone, read_trace
 from smelt.recipe.schema import Recipe, Used
+from smelt.recipe.words import MergeWords
 from smelt.version import __version__
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def learn(
     quiet: bool = True,
     resume: bool = True,
     trust_remote_code: bool = False,
-    **words: Any,
+    **words: Unpack[MergeWords],
 ) -> Learned:
     """Learn from data how to merge models: coefficients, masks, singular components, or the weights themselves.
 

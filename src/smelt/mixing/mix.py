@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from smelt.errors import CorruptFile, OutputError, RecipeError, unknown
 from smelt.evaluation.row import DataBudget
@@ -21,6 +21,7 @@ from smelt.mixing.mixers import ROUTED, mixers, read_mixer
 from smelt.mixing.note import ROUTING, TRACE, Learning, MixNote
 from smelt.models.request import read_request
 from smelt.recipe.schema import Recipe
+from smelt.recipe.words import MergeWords
 
 if TYPE_CHECKING:
     import torch
@@ -85,7 +86,7 @@ def mix(
     force: bool = False,
     quiet: bool = True,
     trust_remote_code: bool = False,
-    **words: Any,
+    **words: Unpack[MergeWords],
 ) -> Mixed:
     """Mix fine-tuned models into one larger model that chooses between them for each sample.
 
@@ -109,7 +110,7 @@ def mix(
         return job.run(Path(out) if out is not None else None, resume=resume, force=force, quiet=quiet)
 
 
-def _read(models: Any, base: Any, method: str | None, words: dict[str, Any]) -> tuple[Recipe, Path | None]:
+def _read(models: Any, base: Any, method: str | None, words: Mapping[str, Any]) -> tuple[Recipe, Path | None]:
     if not isinstance(models, Recipe | str | Path) and not (isinstance(models, Mapping) and "pool" in models):
         request = read_request(models, base, method or "wemoe", words)
         if request.pool is not None:

@@ -7,12 +7,13 @@ takes the same words.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from smelt.engine.merge import Options, Summary, merge_to_folder, merge_to_memory, planned
 from smelt.errors import RecipeError
 from smelt.files.remote_code import takes_trust
 from smelt.models.request import read_request
+from smelt.recipe.words import MergeWords
 
 if TYPE_CHECKING:
     import torch
@@ -23,6 +24,25 @@ if TYPE_CHECKING:
 __all__ = ["is_data_missing", "merge"]
 
 
+class _Common(MergeWords, total=False):
+    """What both forms of `merge` take, for type checkers."""
+
+    base: Any
+    method: Any
+    threads: int | None
+    memory: int | str | None
+    device: str
+    data_device: str | None
+    resume: bool
+    force: bool
+    quiet: bool
+    trust_remote_code: bool
+
+
+@overload
+def merge(models: Any, *, out: str | Path, **words: Unpack[_Common]) -> Summary: ...
+@overload
+def merge(models: Any, *, out: None = None, **words: Unpack[_Common]) -> dict[str, torch.Tensor]: ...
 @takes_trust
 def merge(
     models: Any,
@@ -38,7 +58,7 @@ def merge(
     force: bool = False,
     quiet: bool = True,
     trust_remote_code: bool = False,
-    **words: Any,
+    **words: Unpack[MergeWords],
 ) -> dict[str, torch.Tensor] | Summary:
     """Merge models into one.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from smelt.engine.merge import planned
 from smelt.engine.plan.describe import DataNeeds, PlanReport, describe_plan
@@ -24,6 +24,7 @@ from smelt.models.pool import ModelPool, opened
 from smelt.models.request import read_request
 from smelt.prepare.merge import is_data_missing
 from smelt.recipe.schema import Recipe, StageCall
+from smelt.recipe.words import MergeWords
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -50,7 +51,7 @@ def plan(
     threads: int | None = None,
     memory: int | str | None = None,
     device: str = "cpu",
-    **words: Any,
+    **words: Unpack[MergeWords],
 ) -> PlanReport:
     """What `merge` with the same words would do, from headers alone; raises with every fault it finds.
 

@@ -22,7 +22,7 @@ BESIDE = ("config", "generation_config", "tokenizer_config", "special_tokens_map
 
 def _merge_to_folder(place: Path, **words: Any) -> Any:
     request = pool(place), str(place / "base")
-    smelt.list_models(request[0], base=request[1])
+    smelt.check_models(request[0], base=request[1])
     method = ("task_arithmetic", {"scale": 1.0})
     smelt.merge(request[0], base=request[1], method=method, out=place / "out", force=True, **words)
     return smelt.verify(place / "out")

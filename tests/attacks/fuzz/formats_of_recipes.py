@@ -153,5 +153,5 @@ FORMATS = [
         _compose,
         share=0.05,
     ),
-    Format("pool", _make_pool, {"pool.yaml": yaml_file}, lambda place, file: smelt.list_models(place / "pool.yaml")),
+    Format("pool", _make_pool, {"pool.yaml": yaml_file}, lambda place, file: smelt.check_models(place / "pool.yaml")),
 ]

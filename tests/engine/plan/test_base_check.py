@@ -132,11 +132,11 @@ ZOO = {
 
 @pytest.mark.parametrize("base", ZOO)
 def test_no_pool_of_the_zoo_is_asked_about(base):
-    found = smelt.list_models([f"zoo:{name}" for name in ZOO[base]], base=f"zoo:{base}")
+    found = smelt.check_models([f"zoo:{name}" for name in ZOO[base]], base=f"zoo:{base}")
     assert (found.ok, found.doubts) == (True, ())
 
 
 def test_models_of_the_zoo_that_are_of_another_origin_are_asked_about():
-    found = smelt.list_models(["zoo:clip-tiny-rn-digits-own", "zoo:clip-tiny-rn-flags"], base="zoo:clip-tiny-rn")
+    found = smelt.check_models(["zoo:clip-tiny-rn-digits-own", "zoo:clip-tiny-rn-flags"], base="zoo:clip-tiny-rn")
     assert found.ok
     assert found.doubts[0].startswith("is this the base of clip-tiny-rn-digits-own, which")

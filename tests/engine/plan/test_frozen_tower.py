@@ -103,7 +103,7 @@ def test_towers_that_differ_are_refused_with_the_models_and_the_first_tensor(poo
         IncompatibleModels, match=r"towers of base and other differ, first in 'model\.vision_tower\.[^']*' \(39 of 39"
     ):
         merged({**pool, "other": other}, tmp_path / "out", "one", "other")
-    report = smelt.list_models({"one": pool["one"], "other": other}, base=pool["base"])
+    report = smelt.check_models({"one": pool["one"], "other": other}, base=pool["base"])
     assert not report.ok
     assert "towers of base and other differ" in report.faults[0]
     with pytest.raises(IncompatibleModels, match="towers of one and other differ"):  # without a base the first decides

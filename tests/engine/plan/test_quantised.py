@@ -32,7 +32,7 @@ def test_codes_are_refused_whether_or_not_the_config_says_it(tmp_path, kind):
     assert [fault.split(" is quantised")[0] for fault in refused.value.faults] == [
         f"{name}: {first!r}" for name in ("base", "1", "2")
     ]
-    found = smelt.list_models([str(folder) for folder in folders[1:]], base=str(folders[0]))
+    found = smelt.check_models([str(folder) for folder in folders[1:]], base=str(folders[0]))
     assert not found.ok
 
 

@@ -7,20 +7,16 @@ them are for reports.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import RecipeError
 from smelt.formats.layout import natural
 
 if TYPE_CHECKING:
     from smelt.formats.source import Source
     from smelt.models.pool import ModelPool
-    from smelt.models.zoo import ZooModel
 
-__all__ = ["Compatibility", "Difference", "ModelFit", "compare", "list_models"]
+__all__ = ["Compatibility", "Difference", "ModelFit", "compare"]
 
 
 @dataclass(frozen=True)
@@ -115,26 +111,3 @@ def _fit(name: str, reference: Source, model: Source) -> ModelFit:
             if theirs[key].dtype != ours[key].dtype
         ),
     )
-
-
-def list_models(
-    pool: str | Path | Mapping[str, Any] | Sequence[str] | None = None,
-    *,
-    base: str | None = None,
-    allow_pickle: bool = False,
-) -> list[ZooModel] | Compatibility:
-    """The models of the zoo, or the compatibility report of a pool.
-
-    `pool` is a YAML file with `base` and `models`, a table {name: reference} or a list of references. With
-    `allow_pickle` these may name pickles.
-    """
-    if pool is None:
-        if base is not None:
-            raise RecipeError("a base alone is no pool: give the models to compare with it")
-        from smelt.models.zoo import zoo_models
-
-        return zoo_models()
-    from smelt.models.pool import ModelPool
-
-    with ModelPool.open(pool, base=base, allow_pickle=allow_pickle) as opened:
-        return opened.compatibility()

@@ -50,7 +50,7 @@ def stop(process, number, moment):
         time.sleep(0.0005)
     running = process.poll() is None
     process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=240)
     return running, err
 
 

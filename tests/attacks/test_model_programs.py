@@ -173,7 +173,7 @@ ENDLESS = {
 def test_what_never_ends_is_ended(program: str) -> None:
     began = time.monotonic()
     assert run(program, seconds=1).status == "timeout"
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 240
 
 
 def test_threads_do_not_hold_up_what_has_ended() -> None:
@@ -211,7 +211,7 @@ def test_processes_do_not_outlive_who_started_them() -> None:
     code = f"from smelt.tasks.sandbox import judge\njudge({program!r}, 'f(1)', seconds=999)"
     with subprocess.Popen([sys.executable, "-c", code]) as process:
         children: set[str] = set()
-        until = time.monotonic() + 60
+        until = time.monotonic() + 240
         while time.monotonic() < until:
             listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
             children = {pid for pid in listed if "inside" in _command(pid)}
@@ -220,7 +220,7 @@ def test_processes_do_not_outlive_who_started_them() -> None:
             time.sleep(0.02)
         process.kill()
     assert len(children) == 2
-    until = time.monotonic() + 60
+    until = time.monotonic() + 240
     while any("inside" in _command(pid) for pid in children):
         assert time.monotonic() < until
         time.sleep(0.02)

@@ -157,14 +157,14 @@ def test_two_runs_into_one_output_are_refused(tmp_path, two, monkeypatch):
         if threading.current_thread().name.startswith("smelt") and not holder:
             holder.append(threading.current_thread())
             reached.set()
-            go_on.wait(20)
+            go_on.wait(240)
         return write(descriptor, data, offset)
 
     monkeypatch.setattr(os, "pwrite", slow)
     results = []
     first = threading.Thread(target=lambda: results.append(smelt.merge([cars, birds], out=tmp_path / "out")))
     first.start()
-    assert reached.wait(20)
+    assert reached.wait(240)
     try:
         with pytest.raises(OutputError, match="another run is writing"):
             smelt.merge([cars, birds], out=tmp_path / "out")

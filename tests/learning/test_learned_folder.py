@@ -112,21 +112,21 @@ def test_a_second_run_waits_for_the_first_and_takes_its_result(monkeypatch: pyte
     def slow(*words, **more):
         runs.append(1)
         begun.set()
-        assert go_on.wait(20)
+        assert go_on.wait(240)
         return plain(*words, **more)
 
     monkeypatch.setattr("smelt.learning.work.optimise", slow)
     found: dict[str, Learned] = {}
     first = threading.Thread(target=lambda: found.update(first=learned()))
     first.start()
-    assert begun.wait(20)
+    assert begun.wait(240)
     second = threading.Thread(target=lambda: found.update(second=learned(quiet=False)))
     second.start()
     second.join(0.3)
     assert second.is_alive()
     go_on.set()
     for one in (first, second):
-        one.join(20)
+        one.join(240)
     assert (found["first"].cached, found["second"].cached, len(runs)) == (False, True, 1)
     assert found["second"].coefficients == found["first"].coefficients
     assert capsys.readouterr().err == "another run is learning the same; its result is waited for\n"
@@ -142,14 +142,14 @@ def test_after_a_first_run_that_failed_the_second_learns(monkeypatch: pytest.Mon
     def hold() -> None:
         with alone(lock_of(key)):
             held.set()
-            release.wait(20)
+            release.wait(240)
 
     first = threading.Thread(target=hold)
     first.start()
-    assert held.wait(20)
+    assert held.wait(240)
     threading.Timer(0.1, release.set).start()
     assert not learned().cached
-    first.join(20)
+    first.join(240)
 
 
 def test_patience_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -95,7 +95,7 @@ def add_many(place: str, folders: list[Path], ready: Any, files: Any = None) -> 
 
     refused = 0
     with Hub.open(place, files=files) as hub:
-        ready.wait(60)
+        ready.wait(240)
         for folder in folders:
             try:
                 hub.add(folder, label=False)

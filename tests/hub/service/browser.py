@@ -54,7 +54,7 @@ class Browser:
             self.call("Page.navigate", url=url)
 
     @contextlib.contextmanager
-    def loading(self, seconds: float = 60.0) -> Iterator[None]:
+    def loading(self, seconds: float = 240.0) -> Iterator[None]:
         """What happens inside leads to another page; wait until that is loaded."""
         before = self._loads
         yield
@@ -68,7 +68,7 @@ class Browser:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def wait_for(self, script: str, seconds: float = 60.0) -> Any:
+    def wait_for(self, script: str, seconds: float = 240.0) -> Any:
         end = time.monotonic() + seconds
         while True:
             with contextlib.suppress(AssertionError):  # a page that is just being replaced
@@ -122,7 +122,7 @@ class Browser:
         number = self._number
         message = {"id": number, "method": method, "params": words, **({"sessionId": session} if session else {})}
         os.write(self._writer, json.dumps(message).encode() + b"\0")
-        end = time.monotonic() + 60
+        end = time.monotonic() + 240
         while True:
             answer = self._hear(end)
             if answer.get("id") == number:
@@ -181,7 +181,7 @@ def open_browser(folder: Path) -> Iterator[Browser]:
         os.close(to_us[0])
         process.terminate()
         try:
-            process.wait(10)
+            process.wait(240)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

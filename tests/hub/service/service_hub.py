@@ -39,7 +39,7 @@ def colour_graph() -> SemanticGraph:
     return SemanticGraph.build("colours", nodes, notice="Made up for tests.")
 
 
-def finished(hub: Hub, job: int, seconds: float = 60.0) -> Any:
+def finished(hub: Hub, job: int, seconds: float = 240.0) -> Any:
     """The job once it is over."""
     end = time.monotonic() + seconds
     while (found := hub.job(job)).status in ("waiting", "running"):

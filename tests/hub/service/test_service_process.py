@@ -89,7 +89,7 @@ def test_uploads_of_a_killed_service_are_cleared_at_the_next_start_and_those_of_
             left.sendall(whole[:middle])
             until(lambda: staged(place) == half)
             os.kill(killed.pid, signal.SIGKILL)
-            killed.join(60)
+            killed.join(240)
         with call(second) as alive:
             alive.sendall(whole[:middle])
             until(lambda: staged(place) == half * 2)  # nobody has cleared what the first one left

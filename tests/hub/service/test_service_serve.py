@@ -24,7 +24,7 @@ def test_it_says_where_it_listens_and_answers_without_naming_its_server(hub, mon
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    assert there.wait(30)
+    assert there.wait(240)
     connection = http.client.HTTPConnection(heard[0].removeprefix("http://").rstrip("/"), timeout=30)
     connection.request("GET", "/models?search=knows")
     answer = connection.getresponse()
@@ -33,7 +33,7 @@ def test_it_says_where_it_listens_and_answers_without_naming_its_server(hub, mon
     assert answer.getheader("Server") is None
     connection.close()
     servers[0].should_exit = True
-    thread.join(30)
+    thread.join(240)
     assert not thread.is_alive()
 
 

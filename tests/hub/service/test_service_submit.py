@@ -339,7 +339,7 @@ def test_submissions_take_no_worker_from_selections(own_hub, client_of, files, t
 
     def slow(*_, **__):
         began.set()
-        end.wait(60)
+        end.wait(240)
         raise RecipeError("enough")
 
     monkeypatch.setattr(own_hub, "add", slow)
@@ -347,9 +347,9 @@ def test_submissions_take_no_worker_from_selections(own_hub, client_of, files, t
     with ThreadPoolExecutor(3) as pool:
         sent = [pool.submit(send, client, files, token, name=f"m{n}") for n in range(2)]
         try:
-            assert began.wait(30)
+            assert began.wait(240)
             asked = pool.submit(client.post, "/api/v1/select", json={"classes": ["red"]})
-            assert asked.result(30).status_code == 200
+            assert asked.result(240).status_code == 200
             assert not any(one.done() for one in sent)
         finally:
             end.set()

@@ -151,12 +151,12 @@ def ours(folder: Path, what: str, repeat: int, threads: int) -> None:
 
 
 def _adamerging(data: dict[str, Tensor], threads: int) -> Callable[[], Tensor]:
+    from smelt.engine.pool import ModelPool
     from smelt.evaluation.classify import load_classifier
     from smelt.learning.deltas import TaskVectors
     from smelt.learning.merged import MergedObjective, Weighted
     from smelt.learning.passes import Passes
     from smelt.models.families.network import network_of
-    from smelt.models.pool import ModelPool
     from smelt.tasks.examples import Batch
 
     network = network_of(load_classifier("zoo:clip-tiny"))

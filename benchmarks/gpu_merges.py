@@ -22,11 +22,11 @@ import torch
 
 import smelt
 from smelt.engine.merge import planned
+from smelt.engine.request import read_request
 from smelt.engine.run.backends import Sink
 from smelt.engine.run.executor import Executor
 from smelt.engine.run.gpu.backend import OnDevice
 from smelt.engine.sink.sink import FolderSink
-from smelt.models.request import read_request
 from smelt.system.progress import Progress
 
 METHODS: dict[str, Any] = {

@@ -46,7 +46,7 @@ def random_adapters(base: str, rank: int, dtype: str, into: Path) -> dict[str, s
     import torch
     from safetensors.torch import save_file
 
-    from smelt.formats.layout import Layout
+    from smelt.formats.architecture.layout import Layout
     from smelt.models.references import open_ref
 
     source = open_ref(base)

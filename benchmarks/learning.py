@@ -25,12 +25,12 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from smelt.engine.pool import ModelPool
 from smelt.evaluation.classify import load_classifier
 from smelt.learning.deltas import TaskVectors
 from smelt.learning.merged import MergedObjective, Weighted
 from smelt.learning.passes import Passes
 from smelt.models.families.network import Network, network_of
-from smelt.models.pool import ModelPool
 from smelt.tasks.examples import Batch, examples_for
 from smelt.tasks.find import GROUPS, find_task
 

@@ -1,7 +1,7 @@
 """What names and shapes alone tell about a model."""
 
-from smelt.formats.layout import Layout
-from smelt.formats.orientation import Orientation
+from smelt.formats.architecture.layout import Layout
+from smelt.formats.architecture.orientation import Orientation
 
 layout = Layout.of(
     [

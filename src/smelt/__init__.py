@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from smelt.compat.fusionbench.experiment import run
     from smelt.engine.convert.export import export
     from smelt.engine.convert.pack import pack, unpack
+    from smelt.engine.pool import ModelPool
     from smelt.ensembles.ensemble import ensemble
     from smelt.errors import (
         CorruptFile,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from smelt.learning.neulig.neulig import neulig
     from smelt.measurement.measure import measure
     from smelt.mixing.mix import mix
-    from smelt.models.pool import ModelPool
     from smelt.prepare.average import average
     from smelt.prepare.merge import merge
     from smelt.prepare.plan import plan
@@ -87,7 +87,7 @@ _MODULES = ("analyse", "hub", "methods", "select", "testing")
 _HOME = {
     **dict.fromkeys(("check_models", "list_methods", "list_models", "verify"), "smelt.api"),
     **dict.fromkeys(("pack", "unpack"), "smelt.engine.convert.pack"),
-    "ModelPool": "smelt.models.pool",
+    "ModelPool": "smelt.engine.pool",
     "Recipe": "smelt.recipe.schema",
     "advise": "smelt.advice.advise",
     "average": "smelt.prepare.average",

@@ -44,7 +44,7 @@ def check_models(
     `allow_pickle` these may name pickles.
     """
     from smelt.engine.plan.compatibility import compare
-    from smelt.models.pool import ModelPool
+    from smelt.engine.pool import ModelPool
 
     with ModelPool.open(pool, base=base, allow_pickle=allow_pickle) as opened:
         return compare(opened)

@@ -10,8 +10,8 @@ from smelt.advice.recipe import thinned
 from smelt.advice.rules import rules
 from smelt.advice.situation import read_situation
 from smelt.errors import OutputError, RecipeError
-from smelt.formats.shapes import known_sizes
 from smelt.measurement.needs import memory_needs
+from smelt.models.shapes import known_sizes
 from smelt.recipe.schema import Recipe
 from smelt.search.grids import grids
 from smelt.suites.language.published import mergebench

@@ -113,7 +113,7 @@ from smelt.engine.run.backends import limits
 from smelt.engine.merge import planned
 from smelt.engine.sink.output import OutputFolder, check_output
 from smelt.engine.sink.sink import FolderSink
-from smelt.models.request import read_request
+from smelt.engine.request import read_request
 
 recipe, _, _ = read_request(sys.argv[1], None, None, {})
 out = Path(sys.argv[2])

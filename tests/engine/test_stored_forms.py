@@ -14,13 +14,13 @@ from torch import Tensor
 
 import smelt
 from smelt.engine.merge import Options, planned
+from smelt.engine.request import read_request
 from smelt.engine.run.backends import limits
 from smelt.engine.run.cpu.support import Takes
 from smelt.errors import IncompatibleModels, NumericalError
-from smelt.formats.renamed import Piece, RenamedSource
 from smelt.formats.safetensors.header import TensorInfo
 from smelt.formats.source import MemorySource
-from smelt.models.request import read_request
+from smelt.formats.views.renamed import Piece, RenamedSource
 
 CONV1D = re.compile(r"(c_attn|c_proj|c_fc)\.weight$")
 NAMES = ("red", "green", "blue")

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from smelt.engine.merge import Options, merge_to_memory, plan_to_memory, planned
+from smelt.engine.request import read_request
 from smelt.engine.run.cpu import backend as way
 from smelt.engine.scales import Change, at_scale, change_plan, stretched_plan
-from smelt.models.request import read_request
 
 BASE = {"w": torch.tensor([1.0, 10.0, -4.0, 0.5]), "steps": torch.tensor([7])}
 MODELS = {

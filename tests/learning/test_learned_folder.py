@@ -11,12 +11,12 @@ import torch
 
 from checkpoints import write_model
 from learned_by_hand import moved, small, stream
+from smelt.engine.pool import ModelPool
 from smelt.errors import InputChanged, OutputError
 from smelt.learning.learn import Learned, learn
 from smelt.learning.setting import Setting
 from smelt.learning.store import lock_of, place_of
 from smelt.models.families.network import ModuleNetwork
-from smelt.models.pool import ModelPool
 from smelt.models.references import open_ref
 from smelt.optimise import state
 from smelt.optimise.state import alone

@@ -129,8 +129,8 @@ def test_gram_matrices_on_disk_keep_their_digits_and_old_files_are_read(tmp_path
 
 def test_the_plan_counts_gram_matrices_in_float64():
     from smelt.engine.merge import planned
+    from smelt.engine.request import read_request
     from smelt.engine.run.backends import limits
-    from smelt.models.request import read_request
 
     weights, grams, _ = ill_conditioned()
     models = {name: {"w": weight} for name, weight in weights.items()}

@@ -12,8 +12,8 @@ from safetensors.torch import save_file
 
 import smelt
 from checkpoints import state
+from smelt.engine.pool import opened
 from smelt.errors import RecipeError
-from smelt.models.pool import opened
 from smelt.models.references import open_ref
 from smelt.recipe.schema import Pool
 

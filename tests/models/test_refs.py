@@ -8,7 +8,8 @@ from safetensors.torch import save_file
 
 from checkpoints import state, write_model
 from smelt.errors import RecipeError
-from smelt.models.references import open_ref, ref_name
+from smelt.models.references import open_ref
+from smelt.recipe.reference_name import ref_name
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
+from smelt.engine.pool import ModelPool
 from smelt.evaluation.row import Row
 from smelt.formats.source import MemorySource
-from smelt.models.pool import ModelPool
 
 
 def tensors(**lists: object) -> dict[str, Tensor]:

@@ -9,7 +9,7 @@ from smelt.engine.run.cpu import backend as way
 from smelt.engine.run.cpu.backend import Fused
 from smelt.engine.run.eager import Eager
 from smelt.engine.run.pipeline import Pipeline
-from smelt.formats.orientation import Matrices, Orientation
+from smelt.formats.architecture.orientation import Matrices, Orientation
 from smelt.formats.source import FileSource
 from smelt.methods import merge_method, stages
 from smelt.testing import (

@@ -23,7 +23,7 @@ def is_language_model(ref: str | None) -> bool:
     """Whether the base is known to be one, by its config. False where nothing is known; anything else is refused."""
     if ref is None or _far_away(ref):
         return False
-    from smelt.formats.config import read_config
+    from smelt.formats.architecture.config import read_config
     from smelt.models.references import open_ref
 
     source = open_ref(ref)

@@ -36,7 +36,7 @@ def bytes_needed(entry: str, situation: Situation) -> int:
 
 def _shapes(situation: Situation) -> tuple[_Shapes, float]:
     """A model's shapes, and how much larger the base is than it."""
-    from smelt.formats.shapes import known_sizes
+    from smelt.models.shapes import known_sizes
 
     own = shapes_of(situation.base) if situation.base else None
     if own is not None:

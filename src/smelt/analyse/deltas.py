@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 import torch
 
+from smelt.engine.pool import BASE, ModelPool
 from smelt.engine.run.backends import default_threads
 from smelt.errors import IncompatibleModels, NumericalError, RecipeError
+from smelt.files.natural_order import natural
 from smelt.formats import dtype as dtypes
-from smelt.formats.layout import Layout, natural
+from smelt.formats.architecture.layout import Layout
 from smelt.formats.source import Source
-from smelt.models.pool import BASE, ModelPool
 from smelt.ops.block import Block, Place
 from smelt.recipe.values import matches
 from smelt.system.progress import Progress

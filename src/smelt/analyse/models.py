@@ -7,11 +7,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from smelt.engine.pool import ModelPool, opened, read_pool
+from smelt.engine.request import read_request
 from smelt.errors import RecipeError
 from smelt.formats.source import Source
-from smelt.models.pool import ModelPool, opened, read_pool
 from smelt.models.references import open_ref
-from smelt.models.request import read_request
 from smelt.recipe.read import load_yaml
 from smelt.recipe.schema import Pool, Recipe
 

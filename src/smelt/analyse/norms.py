@@ -18,7 +18,8 @@ import torch
 from smelt.analyse.deltas import Deltas, Patterns
 from smelt.analyse.models import open_models
 from smelt.analyse.tables import plain
-from smelt.formats.layout import Layout, natural
+from smelt.files.natural_order import natural
+from smelt.formats.architecture.layout import Layout
 
 __all__ = ["Norms", "delta_norms"]
 

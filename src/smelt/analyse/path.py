@@ -20,12 +20,12 @@ from torch import Tensor
 from smelt.analyse.deltas import Patterns, chosen_keys
 from smelt.analyse.evaluator import Evaluate, evaluator
 from smelt.analyse.models import open_one
+from smelt.engine.pool import ModelPool
 from smelt.errors import RecipeError
 from smelt.files.remote_code import takes_trust
 from smelt.formats import dtype as dtypes
 from smelt.formats.source import Source
-from smelt.models.pool import ModelPool
-from smelt.models.references import ref_name
+from smelt.recipe.reference_name import ref_name
 
 if TYPE_CHECKING:
     from smelt.evaluation.row import Row

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.analyse.evaluator import Evaluate, evaluator
 from smelt.engine.merge import planned
+from smelt.engine.pool import ModelPool, opened
+from smelt.engine.request import read_request
 from smelt.engine.scales import Scaled, at_scale, is_linear
 from smelt.errors import RecipeError
 from smelt.files.remote_code import takes_trust
-from smelt.models.pool import ModelPool, opened
-from smelt.models.request import read_request
 from smelt.recipe.schema import Recipe
 
 if TYPE_CHECKING:

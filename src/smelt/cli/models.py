@@ -15,7 +15,7 @@ from smelt.errors import RecipeError
 
 if TYPE_CHECKING:
     from smelt.engine.plan.compatibility import Compatibility, ModelFit
-    from smelt.models.zoo import ZooModel
+    from smelt.models.zoo.catalogue import ZooModel
 
 __all__ = ["models"]
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smelt.engine.pool import ModelPool, opened, with_statistics
 from smelt.engine.sink.provenance import already_made
 from smelt.errors import (
     CorruptFile,
@@ -23,7 +24,6 @@ from smelt.errors import (
 from smelt.files.bounded import os_reason
 from smelt.files.hashing.remembered import ParentHashes
 from smelt.files.identity import check_unchanged
-from smelt.models.pool import ModelPool, opened, with_statistics
 from smelt.recipe.schema import Recipe
 from smelt.system.progress import Progress
 from smelt.version import __version__

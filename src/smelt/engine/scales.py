@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from smelt.models.pool import ModelPool
+    from smelt.engine.pool import ModelPool
 
 __all__ = ["Change", "Scaled", "at_scale", "change_plan", "is_exact", "is_linear", "scaled_methods", "stretched_plan"]
 

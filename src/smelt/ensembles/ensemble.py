@@ -53,7 +53,7 @@ def _named(models: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
         return {str(name): model for name, model in models.items()}
     if not isinstance(models, Sequence) or isinstance(models, str):
         raise RecipeError(f"models are a table {{name: model}} or a list, got {type(models).__name__}")
-    from smelt.models.references import ref_name
+    from smelt.recipe.reference_name import ref_name
 
     named: dict[str, Any] = {}
     for number, model in enumerate(models, 1):

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smelt.engine.pool import opened
 from smelt.files.hashing.remembered import file_hashes
 from smelt.files.identity import identities
 from smelt.formats.source import Source
-from smelt.models.pool import opened
 from smelt.recipe.schema import Pool
 
 if TYPE_CHECKING:

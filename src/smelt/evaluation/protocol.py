@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smelt.engine.pool import opened
 from smelt.errors import RecipeError
 from smelt.evaluation.fingerprint import source_fingerprint, task_fingerprint
 from smelt.files.hashing.remembered import file_hashes
-from smelt.models.pool import opened
 from smelt.models.references import local_path, ref_seen_from
 from smelt.recipe.schema import Recipe
 

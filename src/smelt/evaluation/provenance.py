@@ -77,7 +77,7 @@ def _recipe(folder: Path | None) -> dict[str, Any]:
 
 
 def _name(label: str) -> str:
-    from smelt.models.references import ref_name
+    from smelt.recipe.reference_name import ref_name
 
     return ref_name(label).removeprefix("zoo:") or label
 

@@ -10,11 +10,42 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, shortened
 from smelt.files.bounded import open_plain
+from smelt.files.identity import identities
+from smelt.formats.source import MemorySource, Source
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["check_records", "read_pickle"]
+__all__ = ["check_records", "open_pickles", "read_pickle"]
+
+
+def open_pickles(path: Path, files: list[Path], *, allow: bool) -> Source:
+    """The tables of tensors in one file, or in those of a folder: a state dict, or one under `state_dict`."""
+    if not allow:
+        raise CorruptFile(
+            f"{path}: its weights are pickles ({files[0].name}), which can run code when opened. Convert them to "
+            "safetensors, or write `allow_pickle: true` (`--allow-pickle` as a flag) to read them with weights_only"
+        )
+    import torch
+
+    seen = identities(files)
+    state: dict[str, Any] = {}
+    for file in files:
+        content = read_pickle(file, mapped=True)
+        if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
+            content = content["state_dict"]
+        if not isinstance(content, dict) or not all(
+            isinstance(name, str) and isinstance(tensor, torch.Tensor) for name, tensor in content.items()
+        ):
+            raise CorruptFile(f"{file}: does not hold a plain table of tensors")
+        check_records(file, content.values())
+        twice = state.keys() & content.keys()
+        if twice:
+            raise CorruptFile(f"{file}: {sorted(twice)[0]!r} stands in another file of this model too")
+        state.update(content)
+    source = MemorySource(str(path), state)
+    source.files, source.folder = seen, path if path.is_dir() else None
+    return source
 
 
 def read_pickle(path: Path, *, mapped: bool = False) -> Any:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from smelt.errors import RecipeError
-from smelt.formats.layout import Layout
+from smelt.formats.architecture.layout import Layout
 from smelt.learning.deltas import DeltaDtype, TaskVectors
 from smelt.learning.learner import Count, learner
 from smelt.learning.merged import MergedObjective

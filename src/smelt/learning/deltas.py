@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from smelt.engine.pool import BASE
 from smelt.engine.run.backends import default_threads
 from smelt.errors import IncompatibleModels, NumericalError
 from smelt.formats import dtype as dtypes
-from smelt.models.pool import BASE
 from smelt.recipe.values import skip_remedy
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from smelt.engine.request import read_request
 from smelt.errors import InputChanged, RecipeError
 from smelt.evaluation.row import DataBudget, code_version, now
 from smelt.files.identity import check_unchanged
@@ -34,7 +35,6 @@ from smelt.learning.store import (
     write_recipe,
 )
 from smelt.learning.work import Found, Work
-from smelt.models.request import read_request
 from smelt.optimise.state import alone, read_trace
 from smelt.recipe.schema import Recipe, Used
 from smelt.recipe.words import MergeWords

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from smelt.errors import RecipeError
-from smelt.formats.layout import Layout, natural
+from smelt.files.natural_order import natural
+from smelt.formats.architecture.layout import Layout
 from smelt.recipe.values import matches
 
 if TYPE_CHECKING:
+    from smelt.engine.pool import ModelPool
     from smelt.formats.source import Source
     from smelt.models.families.network import Network
-    from smelt.models.pool import ModelPool
     from smelt.recipe.schema import Recipe
 
 __all__ = ["AFTER", "ALL", "BEFORE", "Level", "groups_of", "learned_keys", "merged_keys"]
@@ -65,8 +66,8 @@ def learned_keys(network: Network, base: Source, recipe: Recipe) -> tuple[str, .
 
 def merged_keys(recipe: Recipe, pool: ModelPool) -> tuple[str, ...]:
     """The same from a recipe whose base has a reference, in the order of the loaded model (not of its files)."""
+    from smelt.models.families.load import load_any
     from smelt.models.families.network import network_of
-    from smelt.models.families.registry import load_any
 
     if recipe.pool.base is None or pool.base is None:
         raise RecipeError("coefficients say how far to go from the base, and none is given; add `base` to the pool")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
 from smelt.evaluation.row import DataBudget
-from smelt.formats.layout import natural
+from smelt.files.natural_order import natural
 from smelt.learning.levels import learned_keys
 from smelt.models.references import local_path
 from smelt.tasks.pairs import check_streams, streams_for, tasks_for
@@ -20,11 +20,11 @@ from smelt.tasks.pairs import check_streams, streams_for, tasks_for
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from smelt.engine.pool import ModelPool
     from smelt.formats.source import Source
     from smelt.learning.learner import Learner
     from smelt.models.families.family import Loaded
     from smelt.models.families.network import Network
-    from smelt.models.pool import ModelPool
     from smelt.recipe.schema import Recipe
     from smelt.tasks.examples import Stream
 
@@ -93,7 +93,7 @@ def setting(
 
     `pool` and `base` are the models as they were given where they lie in memory. Data is checked first.
     """
-    from smelt.models.pool import opened
+    from smelt.engine.pool import opened
 
     models = list(recipe.pool.models)
     if streams is not None:
@@ -144,7 +144,7 @@ def _load(base: Any, tasks: Mapping[str, Any], **how: Any) -> Loaded:
 
         loaded: Loaded = load_model(base, list(tasks.values()), **how)
         return loaded
-    from smelt.models.families.registry import load_any
+    from smelt.models.families.load import load_any
 
     return load_any(base, **how)
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smelt.engine.sink.carry import small_files
 from smelt.formats import dtype as dtypes
+from smelt.formats.folder_files import small_files
 from smelt.optimise.tensors import save_tensors
 
 if TYPE_CHECKING:

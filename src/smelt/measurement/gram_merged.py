@@ -153,7 +153,7 @@ def _check(networks: Mapping[str, Network], streams: Mapping[str, Stream]) -> No
 
 
 def _stages(groups: Sequence[Group], keys: Sequence[str], step: str) -> list[_Stage]:
-    from smelt.formats.layout import Layout
+    from smelt.formats.architecture.layout import Layout
 
     if step == "layer":
         return [_Stage([group], ()) for group in groups]

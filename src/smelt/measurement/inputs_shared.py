@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from smelt.formats.layout import Layout, natural
+from smelt.files.natural_order import natural
+from smelt.formats.architecture.layout import Layout
 
 __all__ = ["inputs_of"]
 

@@ -29,8 +29,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from smelt.errors import RecipeError, unknown
-from smelt.formats.layout import Layout
-from smelt.formats.orientation import Orientation
+from smelt.formats.architecture.layout import Layout
+from smelt.formats.architecture.orientation import Orientation
 from smelt.measurement.batch_size import TOGETHER, examples_at_once
 from smelt.measurement.inputs_shared import inputs_of
 

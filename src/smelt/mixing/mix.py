@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from smelt.engine.request import read_request
 from smelt.errors import CorruptFile, OutputError, RecipeError, unknown
 from smelt.evaluation.row import DataBudget
 from smelt.files.bounded import read_bytes
@@ -19,19 +20,18 @@ from smelt.files.remote_code import takes_trust
 from smelt.formats import dtype as dtypes
 from smelt.mixing.mixers import ROUTED, mixers, read_mixer
 from smelt.mixing.note import ROUTING, TRACE, Learning, MixNote
-from smelt.models.request import read_request
 from smelt.recipe.schema import Recipe
 from smelt.recipe.words import MergeWords
 
 if TYPE_CHECKING:
     import torch
 
+    from smelt.engine.pool import ModelPool
     from smelt.mixing.classifier import MixedClassifier
     from smelt.mixing.network import MixedNetwork
     from smelt.mixing.wemoe import WeMoE
     from smelt.models.families.family import Classifier
     from smelt.models.families.network import Network
-    from smelt.models.pool import ModelPool
     from smelt.tasks.examples import Stream
 
 __all__ = ["Mixed", "mix"]
@@ -103,7 +103,7 @@ def mix(
     """
     recipe, relative_to = _read(models, base, method, words)
     settings = read_mixer(recipe)
-    from smelt.models.pool import opened
+    from smelt.engine.pool import opened
 
     with opened(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle) as pool:
         job = _Job(recipe, settings, pool, streams, routers, text_from, device, threads)
@@ -306,7 +306,7 @@ class _Job:
 
     def _files(self) -> dict[str, bytes | Path]:
         """Config, tokenizer and processor: the text's model first, then what the base has of its own."""
-        from smelt.engine.sink.carry import small_files
+        from smelt.formats.folder_files import small_files
 
         files: dict[str, bytes | Path] = {}
         for folder in (getattr(self.classifier, "text_folder", None), getattr(self.classifier, "folder", None)):

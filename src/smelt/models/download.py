@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from smelt.errors import RecipeError
-from smelt.formats.open import is_adapter, is_pickle
+from smelt.formats.builtin import is_adapter, is_pickle
+from smelt.models.references import reference_scheme
 
 __all__ = ["download", "in_cache"]
 
@@ -20,6 +21,7 @@ _USUAL = re.compile(r"^pytorch_model(-\d{5}-of-\d{5})?\.bin$")
 """How the hub names the pickles of a model; beside them may lie the same weights for another library."""
 
 
+@reference_scheme("hf")
 def download(name: str, *, allow_pickle: bool = False) -> Path:
     """The folder of a model on the hub, with its weights."""
     repo, _, revision = name.partition("@")

@@ -6,21 +6,69 @@ zoo:name                                     a model of the zoo that ships besid
 hub:name                                     a model of your own hub (`smelt hub`; $SMELT_HUB says which)
 shape:name                                   the shapes of a public model, without its weights: to plan with
 REF+REF                                      the second, a LoRA adapter, over the first
+
+The word before a colon is a scheme: a function from the rest to a path or a Source, registered by `reference_scheme`.
+A plug-in adds one by an entry point of the group `smelt.references` that names its module; `hub:` comes that way.
 """
 
 from __future__ import annotations
 
 import os
-import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from smelt.errors import RecipeError
 from smelt.files.bounded import check_name, is_there
 from smelt.files.json_reader import read_json_table
-from smelt.formats.open import is_adapter, open_path
+from smelt.formats.builtin import is_adapter
+from smelt.formats.open import open_path
 from smelt.formats.source import Source
+from smelt.registry import Registry
 
-__all__ = ["absolute_ref", "adapter_base", "local_path", "open_ref", "ref_name", "ref_seen_from"]
+__all__ = [
+    "Scheme",
+    "absolute_ref",
+    "adapter_base",
+    "local_path",
+    "open_ref",
+    "ref_seen_from",
+    "reference_scheme",
+    "schemes",
+]
+
+
+class Scheme(Protocol):
+    """What finds models by names of its own."""
+
+    def __call__(self, name: str, *, allow_pickle: bool) -> Path | Source:
+        """The folder or file of a model, or the model itself; RecipeError where there is none of that name."""
+
+
+schemes: Registry[Scheme] = Registry(
+    "smelt.references",
+    own=lambda: {"hf": "smelt.models.download", "zoo": "smelt.models.zoo.catalogue", "shape": "smelt.models.shapes"},
+    home=lambda scheme: getattr(scheme, "__module__", ""),
+)
+"""Every scheme by the word before the colon. Filled by the decorator as their modules are loaded."""
+S = TypeVar("S", bound=Callable[..., Path | Source])
+
+
+def reference_scheme(word: str) -> Callable[[S], S]:
+    """Register a function that finds the models of references `word:name`."""
+
+    def decorate(function: S) -> S:
+        schemes[word] = function
+        return function
+
+    return decorate
+
+
+def _scheme(ref: str) -> tuple[Scheme, str] | None:
+    """The scheme of a reference, and the name that it knows; None for a path."""
+    word, colon, name = ref.partition(":")
+    found = schemes.get(word) if colon and word != "dir" else None
+    return (found, name) if found is not None else None
 
 
 def open_ref(ref: str, *, relative_to: Path | None = None, allow_pickle: bool = False, shapes: bool = False) -> Source:
@@ -35,21 +83,21 @@ def open_ref(ref: str, *, relative_to: Path | None = None, allow_pickle: bool = 
 
 def _open(ref: str, relative_to: Path | None, allow_pickle: bool, over: tuple[Path, ...] = ()) -> Source:
     """`over` are the adapters whose base this is."""
-    if ref.startswith("shape:"):
-        from smelt.formats.shapes import shape_source
-
-        return shape_source(ref.removeprefix("shape:"))
-    path = local_path(ref, relative_to)
-    if path is None and "+" in ref:
+    found: Path | Source | None = local_path(ref, relative_to)
+    if found is None and "+" in ref:
         base, adapter = _split_adapter(ref, relative_to)
-        return _adapt(_open(base, relative_to, allow_pickle, over), _fetch(adapter, relative_to))
-    path = path or _fetch(ref, relative_to, allow_pickle)
-    if path in over:
-        raise RecipeError(f"{path}: an adapter that is its own base; name the model that it was trained on: BASE+{ref}")
-    if path.is_dir() and is_adapter(path):
-        base = adapter_base(path, relative_to)
+        return _adapt(_open(base, relative_to, allow_pickle, over), _find(adapter, relative_to))
+    found = found or _find(ref, relative_to, allow_pickle)
+    if isinstance(found, Source):
+        return found
+    if found in over:
+        raise RecipeError(
+            f"{found}: an adapter that is its own base; name the model that it was trained on: BASE+{ref}"
+        )
+    if found.is_dir() and is_adapter(found):
+        base = adapter_base(found, relative_to)
         try:
-            return _adapt(_open(base, relative_to, allow_pickle, (*over, path)), path)
+            return _adapt(_open(base, relative_to, allow_pickle, (*over, found)), found)
         except RecipeError as error:
             if over:
                 raise
@@ -57,7 +105,11 @@ def _open(ref: str, relative_to: Path | None, allow_pickle: bool, over: tuple[Pa
                 f"{ref}: the base that this adapter names, {base.removeprefix('hf:')!r}, cannot be opened ({error}); "
                 f"say where it lies: BASE+{ref}"
             ) from None
-    return open_path(path, allow_pickle=allow_pickle)
+    return open_path(
+        found,
+        allow_pickle=allow_pickle,
+        open_base=lambda base, folder: open_ref(base, relative_to=folder, allow_pickle=allow_pickle),
+    )
 
 
 def adapter_base(folder: Path, relative_to: Path | None = None) -> str:
@@ -69,15 +121,6 @@ def adapter_base(folder: Path, relative_to: Path | None = None) -> str:
         if (path := local_path(base, place)) is not None:
             return str(path)
     return f"hf:{base}" if ":" not in base and base.count("/") == 1 else base
-
-
-def ref_name(ref: str) -> str:
-    """The name a model gets when the recipe gives none: the last part of its path, `+` its adapter's."""
-    parts = [
-        re.sub("^(dir|hf|zoo|hub|shape):", "", part.split("@")[0].rstrip("/").rsplit("/", 1)[-1])
-        for part in ref.split("+")
-    ]
-    return "+".join(part.removesuffix(".safetensors").removesuffix(".gguf") for part in parts if part)
 
 
 def ref_seen_from(ref: str, folder: Path) -> str:
@@ -102,15 +145,17 @@ def absolute_ref(ref: str, relative_to: Path) -> str:
 
 def _shape(name: str) -> Source | None:
     """The shapes of a model on the hub that is not on this machine, where they are known."""
-    from smelt.formats.shapes import shape_source_of_repository
     from smelt.models.download import in_cache
+    from smelt.models.shapes import shape_source_of_repository
 
     return None if "+" in name or in_cache(name) else shape_source_of_repository(name)
 
 
-def _adapt(base: Source, folder: Path) -> Source:
+def _adapt(base: Source, folder: Path | Source) -> Source:
     from smelt.formats.lora.source import LoraSource
 
+    if isinstance(folder, Source):
+        raise RecipeError(f"{folder.label}: is no adapter, so it does not go over {base.label}")
     return LoraSource(base, folder)
 
 
@@ -125,7 +170,7 @@ def _split_adapter(ref: str, relative_to: Path | None) -> tuple[str, str]:
 
 def local_path(ref: str, relative_to: Path | None = None) -> Path | None:
     """The folder or file that a reference names, None where there is none."""
-    if ref.startswith(("hf:", "zoo:", "hub:", "shape:")):
+    if _scheme(ref) is not None:
         return None
     path = Path(os.path.expanduser(ref.removeprefix("dir:")))
     for candidate in (relative_to / path if relative_to and not path.is_absolute() else None, path):
@@ -136,21 +181,11 @@ def local_path(ref: str, relative_to: Path | None = None) -> Path | None:
     return None
 
 
-def _fetch(ref: str, relative_to: Path | None, allow_pickle: bool = False) -> Path:
+def _find(ref: str, relative_to: Path | None, allow_pickle: bool = False) -> Path | Source:
     if (path := local_path(ref, relative_to)) is not None:
         return path
-    if ref.startswith("hf:"):
-        from smelt.models.download import download
-
-        return download(ref.removeprefix("hf:"), allow_pickle=allow_pickle)
-    if ref.startswith("zoo:"):
-        from smelt.models.zoo import zoo_folder
-
-        return zoo_folder(ref.removeprefix("zoo:"))
-    if ref.startswith("hub:"):
-        from smelt.hub.reference import hub_folder
-
-        return hub_folder(ref.removeprefix("hub:"))
+    if (scheme := _scheme(ref)) is not None:
+        return scheme[0](scheme[1], allow_pickle=allow_pickle)
     raise RecipeError(
         f"there is no model at {ref.removeprefix('dir:')!r} (a folder or file; for the Hugging Face hub write hf:{ref})"
     )

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from smelt.engine.merge import Options, Summary, merge_to_folder, merge_to_memory, planned
+from smelt.engine.request import read_request
 from smelt.errors import RecipeError
 from smelt.files.remote_code import takes_trust
-from smelt.models.request import read_request
 from smelt.recipe.words import MergeWords
 
 if TYPE_CHECKING:
     import torch
 
-    from smelt.models.pool import ModelPool
+    from smelt.engine.pool import ModelPool
     from smelt.recipe.schema import Recipe
 
 __all__ = ["is_data_missing", "merge"]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smelt.engine.merge import Options, merge_to_memory, planned
+from smelt.engine.pool import ModelPool
 from smelt.engine.scales import Scaled
 from smelt.errors import RecipeError
 from smelt.evaluation.row import DataBudget
@@ -18,7 +19,6 @@ from smelt.files.identity import check_unchanged
 from smelt.formats import dtype as dtypes
 from smelt.formats.source import MemorySource, Source, files_of
 from smelt.methods import stages
-from smelt.models.pool import ModelPool
 from smelt.prepare.prepare import needs_data, prepare
 from smelt.recipe.schema import Recipe
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from smelt.engine.merge import planned
 from smelt.engine.plan.describe import DataNeeds, PlanReport, describe_plan
+from smelt.engine.pool import ModelPool, opened
+from smelt.engine.request import read_request
 from smelt.errors import RecipeError
-from smelt.formats.config import read_config
+from smelt.formats.architecture.config import read_config
 from smelt.formats.safetensors.header import TensorInfo
 from smelt.formats.source import Source
 from smelt.methods import stages
-from smelt.models.pool import ModelPool, opened
-from smelt.models.request import read_request
 from smelt.prepare.merge import is_data_missing
 from smelt.recipe.schema import Recipe, StageCall
 from smelt.recipe.words import MergeWords
@@ -73,8 +73,8 @@ class ExpectedSource(Source):
 
     def __init__(self, name: str, kind: str, model: Source):
         from smelt.engine.plan.statistics import statistic_shape
-        from smelt.formats.layout import Layout
-        from smelt.formats.orientation import Orientation
+        from smelt.formats.architecture.layout import Layout
+        from smelt.formats.architecture.orientation import Orientation
         from smelt.measurement.needs import is_measured
 
         self.label = f"the {kind} statistics of {name}"
@@ -164,7 +164,7 @@ def _data_needs(
 
 def _is_language_model(source: Source) -> bool:
     """By its config, or by being one of the known sizes."""
-    from smelt.formats.shapes import ShapeSource
+    from smelt.models.shapes import ShapeSource
 
     kinds = (read_config(source.folder) or {}).get("architectures") or [""]
     return isinstance(source, ShapeSource) or str(kinds[0]).endswith(("ForCausalLM", "LMHeadModel"))

@@ -237,12 +237,12 @@ def _learned(recipe: Recipe, how: dict[str, Any], save: Path | None) -> Prepared
 
 
 def _with_coefficients(recipe: Recipe, path: Path) -> Prepared:
+    from smelt.engine.pool import opened
     from smelt.learning.coefficients import load_coefficients
     from smelt.learning.heat import heat_map
     from smelt.learning.levels import learned_keys
+    from smelt.models.families.load import load_any
     from smelt.models.families.network import network_of
-    from smelt.models.families.registry import load_any
-    from smelt.models.pool import opened
 
     with opened(recipe.pool, allow_pickle=recipe.allow_pickle) as pool:
         assert pool.base is not None

@@ -46,7 +46,7 @@ def with_found_models(pool: Mapping[str, Any], relative_to: Path | None) -> Mapp
         return pool
     import glob
 
-    from smelt.formats.layout import natural
+    from smelt.files.natural_order import natural
 
     text = pattern.removeprefix("dir:")
     found = sorted(glob.glob(text, root_dir=relative_to), key=natural)

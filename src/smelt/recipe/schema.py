@@ -122,7 +122,7 @@ Patterns: TypeAlias = Annotated[list[str], BeforeValidator(_read_patterns)]
 def _read_models(value: Any) -> Any:
     """A list of references becomes a table, with names from the last part of each path."""
     if isinstance(value, list | tuple):
-        from smelt.models.references import ref_name
+        from smelt.recipe.reference_name import ref_name
 
         named: dict[str, str] = {}
         for ref in value:

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smelt.engine.merge import Options, merge_to_memory, planned
+from smelt.engine.pool import BASE, ModelPool
 from smelt.errors import NumericalError, RecipeError
 from smelt.formats import dtype as dtypes
 from smelt.formats.source import MemorySource, Source
-from smelt.models.pool import BASE, ModelPool
 from smelt.prepare.merges import Merges
 from smelt.prepare.prepare import needs_data
 from smelt.recipe.schema import Recipe

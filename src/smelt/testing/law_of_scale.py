@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.engine.merge import Options, merge_to_memory, plan_to_memory, planned
+from smelt.engine.request import read_request
 from smelt.engine.scales import at_scale, change_plan
 from smelt.methods import Stage
-from smelt.models.request import read_request
 from smelt.testing.compare import assert_equal, assert_near
 from smelt.testing.law import law
 from smelt.testing.trial import pipeline_of, pool_for, registered, statistics_for

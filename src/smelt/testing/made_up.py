@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from smelt.formats.layout import Layout
+from smelt.formats.architecture.layout import Layout
 from smelt.formats.statistics import StatisticsNote, write_statistics
 from smelt.testing.pico import Pico, State
 

@@ -7,8 +7,8 @@ import torch
 
 from checkpoints import CONFIG, state, write_model
 from smelt.engine.plan.compatibility import Difference
+from smelt.engine.pool import ModelPool, opened
 from smelt.errors import IncompatibleModels
-from smelt.models.pool import ModelPool, opened
 from smelt.recipe.schema import Pool
 
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from smelt.engine.plan.build import make_plan
+from smelt.engine.pool import ModelPool
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.formats.source import MemorySource
-from smelt.models.pool import ModelPool
 from smelt.recipe.schema import Recipe
 
 

@@ -8,6 +8,7 @@ import torch
 import smelt
 from checkpoints import read_weights, snapshot, state, write_yaml
 from smelt.engine.plan.build import make_plan
+from smelt.engine.pool import ModelPool
 from smelt.engine.run.backends import work_memory
 from smelt.errors import CorruptFile, IncompatibleModels, NumericalError, RecipeError, SmeltError
 from smelt.files.hashing.remembered import hash_file
@@ -15,7 +16,6 @@ from smelt.files.hashing.sha256 import FileHash
 from smelt.formats.source import MemorySource
 from smelt.formats.statistics import StatisticsNote, open_statistics, write_statistics
 from smelt.methods import merge_method, merge_step, stages
-from smelt.models.pool import ModelPool
 from smelt.ops.fold import Sum
 from smelt.recipe.schema import Recipe
 from smelt.testing.trial import block_size

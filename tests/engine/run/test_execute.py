@@ -8,12 +8,12 @@ import torch
 import smelt
 from checkpoints import random_state
 from smelt.engine.plan.build import make_plan
+from smelt.engine.pool import ModelPool
 from smelt.engine.run.backends import Blocking, Span, default_threads, work_memory
 from smelt.engine.run.executor import Executor
 from smelt.engine.sink.sink import MemorySink
 from smelt.errors import NumericalError, RecipeError
 from smelt.formats.source import MemorySource
-from smelt.models.pool import ModelPool
 from smelt.recipe.schema import Recipe
 
 

@@ -12,9 +12,9 @@ from safetensors.torch import save_file
 
 import smelt
 from checkpoints import write_model
+from smelt.engine.pool import ModelPool
 from smelt.formats.lora.shared_base import SharedSource, share_bases
 from smelt.formats.lora.source import LoraSource
-from smelt.models.pool import ModelPool
 from smelt.models.references import open_ref
 
 KEY = "model.layers.0.mlp.up_proj.weight"

@@ -12,8 +12,10 @@ from checkpoints import CONFIG, random_state, write_model
 from smelt.engine.convert.pack import pack
 from smelt.errors import CorruptFile, IncompatibleModels, RecipeError
 from smelt.files.hashing import remembered as hashing
-from smelt.formats.open import is_delta, open_path
+from smelt.formats.builtin import is_delta
+from smelt.formats.open import open_path
 from smelt.formats.packs.source import DeltaSource
+from smelt.models.references import open_ref
 from smelt.testing.pico import load
 
 SHAPES = {"tall.weight": (700, 300), "wide.weight": (3, 9001), "conv.weight": (16, 3, 5, 5), "bias": (300,)}
@@ -122,7 +124,7 @@ def test_the_base_is_hashed_once_and_not_at_every_opening(one, monkeypatch):
 def test_a_base_that_is_gone_is_named_as_the_pack_names_it(one, tmp_path):
     shutil.rmtree(tmp_path / "base")
     with pytest.raises(RecipeError, match=r"pack: a delta pack over '\.\./base', which cannot be opened: .*no model"):
-        open_path(one)
+        open_ref(str(one))
 
 
 def test_a_pack_over_itself_is_refused(one):

@@ -13,7 +13,7 @@ from pico_llama import WORDS, write_llama, write_tokenizer
 from smelt.errors import RecipeError
 from smelt.models.families.causal_lm.batch import token_batch
 from smelt.models.families.causal_lm.family import load_causal_lm
-from smelt.models.families.registry import family_of
+from smelt.models.families.load import family_of
 
 ROWS = [[1, 3, 10, 11, 2, 1, 4, 12, 13, 2], [1, 3, 20, 2, 1, 4, 30, 2]]
 BEGINS = [7, 6]

@@ -12,8 +12,8 @@ from smelt.errors import RecipeError
 from smelt.models.families import FAMILIES
 from smelt.models.families.image_text.family import IMAGE_TEXT, load_image_text
 from smelt.models.families.image_text.llava import LLAVA
+from smelt.models.families.load import family_of, load_any
 from smelt.models.families.network import network_of
-from smelt.models.families.registry import family_of, load_any
 from smelt.models.references import open_ref
 from smelt.testing.pico_llava import SIDE, llava, llava_tokenizer, save_llava
 
@@ -78,7 +78,7 @@ def test_every_layout_of_names_is_the_same_model(folder, tmp_path):
     public = renamed(
         folder, tmp_path / "public", lambda name: name.replace("vision_tower.", "vision_tower.vision_model.")
     )
-    inner = renamed(folder, tmp_path / "inner", LLAVA.plain)
+    inner = renamed(folder, tmp_path / "inner", LLAVA.names.common)
     assert "vision_tower.vision_model.pre_layrnorm.bias" in read_weights(public)
     assert "model.language_model.norm.weight" in read_weights(inner)
     for other in (public, inner, llava()):

@@ -149,7 +149,7 @@ def _places(experiment: Experiment) -> list[Path]:
 
 def _cosine(experiment: Experiment, wanted: Cosine, quiet: bool) -> dict[str, Any]:
     from smelt.analyse.cosine import cosine_similarity
-    from smelt.models.pool import opened
+    from smelt.engine.pool import opened
 
     with opened(experiment.pool, allow_pickle=experiment.allow_pickle) as pool:
         found = cosine_similarity(pool, list(experiment.include) or None, quiet=quiet)
@@ -199,8 +199,8 @@ def _found(experiment: Experiment, quiet: bool) -> Found:
 
 def _check_evaluation(experiment: Experiment, wanted: Evaluation, data: Data) -> None:
     """Open the pictures and the text model before anything is merged: what is missing is said at once."""
+    from smelt.engine.pool import opened
     from smelt.files.json_reader import read_json_table
-    from smelt.models.pool import opened
     from smelt.recipe.schema import Pool
     from smelt.tasks.find import find_tasks
     from smelt.tasks.pictures.task import Task

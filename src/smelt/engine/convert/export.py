@@ -53,9 +53,9 @@ def export(
     place = Path(out)
     _check(place, type, force)
     from smelt.files.identity import check_unchanged
-    from smelt.formats.config import read_config
+    from smelt.formats.architecture.config import read_config
+    from smelt.formats.architecture.tied import untie
     from smelt.formats.source import files_of
-    from smelt.formats.tied import untie
     from smelt.models.references import open_ref
     from smelt.system.progress import Progress
 

@@ -20,7 +20,7 @@ from smelt.engine.sink.output import OutputFolder
 from smelt.engine.sink.sink import FolderSink
 from smelt.errors import CorruptFile, OutputError, RecipeError, shortened
 from smelt.files.bounded import os_reason
-from smelt.formats.layout import natural
+from smelt.files.natural_order import natural
 from smelt.formats.source import Source
 from smelt.recipe.schema import Recipe
 from smelt.system.progress import Progress
@@ -92,7 +92,8 @@ def pack(
     bits = _checked(bits, rank)
     from smelt.formats.packs.note import NOTE, WEIGHTS
     from smelt.formats.packs.writer import Packer
-    from smelt.models.references import open_ref, ref_name, ref_seen_from
+    from smelt.models.references import open_ref, ref_seen_from
+    from smelt.recipe.reference_name import ref_name
     from smelt.system.progress import Progress
 
     place = Path(out)
@@ -138,7 +139,8 @@ def unpack(
 ) -> UnpackSummary:
     """Write a delta pack, or any other reference, as an ordinary model folder that `from_pretrained` loads."""
     began = time.monotonic()
-    from smelt.models.references import open_ref, ref_name
+    from smelt.models.references import open_ref
+    from smelt.recipe.reference_name import ref_name
 
     source = open_ref(str(pack), allow_pickle=allow_pickle)
     try:
@@ -203,8 +205,8 @@ def _complete(
     files: Mapping[str, bytes | Path] | None = None,
 ) -> tuple[str, ...]:
     """Add the model's config, tokenizer and card, and the manifest; then let the folder appear. Gives what was left."""
-    from smelt.engine.sink.carry import files_beside
     from smelt.engine.sink.provenance import encode_manifest
+    from smelt.formats.folder_files import files_beside
     from smelt.formats.packs.source import base_hashes
 
     found = files_beside(source.folder, source.files)

@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smelt.engine.plan.plan import Plan, Tap
+from smelt.engine.pool import BASE, ModelPool
 from smelt.engine.run.cpu.machine import FORMATS, floats
 from smelt.files.kinds import some_of
 from smelt.formats import dtype as dtypes
 from smelt.formats.safetensors.header import TensorInfo
 from smelt.formats.source import Source
-from smelt.models.pool import BASE, ModelPool
 
 __all__ = ["doubt_of_plan", "doubt_of_pool"]
 

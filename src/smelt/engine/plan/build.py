@@ -9,14 +9,14 @@ from smelt.engine.plan.checks import left_out, tensor_faults
 from smelt.engine.plan.drafts import Draft, Drafts, draft
 from smelt.engine.plan.plan import Item, Plan, RunStage, Tap
 from smelt.engine.plan.statistics import Pairing
+from smelt.engine.pool import BASE, ModelPool
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.formats import dtype as dtypes
-from smelt.formats.layout import Layout
-from smelt.formats.orientation import Matrices, Orientation
+from smelt.formats.architecture.layout import Layout
+from smelt.formats.architecture.orientation import Matrices, Orientation
 from smelt.formats.safetensors.header import TensorInfo
 from smelt.methods import Stage, stages
 from smelt.methods.method import Unit
-from smelt.models.pool import BASE, ModelPool
 from smelt.recipe.pipeline import BoundStage, bind
 from smelt.recipe.schema import Recipe
 from smelt.recipe.values import constant, matches, patterns_in, resolve, skip_remedy

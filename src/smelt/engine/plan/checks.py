@@ -23,19 +23,19 @@ from itertools import product
 from pathlib import Path
 
 from smelt.engine.plan.drafts import Draft, Drafts
+from smelt.engine.pool import BASE, ModelPool
 from smelt.errors import CorruptFile
 from smelt.files.cache import cache_folder
 from smelt.files.hashing.remembered import file_hashes, remembered_as
 from smelt.files.json_reader import read_json
 from smelt.formats import dtype as dtypes
-from smelt.formats.config import read_config
+from smelt.formats.architecture.config import read_config
 from smelt.formats.lora.shared_base import SharedSource
 from smelt.formats.lora.source import LoraSource
 from smelt.formats.safetensors.header import TensorInfo
 from smelt.formats.source import Source
+from smelt.formats.views.view import frozen_prefix
 from smelt.methods import stages
-from smelt.models.families.image_text.kinds import kind_of
-from smelt.models.pool import BASE, ModelPool
 from smelt.recipe.schema import Recipe
 from smelt.recipe.values import matches, skip_remedy
 
@@ -215,15 +215,8 @@ _BLOCK = 1 << 20
 
 def frozen_keys(source: Source) -> list[str]:
     """The tensors that fine-tunes of this model share; none for a model of another kind."""
-    tower = _tower(source)
-    return [key for key in source.tensors if key.startswith(tower)] if tower is not None else []
-
-
-def _tower(source: Source) -> str | None:
-    """What the names of the frozen tensors begin with."""
-    config = read_config(source.folder) if source.folder is not None else None
-    kind = kind_of(config, source.tensors)
-    return kind.tower if kind is not None else None
+    prefix = frozen_prefix(source)
+    return [key for key in source.tensors if key.startswith(prefix)] if prefix is not None else []
 
 
 def leave_frozen(recipe: Recipe, pool: ModelPool) -> tuple[Recipe, list[str]]:
@@ -233,7 +226,7 @@ def leave_frozen(recipe: Recipe, pool: ModelPool) -> tuple[Recipe, list[str]]:
         return recipe, []
     if all(any(matches(pattern, key) for pattern in recipe.skip) for key in keys):
         return recipe, []
-    pattern = f"{_tower(pool.reference)}*"
+    pattern = f"{frozen_prefix(pool.reference)}*"
     without = recipe if recipe.include else recipe.model_copy(update={"skip": [*recipe.skip, pattern]})
     return without, _faults(pool, keys, pattern)
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from smelt.formats.layout import natural
+from smelt.files.natural_order import natural
 
 if TYPE_CHECKING:
+    from smelt.engine.pool import ModelPool
     from smelt.formats.source import Source
-    from smelt.models.pool import ModelPool
 
 __all__ = ["Compatibility", "Difference", "ModelFit", "compare"]
 
@@ -71,8 +71,8 @@ def compare(pool: ModelPool, **words: Any) -> Compatibility:
     from smelt.engine.plan.checks import leave_frozen, tensor_faults
     from smelt.engine.plan.drafts import draft
     from smelt.engine.plan.prepared import config_faults
-    from smelt.formats.tied import untie
-    from smelt.models.pool import BASE, ModelPool
+    from smelt.engine.pool import BASE, ModelPool
+    from smelt.formats.architecture.tied import untie
     from smelt.recipe.schema import Recipe
 
     sources = {name: untie(source)[0] for name, source in pool.all.items()}

@@ -107,7 +107,7 @@ def describe_plan(
 
 
 def _is_shape(source: Source) -> bool:
-    from smelt.formats.shapes import ShapeSource
+    from smelt.models.shapes import ShapeSource
 
     return isinstance(source, ShapeSource)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from smelt.engine.pool import BASE, ModelPool
 from smelt.errors import RecipeError
-from smelt.formats.layout import Layout, natural
-from smelt.models.pool import BASE, ModelPool
+from smelt.files.natural_order import natural
+from smelt.formats.architecture.layout import Layout
 from smelt.recipe.schema import Recipe, Slice, StageCall
 from smelt.recipe.values import Spot, matches
 

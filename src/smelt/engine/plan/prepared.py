@@ -16,19 +16,19 @@ from typing import Any
 from smelt.engine.plan.build import make_plan
 from smelt.engine.plan.checks import base_faults, leave_frozen, left_out
 from smelt.engine.plan.plan import Plan
-from smelt.engine.sink.carry import carried_files, files_beside
+from smelt.engine.pool import BASE, ModelPool
 from smelt.engine.sink.provenance import encode_manifest, model_card
 from smelt.errors import IncompatibleModels, RecipeError, unknown
 from smelt.files.bounded import check_plain
 from smelt.files.json_reader import parse_json, read_json_table
 from smelt.formats import dtype as dtypes
-from smelt.formats.config import config_differences, read_config
-from smelt.formats.layout import Layout
+from smelt.formats.architecture.config import config_differences, read_config, updated_config
+from smelt.formats.architecture.layout import Layout
+from smelt.formats.architecture.tied import untie
+from smelt.formats.folder_files import files_beside, small_files
 from smelt.formats.source import Source
-from smelt.formats.tied import untie
 from smelt.formats.tokenizer.chat_template import resolve_chat_template, with_chat_template
 from smelt.formats.tokenizer.vocabulary import Vocabulary
-from smelt.models.pool import BASE, ModelPool
 from smelt.models.vocabulary.files import is_tokenizer_file, token_id_updates, tokenizer_files
 from smelt.models.vocabulary.plan import POLICIES, VocabularyPlan, plan_vocabulary
 from smelt.models.vocabulary.source import VocabSource
@@ -176,7 +176,10 @@ class Ready:
         """Config, tokenizer, processor, templates and model card of the output."""
         recipe = self.plan.recipe
         source = self.pool.all[self.config_from]
-        files = carried_files(self.plan, source.folder, self._dtype())
+        files: dict[str, bytes | Path] = dict(small_files(source.folder))
+        if (stored := read_config(source.folder)) is not None:
+            new = updated_config(stored, dtype=self._dtype(), layers=self.plan.layers)
+            files["config.json"] = json.dumps(new, indent=2, ensure_ascii=False).encode() + b"\n"
         own_config = getattr(source, "config", None)  # of a GGUF file
         if own_config is not None and (config := own_config()):
             files["config.json"] = json.dumps({**config, "dtype": self._dtype()}, indent=2).encode() + b"\n"

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 
 from smelt.engine.plan.drafts import Draft
 from smelt.engine.plan.plan import Tap
+from smelt.engine.pool import ModelPool
 from smelt.errors import CorruptFile, unknown
 from smelt.files.hashing.remembered import file_hashes
-from smelt.formats.layout import Layout
-from smelt.formats.orientation import Matrices
+from smelt.formats.architecture.layout import Layout
+from smelt.formats.architecture.orientation import Matrices
 from smelt.formats.source import Source
 from smelt.formats.statistics import StatisticsNote, StatisticsSource
 from smelt.methods import stages
-from smelt.models.pool import ModelPool
 from smelt.recipe.pipeline import BoundStage
 from smelt.recipe.values import skip_remedy
 

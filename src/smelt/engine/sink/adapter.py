@@ -14,14 +14,14 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from smelt.engine.plan.plan import Item, Plan
+from smelt.engine.pool import BASE, ModelPool
 from smelt.engine.run.backends import Sink
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.formats import dtype as dtypes
-from smelt.formats.config import read_config
-from smelt.formats.layout import Layout
-from smelt.formats.orientation import Orientation
+from smelt.formats.architecture.config import read_config
+from smelt.formats.architecture.layout import Layout
+from smelt.formats.architecture.orientation import Orientation
 from smelt.formats.safetensors.header import TensorInfo, encode_header
-from smelt.models.pool import BASE, ModelPool
 from smelt.ops.spectral import svd
 from smelt.recipe.values import skip_remedy
 

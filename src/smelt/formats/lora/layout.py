@@ -17,7 +17,7 @@ from smelt.formats import dtype as dtypes
 if TYPE_CHECKING:
     from smelt.formats.lora.config import AdapterConfig
     from smelt.formats.safetensors.header import TensorInfo
-from smelt.formats.orientation import Orientation
+from smelt.formats.architecture.orientation import Orientation
 
 __all__ = ["Layout", "LowRank", "plan_adapter"]
 

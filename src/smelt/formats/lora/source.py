@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from smelt.errors import CorruptFile, IncompatibleModels
 from smelt.files.identity import identities
+from smelt.formats.architecture.orientation import Orientation
 from smelt.formats.lora.config import AdapterConfig
 from smelt.formats.lora.layout import LowRank, plan_adapter
-from smelt.formats.orientation import Orientation
 from smelt.formats.source import FileSource, Source
 
 if TYPE_CHECKING:

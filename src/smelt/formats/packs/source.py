@@ -34,7 +34,8 @@ from smelt.errors import CorruptFile, IncompatibleModels, RecipeError, SmeltErro
 from smelt.files.hashing.remembered import file_hashes
 from smelt.files.identity import file_identity
 from smelt.formats import dtype as dtypes
-from smelt.formats.open import identities_beside
+from smelt.formats.folder_files import identities_beside
+from smelt.formats.format import OpenBase
 from smelt.formats.packs.note import NOTE, WEIGHTS, DeltaNote, as_matrix, layout
 from smelt.formats.safetensors.header import TensorInfo
 from smelt.formats.source import FileSource, Source
@@ -51,18 +52,17 @@ _KEEP = 32
 _opening: ContextVar[tuple[Path, ...]] = ContextVar("packs that are being opened", default=())
 
 
-def open_delta(folder: Path, *, allow_pickle: bool = False) -> DeltaSource:
+def open_delta(folder: Path, open_base: OpenBase) -> DeltaSource:
     """The pack in a folder over the base that it names."""
-    from smelt.models.references import open_ref
-
     folder = folder.resolve()
+    _refuse_other_weights(folder)
     chain = _opening.get()
     if folder in chain:
         raise CorruptFile(f"{folder}: a delta pack whose base leads back to itself")
     ref = DeltaNote.load(folder).base.ref
     token = _opening.set((*chain, folder))
     try:
-        base = open_ref(ref, relative_to=folder, allow_pickle=allow_pickle)
+        base = open_base(ref, folder)
     except SmeltError as error:
         raise RecipeError(f"{folder}: a delta pack over {ref!r}, which cannot be opened: {error}") from None
     finally:
@@ -72,6 +72,15 @@ def open_delta(folder: Path, *, allow_pickle: bool = False) -> DeltaSource:
     except BaseException:
         base.close()
         raise
+
+
+def _refuse_other_weights(pack: Path) -> None:
+    others = sorted(path.name for path in pack.glob("*.safetensors") if path.name != WEIGHTS)
+    if others:
+        raise CorruptFile(
+            f"{pack}: holds both a delta pack (delta.json) and {others[0]}, so it is unclear which weights are meant; "
+            "remove the stale one"
+        )
 
 
 def base_hashes(base: Source) -> dict[str, str]:

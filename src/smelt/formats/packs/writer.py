@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from smelt.errors import IncompatibleModels, NumericalError
+from smelt.files.natural_order import natural
 from smelt.formats import dtype as dtypes
-from smelt.formats.layout import natural
 from smelt.formats.packs.codes import encode, factorise, quantise
 from smelt.formats.packs.note import (
     NOTE,

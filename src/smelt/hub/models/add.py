@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from smelt.errors import RecipeError, SmeltError
 from smelt.files.hashing.remembered import hash_file
-from smelt.formats.open import is_delta
+from smelt.formats.builtin import is_delta
 from smelt.formats.packs.note import DeltaNote
 from smelt.hub.models.base import settle_base
 from smelt.hub.models.check import Facts, check_model
 from smelt.hub.models.intake import LARGEST, read_in
 from smelt.hub.store.names import check_name, name_taken
-from smelt.models.references import local_path, ref_name
+from smelt.models.references import local_path
+from smelt.recipe.reference_name import ref_name
 
 if TYPE_CHECKING:
     from smelt.hub.graph.graph import SemanticGraph
@@ -70,7 +71,7 @@ def _copied(store: Store, ref: str, name: str, words: Words, graph: SemanticGrap
 
 
 def _by_reference(ref: str, name: str, words: Words, graph: SemanticGraph) -> ModelRow:
-    from smelt.models.zoo import zoo_folder
+    from smelt.models.zoo.catalogue import zoo_folder
 
     folder = zoo_folder(ref.removeprefix("zoo:"))
     base = ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from smelt.errors import MissingExtra, RecipeError
 from smelt.files.hashing.remembered import hash_file
-from smelt.formats.open import is_delta
+from smelt.formats.builtin import is_delta
 from smelt.formats.packs.note import NOTE, BaseNote, DeltaNote
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _candidates(store: Store) -> Iterator[tuple[str, set[str]]]:
     for row in store.models():
         if row.copied and not row.base:
             yield f"hub:{row.name}", {file.sha256 for file in store.model(row.name).files}
-    from smelt.models.zoo import zoo_folders
+    from smelt.models.zoo.catalogue import zoo_folders
 
     try:
         folders = zoo_folders()

@@ -42,7 +42,7 @@ def check_model(ref: str, folder: Path, graph: SemanticGraph) -> Facts:
     from smelt.evaluation.classify import load_classifier
     from smelt.hub.labels.label import identity_of
     from smelt.models.references import open_ref
-    from smelt.models.zoo import first_sentence
+    from smelt.models.zoo.catalogue import first_sentence
 
     try:
         model = load_classifier(ref)

@@ -17,7 +17,7 @@ from smelt.errors import CorruptFile, RecipeError, SmeltError
 from smelt.files.bounded import read_text
 from smelt.files.content_store import copy_in
 from smelt.files.json_reader import parse_json
-from smelt.formats.open import is_pickle
+from smelt.formats.builtin import is_pickle
 from smelt.formats.safetensors.header import read_header
 
 __all__ = ["LARGEST", "TEXTS", "WEIGHTS", "allowed", "listed", "read_in"]

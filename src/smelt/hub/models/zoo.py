@@ -7,7 +7,7 @@ from contextlib import closing
 
 from smelt.errors import SmeltError
 from smelt.hub.matching.known_vectors import KnownVectors
-from smelt.models.zoo import zoo_folders
+from smelt.models.zoo.catalogue import zoo_folders
 
 __all__ = ["caption_vectors", "hub_models", "small_first"]
 

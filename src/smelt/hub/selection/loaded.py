@@ -25,7 +25,7 @@ def model_folder(store: Store, row: ModelRow) -> Path:
     """Where a model's files lie: in the hub, or in the zoo."""
     if row.copied:
         return store.model_folder(row.name)
-    from smelt.models.zoo import zoo_folder
+    from smelt.models.zoo.catalogue import zoo_folder
 
     return zoo_folder(row.ref.removeprefix("zoo:"))
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from smelt.formats.config_layers import MOST_LAYERS, layers_in, tables_in
+from smelt.formats.architecture.layer_limit import MOST_LAYERS, layers_in, tables_in
 from smelt.hub.service.problems import Refused
 
 if TYPE_CHECKING:

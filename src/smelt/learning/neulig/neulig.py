@@ -117,10 +117,10 @@ def _check_names(names: list[str], base: str) -> None:
 
 def _check_output(folder: Path, pool: Pool, force: bool) -> dict[Path, FileIdentity]:
     """Refuse an output that would destroy something, before anything is computed; gives the files of the pool."""
+    from smelt.engine.pool import opened
     from smelt.engine.sink.output import check_output
     from smelt.formats.source import files_of
     from smelt.learning.neulig.note import MARK
-    from smelt.models.pool import opened
 
     with opened(pool) as models:
         seen = files_of(models.all.values())

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from smelt.errors import RecipeError, unknown
-from smelt.models.references import ref_name
 from smelt.recipe.mergekit.methods import pipeline_of
 from smelt.recipe.mergekit.values import ModelTable, Settings
+from smelt.recipe.reference_name import ref_name
 
 __all__ = ["from_mergekit"]
 

@@ -73,9 +73,9 @@ def curve(
 ) -> Rows:
     """One merge at several scales, {scale: cells}, on pictures that no result is reported on."""
     from smelt.analyse.scales import scaled_merges
+    from smelt.engine.pool import opened
     from smelt.engine.scales import at_scale
     from smelt.formats.source import MemorySource
-    from smelt.models.pool import opened
 
     wanted = Recipe.parse(recipe)
     cells = {float(scale): tasks for scale, tasks in scales.items()}

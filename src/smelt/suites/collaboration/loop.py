@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from smelt.engine.pool import opened
 from smelt.errors import IncompatibleModels, RecipeError, SmeltError, unknown
 from smelt.evaluation.fingerprint import model_fingerprints, task_fingerprint
 from smelt.evaluation.row import Row
 from smelt.evaluation.run_folder import Folder
-from smelt.models.pool import opened
 from smelt.suites.collaboration.blend import coefficients
 from smelt.suites.collaboration.steps import Step, steps_of
 from smelt.suites.collaboration.suite import CollaborationSuite
@@ -46,7 +46,7 @@ def collaborate(
 
 def _check(suite: CollaborationSuite, methods: Sequence[str], options: Options) -> None:
     """Refuse what cannot be served before anything is computed."""
-    from smelt.models.families.given import check_device
+    from smelt.models.families.model_input import check_device
     from smelt.prepare.prepare import check_recipe, needs_data, way_of
 
     for name in methods:

@@ -52,7 +52,7 @@ def bench_hub(
 
 def _check(suite: HubSuite, tasks: Sequence[str], options: Options) -> None:
     """Refuse what cannot be served before anything is computed."""
-    from smelt.models.families.given import check_device
+    from smelt.models.families.model_input import check_device
 
     if options.dtype != "float32":
         raise RecipeError(f"dtype: {suite.name} keeps cosines in float32; leave it out")

@@ -48,7 +48,7 @@ def bench_language(
 
 def _check(suite: LanguageSuite, entries: Sequence[str], options: Options) -> None:
     """Refuse what cannot be served before anything is computed."""
-    from smelt.models.families.given import check_device
+    from smelt.models.families.model_input import check_device
     from smelt.prepare.prepare import check_recipe, way_of
     from smelt.search.tune import grid_size
 

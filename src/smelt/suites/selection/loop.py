@@ -43,7 +43,7 @@ def bench_selection(
 
 def _check(suite: SelectionSuite, entries: Sequence[str], options: Options) -> None:
     """Refuse what cannot be served before anything is computed."""
-    from smelt.models.families.given import check_device
+    from smelt.models.families.model_input import check_device
     from smelt.prepare.prepare import check_recipe, needs_data
 
     check_device(options.device, options.dtype)

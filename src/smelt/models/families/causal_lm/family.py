@@ -20,9 +20,9 @@ from smelt.models.families.causal_lm.tokenizer import (
     tokenizer_place,
     with_generation_config,
 )
-from smelt.models.families.empty import empty_causal_lm
-from smelt.models.families.fill import fill
-from smelt.models.families.given import Given, check_device, known_config
+from smelt.models.families.empty_model import empty_causal_lm
+from smelt.models.families.load_weights import load_weights
+from smelt.models.families.model_input import ModelInput, check_device, known_config
 
 __all__ = ["CAUSAL_LM", "CausalFamily", "CausalLM", "load_causal_lm"]
 
@@ -77,22 +77,22 @@ def load_causal_lm(
     return CAUSAL_LM.load(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
 
 
-def _open(model: Any, what: str, allow_pickle: bool) -> Given:
+def _open(model: Any, what: str, allow_pickle: bool) -> ModelInput:
     if isinstance(model, CausalLM):
-        return Given(model.label, None, folder=model.folder, config=dict(model.config))
-    given = Given.open(model, what, allow_pickle=allow_pickle)
+        return ModelInput(model.label, None, folder=model.folder, config=dict(model.config))
+    given = ModelInput.open(model, what, allow_pickle=allow_pickle)
     from_file = getattr(given.source, "config", None)  # a GGUF file holds its own
     if given.config is None and callable(from_file):
         given.config = from_file()
     return given
 
 
-def _assemble(given: Given, text: Given, model: Any, text_from: Any, device: str, dtype: str) -> CausalLM:
+def _assemble(given: ModelInput, text: ModelInput, model: Any, text_from: Any, device: str, dtype: str) -> CausalLM:
     import torch
 
     config = known_config(given, text)
     module = empty_causal_lm(config, given.label, given.folder if given.config else text.folder)
-    digest = fill(module, given, device, getattr(torch, dtype)).hash
+    digest = load_weights(module, given, device, getattr(torch, dtype)).hash
     module = module.requires_grad_(False).eval().to(device)
     tokenizer, folder = _tokenizer(given, text, model, text_from)
     with_generation_config(module, folder)
@@ -100,7 +100,7 @@ def _assemble(given: Given, text: Given, model: Any, text_from: Any, device: str
     return CausalLM(given.label, module, tokenizer, dict(config), device, dtype, digest, folder)
 
 
-def _tokenizer(given: Given, text: Given, model: Any, text_from: Any) -> tuple[Any, Path | None]:
+def _tokenizer(given: ModelInput, text: ModelInput, model: Any, text_from: Any) -> tuple[Any, Path | None]:
     """The tokenizer of the model, else that of `text_from`; and the folder it lies in."""
     for one, origin in ((given, model), (text, text_from)):
         if isinstance(origin, CausalLM):

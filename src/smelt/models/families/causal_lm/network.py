@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from smelt.errors import RecipeError
-from smelt.formats.layout import Layout
+from smelt.formats.architecture.layout import Layout
 from smelt.models.families.causal_lm.recompute import with_checkpoints
 from smelt.models.families.network import sharing_copy
 

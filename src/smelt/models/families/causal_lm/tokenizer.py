@@ -10,14 +10,14 @@ from smelt.errors import RecipeError
 from smelt.models.families.pretrained import GENERATION, open_generation_config, open_tokenizer
 
 if TYPE_CHECKING:
-    from smelt.models.families.given import Given
+    from smelt.models.families.model_input import ModelInput
 
 __all__ = ["check_vocabulary", "no_tokenizer", "read_tokenizer", "tokenizer_place", "with_generation_config"]
 
 _FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 
 
-def tokenizer_place(given: Given, origin: Any) -> tuple[Path, str | None] | None:
+def tokenizer_place(given: ModelInput, origin: Any) -> tuple[Path, str | None] | None:
     """The folder that holds a model's tokenizer, or the GGUF file in it that does; nothing where there is none.
 
     `origin` is the model as it was given: a module may say which folder it came from.

@@ -17,11 +17,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import MissingExtra, RecipeError
-from smelt.formats.config_layers import check_layers
+from smelt.formats.architecture.layer_limit import check_layers
 from smelt.models.families.clip.model import TOKENIZER, Clip
 from smelt.models.families.clip.parts import TOWERS, VISION, WHOLE, check_kinds, places, whole_config
-from smelt.models.families.empty import buildable
-from smelt.models.families.given import Given, check_device
+from smelt.models.families.empty_model import buildable
+from smelt.models.families.model_input import ModelInput, check_device
 from smelt.models.families.pretrained import without_code
 
 if TYPE_CHECKING:
@@ -68,18 +68,18 @@ class ClipFamily:
 CLIP = ClipFamily()
 
 
-def _open(model: Any, what: str, allow_pickle: bool) -> Given:
-    given = Given.open(model.model if isinstance(model, Clip) else model, what, allow_pickle=allow_pickle)
+def _open(model: Any, what: str, allow_pickle: bool) -> ModelInput:
+    given = ModelInput.open(model.model if isinstance(model, Clip) else model, what, allow_pickle=allow_pickle)
     if isinstance(model, Clip):
         given.label, given.config, given.preprocess = model.label, dict(model.config), model.preprocess
         given.folder = model.text_folder
     return given
 
 
-def _assemble(given: Given, text: Given, device: str, dtype: str) -> Clip:
+def _assemble(given: ModelInput, text: ModelInput, device: str, dtype: str) -> Clip:
     import torch
 
-    from smelt.models.families.plain_norm import with_plain_norms
+    from smelt.models.families.batch_norm import with_plain_norms
 
     config = whole_config(given, text)
     model = _empty_model(config, given.label)
@@ -137,7 +137,7 @@ def _fill_buffers(model: Any) -> None:
         setattr(model.get_submodule(owner), leaf, value)
 
 
-def _preprocess(given: Given, text: Given, config: Any) -> Preprocess:
+def _preprocess(given: ModelInput, text: ModelInput, config: Any) -> Preprocess:
     found = given.preprocess or text.preprocess
     if found is None:
         raise RecipeError(f"{given.label}: has no preprocessor_config.json, and text_from gives none")
@@ -148,7 +148,7 @@ def _preprocess(given: Given, text: Given, config: Any) -> Preprocess:
     return found
 
 
-def _has_tokenizer(given: Given) -> bool:
+def _has_tokenizer(given: ModelInput) -> bool:
     return given.folder is not None and any((given.folder / name).is_file() for name in TOKENIZER)
 
 

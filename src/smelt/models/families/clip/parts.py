@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
 from smelt.formats import dtype as dtypes
-from smelt.models.families.given import Given
+from smelt.models.families.model_input import ModelInput
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,7 +24,7 @@ WHOLE = {"clip": "clip_vision_model", "vision-text-dual-encoder": None}
 TOWERS = frozenset(kind for kind in WHOLE.values() if kind is not None)
 
 
-def check_kinds(given: Given, text: Given) -> None:
+def check_kinds(given: ModelInput, text: ModelInput) -> None:
     """Refuse models that are no CLIP, and a picture tower of another kind than the model has whose rest it gets."""
     known = sorted({*WHOLE, *TOWERS})
     for one in (given, text):
@@ -41,7 +41,7 @@ def check_kinds(given: Given, text: Given) -> None:
             )
 
 
-def whole_config(given: Given, text: Given) -> dict[str, Any]:
+def whole_config(given: ModelInput, text: ModelInput) -> dict[str, Any]:
     """The picture tower as the model says, all else as `text_from` says if it is given."""
     whole = [one.config for one in (text, given) if one.config is not None and one.config["model_type"] in WHOLE]
     if not whole:
@@ -55,9 +55,9 @@ def whole_config(given: Given, text: Given) -> dict[str, Any]:
     return config
 
 
-def places(given: Given, text: Given, wanted: Mapping[str, Tensor]) -> dict[str, tuple[Given, str]]:
+def places(given: ModelInput, text: ModelInput, wanted: Mapping[str, Tensor]) -> dict[str, tuple[ModelInput, str]]:
     """The owner of each tensor of the model, and the tensor's name there. `wanted` need have no numbers."""
-    found: dict[str, tuple[Given, str]] = {}
+    found: dict[str, tuple[ModelInput, str]] = {}
     faults: list[str] = []
     own, other = _names(given, wanted), _names(text, wanted)
     for name, tensor in wanted.items():
@@ -89,7 +89,7 @@ def _tower_kind(config: Mapping[str, Any]) -> str | None:
     return found
 
 
-def _names(given: Given, wanted: Mapping[str, Tensor]) -> dict[str, str]:
+def _names(given: ModelInput, wanted: Mapping[str, Tensor]) -> dict[str, str]:
     """The name in the whole model -> the name here. A picture tower may be saved without its prefix."""
     names = {name: name for name in given.names if not name.endswith(".position_ids")}
     bare = not any(name.startswith(VISION) for name in names) and any(VISION + name in wanted for name in names)

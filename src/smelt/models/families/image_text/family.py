@@ -24,11 +24,11 @@ from smelt.models.families.causal_lm.tokenizer import (
     tokenizer_place,
     with_generation_config,
 )
-from smelt.models.families.empty import empty_image_text
-from smelt.models.families.fill import fill
-from smelt.models.families.given import Given, check_device, known_config
-from smelt.models.families.image_text.kinds import KINDS, Kind, kind_of
+from smelt.models.families.empty_model import empty_image_text
+from smelt.models.families.image_text.architectures import ARCHITECTURES, Architecture, architecture_of
 from smelt.models.families.image_text.model import ImageText
+from smelt.models.families.load_weights import load_weights
+from smelt.models.families.model_input import ModelInput, check_device, known_config
 from smelt.models.families.preprocess import Preprocess
 
 __all__ = ["IMAGE_TEXT", "ImageText", "ImageTextFamily", "load_image_text"]
@@ -41,8 +41,8 @@ class ImageTextFamily:
     """How models of pictures and texts are known, merged and loaded."""
 
     name = "image_text"
-    model_types = frozenset(KINDS)
-    merged: tuple[str, ...] = tuple(dict.fromkeys(one for kind in KINDS.values() for one in kind.merged))
+    model_types = frozenset(ARCHITECTURES)
+    merged: tuple[str, ...] = tuple(dict.fromkeys(one for kind in ARCHITECTURES.values() for one in kind.merged))
 
     def load(
         self,
@@ -77,25 +77,27 @@ def load_image_text(
     return IMAGE_TEXT.load(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
 
 
-def _open(model: Any, what: str, allow_pickle: bool) -> Given:
+def _open(model: Any, what: str, allow_pickle: bool) -> ModelInput:
     if isinstance(model, ImageText):
-        return Given(model.label, None, model.folder, dict(model.config), model.preprocess)
-    return Given.open(model, what, allow_pickle=allow_pickle)
+        return ModelInput(model.label, None, model.folder, dict(model.config), model.preprocess)
+    return ModelInput.open(model, what, allow_pickle=allow_pickle)
 
 
-def _assemble(given: Given, text: Given, model: Any, text_from: Any, device: str, dtype: str) -> ImageText:
+def _assemble(given: ModelInput, text: ModelInput, model: Any, text_from: Any, device: str, dtype: str) -> ImageText:
     import torch
 
     config = known_config(given, text)
-    kind = kind_of(config)
+    kind = architecture_of(config)
     if kind is None:
         raise RecipeError(
             f"{given.label}: is a model of type {config.get('model_type')!r}, which answers no questions about "
-            f"pictures; of the models of pictures and texts Smelt knows: {', '.join(KINDS)}"
+            f"pictures; of the models of pictures and texts Smelt knows: {', '.join(ARCHITECTURES)}"
         )
     tokenizer, template, folder = _words(given, text, model, text_from)
     module = empty_image_text(config, given.label)
-    filled = fill(module, given, device, getattr(torch, dtype), parts=[kind.tower], plain=kind.plain)
+    filled = load_weights(
+        module, given, device, getattr(torch, dtype), parts=[kind.tower], common_name=kind.names.common
+    )
     module = module.requires_grad_(False).eval().to(device)
     with_generation_config(module, folder)
     check_vocabulary(given.label, module, tokenizer)
@@ -116,7 +118,7 @@ def _assemble(given: Given, text: Given, model: Any, text_from: Any, device: str
     )
 
 
-def _words(given: Given, text: Given, model: Any, text_from: Any) -> tuple[Any, str, Path | None]:
+def _words(given: ModelInput, text: ModelInput, model: Any, text_from: Any) -> tuple[Any, str, Path | None]:
     """The tokenizer and the chat template of the model, else those of `text_from`; and the folder they lie in."""
     for one, origin in ((given, model), (text, text_from)):
         if isinstance(origin, ImageText):
@@ -142,7 +144,7 @@ def _template(folder: Path) -> str | None:
     return None
 
 
-def _preprocess(given: Given, text: Given, folder: Path | None) -> Preprocess:
+def _preprocess(given: ModelInput, text: ModelInput, folder: Path | None) -> Preprocess:
     found = given.preprocess or text.preprocess or (Preprocess.load(folder) if folder else None)
     if found is None:
         raise RecipeError(
@@ -153,7 +155,7 @@ def _preprocess(given: Given, text: Given, folder: Path | None) -> Preprocess:
 
 
 def _tower_hash(
-    numbers: str, kind: Kind, config: Mapping[str, Any], preprocess: Preprocess, device: str, dtype: str
+    numbers: str, kind: Architecture, config: Mapping[str, Any], preprocess: Preprocess, device: str, dtype: str
 ) -> str:
     said = [numbers, kind.seen(config), dataclasses.astuple(preprocess), device.split(":")[0], dtype]
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()

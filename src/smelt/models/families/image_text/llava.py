@@ -2,8 +2,8 @@
 
     x = [ embed(words before), W2 gelu(W1 tower(picture)), embed(words after) ]        scores = head( language(x) )
 
-The tower is frozen in training and the same in all fine-tunes; projector and language model are merged. Checkpoints
-come with their tensors in several orders of names: those that the model has in memory in transformers 5 are ours.
+The tower is frozen in training and the same in all fine-tunes; projector and language model are merged. The names of
+its tensors, in files of any layout, are those of `formats/views/llava.py`.
 """
 
 from __future__ import annotations
@@ -11,25 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from smelt.formats.views.llava import LANGUAGE, LLAVA_NAMES, PROJECTOR, TOWER
+
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 __all__ = ["LLAVA", "Llava"]
-
-_TOWER = "model.vision_tower."
-_PROJECTOR = "model.multi_modal_projector."
-_LANGUAGE = "model.language_model."
-_OLDER = {
-    "language_model.lm_head.": "lm_head.",
-    "language_model.model.": _LANGUAGE,
-    "language_model.": _LANGUAGE,
-    "vision_tower.": _TOWER,
-    "multi_modal_projector.": _PROJECTOR,
-}
-"""Beginnings of names in files (public ones, and all that `save_pretrained` writes) -> in memory. The first counts."""
-_INNER = f"{_TOWER}vision_model."
-"""Before transformers 5 a CLIP tower had one more level of names."""
-
 
 _SAYS_NOTHING = ("_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version")
 """Words of a tower's config that do not change what it sees."""
@@ -38,22 +25,10 @@ _SAYS_NOTHING = ("_name_or_path", "architectures", "dtype", "torch_dtype", "tran
 class Llava:
     """What is particular about LLaVA. Another class of models is another file like this one."""
 
-    model_type = "llava"
-    tower = _TOWER
-    """What the names of the frozen part begin with."""
-    merged = (f"{_PROJECTOR}*", f"{_LANGUAGE}*", "lm_head.*")
-
-    def plain(self, name: str) -> str:
-        """A stored name, of whatever layout, as the model in memory has it."""
-        for older, now in _OLDER.items():
-            if name.startswith(older):
-                name = now + name.removeprefix(older)
-                break
-        return _TOWER + name.removeprefix(_INNER) if name.startswith(_INNER) else name
-
-    def looks_like(self, names: Mapping[str, Any]) -> bool:
-        """Whether tensors that come without a config are a LLaVA's."""
-        return all(any(name.startswith(part) for name in names) for part in (_TOWER, _PROJECTOR, _LANGUAGE))
+    model_type = LLAVA_NAMES.model_type
+    tower = TOWER
+    merged = (f"{PROJECTOR}*", f"{LANGUAGE}*", "lm_head.*")
+    names = LLAVA_NAMES
 
     def seen(self, config: Mapping[str, Any]) -> list[Any]:
         """The words of a whole config, beside the tower's numbers, that a picture's features follow from."""

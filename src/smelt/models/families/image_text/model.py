@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
-    from smelt.models.families.image_text.kinds import Kind
+    from smelt.models.families.image_text.architectures import Architecture
     from smelt.models.families.network import Network
     from smelt.models.families.preprocess import Preprocess
 
@@ -32,7 +32,7 @@ class ImageText:
     template: str
     """The chat template, the processor's or the tokenizer's."""
     preprocess: Preprocess
-    kind: Kind
+    kind: Architecture
     config: Mapping[str, Any]
     device: str
     dtype: str

@@ -1,0 +1,112 @@
+"""Smelt's own formats. Each reader is loaded when a path is its own; a LoRA adapter is opened by references, which know
+its base.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from smelt.errors import RecipeError
+from smelt.files.bounded import is_there, names_in
+from smelt.formats.format import Opening, formats
+from smelt.formats.safetensors.folder import INDEX, complete_shards, open_file, open_folder
+from smelt.formats.source import Source
+
+__all__ = ["is_adapter", "is_delta", "is_pickle"]
+
+_DELTA = "delta.safetensors"
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_TRAINER = re.compile(r"^(training_args|optimizer|scheduler|scaler|rng_state|random_states|adapter_model)")
+
+
+def is_adapter(path: Path) -> bool:
+    """Whether a folder holds a PEFT adapter."""
+    return is_there(path / "adapter_config.json")
+
+
+def is_delta(path: Path) -> bool:
+    """Whether a folder holds a delta pack."""
+    return (path / "delta.json").is_file()
+
+
+def is_pickle(name: str) -> bool:
+    """Whether a file of this name holds a model's weights as pickle; what trainers leave beside them does not."""
+    return name.endswith(_PICKLES) and not _TRAINER.match(name)
+
+
+class _Mixture:
+    """What `smelt mix` writes: several sets of weights in one folder, so none that could be opened."""
+
+    def recognises(self, path: Path) -> bool:
+        return (path / "mix.json").is_file()
+
+    def open(self, path: Path, opening: Opening) -> Source:
+        raise RecipeError(
+            f"{path}: is a mixture of several models (mix.json), not one set of weights; it can be evaluated, but not "
+            "merged, packed or measured"
+        )
+
+
+class _DeltaPack:
+    """A folder with delta.json, or the weights in it."""
+
+    def recognises(self, path: Path) -> bool:
+        return is_delta(self._folder(path))
+
+    def open(self, path: Path, opening: Opening) -> Source:
+        from smelt.formats.packs.source import open_delta
+
+        return open_delta(self._folder(path), opening.open_base)
+
+    def _folder(self, path: Path) -> Path:
+        return path.parent if path.name == _DELTA else path
+
+
+class _Safetensors:
+    """A Hugging Face folder (sharded or not, with or without index), or one file."""
+
+    def recognises(self, path: Path) -> bool:
+        if not path.is_dir():
+            return path.suffix == ".safetensors"
+        return (path / INDEX).exists() or next(path.glob("*.safetensors"), None) is not None
+
+    def open(self, path: Path, opening: Opening) -> Source:
+        return open_folder(path) if path.is_dir() else open_file(path)
+
+
+class _GGUF:
+    """One file, or a folder with nothing but one such file."""
+
+    def recognises(self, path: Path) -> bool:
+        return len(self._files(path)) == 1
+
+    def open(self, path: Path, opening: Opening) -> Source:
+        from smelt.formats.gguf.source import GGUFSource
+
+        return GGUFSource(self._files(path)[0])
+
+    def _files(self, path: Path) -> list[Path]:
+        return sorted(path.glob("*.gguf")) if path.is_dir() else [path] if path.suffix == ".gguf" else []
+
+
+class _Pickle:
+    """What torch.save writes: one file, or those of a folder. Refused unless it is allowed."""
+
+    def recognises(self, path: Path) -> bool:
+        return any(map(is_pickle, names_in(path))) if path.is_dir() else path.suffix in _PICKLES
+
+    def open(self, path: Path, opening: Opening) -> Source:
+        from smelt.formats.pickles import open_pickles
+
+        files = [path]
+        if path.is_dir():
+            files = complete_shards(path, [path / name for name in names_in(path) if is_pickle(name)])
+        return open_pickles(path, files, allow=opening.allow_pickle)
+
+
+formats["mixture"] = _Mixture()
+formats["delta_pack"] = _DeltaPack()
+formats["safetensors"] = _Safetensors()
+formats["gguf"] = _GGUF()
+formats["pickle"] = _Pickle()

@@ -1,0 +1,1 @@
+"""Views of a Source under the names of Hugging Face's whole models, so that models of all layouts merge."""

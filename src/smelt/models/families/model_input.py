@@ -1,0 +1,117 @@
+"""A model as somebody gave it, behind one face: a reference, a Source, a module, a state dict, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smelt.errors import RecipeError
+from smelt.files.json_reader import read_json_table
+from smelt.formats import dtype as dtypes
+from smelt.formats.safetensors.header import TensorInfo
+from smelt.formats.source import MemorySource, Source
+from smelt.models.families.preprocess import Preprocess
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["ModelInput", "check_device", "known_config"]
+
+
+@dataclass
+class ModelInput:
+    """What is known of it before a number is read."""
+
+    label: str
+    source: Source | None
+    """Nothing if nothing was given."""
+    folder: Path | None = None
+    config: dict[str, Any] | None = None
+    preprocess: Preprocess | None = None
+    opened_here: bool = False
+
+    @classmethod
+    def open(cls, model: Any, what: str, *, allow_pickle: bool = False) -> ModelInput:
+        """Open what was given; `what` is its word in messages."""
+        import torch
+
+        if model is None:
+            return cls(what, None)
+        if isinstance(model, str | Path):
+            from smelt.models.references import open_ref
+
+            source = open_ref(str(model), allow_pickle=allow_pickle)
+            return cls(str(model), source, opened_here=True)._look_around()
+        if isinstance(model, Source):
+            return cls(model.label, model)._look_around()
+        if isinstance(model, torch.nn.Module):
+            config = getattr(model, "config", None)
+            words = config.to_dict() if hasattr(config, "to_dict") else None  # type: ignore[union-attr]
+            return cls(type(model).__name__, MemorySource(what, model.state_dict()), config=words)
+        if isinstance(model, Mapping) and all(isinstance(tensor, torch.Tensor) for tensor in model.values()):
+            return cls("state dict", MemorySource(what, model))
+        raise RecipeError(f"{what}: expected a reference, a module or a state dict, got {type(model).__name__}")
+
+    @property
+    def present(self) -> bool:
+        return self.source is not None
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Its tensors, tied ones too."""
+        return [] if self.source is None else [*self.source.tensors, *self.source.tied]
+
+    def info(self, name: str) -> TensorInfo:
+        assert self.source is not None
+        return self.source.tensors[self.source.tied.get(name, name)]
+
+    def read(self, name: str) -> Tensor:
+        """One tensor: floats in fp32, integers as they are."""
+        import torch
+
+        assert self.source is not None
+        info = self.info(name)
+        kind = torch.float32 if info.dtype in dtypes.FLOATS else dtypes.torch_dtype(info.dtype)
+        flat = torch.empty(info.count, dtype=kind)
+        self.source.read(self.source.tied.get(name, name), 0, flat)
+        return flat.view(info.shape)
+
+    def close(self) -> None:
+        if self.opened_here and self.source is not None:
+            self.source.close()
+
+    def _look_around(self) -> ModelInput:
+        """What the folder around the weights says."""
+        assert self.source is not None
+        self.folder = self.source.folder
+        if self.folder is not None:
+            file = self.folder / "config.json"
+            self.config = read_json_table(file) if file.is_file() else None
+            self.preprocess = Preprocess.load(self.folder)
+        return self
+
+
+def known_config(given: ModelInput, text: ModelInput) -> Mapping[str, Any]:
+    """The config of a model, else that of the one it is said to be like."""
+    config = given.config or text.config
+    if config is None:
+        raise RecipeError(
+            f"{given.label}: has no config.json, so its architecture is not known; "
+            "give a folder that has one, or say with text_from which model it is like"
+        )
+    return config
+
+
+def check_device(device: str, dtype: str) -> None:
+    """Refuse a device that this machine lacks, and formats that no model computes in."""
+    import torch
+
+    if dtype not in ("float32", "bfloat16", "float16"):
+        raise RecipeError(f"dtype: a model computes in float32, bfloat16 or float16, got {dtype!r}")
+    kind = device.split(":")[0]
+    if kind not in ("cpu", "cuda", "mps"):
+        raise RecipeError(f"device: is cpu, cuda or mps, got {device!r}")
+    if (kind == "cuda" and not torch.cuda.is_available()) or (kind == "mps" and not torch.backends.mps.is_available()):
+        raise RecipeError(f"device: there is no {kind} on this machine; use cpu")

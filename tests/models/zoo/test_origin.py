@@ -8,7 +8,8 @@ import pytest
 
 from smelt.errors import CorruptFile, MissingExtra
 from smelt.models.references import open_ref
-from smelt.models.zoo.catalogue import origin, zoo_folder, zoo_folders
+from smelt.models.zoo import origin
+from smelt.models.zoo.catalogue import zoo_folder, zoo_folders
 
 gguf = pytest.importorskip("gguf")
 NAME = "smollm2-135m-instruct"

@@ -11,7 +11,7 @@ from smelt.engine.sink.verify import Verification, verify_folder
 if TYPE_CHECKING:
     from smelt.engine.plan.compatibility import Compatibility
     from smelt.methods import Stage
-    from smelt.models.zoo import ZooModel
+    from smelt.models.zoo.catalogue import ZooModel
 
 __all__ = ["check_models", "list_methods", "list_models", "verify"]
 
@@ -30,7 +30,7 @@ def list_methods() -> dict[str, Stage]:
 
 def list_models() -> list[ZooModel]:
     """The models of the zoo."""
-    from smelt.models.zoo import zoo_models
+    from smelt.models.zoo.catalogue import zoo_models
 
     return zoo_models()
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from smelt.errors import CorruptFile, OutputError
 
-__all__ = ["Content", "copy_in", "fsync_folder"]
+__all__ = ["Content", "copy_in"]
 
 _CHUNK = 1 << 20
 _FILE = re.compile(r"([0-9a-f]{64})(\.new)?")
@@ -71,15 +71,6 @@ def copy_in(source: Path, target: Path, limit: int) -> tuple[str, int]:
     except OSError as error:
         raise OutputError(f"{target}: cannot be written ({error.strerror})") from None
     return digest.hexdigest(), size
-
-
-def fsync_folder(folder: Path) -> None:
-    """After this, names in a folder survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _is_ours(path: Path) -> bool:

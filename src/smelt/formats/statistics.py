@@ -11,15 +11,14 @@ Names with one and the same statistic (q, k and v have one input) are stored onc
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from smelt.errors import CorruptFile, OutputError, RecipeError
+from smelt.errors import CorruptFile, RecipeError
+from smelt.files.atomic import atomic_folder
 from smelt.files.identity import FileIdentity, check_unchanged, file_identity
 from smelt.files.json_reader import read_json
 from smelt.files.replace import Mark, check_place
@@ -229,22 +228,12 @@ def write_statistics(
     of which the statistics know nothing. Nothing is written where one of the `inputs` changed since it was opened.
     """
     check_statistics_place(folder, force=force)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        partial.chmod(0o755)
+    with atomic_folder(folder, replace=True, fault="the statistics cannot be written there") as partial:
         written = _write_values(partial / VALUES, note, tensors)
         for name, content in {**(beside or {}), NOTE: written.dump()}.items():
             (partial / name).write_bytes(content)
         check_unchanged(inputs or {})
         check_statistics_place(folder, force=force)  # what appeared there meanwhile is kept
-        if folder.is_dir():
-            shutil.rmtree(folder)
-        os.rename(partial, folder)
-    except OSError as error:
-        raise OutputError(f"{folder}: the statistics cannot be written there ({error.strerror or error})") from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return written
 
 

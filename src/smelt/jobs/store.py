@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from smelt.errors import CorruptFile, OutputError
+from smelt.files.atomic import write_file
 from smelt.files.json_reader import read_json
 from smelt.jobs.job import Job
 from smelt.version import __version__
@@ -62,18 +62,7 @@ class Store:
             "seconds": seconds,
             "smelt": __version__,
         }
-        path = self.path(job)
-        temporary = path.with_name(f".{job.key}.{os.getpid()}.tmp")
-        try:
-            path.parent.mkdir(exist_ok=True)
-            with open(temporary, "w", encoding="utf-8") as file:
-                file.write(json.dumps(content))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except OSError as error:
-            temporary.unlink(missing_ok=True)
-            raise OutputError(f"{path}: the result of {job.label} cannot be written ({error.strerror})") from None
+        write_file(self.path(job), json.dumps(content), fault=f"the result of {job.label} cannot be written")
 
 
 def _hash(result: Any) -> str:

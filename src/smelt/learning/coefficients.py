@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import glob
 import itertools
-import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 from smelt.errors import CorruptFile, RecipeError
+from smelt.files.atomic import atomic_file, write_json
 from smelt.files.json_reader import read_json
 from smelt.learning.levels import Level, groups_of
 from smelt.recipe.values import matches
@@ -69,18 +68,15 @@ class Coefficients:
 def save_coefficients(path: str | Path, coefficients: Coefficients) -> Path:
     """Write coefficients: as JSON, or (`.pt`) as the bare tensor that FusionBench knows."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    if path.suffix in _TORCH:
-        import torch
-
-        table = torch.tensor([list(row) for row in coefficients.values.values()])
-        torch.save(table[:, 0].clone() if coefficients.level == "task" else table, partial)
-    elif path.suffix == ".json":
-        partial.write_text(json.dumps(coefficients.to_json(), indent=1) + "\n", encoding="utf-8")
-    else:
+    if path.suffix == ".json":
+        return write_json(path, coefficients.to_json())
+    if path.suffix not in _TORCH:
         raise RecipeError(f"{path}: coefficients are written as .json or {', '.join(_TORCH)}")
-    partial.replace(path)
+    import torch
+
+    table = torch.tensor([list(row) for row in coefficients.values.values()])
+    with atomic_file(path) as partial:
+        torch.save(table[:, 0].clone() if coefficients.level == "task" else table, partial)
     return path
 
 

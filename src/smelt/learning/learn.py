@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from smelt.engine.request import read_request
 from smelt.errors import InputChanged, RecipeError
 from smelt.evaluation.row import DataBudget, code_version, now
+from smelt.files.atomic import move_into_place
 from smelt.files.identity import check_unchanged
 from smelt.files.remote_code import takes_trust
 from smelt.formats.source import files_of
@@ -132,8 +133,7 @@ def learn(
                         shutil.rmtree(partial, ignore_errors=True)
                     about = _learn(recipe, chosen, values, scene, said, key, partial, threads, quiet)
                     _check_inputs(scene, partial)
-                    shutil.rmtree(folder, ignore_errors=True)
-                    partial.rename(folder)
+                    move_into_place(partial, folder)
     if place is not None:
         folder = hand_over(folder, place, key)
     return _learned(recipe, about, folder, request.relative_to, cached)

@@ -25,9 +25,11 @@ from typing import Any
 import yaml
 
 from smelt.errors import CorruptFile, OutputError
+from smelt.files.atomic import atomic_folder
 from smelt.files.cache import cache_folder
 from smelt.files.hashing.remembered import hash_file
 from smelt.files.json_reader import read_json
+from smelt.files.replace import is_free
 from smelt.models.references import local_path, ref_seen_from
 from smelt.recipe.schema import Recipe
 
@@ -128,7 +130,7 @@ def write_recipe(recipe: Recipe, folder: Path) -> Path:
 def check_out(out: Path, key: str | None = None) -> None:
     """Refuse a place that cannot be had, before anything is learned: with `key`, one that holds another result too."""
     try:
-        if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        if not is_free(out):
             about = _about(out)
             if about is None or key not in (None, about.get("key")):
                 raise OutputError(f"{out}: exists and holds something else; choose another place")
@@ -148,17 +150,8 @@ def hand_over(folder: Path, out: Path, key: str) -> Path:
     """A copy of a finished result where the user wants it; whole or not at all."""
     check_out(out, key)
     if not (out / LEARNED).exists():
-        partial = out.with_name(f".{out.name}.{os.getpid()}")
-        try:
-            out.parent.mkdir(parents=True, exist_ok=True)
-            if out.exists():
-                out.rmdir()
-            shutil.copytree(folder, partial)
-            partial.rename(out)
-        except OSError as error:
-            raise OutputError(f"{out}: the result cannot be written there ({error.strerror or error})") from None
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+        with atomic_folder(out, fault="the result cannot be written there") as partial:
+            shutil.copytree(folder, partial, dirs_exist_ok=True)
     return out
 
 

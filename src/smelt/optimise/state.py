@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, OutputError, RecipeError
+from smelt.files.atomic import write_file, write_json
 from smelt.files.bounded import read_bytes
 from smelt.files.json_reader import parse_json_lines, read_json_table
 from smelt.files.lock import hold
@@ -68,7 +69,7 @@ class State:
         from smelt.optimise.tensors import save_tensors
 
         try:
-            _write_whole(self.folder / _TRACE, "".join(json.dumps(line) + "\n" for line in trace))
+            write_file(self.folder / _TRACE, "".join(json.dumps(line) + "\n" for line in trace))
             save_tensors(self.folder / _STATE, tensors, {"step": str(step)})
         except OSError as error:
             raise OutputError(f"{self.folder}: the state cannot be saved ({error.strerror})") from None
@@ -81,7 +82,7 @@ class State:
         if not path.exists():
             if (self.folder / _STATE).exists():
                 raise RecipeError(f"{self.folder} holds the state of something else; choose another folder")
-            _write_whole(path, json.dumps(words, indent=1) + "\n")
+            write_json(path, words)
             return
         try:
             before = read_json_table(path)
@@ -136,12 +137,6 @@ def _difference(word: str, before: Any, now: Any) -> str:
         names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
         return f"another {', '.join(names[:4])}{', …' if len(names) > 4 else ''} among the {word}"
     return f"{word} {before} instead of {now}"
-
-
-def _write_whole(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
 
 
 def _awaited(lock: Path, waits: Callable[[], None] | None) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import itertools
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from smelt.files.atomic import write_file
 from smelt.formats import dtype as dtypes
 from smelt.formats.safetensors.header import TensorInfo, encode_header, read_header
 from smelt.formats.source import FileSource
@@ -24,19 +25,8 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
 
     infos = {name: TensorInfo(dtypes.code_of(tensor.dtype), tuple(tensor.shape)) for name, tensor in tensors.items()}
     head, _ = encode_header(infos, {"format": "pt", **(metadata or {})})
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with open(partial, "wb") as file:
-            file.write(head)
-            for tensor in tensors.values():
-                flat = tensor.detach().to("cpu").contiguous().reshape(-1)
-                file.write(flat.view(torch.uint8).numpy().data)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
+    flat = (tensor.detach().to("cpu").contiguous().reshape(-1) for tensor in tensors.values())
+    return write_file(path, itertools.chain([head], (numbers.view(torch.uint8).numpy().data for numbers in flat)))
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], Mapping[str, str]]:

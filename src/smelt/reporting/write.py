@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from smelt.errors import OutputError
+from smelt.files.atomic import write_file
 from smelt.reporting.analyses import read_analyses
 from smelt.reporting.rows import read_folder
 from smelt.reporting.tables.as_csv import as_csv
@@ -36,20 +36,6 @@ def report(folder: str | Path, out: str | Path | None = None) -> Path:
     sheets = build_sheets(measured.accuracy, measured.cost, analyses.language, analyses.selection, paper=True)
     texts = {page.with_name(name): table(sheets) for name, table in TABLES.items()}
     texts[page] = render_page(measured, sheets, analyses)
-    try:
-        page.parent.mkdir(parents=True, exist_ok=True)
-        for path, text in texts.items():
-            _replace(path, text)
-    except OSError as error:
-        raise OutputError(f"{error.filename or page}: cannot be written ({error.strerror})") from None
+    for path, text in texts.items():
+        write_file(path, text)  # whole: a browser that is open on the old page never sees half of the new one
     return page
-
-
-def _replace(path: Path, text: str) -> None:
-    """Whole or not at all: a browser that is open on the old page never sees half of the new one."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        draft.write_text(text, encoding="utf-8", newline="\n")
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)

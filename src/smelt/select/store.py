@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import CorruptFile, OutputError
+from smelt.errors import CorruptFile
+from smelt.files.atomic import atomic_file
 from smelt.files.npz_reader import read_npz
 
 if TYPE_CHECKING:
@@ -53,18 +53,9 @@ class LogitStore:
         import numpy as np
 
         path = self.path(words)
-        temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp")
         about = json.dumps(dict(words), sort_keys=True)
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with open(temporary, "wb") as file:
-                np.savez_compressed(file, logits=logits, about=np.str_(about), sha256=np.str_(_hash(logits)))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except OSError as error:
-            temporary.unlink(missing_ok=True)
-            raise OutputError(f"{path}: the answers cannot be written ({error.strerror})") from None
+        with atomic_file(path, fault="the answers cannot be written") as draft, open(draft, "xb") as file:
+            np.savez_compressed(file, logits=logits, about=np.str_(about), sha256=np.str_(_hash(logits)))
 
 
 def _hash(logits: NDArray[np.float32]) -> str:

@@ -6,13 +6,12 @@ from the stored answers.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from smelt.files.atomic import write_json
 from smelt.select.measured import Measured
 from smelt.version import __version__
 
@@ -74,6 +73,4 @@ class Trace:
 
     def save(self, folder: Path) -> None:
         """Write it whole, in place of what was there."""
-        temporary = folder / f".{FILE}.{os.getpid()}.tmp"
-        temporary.write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
-        temporary.replace(folder / FILE)
+        write_json(folder / FILE, self.to_json())

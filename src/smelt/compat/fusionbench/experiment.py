@@ -5,8 +5,6 @@ What `smelt run` calls. It knows the rooms that it goes through (merge, analyse,
 
 from __future__ import annotations
 
-import json
-import os
 import shlex
 from collections import Counter
 from collections.abc import Sequence
@@ -19,6 +17,7 @@ from smelt.compat.fusionbench.methods import Cosine
 from smelt.compat.fusionbench.reader import Evaluation, Experiment, read_experiment
 from smelt.errors import OutputError, RecipeError, SmeltError
 from smelt.evaluation.row import DataBudget, code_version, fusionbench_report, now
+from smelt.files.atomic import write_json
 from smelt.files.remote_code import FLAG, is_trusted, takes_trust
 from smelt.tasks.pictures.data import Data
 
@@ -300,9 +299,4 @@ def _make_room(path: Path) -> None:
 
 def _save(path: Path, report: dict[str, Any]) -> None:
     """Whole or not at all: a report that is half written would look like a result."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        partial.write_text(json.dumps(report, indent=4) + "\n", encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        raise OutputError(f"{path}: the report cannot be written ({error.strerror})") from None
+    write_json(path, report, indent=4, fault="the report cannot be written")

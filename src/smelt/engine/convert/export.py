@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import MissingExtra, OutputError, RecipeError, unknown
+from smelt.files.atomic import atomic_file
 from smelt.formats.gguf.fields import config_fields
 from smelt.formats.gguf.vocabulary import vocabulary_fields
 from smelt.formats.gguf.writer import TYPES, GGUFDraft
@@ -69,15 +69,11 @@ def export(
         if "tokenizer.ggml.tokens" not in vocabulary:
             notes.append("the model has no tokenizer.json, so the file has no tokenizer: llama.cpp cannot read text")
         fields = {"general.name": source.folder.name, **config_fields(config, source.label), **vocabulary}
-        partial = place.with_name(f".{place.name}.smelt-partial")
-        try:
+        with atomic_file(place) as partial:
             with Progress(quiet) as progress:
                 draft.write(partial, fields, progress)
             _read_back(partial, source)
             check_unchanged(files_of([source]))
-            os.replace(partial, place)
-        finally:
-            partial.unlink(missing_ok=True)
         return ExportSummary(
             str(out), draft.architecture, draft.type, len(draft.places), place.stat().st_size,
             time.monotonic() - began, tuple(notes),

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -25,7 +24,7 @@ from pathlib import Path
 from smelt.engine.plan.drafts import Draft, Drafts
 from smelt.engine.pool import BASE, ModelPool
 from smelt.errors import CorruptFile
-from smelt.files.cache import cache_folder
+from smelt.files.cache import cache_folder, write_cached
 from smelt.files.hashing.remembered import file_hashes, remembered_as
 from smelt.files.json_reader import read_json
 from smelt.formats import dtype as dtypes
@@ -313,10 +312,4 @@ def _read(file: Path) -> dict[str, str] | None:
 
 def _write(file: Path, hashes: dict[str, str]) -> None:
     """Losing it costs time only."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        draft = file.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(hashes), encoding="utf-8")
-        draft.replace(file)
-    except OSError:
-        return
+    write_cached(file, json.dumps(hashes))

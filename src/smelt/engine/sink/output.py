@@ -24,6 +24,7 @@ from typing import Any
 
 from smelt.engine.sink.provenance import MANIFEST, MARK
 from smelt.errors import CorruptFile, OutputError, shortened
+from smelt.files.atomic import recover_swap, swap_folder
 from smelt.files.bounded import check_name, open_plain, os_reason
 from smelt.files.hashing.remembered import hash_file
 from smelt.files.identity import FileIdentity, check_unchanged
@@ -201,12 +202,7 @@ class OutputFolder:
         """The journal goes last: whoever finds it locked leaves the place alone, also between the renames."""
         if not is_free(self._out) and not (self._force and MARK.is_on(self._out)):
             raise OutputError(f"{self._out} appeared while the merge ran; it is kept, and the result is in {self.path}")
-        old = _old(self._out)
-        if self._out.exists():
-            os.rename(self._out, old)
-        os.rename(self.path, self._out)
-        if old.exists():
-            shutil.rmtree(old)
+        swap_folder(self.path, self._out, _old(self._out))
         self.journal.remove()
 
 
@@ -276,7 +272,4 @@ def _recover(out: Path) -> None:
     old = _old(out)
     if old.exists():
         Journal.refuse_if_busy(partial_folder(out))
-        if out.exists():
-            shutil.rmtree(old)
-        else:
-            os.rename(old, out)
+        recover_swap(out, old)

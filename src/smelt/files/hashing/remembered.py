@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
 from smelt.errors import CorruptFile
-from smelt.files.cache import cache_folder
+from smelt.files.cache import cache_folder, write_cached
 from smelt.files.hashing.sha256 import FileHash
 from smelt.files.hashing.workers import Hashers
 from smelt.files.identity import FileIdentity, identities
@@ -84,13 +83,7 @@ class _Memory:
         if new.items() <= self._known.items():
             return
         self._known = dict(list({**self._known, **new}.items())[-10_000:])
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = self._path.with_suffix(f".{os.getpid()}")
-            temporary.write_text(json.dumps(self._known))
-            temporary.replace(self._path)
-        except OSError:
-            return
+        write_cached(self._path, json.dumps(self._known))
 
 
 def remembered_as(path: Path, seen: FileIdentity) -> str:

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shutil
-import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, OutputError, RecipeError, SmeltError
+from smelt.files.atomic import atomic_folder
 from smelt.files.json_reader import read_json
+from smelt.files.replace import is_free
 from smelt.hub.graph.graph import Node, Picture, SemanticGraph, hash_pixels
 from smelt.tasks.pictures.mosaic import PER_ROW, pillow, read_mosaic, read_picture, write_mosaic
 
@@ -106,27 +107,16 @@ class Shelf:
 
 def write_graph(graph: SemanticGraph, shelf: Shelf, folder: Path, quality: int | None = None) -> None:
     """Write a graph's folder, whole or not at all. Something that is there already is kept, and an error."""
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+    if not is_free(folder):
         raise OutputError(f"{folder}: exists; give another place")
     if quality is not None and not 1 <= quality <= 100:
         raise RecipeError(f"quality is a number from 1 to 100; got {quality}")
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-        try:
-            partial.chmod(0o755)
-            (partial / "pictures").mkdir()
-            places, pictures = _Writer(partial, quality).write(graph.pictures, shelf)
-            if quality is not None:
-                graph = SemanticGraph(graph.name, graph.nodes, pictures, graph.notice, shelf=shelf)
-            (partial / NOTE).write_text(_encode(graph, places), encoding="utf-8")
-            if folder.is_dir():
-                folder.rmdir()
-            os.rename(partial, folder)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
-    except OSError as error:
-        raise OutputError(f"{folder}: the graph cannot be written there ({error.strerror or error})") from None
+    with atomic_folder(folder, fault="the graph cannot be written there") as partial:
+        (partial / "pictures").mkdir()
+        places, pictures = _Writer(partial, quality).write(graph.pictures, shelf)
+        if quality is not None:
+            graph = SemanticGraph(graph.name, graph.nodes, pictures, graph.notice, shelf=shelf)
+        (partial / NOTE).write_text(_encode(graph, places), encoding="utf-8")
 
 
 class _Writer:

@@ -12,9 +12,7 @@ import functools
 import hashlib
 import os
 import re
-import shutil
 import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Iterable, Iterator
@@ -22,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from smelt.errors import MissingExtra, RecipeError
+from smelt.errors import MissingExtra, OutputError, RecipeError
+from smelt.files.atomic import atomic_folder
 from smelt.files.cache import cache_folder
 
 __all__ = ["NOTICE", "Sense", "WordNet", "find_wordnet"]
@@ -234,13 +233,12 @@ def _with_unix_lines(folder: Path) -> Path:
     name = hashlib.sha256(head + str(size).encode()).hexdigest()[:16]
     copy = cache_folder() / "wordnet" / name
     if not copy.is_dir():
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(dir=copy.parent))
-        for path in folder.iterdir():
-            if path.is_file():
-                (partial / path.name).write_bytes(path.read_bytes().replace(b"\r\n", b"\n"))
         try:
-            partial.rename(copy)
-        except OSError:  # another process was first
-            shutil.rmtree(partial, ignore_errors=True)
+            with atomic_folder(copy) as partial:
+                for path in folder.iterdir():
+                    if path.is_file():
+                        (partial / path.name).write_bytes(path.read_bytes().replace(b"\r\n", b"\n"))
+        except OutputError:  # another process was first
+            if not copy.is_dir():
+                raise
     return copy

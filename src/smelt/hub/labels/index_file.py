@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile
+from smelt.files.atomic import write_file
 from smelt.files.json_reader import parse_json
 from smelt.files.mapped_file import mapped_bytes
-from smelt.files.whole_file import write_whole
 from smelt.hub.labels.label import LabelKey
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def save_columns(columns: Columns, path: Path) -> Path:
         "width": columns.masks.shape[1],
         "blake2b": digest.hexdigest(),
     }
-    return write_whole(path, [_head(head), *body])
+    return write_file(path, [_head(head), *body])
 
 
 def open_columns(path: Path) -> Columns:

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from smelt.errors import CorruptFile, RecipeError, unknown
+from smelt.files.atomic import write_file
 from smelt.files.json_reader import parse_json
 from smelt.files.mapped_file import mapped_bytes
-from smelt.files.whole_file import write_whole
 from smelt.formats.safetensors.header import TensorInfo, encode_header, read_header
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Label:
         infos = {name: TensorInfo("I16", array.shape) for name, array in arrays.items()}
         head, _ = encode_header(infos, {"format": _FORMAT, "key": self.key.dump()})
         pieces = (np.ascontiguousarray(array, dtype="<i2").data.cast("B") for array in arrays.values() if array.size)
-        return write_whole(Path(path), [head, *pieces])
+        return write_file(Path(path), [head, *pieces])
 
     @classmethod
     def open(cls, path: str | Path) -> Label:

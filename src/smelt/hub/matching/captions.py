@@ -8,10 +8,8 @@ Both follow the paper's pattern, `The {domain} of {class}, which is ...`.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from smelt.errors import MissingExtra, RecipeError, unknown
-from smelt.files.cache import cache_folder
+from smelt.files.cache import cache_folder, write_cached
 from smelt.hub.matching.endpoint import Endpoint, EndpointError
 
 if TYPE_CHECKING:
@@ -174,7 +172,7 @@ class EndpointCaptions:
             )
         caption = " ".join(words[:_WORDS])
         if path is not None:
-            _write(path, caption)
+            write_cached(path, caption)
         return caption
 
     def _path(self, prompt: str) -> Path | None:
@@ -218,11 +216,3 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return ""
-
-
-def _write(path: Path, caption: str) -> None:
-    temporary = path.with_suffix(f".{os.getpid()}")
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(caption, encoding="utf-8")
-        temporary.replace(path)

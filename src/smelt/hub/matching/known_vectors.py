@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smelt.errors import CorruptFile
+from smelt.files.atomic import write_file
 from smelt.files.mapped_file import mapped_bytes
-from smelt.files.whole_file import write_whole
 from smelt.formats.safetensors.header import TensorInfo, encode_header, read_header
 
 if TYPE_CHECKING:
@@ -78,4 +78,4 @@ def write_vectors(path: Path, identity: str, texts: Sequence[str], vectors: NDAr
     rows = np.ascontiguousarray(vectors, dtype="<f2")
     infos = {"texts": TensorInfo("U8", (len(texts), _KEY)), "vectors": TensorInfo("F16", rows.shape)}
     head, _ = encode_header(infos, {"format": _FORMAT, "embedder": identity})
-    return write_whole(path, [head, b"".join(map(text_key, texts)), rows.data.cast("B")])
+    return write_file(path, [head, b"".join(map(text_key, texts)), rows.data.cast("B")])

@@ -15,8 +15,6 @@ that lock the next `open` knows that it has to sweep.
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -26,7 +24,8 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from smelt.errors import RecipeError, unknown
-from smelt.files.content_store import Content, fsync_folder
+from smelt.files.atomic import move_into_place
+from smelt.files.content_store import Content
 from smelt.hub.place import Place
 from smelt.hub.store.database import Database
 from smelt.hub.store.mark import MARK, check_empty, check_mark, has_strange_tables, write_mark
@@ -154,7 +153,7 @@ class Store:
 
     def _add_graph(self, session: Session, staged: Path, graph: GraphRow) -> None:
         if session.get(GraphRow, graph.version) is None:
-            _move(staged, self.graph_folder(graph.version))
+            move_into_place(staged, self.graph_folder(graph.version))  # what lies there without a row is a rest
             session.add(graph)
             session.flush()
 
@@ -200,7 +199,7 @@ class Store:
             if staged is not None:
                 for file in row.files:
                     self.files.share(staged / file.name, file.sha256)
-                _move(staged, self.model_folder(row.name))
+                move_into_place(staged, self.model_folder(row.name))
 
     def remove_model(self, name: str) -> None:
         """Its row, then what no other row speaks of. Refused while another model is stored as a change of it."""
@@ -244,9 +243,7 @@ class Store:
             old = session.get(LabelRow, row.digest)
             for kind, file in (("index", index), ("safetensors", archive)):
                 target = self.label_file(row.digest, kind)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                os.replace(file, target)
-                fsync_folder(target.parent)
+                move_into_place(file, target)
             if old is None:
                 session.add(row)
             else:
@@ -279,13 +276,3 @@ class Store:
 
     def close(self) -> None:
         self.database.close()
-
-
-def _move(staged: Path, target: Path) -> None:
-    """Put a finished folder in its place. What lies there already has no row: it is what a killed process left."""
-    if target.exists():
-        shutil.rmtree(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fsync_folder(staged)
-    staged.rename(target)
-    fsync_folder(target.parent)

@@ -7,13 +7,12 @@ OUT/recipes/TASK.yaml         the Map's model of one task: an ordinary recipe fo
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import OutputError, RecipeError, unknown
+from smelt.errors import RecipeError, unknown
+from smelt.files.atomic import atomic_folder
 from smelt.files.identity import FileIdentity, check_unchanged
 from smelt.files.remote_code import takes_trust
 from smelt.files.replace import check_place
@@ -84,10 +83,8 @@ def neulig(
         data_budget=portlands.budget(how),
         experts={name: company.hashes[name] for name in (BASE, *names)},
     )
-    place = folder.resolve()
-    draft = place.with_name(f".{place.name}.{os.getpid()}")
-    try:
-        (draft / "recipes").mkdir(parents=True)
+    with atomic_folder(folder, replace=True, fault="cannot be written") as draft:
+        (draft / "recipes").mkdir()
         fitted.portland.save(draft)
         for name in names:
             recipe = table.recipe(name, _seen_from(pool, folder / "recipes"), include=list(include))
@@ -95,13 +92,6 @@ def neulig(
         note.save(draft)
         check_unchanged(seen)
         check_place(folder, MARK, force=force)  # what appeared there meanwhile is kept
-        if place.exists():
-            shutil.rmtree(place)
-        draft.replace(place)
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be written ({error.strerror})") from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     return load_collaboration(folder, device=device)
 
 

@@ -10,14 +10,13 @@ What comes out is an ordinary folder of transformers. It is there whole or not a
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from abc import abstractmethod
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from smelt.errors import CorruptFile, unknown
+from smelt.errors import CorruptFile, OutputError, unknown
+from smelt.files.atomic import atomic_folder
 from smelt.files.cache import cache_folder
 from smelt.files.json_reader import read_json
 from smelt.files.schema import Strict, first_fault
@@ -72,16 +71,10 @@ def unpacked(folder: Path) -> Path:
     place = cache_folder() / "zoo" / f"{folder.name}-{origin.key(folder)[:12]}"
     if (place / "config.json").is_file():
         return place
-    place.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
     try:
-        origin.make(folder, draft)
-        draft.chmod(0o755)
-        try:
-            draft.rename(place)
-        except OSError:  # another process was first
-            if not (place / "config.json").is_file():
-                raise
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        with atomic_folder(place) as draft:
+            origin.make(folder, draft)
+    except OutputError:  # another process was first
+        if not (place / "config.json").is_file():
+            raise
     return place

@@ -15,6 +15,7 @@ from smelt.errors import CorruptFile, RecipeError, SmeltError
 from smelt.evaluation.fingerprint import model_fingerprints, task_fingerprint
 from smelt.evaluation.row import CostRow, Row
 from smelt.evaluation.run_folder import Folder
+from smelt.files.atomic import write_json
 from smelt.files.json_reader import read_json
 from smelt.recipe.schema import Pool
 from smelt.suites.failures import complain
@@ -141,13 +142,8 @@ class _Run:
 
     def _draw(self, analyses: Mapping[str, Any]) -> None:
         """Figures as data, for the report; each is there whole or not at all."""
-        folder = self.folder.path / "analyses"
-        if analyses:
-            folder.mkdir(exist_ok=True)
         for name, content in analyses.items():
-            draft = folder / f".{name}.json"
-            draft.write_text(json.dumps(content) + "\n", encoding="utf-8")
-            draft.replace(folder / f"{name}.json")
+            write_json(self.folder.path / "analyses" / f"{name}.json", content, indent=None)
 
     def _told(self, step: Step, spent: float | None) -> None:
         self.done += 1

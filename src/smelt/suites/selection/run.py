@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from smelt.errors import CorruptFile, RecipeError, SmeltError
 from smelt.evaluation.row import CostRow, Row
 from smelt.evaluation.run_folder import Folder
+from smelt.files.atomic import write_json
 from smelt.files.json_reader import read_json
 from smelt.suites.collaboration.score import digest
 from smelt.suites.failures import complain
@@ -159,11 +159,7 @@ class Run:
 
     def _write(self, name: str, content: Mapping[str, Any]) -> None:
         """There whole or not at all."""
-        folder = self.folder.path / "analyses"
-        folder.mkdir(exist_ok=True)
-        draft = folder / f".{name}.json"
-        draft.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        draft.replace(folder / f"{name}.json")
+        write_json(self.folder.path / "analyses" / f"{name}.json", content)
 
 
 def _check_labels(plain: Mapping[str, Any]) -> None:

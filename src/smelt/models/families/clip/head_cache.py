@@ -5,14 +5,12 @@ A file is the SHA-256 of its numbers, then the numbers; one that does not match 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smelt.files.cache import cache_folder
+from smelt.files.cache import cache_folder, write_cached
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,8 +46,4 @@ def _read(path: Path, shape: tuple[int, ...]) -> Tensor | None:
 
 def _write(path: Path, tensor: Tensor) -> None:
     numbers = tensor.detach().cpu().contiguous().numpy().astype("<f4").tobytes()
-    temporary = path.with_suffix(f".{os.getpid()}")
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(hashlib.sha256(numbers).digest() + numbers)
-        temporary.replace(path)
+    write_cached(path, hashlib.sha256(numbers).digest() + numbers)

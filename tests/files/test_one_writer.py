@@ -1,0 +1,33 @@
+"""Files appear whole in one way, and schemas refuse unknown fields in one way: the room `files` has both."""
+
+import re
+from pathlib import Path
+
+import smelt
+
+ROOM = Path(smelt.__file__).parent
+RENAMES = re.compile(
+    r"\bos\.(replace|rename)\(|\.(rename|replace)\([^,()]*(\([^()]*\)[^,()]*)*\)$|\bshutil\.move\(", re.MULTILINE
+)
+STRICT = re.compile(r"extra=.forbid.")
+
+STRICT_ELSEWHERE = {
+    "hub/service/schemas.py": "what the service is asked, beside the examples of its own documentation",
+}
+
+
+def found(pattern):
+    paths = (path for path in ROOM.rglob("*.py") if pattern.search(path.read_text()))
+    return {path.relative_to(ROOM).as_posix() for path in paths}
+
+
+def outside(paths):
+    return {path for path in paths if not path.startswith("files/")}
+
+
+def test_nobody_else_renames_into_place():
+    assert outside(found(RENAMES)) == set()
+
+
+def test_one_base_refuses_unknown_fields():
+    assert found(STRICT) == {"files/schema.py", *STRICT_ELSEWHERE}

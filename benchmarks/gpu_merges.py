@@ -24,8 +24,8 @@ import smelt
 from smelt.engine.merge import planned
 from smelt.engine.request import read_request
 from smelt.engine.run.backends import Sink
-from smelt.engine.run.executor import Executor
-from smelt.engine.run.gpu.backend import OnDevice
+from smelt.engine.run.executor import PlanExecutor
+from smelt.engine.run.gpu.backend import GpuBackend
 from smelt.engine.sink.sink import FolderSink
 from smelt.system.progress import Progress
 
@@ -48,7 +48,7 @@ class _Counted:
 
     def __enter__(self) -> _Counted:
         self.sent, self.seconds, self.hashing = 0, 0.0, 0.0
-        self._read, self._run, self._hashes = OnDevice._fill, Executor.run, FolderSink.hashes
+        self._read, self._run, self._hashes = GpuBackend._fill, PlanExecutor.run, FolderSink.hashes
         counted = self
 
         def read(item: Any, start: int, room: Any) -> None:
@@ -66,12 +66,12 @@ class _Counted:
             counted.hashing += time.perf_counter() - began
             return found
 
-        OnDevice._fill, Executor.run = staticmethod(read), run  # type: ignore[method-assign]
+        GpuBackend._fill, PlanExecutor.run = staticmethod(read), run  # type: ignore[method-assign]
         FolderSink.hashes = hashes  # type: ignore[method-assign]
         return self
 
     def __exit__(self, *error: object) -> None:
-        OnDevice._fill, Executor.run = staticmethod(self._read), self._run  # type: ignore[method-assign]
+        GpuBackend._fill, PlanExecutor.run = staticmethod(self._read), self._run  # type: ignore[method-assign]
         FolderSink.hashes = self._hashes  # type: ignore[method-assign]
 
 
@@ -131,7 +131,7 @@ def _nowhere(pool: Any, method: Any, device: str, threads: int | None) -> float:
     recipe, relative_to, _ = read_request(pool["models"], pool["base"], method, {})
     with planned(recipe, relative_to=relative_to) as ready, Progress(True) as progress:
         cores = threads or len(os.sched_getaffinity(0))
-        executor = Executor(ready.plan, _Nowhere(), progress, threads=cores, memory=4 << 30, device=device)
+        executor = PlanExecutor(ready.plan, _Nowhere(), progress, threads=cores, memory=4 << 30, device=device)
         began = time.perf_counter()
         executor.run()
         return time.perf_counter() - began

@@ -19,9 +19,9 @@ from torch import Tensor
 import smelt
 from gpu_links import seconds, wait
 from smelt.engine.run.backends import Blocking, place_of
-from smelt.engine.run.cpu import backend as way
+from smelt.engine.run.cpu import backend
 from smelt.engine.run.cpu.operations import Code
-from smelt.engine.run.gpu.backend import OnDevice
+from smelt.engine.run.gpu.backend import GpuBackend
 from smelt.engine.run.gpu.launch import TensorRun
 from smelt.engine.run.pipeline import Pipeline
 from smelt.ops.block import Block
@@ -43,7 +43,7 @@ AT_ONCE = 1 << 29  # elements of a call of a kernel
 PLAIN_AT_ONCE = 1 << 24
 
 
-class _Seen(OnDevice):
+class _Seen(GpuBackend):
     """Keeps what a merge does with a span."""
 
     calls: ClassVar[list[tuple[Any, Any, Any]]] = []
@@ -63,11 +63,11 @@ def programs(method: Any, models: int, base: bool) -> tuple[Any, Any, Any]:
         for _ in range(models)
     ]
     _Seen.calls = []
-    before, way.fused = way.fused, lambda *words: _Seen(words[0], torch.device("cpu"), *words[1:])
+    before, backend.fused = backend.fused, lambda *words: _Seen(words[0], torch.device("cpu"), *words[1:])
     try:
         smelt.merge(tunes, base=start if base else None, method=method)
     finally:
-        way.fused = before
+        backend.fused = before
     program, item, folds = _Seen.calls[0]
     program._ops = [(Code.ABOVE, *op[1:]) if op[0] == Code.CUT else op for op in program._ops]
     return program, item, folds

@@ -42,7 +42,7 @@ DOES = {
 }
 """By file and function, the innermost that is known."""
 MACHINE = {DOES["program.py", "feed"], DOES["program.py", "feed_files"]}
-PHASES = {"look": "thresholds and sums", "merge": "the merge", "merge_all": "the merge"}
+PHASES = {"look": "thresholds and sums", "merge": "the merge", "merge_small": "the merge"}
 """Of the vector machine, by the function of a way that called it."""
 WAITS = {("threading.py", "wait"), ("threading.py", "_wait_for_tstate_lock"), ("thread.py", "_worker")}
 

@@ -15,8 +15,8 @@ from torch import Tensor
 import smelt
 from smelt.engine.merge import Options, planned
 from smelt.engine.request import read_request
-from smelt.engine.run.backends import limits
-from smelt.engine.run.cpu.support import Takes
+from smelt.engine.run.backends import run_limits
+from smelt.engine.run.cpu.support import Support
 from smelt.errors import IncompatibleModels, NumericalError
 from smelt.formats.safetensors.header import TensorInfo
 from smelt.formats.source import MemorySource
@@ -183,7 +183,7 @@ def test_rows_of_a_stack_are_run_by_the_machine_where_they_lie(
     recipe, _, pool = read_request(models, base, method, {})
     with planned(recipe, pool=pool) as ready:
         (stack,) = (item for item in ready.plan.items if len(item.info.shape) == 3)
-        assert [Takes()(part) for part in stack.parts] == [True, True]
+        assert [Support()(part) for part in stack.parts] == [True, True]
     smelt.merge(models, base=base, method=method, out=tmp_path / "a")
     smelt.merge(others, base=other, method=method, out=tmp_path / "b")
     got = load_file(tmp_path / "a/model.safetensors")["l.0.mlp.experts.up_proj"]
@@ -236,7 +236,7 @@ def test_a_stack_needs_the_memory_of_one_expert() -> None:
         }
         recipe, _, pool = read_request(dict.fromkeys(NAMES, state), state, "tsv", {})
         with planned(recipe, pool=pool) as ready:
-            return limits(ready.plan, 1, None).largest
+            return run_limits(ready.plan, 1, None).largest
 
     assert work(2) == work(16)
 
@@ -250,7 +250,7 @@ def test_an_expert_that_is_not_finite_is_named_with_its_place_in_the_file() -> N
 
 
 def test_a_tensor_is_told_finished_once_all_its_experts_are() -> None:
-    from smelt.engine.run.executor import Executor
+    from smelt.engine.run.executor import PlanExecutor
     from smelt.engine.sink.sink import MemorySink
     from smelt.system.progress import Progress
 
@@ -259,7 +259,7 @@ def test_a_tensor_is_told_finished_once_all_its_experts_are() -> None:
     with planned(recipe, pool=pool) as ready:
         sink, told = MemorySink(ready.plan), []
         sink.done = lambda item: told.append((item.key, item.info.shape))  # type: ignore[method-assign]
-        Executor(ready.plan, sink, Progress(True), threads=2, memory=1 << 30).run()
+        PlanExecutor(ready.plan, sink, Progress(True), threads=2, memory=1 << 30).run()
     assert sorted(told) == [("l.0.mlp.experts.up_proj", (2, 6, 4)), ("l.0.mlp.router.weight", (2, 4))]
 
 

@@ -9,7 +9,7 @@ import torch
 
 from smelt.engine.merge import Options, merge_to_memory, plan_to_memory, planned
 from smelt.engine.request import read_request
-from smelt.engine.run.cpu import backend as way
+from smelt.engine.run.cpu import backend
 from smelt.engine.scales import Change, at_scale, change_plan, stretched_plan
 
 BASE = {"w": torch.tensor([1.0, 10.0, -4.0, 0.5]), "steps": torch.tensor([7])}
@@ -62,7 +62,7 @@ def test_every_scale_has_the_bits_of_its_own_merge(
     method: Any, dtype: torch.dtype, fused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not fused:
-        monkeypatch.setattr(way, "library", lambda: None)
+        monkeypatch.setattr(backend, "library", lambda: None)
     torch.manual_seed(1)
     base = {"up_proj.weight": torch.randn(64, 96).to(dtype), "norm.weight": torch.randn(96).to(dtype)}
     models = {

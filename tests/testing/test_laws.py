@@ -5,9 +5,9 @@ import importlib
 import pytest
 import torch
 
-from smelt.engine.run.cpu import backend as way
-from smelt.engine.run.cpu.backend import Fused
-from smelt.engine.run.eager import Eager
+from smelt.engine.run.cpu import backend
+from smelt.engine.run.cpu.backend import FusedBackend
+from smelt.engine.run.eager import EagerBackend
 from smelt.engine.run.pipeline import Pipeline
 from smelt.formats.architecture.orientation import Matrices, Orientation
 from smelt.formats.source import FileSource
@@ -114,7 +114,7 @@ def test_dtype_fails_where_half_precision_is_cut_off_instead_of_rounded(monkeypa
         return (merged.view(torch.int32) & -(1 << 16)).view(torch.float32) if item.info.dtype == "BF16" else merged
 
     monkeypatch.setattr(Pipeline, "merge", cut_off)
-    monkeypatch.setattr(way, "library", lambda: None)
+    monkeypatch.setattr(backend, "library", lambda: None)
     with pytest.raises(AssertionError, match="bfloat16 is not its float32 result rounded once"):
         LAWS["dtype"](stages["average"])
 
@@ -135,8 +135,8 @@ def test_integers_fail_where_a_buffer_is_not_copied(monkeypatch):
     def forgetful(self, item, span):
         self._write(item, span.start, memoryview(bytearray(8 * (span.stop - span.start))))
 
-    monkeypatch.setattr(Eager, "copy", forgetful)
-    monkeypatch.setattr(Fused, "copy", forgetful)
+    monkeypatch.setattr(EagerBackend, "copy", forgetful)
+    monkeypatch.setattr(FusedBackend, "copy", forgetful)
     with pytest.raises(AssertionError, match="changed the integers"):
         LAWS["integers"](stages["average"])
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import torch
 
     from smelt.engine.plan.plan import Plan
-    from smelt.engine.plan.prepared import Ready
+    from smelt.engine.plan.prepared import PreparedMerge
     from smelt.engine.sink.output import OutputFolder
     from smelt.files.identity import FileIdentity
     from smelt.formats.safetensors.header import TensorInfo
@@ -73,7 +73,7 @@ class Summary:
 @contextmanager
 def planned(
     recipe: Recipe, *, relative_to: Path | None = None, pool: ModelPool | None = None, shapes: bool = False
-) -> Iterator[Ready]:
+) -> Iterator[PreparedMerge]:
     """The pool and its statistics opened, aligned and planned; what was opened here is closed at the end.
 
     Models that were opened here and changed before that make it fail; a `pool` that is given may lie in memory.
@@ -85,15 +85,15 @@ def planned(
             words: Any = {"relative_to": relative_to, "allow_pickle": recipe.allow_pickle, "shapes": shapes}
             pool = stack.enter_context(opened(recipe.pool, **words))
         pool = stack.enter_context(with_statistics(pool, recipe.statistics, relative_to=relative_to))
-        from smelt.engine.plan.prepared import make_ready
+        from smelt.engine.plan.prepared import prepare_merge
 
-        ready = make_ready(recipe, pool)
+        ready = prepare_merge(recipe, pool)
         yield ready
         if own:
             check_unchanged(ready.plan.inputs)
 
 
-def merge_to_memory(ready: Ready, options: Options) -> dict[str, torch.Tensor]:
+def merge_to_memory(ready: PreparedMerge, options: Options) -> dict[str, torch.Tensor]:
     """The merged model as a state dict; tied names share one tensor, as in the inputs."""
     return plan_to_memory(ready.plan, options)
 
@@ -121,13 +121,13 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
         sources = [*pool.all.values(), *pool.statistics.values()]
         hashes = ParentHashes({file: seen for source in sources for file, seen in source.files.items()})
         try:
-            from smelt.engine.plan.base_check import doubt_of_plan
-            from smelt.engine.plan.prepared import make_ready
-            from smelt.engine.run.backends import load_what_it_needs
+            from smelt.engine.plan.base_check import foreign_base_in_plan
+            from smelt.engine.plan.prepared import prepare_merge
+            from smelt.engine.run.backends import preload_torch
 
-            ready = make_ready(recipe, pool)
-            ready = ready.noting(doubt_of_plan(ready.plan))
-            load_what_it_needs(ready.plan, options.device)
+            ready = prepare_merge(recipe, pool)
+            ready = ready.noting(foreign_base_in_plan(ready.plan))
+            preload_torch(ready.plan, options.device)
             done, said = _write(ready, out, options, hashes)
         finally:
             hashes.close()
@@ -144,7 +144,7 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
     )
 
 
-def _write(ready: Ready, out: Path, options: Options, hashes: ParentHashes) -> tuple[int, Sequence[str]]:
+def _write(ready: PreparedMerge, out: Path, options: Options, hashes: ParentHashes) -> tuple[int, Sequence[str]]:
     """How many tensors an earlier run had finished, and what there is to say about the output."""
     from smelt.engine.sink.output import OutputFolder, check_output, clear_finished, disk_full, partial_folder
 
@@ -200,7 +200,7 @@ def _blame_inputs(folder: OutputFolder, seen: Mapping[Path, FileIdentity]) -> No
 
 
 def _write_model(
-    ready: Ready, folder: OutputFolder, name: str, options: Options, hashes: ParentHashes
+    ready: PreparedMerge, folder: OutputFolder, name: str, options: Options, hashes: ParentHashes
 ) -> Sequence[str]:
     from smelt.engine.sink.sink import FolderSink
 
@@ -226,7 +226,7 @@ def _write_model(
 
 
 def _write_adapter(
-    ready: Ready, folder: OutputFolder, name: str, options: Options, hashes: ParentHashes
+    ready: PreparedMerge, folder: OutputFolder, name: str, options: Options, hashes: ParentHashes
 ) -> Sequence[str]:
     from smelt.engine.sink.adapter import AdapterSink
 
@@ -238,13 +238,13 @@ def _write_adapter(
 
 
 def _execute(plan: Plan, sink: Any, options: Options, skip: Any = ()) -> None:
-    from smelt.engine.run.backends import limits
-    from smelt.engine.run.executor import Executor
+    from smelt.engine.run.backends import run_limits
+    from smelt.engine.run.executor import PlanExecutor
 
     device = _device(options.device)
-    bounds = limits(plan, options.threads, options.memory, device.split(":")[0])
+    bounds = run_limits(plan, options.threads, options.memory, device.split(":")[0])
     with Progress(options.quiet) as progress:
-        Executor(plan, sink, progress, threads=bounds.threads, memory=bounds.memory, device=device).run(skip)
+        PlanExecutor(plan, sink, progress, threads=bounds.threads, memory=bounds.memory, device=device).run(skip)
 
 
 def _device(name: str) -> str:

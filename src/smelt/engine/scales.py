@@ -112,7 +112,7 @@ def change_plan(plan: Plan) -> Plan:
 
     def changed(item: Item) -> Item:
         run = known.setdefault(id(item.stages), tuple(map(_at_one, item.stages)))
-        return replace(item, info=TensorInfo(_FLOAT32, item.info.shape), stages=run, gives="delta")
+        return replace(item, info=TensorInfo(_FLOAT32, item.info.shape), stages=run, output_space="delta")
 
     merged = _only(plan, lambda item: not item.copied)
     return replace(merged, items=tuple(changed(item) for item in merged.items))
@@ -130,7 +130,7 @@ def stretched_plan(plan: Plan, change: Source) -> Plan:
             words = {"scale": scale, "weights": [1.0], "normalize": False}
             known[place] = (RunStage(stages["task_arithmetic"], method.pipeline, method.position, words),)
         taps = (Tap("change", change, item.key),)
-        return replace(item, taps=taps, stages=known[place], unit="element", statistics=(), takes="delta")
+        return replace(item, taps=taps, stages=known[place], unit="element", statistics=(), input_space="delta")
 
     merged = _only(plan, lambda item: not item.copied)
     return replace(merged, items=tuple(stretched(item) for item in merged.items))

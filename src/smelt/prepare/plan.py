@@ -29,7 +29,7 @@ from smelt.recipe.words import MergeWords
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.engine.plan.prepared import Ready
+    from smelt.engine.plan.prepared import PreparedMerge
     from smelt.measurement.needs import Method
 
 __all__ = ["ExpectedSource", "plan"]
@@ -93,7 +93,7 @@ class ExpectedSource(Source):
 
 
 @contextmanager
-def _planned_with_data(recipe: Recipe, relative_to: Path | None, pool: ModelPool | None) -> Iterator[Ready]:
+def _planned_with_data(recipe: Recipe, relative_to: Path | None, pool: ModelPool | None) -> Iterator[PreparedMerge]:
     """The merge that follows when data was looked at, under the names and the hash of the recipe that was asked for."""
     from smelt.prepare.prepare import check_recipe
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from checkpoints import CONFIG, state, write_model
-from smelt.engine.plan.compatibility import Difference
+from smelt.engine.plan.compatibility import TensorDifference
 from smelt.engine.pool import ModelPool, opened
 from smelt.errors import IncompatibleModels
 from smelt.recipe.schema import Pool
@@ -33,8 +33,8 @@ def test_every_kind_of_difference_is_told(two, tmp_path):
     found = report(*two, write_model(tmp_path / "odd", odd))
     fit = found.models[2]
     assert (fit.model, fit.shared, fit.missing, fit.extra) == ("odd", 5, ("layers.1.mlp.bias",), ("pooler",))
-    assert fit.shapes == (Difference("embed.weight", "(4, 3)", "(5, 3)"),)
-    assert fit.dtypes == (Difference("head.weight", "F32", "F16"),)
+    assert fit.shapes == (TensorDifference("embed.weight", "(4, 3)", "(5, 3)"),)
+    assert fit.dtypes == (TensorDifference("head.weight", "F32", "F16"),)
     assert not found.ok
     assert found.models[0].same
 

@@ -13,7 +13,7 @@ import smelt
 from checkpoints import random_state, snapshot, write_model
 from smelt.engine.plan.plan import Item
 from smelt.engine.run import executor as module
-from smelt.engine.run.cpu import backend as way
+from smelt.engine.run.cpu import backend
 from smelt.engine.run.cpu.machine import library
 from smelt.engine.run.executor import bundles
 from smelt.engine.sink.output import Journal
@@ -88,9 +88,11 @@ def merged(models: dict[str, Path], out: Path, **words: Any) -> dict[str, bytes]
 def test_no_byte_changes(models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, merge: Any) -> None:
     alone = merged(models, tmp_path / "alone", method=merge, shard_size="4KB")
     called: list[int] = []
-    together = way.Fused.merge_all
+    together = backend.FusedBackend.merge_small
     monkeypatch.setattr(
-        way.Fused, "merge_all", lambda self, items, folds: (called.append(len(items)), together(self, items, folds))[1]
+        backend.FusedBackend,
+        "merge_small",
+        lambda self, items, folds: (called.append(len(items)), together(self, items, folds))[1],
     )
     for number, (tensors, threads) in enumerate(((5, 1), (1000, 3))):
         cut(monkeypatch, 1, 1 << 18, tensors)

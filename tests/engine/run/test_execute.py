@@ -10,14 +10,14 @@ from checkpoints import random_state
 from smelt.engine.plan.build import make_plan
 from smelt.engine.pool import ModelPool
 from smelt.engine.run.backends import Blocking, Span, default_threads, work_memory
-from smelt.engine.run.executor import Executor
+from smelt.engine.run.executor import PlanExecutor
 from smelt.engine.sink.sink import MemorySink
 from smelt.errors import NumericalError, RecipeError
 from smelt.formats.source import MemorySource
 from smelt.recipe.schema import Recipe
 
 
-class Watcher:
+class ProgressListener:
     def __init__(self):
         self.begun, self.bytes = [], 0
 
@@ -39,7 +39,7 @@ def executed(plan, watcher=None, threads=2, memory=1 << 28, skip=()):
     sink = MemorySink(plan)
     done = []
     sink.done = lambda item: done.append(item.key)
-    Executor(plan, sink, watcher or Watcher(), threads=threads, memory=memory).run(skip)
+    PlanExecutor(plan, sink, watcher or ProgressListener(), threads=threads, memory=memory).run(skip)
     return sink.state, done
 
 
@@ -53,7 +53,7 @@ def test_the_mean_is_worked_out_in_float32_and_rounded_once():
 
 def test_every_item_is_reported_done_once_after_its_bytes():
     plan = made({"a": {f"t{n}": torch.ones(3) for n in range(20)}, "b": {f"t{n}": torch.ones(3) for n in range(20)}})
-    watcher = Watcher()
+    watcher = ProgressListener()
     _, done = executed(plan, watcher)
     assert sorted(done) == sorted(item.key for item in plan.items)
     assert watcher.begun[-1] == ("merging", plan.bytes_in)

@@ -1,4 +1,4 @@
-"""Programs on threads: results in order whatever the threads do, memory within its budget, errors not lost."""
+"""Workflows on threads: results in order whatever the threads do, memory within its budget, errors not lost."""
 
 import random
 import time
@@ -7,7 +7,7 @@ from threading import Lock
 
 import pytest
 
-from smelt.engine.run.schedule import Batch, InOrder, run_here, run_programs
+from smelt.engine.run.schedule import OrderedJoin, TaskBatch, run_here, run_workflows
 
 
 @pytest.fixture(params=[1, 2, 4])
@@ -25,13 +25,13 @@ def slow(value):
 
 
 def joined(values):
-    result = yield Batch([slow(str(value)) for value in values], lambda left, right: left + right)
+    result = yield TaskBatch([slow(str(value)) for value in values], lambda left, right: left + right)
     return result
 
 
-def drive(pool, programs, budget=100, window=8):
+def drive(pool, workflows, budget=100, window=8):
     results = {}
-    run_programs(programs, pool, budget=budget, window=window, finished=results.__setitem__)
+    run_workflows(workflows, pool, budget=budget, window=window, finished=results.__setitem__)
     return results
 
 
@@ -39,40 +39,40 @@ def test_results_are_joined_in_the_order_of_the_tasks(pool):
     assert drive(pool, [(joined(range(20)), 1)]) == {0: "".join(map(str, range(20)))}
 
 
-def test_a_program_gets_each_batchs_result_before_it_gives_the_next(pool):
-    def program():
-        first = yield Batch([slow(1), slow(2), slow(3)], lambda a, b: a + b)
-        second = yield Batch([slow(first * 10), slow(first)], lambda a, b: a + b)
+def test_a_workflow_gets_each_batchs_result_before_it_gives_the_next(pool):
+    def workflow():
+        first = yield TaskBatch([slow(1), slow(2), slow(3)], lambda a, b: a + b)
+        second = yield TaskBatch([slow(first * 10), slow(first)], lambda a, b: a + b)
         return second
 
-    assert drive(pool, [(program(), 1) for _ in range(5)]) == dict.fromkeys(range(5), 66)
+    assert drive(pool, [(workflow(), 1) for _ in range(5)]) == dict.fromkeys(range(5), 66)
 
 
-def test_every_program_ends_once(pool):
+def test_every_workflow_ends_once(pool):
     ended = []
-    programs = [(joined([n]), 1) for n in range(50)]
-    run_programs(programs, pool, budget=3, window=4, finished=lambda number, result: ended.append((number, result)))
+    workflows = [(joined([n]), 1) for n in range(50)]
+    run_workflows(workflows, pool, budget=3, window=4, finished=lambda number, result: ended.append((number, result)))
     assert sorted(ended) == [(n, str(n)) for n in range(50)]
 
 
 @pytest.mark.timeout(5)
-def test_a_program_without_tasks_ends_too(pool):
+def test_a_workflow_without_tasks_ends_too(pool):
     def nothing():
-        yield Batch([])
+        yield TaskBatch([])
         return "done"
 
     def immediate():
         return "done"
         yield
 
-    programs = [(nothing() if n % 2 else immediate(), 1) for n in range(20)] + [(joined([7]), 1)]
-    assert drive(pool, programs, window=2) == {**dict.fromkeys(range(20), "done"), 20: "7"}
+    workflows = [(nothing() if n % 2 else immediate(), 1) for n in range(20)] + [(joined([7]), 1)]
+    assert drive(pool, workflows, window=2) == {**dict.fromkeys(range(20), "done"), 20: "7"}
 
 
 def test_costs_stay_within_the_budget_and_one_too_large_runs_alone(pool):
     lock, spent, most = Lock(), [0], []
 
-    def program(cost):
+    def workflow(cost):
         def task():
             with lock:
                 spent[0] += cost
@@ -81,17 +81,17 @@ def test_costs_stay_within_the_budget_and_one_too_large_runs_alone(pool):
             with lock:
                 spent[0] -= cost
 
-        yield Batch([task])
+        yield TaskBatch([task])
 
-    run_programs([(program(c), c) for c in [4, 3, 4, 50, 2, 4, 4]], pool, budget=10, window=8)
+    run_workflows([(workflow(c), c) for c in [4, 3, 4, 50, 2, 4, 4]], pool, budget=10, window=8)
     assert max(most) == 50
     assert max(m for m in most if m < 50) <= 10
 
 
-def test_programs_start_lazily(pool):
+def test_workflows_start_lazily(pool):
     started, ended = [], []
 
-    def programs():
+    def workflows():
         for n in range(100):
             started.append(n)
             yield joined([n]), 1
@@ -100,31 +100,31 @@ def test_programs_start_lazily(pool):
         ended.append(number)
         assert len(started) <= len(ended) + 12
 
-    run_programs(programs(), pool, budget=100, window=2, finished=check)
+    run_workflows(workflows(), pool, budget=100, window=2, finished=check)
 
 
 def test_an_error_in_a_task_stops_everything(pool):
     def fails():
         raise KeyError("boom")
 
-    def program():
-        yield Batch([fails])
+    def workflow():
+        yield TaskBatch([fails])
 
     with pytest.raises(KeyError, match="boom"):
-        drive(pool, [(program(), 1), *((joined([n]), 1) for n in range(20))])
+        drive(pool, [(workflow(), 1), *((joined([n]), 1) for n in range(20))])
 
 
 def test_parts_that_come_early_wait_for_their_turn():
-    joined = InOrder(lambda left, right: left + right)
+    joined = OrderedJoin(lambda left, right: left + right)
     for number in (2, 0, 3, 1):
         joined.add(number, str(number))
     assert joined.total == "0123"
 
 
-def test_a_program_runs_here_as_it_does_on_threads():
-    def program():
-        first = yield Batch([lambda: "a", lambda: "b", lambda: "c"], lambda left, right: left + right)
-        nothing = yield Batch([])
+def test_a_workflow_runs_here_as_it_does_on_threads():
+    def workflow():
+        first = yield TaskBatch([lambda: "a", lambda: "b", lambda: "c"], lambda left, right: left + right)
+        nothing = yield TaskBatch([])
         return first, nothing
 
-    assert run_here(program()) == ("abc", None)
+    assert run_here(workflow()) == ("abc", None)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.engine.plan.plan import Item, Plan, Tap
-from smelt.engine.run.backends import limits
-from smelt.engine.run.executor import Executor
+from smelt.engine.run.backends import run_limits
+from smelt.engine.run.executor import PlanExecutor
 from smelt.engine.sink.output import OutputFolder
 from smelt.engine.sink.sink import FolderSink
 from smelt.errors import CorruptFile, OutputError, RecipeError, shortened
@@ -255,11 +255,11 @@ def copy_weights(
     plan: Plan, folder: OutputFolder, *, threads: int | None, quiet: bool
 ) -> tuple[Mapping[str, tuple[str, int]], Mapping[str, bytes | Path]]:
     """Write the weights; returns the hashes of the shards, and their index where there are several."""
-    bounds = limits(plan, threads, None)
+    bounds = run_limits(plan, threads, None)
     sink = FolderSink(folder, plan, {"format": "pt", "smelt": __version__})
     try:
         with _Unpacking(quiet) as progress:
-            Executor(plan, sink, progress, threads=bounds.threads, memory=bounds.memory).run()
+            PlanExecutor(plan, sink, progress, threads=bounds.threads, memory=bounds.memory).run()
         return sink.hashes(), sink.files()
     finally:
         sink.close()

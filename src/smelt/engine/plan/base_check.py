@@ -28,7 +28,7 @@ from smelt.formats import dtype as dtypes
 from smelt.formats.safetensors.header import TensorInfo
 from smelt.formats.source import Source
 
-__all__ = ["doubt_of_plan", "doubt_of_pool"]
+__all__ = ["foreign_base_in_plan", "foreign_base_in_pool"]
 
 _FAR, _LONG, _PARALLEL = 0.9, 0.5, 0.5
 _TENSORS, _PIECE, _ENOUGH = 8, 8192, 4096
@@ -36,13 +36,13 @@ _TENSORS, _PIECE, _ENOUGH = 8, 8192, 4096
 _GOLDEN = 0.6180339887498949
 
 
-def doubt_of_plan(plan: Plan) -> list[str]:
+def foreign_base_in_plan(plan: Plan) -> list[str]:
     """A question, where a merge works with changes from a base that seems to be another model's."""
-    items = (item for item in plan.items if item.stages and item.takes == "weight" and _is_matrix(item.info))
+    items = (item for item in plan.items if item.stages and item.input_space == "weight" and _is_matrix(item.info))
     return _doubt([(item.base, item.taps) for item in items if item.base is not None])
 
 
-def doubt_of_pool(pool: ModelPool) -> list[str]:
+def foreign_base_in_pool(pool: ModelPool) -> list[str]:
     """The same of models that nobody has planned to merge yet."""
     if pool.base is None:
         return []

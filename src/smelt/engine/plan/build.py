@@ -8,7 +8,7 @@ from typing import Any
 from smelt.engine.plan.checks import left_out, tensor_faults
 from smelt.engine.plan.drafts import Draft, Drafts, draft
 from smelt.engine.plan.plan import Item, Plan, RunStage, Tap
-from smelt.engine.plan.statistics import Pairing
+from smelt.engine.plan.statistics import StatisticsPairing
 from smelt.engine.pool import BASE, ModelPool
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.formats import dtype as dtypes
@@ -34,7 +34,7 @@ def make_plan(recipe: Recipe, pool: ModelPool, written: Recipe | None = None) ->
     """
     drafts = draft(recipe, pool)
     bound, notes = _bind_all(recipe, pool, drafts)
-    pairing = Pairing(pool, bound, [models for _, models in drafts.pipelines])
+    pairing = StatisticsPairing(pool, bound, [models for _, models in drafts.pipelines])
     faults = _pool_faults(pool, bound) + _filter_faults(drafts, bound) + pairing.faults()
     if faults:
         raise RecipeError("\n".join(faults))
@@ -106,7 +106,7 @@ class _Builder:
         written: Recipe,
         pool: ModelPool,
         bound: Sequence[Sequence[BoundStage]],
-        pairing: Pairing,
+        pairing: StatisticsPairing,
     ):
         self._recipe, self._written, self._pool, self._bound, self._pairing = recipe, written, pool, bound, pairing
         self._dtype = dtypes.parse_dtype(recipe.dtype) if recipe.dtype else None

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from smelt.engine.pool import ModelPool
     from smelt.formats.source import Source
 
-__all__ = ["Compatibility", "Difference", "ModelFit", "compare"]
+__all__ = ["Compatibility", "ModelFit", "TensorDifference", "compare"]
 
 
 @dataclass(frozen=True)
-class Difference:
+class TensorDifference:
     """One tensor that is not as in the reference."""
 
     tensor: str
@@ -37,8 +37,8 @@ class ModelFit:
     """Tensors that both have."""
     missing: tuple[str, ...]
     extra: tuple[str, ...]
-    shapes: tuple[Difference, ...]
-    dtypes: tuple[Difference, ...]
+    shapes: tuple[TensorDifference, ...]
+    dtypes: tuple[TensorDifference, ...]
 
     @property
     def same(self) -> bool:
@@ -67,7 +67,7 @@ class Compatibility:
 
 def compare(pool: ModelPool, **words: Any) -> Compatibility:
     """Compare every model with the reference; `words` are those of a recipe (`skip`, `missing`, `config`, ...)."""
-    from smelt.engine.plan.base_check import doubt_of_pool
+    from smelt.engine.plan.base_check import foreign_base_in_pool
     from smelt.engine.plan.checks import leave_frozen, tensor_faults
     from smelt.engine.plan.drafts import draft
     from smelt.engine.plan.prepared import config_faults
@@ -88,7 +88,7 @@ def compare(pool: ModelPool, **words: Any) -> Compatibility:
         sum(info.count for info in reference.tensors.values()),
         tuple(_fit(name, reference, s) for name, s in untied.all.items() if name != untied.reference_name),
         tuple(faults),
-        () if faults else tuple(doubt_of_pool(untied)),
+        () if faults else tuple(foreign_base_in_pool(untied)),
     )
 
 
@@ -101,12 +101,12 @@ def _fit(name: str, reference: Source, model: Source) -> ModelFit:
         tuple(sorted(theirs.keys() - ours.keys() - model.tied.keys(), key=natural)),
         tuple(sorted(ours.keys() - theirs.keys() - reference.tied.keys(), key=natural)),
         tuple(
-            Difference(key, str(theirs[key].shape), str(ours[key].shape))
+            TensorDifference(key, str(theirs[key].shape), str(ours[key].shape))
             for key in shared
             if theirs[key].shape != ours[key].shape
         ),
         tuple(
-            Difference(key, theirs[key].dtype, ours[key].dtype)
+            TensorDifference(key, theirs[key].dtype, ours[key].dtype)
             for key in shared
             if theirs[key].dtype != ours[key].dtype
         ),

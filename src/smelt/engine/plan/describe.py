@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from smelt.engine.plan.prepared import Ready
-from smelt.engine.run.backends import limits
+from smelt.engine.plan.prepared import PreparedMerge
+from smelt.engine.run.backends import run_limits
 from smelt.engine.sink.sink import lay_out
 from smelt.errors import RecipeError
 from smelt.formats.source import Source
@@ -70,7 +70,7 @@ class PlanReport:
 
 
 def describe_plan(
-    ready: Ready,
+    ready: PreparedMerge,
     threads: int | None = None,
     memory: int | str | None = None,
     device: str = "cpu",
@@ -80,7 +80,7 @@ def describe_plan(
     plan = ready.plan
     if re.fullmatch(r"cpu|cuda(:\d+)?", device) is None:
         raise RecipeError(f"no device named {device!r}; write cpu, cuda or cuda:1")
-    work = limits(plan, threads, memory, device.split(":")[0]).peak
+    work = run_limits(plan, threads, memory, device.split(":")[0]).peak
     absent = {name: source for name, source in plan.parents.items() if _is_shape(source)}
     return PlanReport(
         stages=list(plan.stage_names),
@@ -127,7 +127,7 @@ def _bytes_of(sources: Iterable[Source]) -> int:
     return total + sum(path.stat().st_size for path in files)
 
 
-def _passes(ready: Ready) -> int:
+def _passes(ready: PreparedMerge) -> int:
     """How often the inputs are read: once to merge, and up to thrice for each stage that must rank them first."""
     most = 1
     for item in ready.plan.items:

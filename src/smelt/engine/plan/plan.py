@@ -67,9 +67,9 @@ class Item:
     unit: Unit = "element"
     statistics: tuple[Tap, ...] = ()
     """What a stage reads beside each of the taps, in their order."""
-    takes: Space = "weight"
+    input_space: Space = "weight"
     """What the taps hold: weights, or changes from the base that an earlier merge made."""
-    gives: Space = "weight"
+    output_space: Space = "weight"
     """What is written: the merged weights, or only how far they are from the base."""
     matrices: Matrices | None = None
     """The linear layers in the tensor, where they are stored as anything but one [out, in]."""

@@ -35,11 +35,11 @@ from smelt.models.vocabulary.source import VocabSource
 from smelt.recipe.schema import Recipe
 from smelt.system.garbage import not_now
 
-__all__ = ["Alignment", "Ready", "align", "config_faults", "make_ready"]
+__all__ = ["AlignedPool", "PreparedMerge", "align", "config_faults", "prepare_merge"]
 
 
 @dataclass(frozen=True)
-class Alignment:
+class AlignedPool:
     """The aligned pool, and how the output's tokenizer and config follow from it."""
 
     pool: ModelPool
@@ -66,7 +66,7 @@ class Alignment:
         return new
 
 
-def align(recipe: Recipe, pool: ModelPool) -> Alignment:
+def align(recipe: Recipe, pool: ModelPool) -> AlignedPool:
     """Bring the models of a pool onto one vocabulary and one notion of tied weights."""
     if recipe.vocab not in POLICIES and recipe.vocab not in pool.all:
         raise RecipeError(f"vocab: {unknown('policy or model', recipe.vocab, [*POLICIES, *pool.all])}")
@@ -90,14 +90,14 @@ def align(recipe: Recipe, pool: ModelPool) -> Alignment:
             raise RecipeError(
                 f"vocab: {recipe.vocab}, but no tensor that all models share looks like an embedding of tokens"
             )
-        return Alignment(pool, None, tuple(notes))
+        return AlignedPool(pool, None, tuple(notes))
     rows = {name: source.tensors[_resolve(source, embedding)].shape[0] for name, source in pool.all.items()}
     vocabularies = {name: Vocabulary.read(s.folder) if s.folder else None for name, s in pool.all.items()}
     if recipe.vocab == "refuse":
         _check_configs(pool, rows)
     overrides = {token: rule.model_dump() for token, rule in recipe.tokens.items()}
     if recipe.vocab == "refuse" and not any(vocabularies.values()) and not overrides:
-        return Alignment(pool, None, tuple(notes))
+        return AlignedPool(pool, None, tuple(notes))
     plan = plan_vocabulary(
         vocabularies,
         rows,
@@ -116,7 +116,7 @@ def align(recipe: Recipe, pool: ModelPool) -> Alignment:
     if moved:
         notes.append(f"the vocabulary has {plan.rows:,} rows ({recipe.vocab}); rows move in {', '.join(moved)}")
     aligned = replace(pool, base=wrapped.get(BASE), models={name: wrapped[name] for name in pool.models})
-    return Alignment(aligned, plan, tuple(notes))
+    return AlignedPool(aligned, plan, tuple(notes))
 
 
 def _has_rows(source: Source, key: str) -> bool:
@@ -160,15 +160,15 @@ def _with_rows(config: dict[str, Any], rows: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Ready:
+class PreparedMerge:
     """A plan, and what its output folder holds beside the weights."""
 
     plan: Plan
     pool: ModelPool
-    alignment: Alignment
+    alignment: AlignedPool
     config_from: str
 
-    def noting(self, notes: Sequence[str]) -> Ready:
+    def noting(self, notes: Sequence[str]) -> PreparedMerge:
         """The same with more to say."""
         return replace(self, plan=replace(self.plan, notes=(*self.plan.notes, *notes)))
 
@@ -251,7 +251,7 @@ def _by_file(source: Source, hashes: Mapping[Path, str]) -> dict[str, str]:
 
 
 @not_now()
-def make_ready(recipe: Recipe, pool: ModelPool) -> Ready:
+def prepare_merge(recipe: Recipe, pool: ModelPool) -> PreparedMerge:
     """Check, align and plan; raises with every fault that headers and configs show."""
     config_from = recipe.config or pool.reference_name
     if config_from not in pool.all:
@@ -269,7 +269,7 @@ def make_ready(recipe: Recipe, pool: ModelPool) -> Ready:
     faults = config_faults(recipe, pool)
     if faults:
         raise IncompatibleModels(faults)
-    ready = Ready(plan, alignment.pool, alignment, config_from)
+    ready = PreparedMerge(plan, alignment.pool, alignment, config_from)
     return ready.noting([*over, *alignment.notes, *_beside(recipe, pool, config_from)])
 
 

@@ -21,7 +21,7 @@ from smelt.methods import stages
 from smelt.recipe.pipeline import BoundStage
 from smelt.recipe.values import skip_remedy
 
-__all__ = ["Pairing", "statistic_shape"]
+__all__ = ["StatisticsPairing", "statistic_shape"]
 
 _SHOWN = 3
 
@@ -36,7 +36,7 @@ def statistic_shape(kind: str, shape: tuple[int, ...], matrices: Matrices) -> tu
     return shape
 
 
-class Pairing:
+class StatisticsPairing:
     """The statistics of a plan. Faults and notes gather while tensors are asked for."""
 
     def __init__(

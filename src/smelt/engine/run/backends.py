@@ -24,24 +24,24 @@ from smelt.system.cores import usable_cores
 
 if TYPE_CHECKING:
     from smelt.engine.plan.plan import Item, Plan
-    from smelt.engine.run.eager import Eager
+    from smelt.engine.run.eager import EagerBackend
     from smelt.ops.fold import Fold
 
 __all__ = [
     "Advance",
+    "Backend",
+    "Backends",
     "Blocking",
-    "Limits",
+    "ProgressListener",
+    "RunLimits",
     "Sink",
     "Span",
-    "Watcher",
-    "Way",
-    "Ways",
     "Write",
     "default_threads",
-    "limits",
-    "load_what_it_needs",
     "place_of",
+    "preload_torch",
     "row_length",
+    "run_limits",
     "stack_shape",
     "work_memory",
 ]
@@ -120,7 +120,7 @@ _USUAL = 320 << 20
 
 
 @dataclass(frozen=True)
-class Limits:
+class RunLimits:
     """What a run may use."""
 
     threads: int
@@ -134,7 +134,7 @@ class Limits:
         return min(self.memory, self.threads * self.largest)
 
 
-def limits(plan: Plan, threads: int | None, memory: int | str | None, device: str = "cpu") -> Limits:
+def run_limits(plan: Plan, threads: int | None, memory: int | str | None, device: str = "cpu") -> RunLimits:
     """Threads as asked for, but no more than fit: by default within 320 MB, or twice the largest matrix."""
     blocking = Blocking.for_device(device)
     item = max(plan.items, key=lambda one: work_memory(one, blocking))
@@ -146,7 +146,7 @@ def limits(plan: Plan, threads: int | None, memory: int | str | None, device: st
             f"more than the limit of {limit / 1e6:.0f} MB"
         )
     wanted = threads or default_threads()
-    return Limits(wanted if device == "cuda" else max(1, min(wanted, limit // largest)), limit, largest)
+    return RunLimits(wanted if device == "cuda" else max(1, min(wanted, limit // largest)), limit, largest)
 
 
 def default_threads() -> int:
@@ -196,7 +196,7 @@ class Sink(Protocol):
             self.done(item)
 
 
-class Watcher(Protocol):
+class ProgressListener(Protocol):
     """Who wants to know how far a run has come."""
 
     def begin(self, what: str, total: int) -> None: ...
@@ -204,74 +204,76 @@ class Watcher(Protocol):
     def advance(self, amount: int) -> None: ...
 
 
-class Way(Protocol):
+class Backend(Protocol):
     """How the spans of an item are worked on, from several threads at once."""
 
-    def small(self, item: Item) -> bool:
-        """Whether the item is worked on together with its neighbours (`merge_all`)."""
+    def is_small(self, item: Item) -> bool:
+        """Whether the item is worked on together with its neighbours (`merge_small`)."""
 
     def spans(self, item: Item) -> list[Span]:
         """How the item is cut: the same whatever the threads and the memory."""
 
-    def samples(self, item: Item) -> bool:
+    def can_sample(self, item: Item) -> bool:
         """Whether `look` can show a fold a sample of the item."""
 
-    def look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, watched: bool) -> Any:
+    def fold_span(
+        self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, shows_progress: bool
+    ) -> Any:
         """What a span contributes to the fold of the stage at `index`; `folds` are those of the stages before it."""
 
-    def merge(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
+    def merge_span(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
         """Merge a span and write it."""
 
-    def merge_all(self, items: Sequence[Item], folds: Sequence[Mapping[int, Fold]]) -> memoryview:
+    def merge_small(self, items: Sequence[Item], folds: Sequence[Mapping[int, Fold]]) -> memoryview:
         """What small items become, merged or copied, one after the other; good until the thread's next call."""
 
-    def copy(self, item: Item, span: Span) -> None:
+    def copy_span(self, item: Item, span: Span) -> None:
         """Write a span of the base as it is."""
 
 
-class Ways:
-    """The way of each item of a run."""
+class Backends:
+    """The backend of each item of a run."""
 
     def __init__(self, seed: int, device: str, write: Write, advance: Advance, work: int = 0):
         """`work` is the number of bytes that the plan reads; a CPU need not know."""
         self._seed, self._device, self._write, self._advance = seed, device, write, advance
         self._lock = threading.Lock()
-        self._eager: Eager | None = None
+        self._eager: EagerBackend | None = None
         self._fused: Any = None
         if device == "cpu":
-            from smelt.engine.run.cpu.backend import fused
+            from smelt.engine.run.cpu.backend import fused_backend
 
-            self._fused = fused(seed, write, advance)
+            self._fused = fused_backend(seed, write, advance)
         else:
-            from smelt.engine.run.gpu.backend import on_device
+            from smelt.engine.run.gpu.backend import gpu_backend
 
-            self._fused = on_device(seed, device, write, advance, work)
+            self._fused = gpu_backend(seed, device, write, advance, work)
 
-    def of(self, item: Item) -> Way:
-        return self._fused if self._fused is not None and self._fused.takes(item) else self.eager()
+    def of(self, item: Item) -> Backend:
+        return self._fused if self._fused is not None and self._fused.supports(item) else self.eager()
 
     def memory(self, item: Item, blocking: Blocking) -> int:
-        """Bytes that an item takes beside what each thread has anyway, which is all that the way to a GPU takes."""
+        """Bytes that an item takes beside what each thread has anyway, which is all that a GPU backend takes."""
         return 0 if self._device != "cpu" and self.of(item) is self._fused else work_memory(item, blocking)
 
     def close(self) -> None:
-        for way in (self._fused, self._eager):
-            if way is not None:
-                way.close()
+        for backend in (self._fused, self._eager):
+            if backend is not None:
+                backend.close()
 
-    def eager(self) -> Eager:
+    def eager(self) -> EagerBackend:
         with self._lock:
             if self._eager is None:
-                from smelt.engine.run.eager import Eager
+                from smelt.engine.run.eager import EagerBackend
 
-                self._eager = Eager(self._seed, self._device, self._write, self._advance)
+                self._eager = EagerBackend(self._seed, self._device, self._write, self._advance)
             return self._eager
 
 
-def load_what_it_needs(plan: Plan, device: str) -> None:
+def preload_torch(plan: Plan, device: str) -> None:
     """Load torch now, while inputs are being hashed, if some item will be run in it."""
     from smelt.engine.run.cpu.machine import library
-    from smelt.engine.run.cpu.support import Takes
+    from smelt.engine.run.cpu.support import Support
 
-    if device != "cpu" or library() is None or not all(map(Takes(), (item.parts[0] for item in plan.items))):
+    if device != "cpu" or library() is None or not all(map(Support(), (item.parts[0] for item in plan.items))):
         import smelt.engine.run.eager  # noqa: F401

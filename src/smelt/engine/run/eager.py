@@ -1,4 +1,4 @@
-"""The eager way to run a merge: blocks as float32 tensors, stages as torch functions. Takes every item, on any device.
+"""The eager backend: blocks as float32 tensors, stages as torch functions. Takes every item, on any device.
 
 A thread has one block of every model, and a whole-matrix method one matrix of every model.
 """
@@ -16,7 +16,7 @@ from torch import Tensor
 from smelt.engine.plan.plan import SUMMARIES
 from smelt.engine.run.backends import Blocking, Span, place_of, stack_shape
 from smelt.engine.run.non_finite import refuse_inputs, refuse_result, refuse_statistic
-from smelt.engine.run.pipeline import Pipeline
+from smelt.engine.run.pipeline import PipelineRunner
 from smelt.errors import NumericalError
 from smelt.formats import dtype as dtypes
 from smelt.ops.block import Block
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from smelt.engine.run.backends import Advance, Write
     from smelt.ops.fold import Fold
 
-__all__ = ["Eager"]
+__all__ = ["EagerBackend"]
 
 
-class Eager:
+class EagerBackend:
     """One run's work on blocks. Shared by all threads."""
 
     def __init__(self, seed: int, device: str, write: Write, advance: Advance):
         self._device = _with_index(torch.device(device))
         self.blocking = Blocking.for_device(self._device.type)
-        self._pipeline = Pipeline(seed, self._device)
+        self._pipeline = PipelineRunner(seed, self._device)
         self._write, self._advance = write, advance
         self._local = threading.local()
         self._threads = torch.get_num_threads()
@@ -45,30 +45,32 @@ class Eager:
     def close(self) -> None:
         torch.set_num_threads(self._threads)
 
-    def small(self, item: Item) -> bool:
+    def is_small(self, item: Item) -> bool:
         return False
 
-    def merge_all(self, items: Sequence[Item], folds: Sequence[Mapping[int, Fold]]) -> memoryview:
+    def merge_small(self, items: Sequence[Item], folds: Sequence[Mapping[int, Fold]]) -> memoryview:
         raise NotImplementedError("no item is small")
 
     def spans(self, item: Item) -> list[Span]:
         return self.blocking.spans(item)
 
-    def samples(self, item: Item) -> bool:
+    def can_sample(self, item: Item) -> bool:
         return False
 
-    def look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, watched: bool) -> Any:
+    def fold_span(
+        self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, shows_progress: bool
+    ) -> Any:
         self._begin_thread()
         total: Any = None
         for start, stop in span.blocks():
             block = self._load(item, start, stop)
             part = fold.look(self._pipeline.before(item, index, block, folds))
             total = part if total is None else fold.join(total, part)
-            if watched:
+            if shows_progress:
                 self._advance(item.bytes_of(stop - start))
         return total
 
-    def merge(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
+    def merge_span(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
         self._begin_thread()
         for start, stop in span.blocks():
             block = self._load(item, start, stop)
@@ -80,7 +82,7 @@ class Eager:
             self._write(item, start, bytes_of(out))
             self._advance(item.bytes_of(stop - start))
 
-    def copy(self, item: Item, span: Span) -> None:
+    def copy_span(self, item: Item, span: Span) -> None:
         assert item.base is not None
         for start, stop in span.blocks():
             out = self._buffer("copy", stop - start, dtypes.torch_dtype(item.info.dtype))

@@ -14,14 +14,14 @@ from functools import partial, reduce
 from typing import Any
 
 from smelt.engine.plan.plan import Item, Plan, in_its_place
-from smelt.engine.run.backends import Blocking, Sink, Watcher, Way, Ways
-from smelt.engine.run.schedule import Batch, InOrder, Program, run_here, run_programs
+from smelt.engine.run.backends import Backend, Backends, Blocking, ProgressListener, Sink
+from smelt.engine.run.schedule import OrderedJoin, TaskBatch, Workflow, run_here, run_workflows
 from smelt.errors import NumericalError
 from smelt.ops.fold import Fold
 from smelt.system.allocator import keep_pages
 from smelt.system.garbage import left_alone
 
-__all__ = ["Executor", "bundles"]
+__all__ = ["PlanExecutor", "bundles"]
 
 _MANY = 512
 """Small tensors from which on it is worth it: fewer take a tenth of a second."""
@@ -47,15 +47,17 @@ def bundles(items: Sequence[Item], small: Callable[[Item], bool]) -> list[list[I
     return out
 
 
-class Executor:
+class PlanExecutor:
     """One run of one plan."""
 
-    def __init__(self, plan: Plan, sink: Sink, watcher: Watcher, *, threads: int, memory: int, device: str = "cpu"):
-        self._plan, self._sink, self._watcher = plan, sink, watcher
+    def __init__(
+        self, plan: Plan, sink: Sink, progress: ProgressListener, *, threads: int, memory: int, device: str = "cpu"
+    ):
+        self._plan, self._sink, self._progress = plan, sink, progress
         self._threads, self._memory = threads, memory
         self._blocking = Blocking.for_device(device.split(":")[0])
         work = plan.bytes_in if device != "cpu" else 0
-        self._ways = Ways(plan.recipe.seed, device, self._write, watcher.advance, work)
+        self._backends = Backends(plan.recipe.seed, device, self._write, progress.advance, work)
         self._model_folds: dict[tuple[int, int], Fold] = {}
 
     def run(self, skip: Collection[str] = ()) -> None:
@@ -69,13 +71,13 @@ class Executor:
         try:
             self._fold_models(pool)
             todo = [part for item in self._plan.items if item.key not in skip for part in item.parts]
-            self._watcher.begin("merging", sum(item.bytes_in for item in todo))
-            together = bundles(todo, self._small)
+            self._progress.begin("merging", sum(item.bytes_in for item in todo))
+            together = bundles(todo, self._is_small)
             left = Counter(part.key for part in todo)
             self._drive(pool, together, self._merge_items, lambda number, _: self._done(together[number], left))
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-            self._ways.close()
+            self._backends.close()
 
     def _write(self, item: Item, start: int, values: memoryview) -> None:
         self._sink.write(*in_its_place(item, start, values))
@@ -88,18 +90,21 @@ class Executor:
         if finished:
             self._sink.done_all(finished)
 
-    def _small(self, item: Item) -> bool:
-        return item.whole is None and self._ways.of(item).small(item)
+    def _is_small(self, item: Item) -> bool:
+        return item.whole is None and self._backends.of(item).is_small(item)
 
     def _drive(
         self,
         pool: ThreadPoolExecutor,
         together: list[list[Item]],
-        program: Callable[[list[Item]], Program],
+        workflow: Callable[[list[Item]], Workflow],
         finished: Callable[[int, Any], None],
     ) -> None:
-        run_programs(
-            ((program(items), sum(self._ways.memory(item, self._blocking) for item in items)) for items in together),
+        run_workflows(
+            (
+                (workflow(items), sum(self._backends.memory(item, self._blocking) for item in items))
+                for items in together
+            ),
             pool,
             budget=self._memory,
             window=4 * self._threads,
@@ -124,58 +129,58 @@ class Executor:
         items = [item for item, _ in members]
         index_of = {item.key: index for item, index in members}
         name = items[0].stages[members[0][1]].stage.name
-        if all(self._ways.of(item).samples(item) for item in items):
+        if all(self._backends.of(item).can_sample(item) for item in items):
             fold.sampled(sum(item.info.count for item in items), max(len(item.taps) for item in items))
-        together = bundles(items, self._small)
+        together = bundles(items, self._is_small)
         while fold.wants_pass:
-            self._watcher.begin(f"measuring for {name}", sum(item.bytes_in for item in items))
-            joined = InOrder(lambda left, right: [reduce(fold.join, [*left, *right])])
+            self._progress.begin(f"measuring for {name}", sum(item.bytes_in for item in items))
+            joined = OrderedJoin(lambda left, right: [reduce(fold.join, [*left, *right])])
             self._drive(pool, together, lambda some: self._measure_items(some, index_of, fold), joined.add)
             fold.absorb(reduce(fold.join, joined.total))
 
-    def _measure_items(self, items: list[Item], index_of: Mapping[str, int], fold: Fold) -> Program:
+    def _measure_items(self, items: list[Item], index_of: Mapping[str, int], fold: Fold) -> Workflow:
         """What small items or a single one contribute, as parts in their order."""
         if len(items) == 1:
-            way = self._ways.of(items[0])
-            return [(yield from self._measure_item(items[0], way, index_of[items[0].key], fold))]
-        return (yield Batch([partial(self._measure_together, items, index_of, fold)]))
+            backend = self._backends.of(items[0])
+            return [(yield from self._measure_item(items[0], backend, index_of[items[0].key], fold))]
+        return (yield TaskBatch([partial(self._measure_together, items, index_of, fold)]))
 
     def _measure_together(self, items: list[Item], index_of: Mapping[str, int], fold: Fold) -> list[Any]:
         parts: list[Any] = []
-        way = self._ways.of(items[0])
+        backend = self._backends.of(items[0])
         for item in items:
-            part = run_here(self._measure_item(item, way, index_of[item.key], fold))
+            part = run_here(self._measure_item(item, backend, index_of[item.key], fold))
             if parts and fold.joins_exactly:  # else the order of the sums would be another
                 parts = [fold.join(parts[0], part)]
             else:
                 parts.append(part)
         return parts
 
-    def _measure_item(self, item: Item, way: Way, index: int, fold: Fold) -> Program:
-        folds = yield from self._tensor_folds(item, way, index)
-        tasks = [partial(way.look, item, index, fold, folds, span, True) for span in way.spans(item)]
-        return (yield Batch(tasks, fold.join))
+    def _measure_item(self, item: Item, backend: Backend, index: int, fold: Fold) -> Workflow:
+        folds = yield from self._tensor_folds(item, backend, index)
+        tasks = [partial(backend.fold_span, item, index, fold, folds, span, True) for span in backend.spans(item)]
+        return (yield TaskBatch(tasks, fold.join))
 
-    def _merge_items(self, items: list[Item]) -> Program:
+    def _merge_items(self, items: list[Item]) -> Workflow:
         if len(items) == 1:
             return (yield from self._merge_item(items[0]))
-        yield Batch([partial(self._merge_together, items)])
+        yield TaskBatch([partial(self._merge_together, items)])
 
     def _merge_together(self, items: list[Item]) -> None:
-        way = self._ways.of(items[0])
-        folds = [run_here(self._tensor_folds(item, way, len(item.stages))) for item in items]
-        self._sink.write_all(items, way.merge_all(items, folds))
-        self._watcher.advance(sum(item.bytes_in for item in items))
+        backend = self._backends.of(items[0])
+        folds = [run_here(self._tensor_folds(item, backend, len(item.stages))) for item in items]
+        self._sink.write_all(items, backend.merge_small(items, folds))
+        self._progress.advance(sum(item.bytes_in for item in items))
 
-    def _merge_item(self, item: Item) -> Program:
-        way = self._ways.of(item)
+    def _merge_item(self, item: Item) -> Workflow:
+        backend = self._backends.of(item)
         if item.copied:
-            yield Batch([partial(way.copy, item, span) for span in way.spans(item)])
+            yield TaskBatch([partial(backend.copy_span, item, span) for span in backend.spans(item)])
             return
-        folds = yield from self._tensor_folds(item, way, len(item.stages))
-        yield Batch([partial(way.merge, item, folds, span) for span in way.spans(item)])
+        folds = yield from self._tensor_folds(item, backend, len(item.stages))
+        yield TaskBatch([partial(backend.merge_span, item, folds, span) for span in backend.spans(item)])
 
-    def _tensor_folds(self, item: Item, way: Way, upto: int) -> Program:
+    def _tensor_folds(self, item: Item, backend: Backend, upto: int) -> Workflow:
         """The folds of the stages before `upto`: those of the model as they stand, those of this tensor worked out."""
         folds: dict[int, Fold] = {}
         for index, run in enumerate(item.stages[:upto]):
@@ -183,11 +188,14 @@ class Executor:
             fold = known or run.stage.fold_for(run.parameters)
             if fold is None:
                 continue
-            if known is None and way.samples(item):
+            if known is None and backend.can_sample(item):
                 fold.sampled(item.info.count, len(item.taps))
             while fold.wants_pass:
-                tasks = [partial(way.look, item, index, fold, dict(folds), span, False) for span in way.spans(item)]
-                total = yield Batch(tasks, fold.join)
+                tasks = [
+                    partial(backend.fold_span, item, index, fold, dict(folds), span, False)
+                    for span in backend.spans(item)
+                ]
+                total = yield TaskBatch(tasks, fold.join)
                 try:
                     fold.absorb(total)
                 except NumericalError as error:  # a fold does not know where it is

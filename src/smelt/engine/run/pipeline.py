@@ -1,6 +1,6 @@
 """Running a pipeline on one block: the only place that knows how stages are called.
 
-The definition of a method stays apart from how it is run: this is the plain way, in eager torch.
+The definition of a method stays apart from how it is run: this is eager torch.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from smelt.engine.plan.plan import Item, RunStage
     from smelt.methods.method import Space
 
-__all__ = ["Pipeline"]
+__all__ = ["PipelineRunner"]
 
 
-class Pipeline:
+class PipelineRunner:
     """Runs the stages of items on blocks. Shared by all threads; holds only what is the same for every block."""
 
     def __init__(self, seed: int, device: torch.device):
@@ -33,7 +33,7 @@ class Pipeline:
 
     def merge(self, item: Item, block: Block, folds: Mapping[int, Fold]) -> Tensor:
         """The merged weights of a block, or their changes where the item gives those."""
-        state = _State(block, item.takes)
+        state = _State(block, item.input_space)
         try:
             for run in item.stages:
                 state = self._apply(run, state, folds)
@@ -41,11 +41,11 @@ class Pipeline:
             raise NumericalError(f"{item.name!r}: {error}") from None
         if state.merged is None:
             raise AssertionError("a pipeline without a method passed the plan")
-        return _to_space(state.merged, state.merged_space, item.gives, block.base)
+        return _to_space(state.merged, state.merged_space, item.output_space, block.base)
 
     def before(self, item: Item, position: int, block: Block, folds: Mapping[int, Fold]) -> Block:
         """The block as the stage at `position` will see it: what its fold looks at."""
-        state = _State(block, item.takes)
+        state = _State(block, item.input_space)
         for run in item.stages[:position]:
             state = self._apply(run, state, folds)
         run = item.stages[position]

@@ -1,7 +1,7 @@
-"""Running many small programs on a few threads.
+"""Running many small workflows on a few threads.
 
-A program is a generator: it yields a batch of independent tasks and receives their joined result, then yields the
-next batch, until it ends. Batches of different programs run side by side. Results are joined in the order of the
+A workflow is a generator: it yields a batch of independent tasks and receives their joined result, then yields the
+next batch, until it ends. Batches of different workflows run side by side. Results are joined in the order of the
 tasks as they come in, so that they never depend on which thread ran what and are never all held at once.
 """
 
@@ -12,7 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-__all__ = ["Batch", "InOrder", "Program", "run_here", "run_programs"]
+__all__ = ["OrderedJoin", "TaskBatch", "Workflow", "run_here", "run_workflows"]
 
 Task: TypeAlias = Callable[[], Any]
 
@@ -22,17 +22,17 @@ def _forget(left: Any, right: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Batch:
+class TaskBatch:
     """Tasks that may run in any order, and how their results become one."""
 
     tasks: Sequence[Task]
     join: Callable[[Any, Any], Any] = _forget
 
 
-Program: TypeAlias = Generator[Batch, Any, Any]
+Workflow: TypeAlias = Generator[TaskBatch, Any, Any]
 
 
-class InOrder:
+class OrderedJoin:
     """Joins numbered parts in their order, holding only those that came too early."""
 
     def __init__(self, join: Callable[[Any, Any], Any]):
@@ -50,34 +50,34 @@ class InOrder:
 
 @dataclass(eq=False)
 class _Running:
-    program: Program
+    workflow: Workflow
     cost: int
     number: int
-    results: InOrder = field(default_factory=lambda: InOrder(_forget))
+    results: OrderedJoin = field(default_factory=lambda: OrderedJoin(_forget))
     left: int = 0
 
 
-def run_programs(
-    programs: Iterable[tuple[Program, int]],
+def run_workflows(
+    workflows: Iterable[tuple[Workflow, int]],
     pool: ThreadPoolExecutor,
     *,
     budget: int,
     window: int,
     finished: Callable[[int, Any], None] = lambda number, result: None,
 ) -> None:
-    """Run every (program, memory cost) to its end, at most `window` at once and within `budget` bytes.
+    """Run every (workflow, memory cost) to its end, at most `window` at once and within `budget` bytes.
 
-    `finished(number, result)` is called in this thread, in the order in which programs end.
+    `finished(number, result)` is called in this thread, in the order in which workflows end.
     """
-    waiting = enumerate(programs)
+    waiting = enumerate(workflows)
     upcoming = next(waiting, None)
     futures: dict[Future[Any], tuple[_Running, int]] = {}
     spent = active = 0
     try:
         while upcoming is not None or futures:
             while upcoming is not None and active < window and (active == 0 or spent + upcoming[1][1] <= budget):
-                number, (program, cost) = upcoming
-                running = _Running(program, cost, number)
+                number, (workflow, cost) = upcoming
+                running = _Running(workflow, cost, number)
                 spent, active = spent + cost, active + 1
                 if not _advance(running, None, pool, futures, finished):
                     spent, active = spent - cost, active - 1
@@ -96,12 +96,12 @@ def run_programs(
         raise
 
 
-def run_here(program: Program) -> Any:
-    """Run a program to its end in this thread, its tasks one after the other; what it returns."""
+def run_here(workflow: Workflow) -> Any:
+    """Run a workflow to its end in this thread, its tasks one after the other; what it returns."""
     result = None
     try:
         while True:
-            batch = program.send(result)
+            batch = workflow.send(result)
             result = None
             for place, task in enumerate(batch.tasks):
                 part = task()
@@ -117,15 +117,15 @@ def _advance(
     futures: dict[Future[Any], tuple[_Running, int]],
     finished: Callable[[int, Any], None],
 ) -> bool:
-    """Hand a program its result and submit its next batch; False at its end. A batch of nothing is done at once."""
+    """Hand a workflow its result and submit its next batch; False at its end. A batch of nothing is done at once."""
     try:
-        batch = running.program.send(result)
+        batch = running.workflow.send(result)
         while not batch.tasks:
-            batch = running.program.send(None)
+            batch = running.workflow.send(None)
     except StopIteration as end:
         finished(running.number, end.value)
         return False
-    running.results = InOrder(batch.join)
+    running.results = OrderedJoin(batch.join)
     running.left = len(batch.tasks)
     for place, task in enumerate(batch.tasks):
         futures[pool.submit(task)] = (running, place)

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from smelt.errors import RecipeError, unknown
-from smelt.recipe.mergekit.values import REQUIRED, Settings
+from smelt.recipe.mergekit.values import REQUIRED, MergekitSettings
 
 __all__ = ["pipeline_of"]
 
 Stages: TypeAlias = list[dict[str, Any]]
-_Build: TypeAlias = Callable[[Settings, list[str], bool], Stages]
+_Build: TypeAlias = Callable[[MergekitSettings, list[str], bool], Stages]
 
 
 def pipeline_of(
-    method: str, settings: Settings, listed: Sequence[str], base: str | None, *, sliced: bool = False
+    method: str, settings: MergekitSettings, listed: Sequence[str], base: str | None, *, sliced: bool = False
 ) -> tuple[Stages, list[str]]:
     """The pipeline of a mergekit method and the models it merges, in order.
 
@@ -44,28 +44,28 @@ def pipeline_of(
     return stages, models
 
 
-def _linear(s: Settings, models: list[str], base: bool) -> Stages:
+def _linear(s: MergekitSettings, models: list[str], base: bool) -> Stages:
     # mergekit wants a weight for the base too, where it is given: it is one of the models
     return [{"average": {"weights": s.each("weight", models, REQUIRED), "normalize": s.flag("normalize", True)}}]
 
 
-def _slerp(s: Settings, models: list[str], base: bool) -> Stages:
+def _slerp(s: MergekitSettings, models: list[str], base: bool) -> Stages:
     return [{"slerp": {"t": s.shared("t", REQUIRED)}}]
 
 
-def _nuslerp(s: Settings, models: list[str], base: bool) -> Stages:
+def _nuslerp(s: MergekitSettings, models: list[str], base: bool) -> Stages:
     flatten, columns = s.fixed("nuslerp_flatten", True), s.fixed("nuslerp_row_wise", False)
     over = "tensor" if flatten else "column" if columns else "row"
     return [{"nuslerp": {"weights": s.each("weight", models, REQUIRED), "over": over, "around": _around(base)}}]
 
 
-def _multislerp(s: Settings, models: list[str], base: bool) -> Stages:
+def _multislerp(s: MergekitSettings, models: list[str], base: bool) -> Stages:
     s.ignore("eps")
     weights, normalize = s.each("weight", models, REQUIRED), s.flag("normalize_weights", True)
     return [{"multislerp": {"weights": weights, "normalize": normalize, "around": _around(base)}}]
 
 
-def _karcher(s: Settings, models: list[str], base: bool) -> Stages:
+def _karcher(s: MergekitSettings, models: list[str], base: bool) -> Stages:
     return [{"karcher": {"iterations": s.shared("max_iter", 10), "tolerance": s.shared("tol", 1e-5)}}]
 
 
@@ -73,36 +73,36 @@ def _around(base: bool) -> Literal["base", "origin"]:
     return "base" if base else "origin"
 
 
-def _model_stock(s: Settings, models: list[str], base: bool) -> Stages:
+def _model_stock(s: MergekitSettings, models: list[str], base: bool) -> Stages:
     return [{"model_stock": {"over": s.choice("filter_wise", False, "row", "tensor"), "floor": 1e-6}}]
 
 
-def _sce(s: Settings, models: list[str], base: bool) -> Stages:
+def _sce(s: MergekitSettings, models: list[str], base: bool) -> Stages:
     return [{"sce": {"density": s.shared("select_topk", 1.0), "tie": "positive", "equal_below": 1e-6}}]
 
 
-def _ram(s: Settings, models: list[str], base: bool) -> Stages:
+def _ram(s: MergekitSettings, models: list[str], base: bool) -> Stages:
     return [{"ram": {"epsilon": s.shared("epsilon", 1e-5)}}]
 
 
-def _ram_plus(s: Settings, models: list[str], base: bool) -> Stages:
+def _ram_plus(s: MergekitSettings, models: list[str], base: bool) -> Stages:
     values = {"r": s.shared("r", 0.1), "limit": s.shared("alpha", 0.2), "epsilon": s.shared("epsilon", 1e-5)}
     return [{"ram_plus": values}]
 
 
-def _nearswap(s: Settings, models: list[str], base: bool) -> Stages:
+def _nearswap(s: MergekitSettings, models: list[str], base: bool) -> Stages:
     return [{"nearswap": {"t": s.shared("t", REQUIRED)}}]
 
 
-def _arcee_fusion(s: Settings, models: list[str], base: bool) -> Stages:
+def _arcee_fusion(s: MergekitSettings, models: list[str], base: bool) -> Stages:
     return [{"arcee_fusion": {}}]
 
 
-def _passthrough(s: Settings, models: list[str], base: bool) -> Stages:
+def _passthrough(s: MergekitSettings, models: list[str], base: bool) -> Stages:
     return [{"passthrough": {"scale": s.each("scale", models, 1.0)}}]
 
 
-def _sum(s: Settings, models: list[str], normalize: bool) -> dict[str, Any]:
+def _sum(s: MergekitSettings, models: list[str], normalize: bool) -> dict[str, Any]:
     """Mergekit's weighted sum of changes."""
     return {
         "task_arithmetic": {
@@ -113,7 +113,7 @@ def _sum(s: Settings, models: list[str], normalize: bool) -> dict[str, Any]:
     }
 
 
-def _vote(s: Settings, models: list[str], normalize: bool) -> dict[str, Any]:
+def _vote(s: MergekitSettings, models: list[str], normalize: bool) -> dict[str, Any]:
     """Mergekit's sign election: per entry by mass, ties positive, and no trim of its own."""
     return {
         "ties": {
@@ -126,17 +126,17 @@ def _vote(s: Settings, models: list[str], normalize: bool) -> dict[str, Any]:
     }
 
 
-def _rescale(s: Settings, default: bool) -> Any:
+def _rescale(s: MergekitSettings, default: bool) -> Any:
     """Mergekit rescales what is left to the L1 norm of the whole tensor."""
     return s.choice("rescale", default, "l1", "none")
 
 
-def _task_arithmetic(s: Settings, models: list[str], base: bool) -> Stages:
+def _task_arithmetic(s: MergekitSettings, models: list[str], base: bool) -> Stages:
     s.ignore("density", "rescale")
     return [_sum(s, models, False)]
 
 
-def _ties(s: Settings, models: list[str], base: bool) -> Stages:
+def _ties(s: MergekitSettings, models: list[str], base: bool) -> Stages:
     density, rescale = s.each("density", models, 1.0), _rescale(s, False)
     if rescale != "none":
         return [{"trim": {"density": density, "trim": "tensor", "rescale": rescale}}, _vote(s, models, True)]
@@ -144,16 +144,16 @@ def _ties(s: Settings, models: list[str], base: bool) -> Stages:
     return [{"ties": {**vote["ties"], "density": density, "trim": "tensor"}}]
 
 
-def _dare(finish: Callable[[Settings, list[str], bool], dict[str, Any]]) -> _Build:
-    def build(s: Settings, models: list[str], base: bool) -> Stages:
+def _dare(finish: Callable[[MergekitSettings, list[str], bool], dict[str, Any]]) -> _Build:
+    def build(s: MergekitSettings, models: list[str], base: bool) -> Stages:
         values = {"density": s.each("density", models, 1.0), "rescale": _rescale(s, True)}
         return [{"dare": values}, finish(s, models, False)]
 
     return build
 
 
-def _della(finish: Callable[[Settings, list[str], bool], dict[str, Any]], normalize: bool) -> _Build:
-    def build(s: Settings, models: list[str], base: bool) -> Stages:
+def _della(finish: Callable[[MergekitSettings, list[str], bool], dict[str, Any]], normalize: bool) -> _Build:
+    def build(s: MergekitSettings, models: list[str], base: bool) -> Stages:
         window = s.each("epsilon", models, 0.15, _window)
         values = {"density": s.each("density", models, 1.0), "window": window, "rescale": _rescale(s, True)}
         return [{"della": values}, finish(s, models, normalize)]
@@ -161,8 +161,8 @@ def _della(finish: Callable[[Settings, list[str], bool], dict[str, Any]], normal
     return build
 
 
-def _breadcrumbs(finish: Callable[[Settings, list[str], bool], dict[str, Any]]) -> _Build:
-    def build(s: Settings, models: list[str], base: bool) -> Stages:
+def _breadcrumbs(finish: Callable[[MergekitSettings, list[str], bool], dict[str, Any]]) -> _Build:
+    def build(s: MergekitSettings, models: list[str], base: bool) -> Stages:
         density, top = s.each("density", models, 1.0), s.each("gamma", models, 0.01)
         return [
             {"breadcrumbs": {"density": density, "top": top, "rescale": _rescale(s, False)}},

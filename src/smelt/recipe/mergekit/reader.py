@@ -13,7 +13,7 @@ from typing import Any
 
 from smelt.errors import RecipeError, unknown
 from smelt.recipe.mergekit.methods import pipeline_of
-from smelt.recipe.mergekit.values import ModelTable, Settings
+from smelt.recipe.mergekit.values import MergekitSettings, ModelTable
 from smelt.recipe.reference_name import ref_name
 
 __all__ = ["from_mergekit"]
@@ -43,11 +43,11 @@ _MODULE_PREFIXES = {
 
 def from_mergekit(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The native recipe, as plain data, that does what this mergekit configuration means; and notes on the way."""
-    reader = _Reader(data)
+    reader = _MergekitReader(data)
     return reader.recipe(), list(dict.fromkeys(reader.notes))
 
 
-class _Reader:
+class _MergekitReader:
     def __init__(self, data: Mapping[str, Any]):
         _known(data, _TOP, "the configuration")
         self._data = data
@@ -132,7 +132,7 @@ class _Reader:
         return {"keys": keys, "merge": merge, "models": models}
 
     def _pipeline(self, own: Mapping[str, Any], scopes: Sequence[Any], sliced: bool = False) -> tuple[Any, list[str]]:
-        settings = Settings(self._method, own, [*scopes, self._data.get("parameters")])
+        settings = MergekitSettings(self._method, own, [*scopes, self._data.get("parameters")])
         found = pipeline_of(self._method, settings, list(own), self._base, sliced=sliced)
         self.notes += settings.notes
         return found

@@ -7,7 +7,7 @@ from typing import Any
 
 from smelt.errors import RecipeError, unknown
 
-__all__ = ["REQUIRED", "ModelTable", "Settings"]
+__all__ = ["REQUIRED", "MergekitSettings", "ModelTable"]
 
 REQUIRED = object()
 """The default of a parameter that mergekit wants written."""
@@ -21,7 +21,7 @@ class ModelTable(dict[str, Any]):
     """Values by model, as opposed to a value that varies over depth."""
 
 
-class Settings:
+class MergekitSettings:
     """The parameters that a list of models sees: each model's own, then those of the scopes around it."""
 
     def __init__(self, method: str, own: Mapping[str, Any], scopes: Sequence[Any]):

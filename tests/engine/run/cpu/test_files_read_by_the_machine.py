@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from smelt.engine.run.cpu.machine import Run, library
+from smelt.engine.run.cpu.machine import ProgramRun, library
 from smelt.engine.run.cpu.program import Program
 from smelt.errors import CorruptFile
 from smelt.formats.open import open_path
@@ -40,7 +40,7 @@ def test_pieces_of_a_file_are_run_one_after_the_other(tmp_path: Path) -> None:
     program.store(program.scale(program.load(0), 2.0))
     out = np.zeros(2500, np.float32)
     room = np.zeros(4 * 1024, np.uint8)
-    assert Run(program, ["F32"], "F32").feed_files([found], [room], 1024, 2500, out.view(np.uint8)) == 0
+    assert ProgramRun(program, ["F32"], "F32").feed_files([found], [room], 1024, 2500, out.view(np.uint8)) == 0
     assert out.tolist() == [2.0 * number for number in range(2500)]
     source.close()
 
@@ -53,7 +53,7 @@ def test_what_ends_too_early_is_not_run(tmp_path: Path) -> None:
     program = Program()
     program.coarse(program.load(0))
     room = np.zeros(4 * 1024, np.uint8)
-    assert Run(program, ["F32"]).feed_files([found], [room], 1024, 2500) == 3
+    assert ProgramRun(program, ["F32"]).feed_files([found], [room], 1024, 2500) == 3
     with pytest.raises(CorruptFile, match="ended while 'w' was being read"):
         source.read_bytes("w", 0, memoryview(bytearray(4 * 2500)))
     source.close()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import smelt
-from smelt.engine.run.cpu import backend as way
+from smelt.engine.run.cpu import backend
 from smelt.engine.run.cpu.machine import library
 from smelt.ops import bracket, order
 
@@ -42,7 +42,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Small samples and many spans; what the passes of ranks were."""
     monkeypatch.setattr(bracket, "_SAMPLE", 512)
     for name, size in {"_SPAN": 4096, "_AT_ONCE": 1024, "_PIECE": 16}.items():
-        monkeypatch.setattr(way, name, size)
+        monkeypatch.setattr(backend, name, size)
     seen: list[str] = []
     absorb = order.Largest.absorb
 
@@ -59,7 +59,7 @@ def both(monkeypatch: pytest.MonkeyPatch, merge: Any, threads: int = 2) -> tuple
     named = {f"m{number}": state for number, state in enumerate(tunes)}
     fused = smelt.merge(named, base=base, method=merge, threads=threads)
     with monkeypatch.context() as patch:
-        patch.setattr(way, "library", lambda: None)
+        patch.setattr(backend, "library", lambda: None)
         return fused, smelt.merge(named, base=base, method=merge)
 
 

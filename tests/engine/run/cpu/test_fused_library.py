@@ -13,8 +13,8 @@ import torch
 
 import smelt
 from checkpoints import read_weights, write_yaml
-from smelt.engine.run.cpu import backend as way
-from smelt.engine.run.cpu.backend import Fused
+from smelt.engine.run.cpu import backend
+from smelt.engine.run.cpu.backend import FusedBackend
 from smelt.engine.run.cpu.machine import library
 from smelt.errors import NumericalError
 from smelt.formats.source import FileSource
@@ -71,7 +71,7 @@ def test_what_is_not_finite_is_named_as_torch_would(tmp_path: Path, monkeypatch:
     bad = {"w": torch.ones(3000).index_fill_(0, torch.tensor([2047]), float("nan"))}
     told = []
     for machine in (library, lambda: None):
-        monkeypatch.setattr(way, "library", machine)
+        monkeypatch.setattr(backend, "library", machine)
         with pytest.raises(NumericalError) as error:
             smelt.merge({"good": good, "bad": bad}, method="average")
         told.append(str(error.value))
@@ -112,13 +112,13 @@ def test_numbers_are_rounded_to_the_nearest_half_and_ties_to_even() -> None:
 def test_what_has_no_rule_or_no_stored_bytes_is_left_to_torch(two: tuple[Path, Path, Path]) -> None:
     taken = []
 
-    class Watched(Fused):
+    class Watched(FusedBackend):
         def takes(self, item: Any) -> bool:
-            taken.append(super().takes(item))
+            taken.append(super().accepts(item))
             return taken[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(way, "Fused", Watched)
+        patch.setattr(backend, "FusedBackend", Watched)
         smelt.merge(list(two[1:]), base=two[0], method="ties")
         assert all(taken)
         taken.clear()

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from smelt.engine.run.cpu.machine import Run, library
+from smelt.engine.run.cpu.machine import ProgramRun, library
 from smelt.engine.run.cpu.program import Program
 from smelt.methods.sparsify.della import _kept
 from smelt.ops.block import Place
@@ -42,7 +42,7 @@ def drawn(row: Tensor, lowest: float, step: float, place: Place) -> np.ndarray:
     program = Program(width=row.shape[1])
     program.store(program.draw_ranked(program.load(0), lowest, step, *place_key(5, 0, place.key, "one", 0)))
     out = np.empty(4 * row.numel(), np.uint8)
-    Run(program, ["F32"], "F32").feed([row.numpy().view(np.uint8).reshape(-1)], row.numel(), out)
+    ProgramRun(program, ["F32"], "F32").feed([row.numpy().view(np.uint8).reshape(-1)], row.numel(), out)
     return out.view(np.float32).reshape(row.shape)
 
 

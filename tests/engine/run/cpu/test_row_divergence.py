@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from smelt.engine.run.cpu.machine import Run, library
+from smelt.engine.run.cpu.machine import ProgramRun, library
 from smelt.engine.run.cpu.program import Program
 from smelt.methods.means.arcee_fusion import _divergences
 from smelt.ops.block import Block, Place
@@ -20,7 +20,7 @@ def measured(change: torch.Tensor, base: torch.Tensor) -> np.ndarray:
     program = Program(width=change.shape[1])
     found = program.row_divergence(program.load(0), program.load(1), len(change))
     taps = [tensor.numpy().view(np.uint8).reshape(-1) for tensor in (change, base)]
-    assert Run(program, ["F32", "F32"]).feed(taps, change.numel()) == 0
+    assert ProgramRun(program, ["F32", "F32"]).feed(taps, change.numel()) == 0
     return found
 
 

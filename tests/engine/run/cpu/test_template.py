@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from smelt.engine.run.cpu.machine import Prepared
+from smelt.engine.run.cpu.machine import CompiledProgram
 from smelt.engine.run.cpu.program import Program
-from smelt.engine.run.cpu.template import Template, form_of
+from smelt.engine.run.cpu.template import Template, form_of_cuts
 from smelt.ops.order import Cut
 
 SOME = {0: [[Cut(2.0, 1.9, None)], [Cut(3.0, 2.9, 4)]]}
@@ -35,7 +35,7 @@ def test_filled_in_it_is_the_program_that_the_rule_would_have_written() -> None:
     template = Template(SOME, trimmed)
     assert template.works
     for found in (OTHER, SOME):
-        expected = Prepared.of(trimmed({0: Given(found[0])}))
+        expected = CompiledProgram.of(trimmed({0: Given(found[0])}))
         assert np.array_equal(template.filled(found).ops, expected.ops)
         assert template.filled(found).registers == expected.registers
 
@@ -58,13 +58,13 @@ def test_arithmetic_with_what_was_found_makes_no_template() -> None:
 
 def test_forms_tell_apart_what_rules_tell_apart() -> None:
     cuts = [Cut(0.0, 0.0, None), Cut(2.0, 1.0, None), Cut(2.0, 1.0, 0), Cut(2.0, 1.0, 3)]
-    forms = [form_of({0: [[cut]]}) for cut in cuts]
+    forms = [form_of_cuts({0: [[cut]]}) for cut in cuts]
     assert len(set(forms)) == 4
-    assert form_of({0: [[Cut(5.0, 4.0, 9)]]}) == forms[3]
-    assert form_of({1: [[cuts[3]]]}) != forms[3]
-    assert form_of({}) == ()
+    assert form_of_cuts({0: [[Cut(5.0, 4.0, 9)]]}) == forms[3]
+    assert form_of_cuts({1: [[cuts[3]]]}) != forms[3]
+    assert form_of_cuts({}) == ()
 
 
 def test_what_is_no_cut_has_no_form() -> None:
-    assert form_of({0: [0.25, 0.75]}) is None
-    assert form_of({0: ([[cut] for cut in SOME[0][0]], [1.0])}) is None
+    assert form_of_cuts({0: [0.25, 0.75]}) is None
+    assert form_of_cuts({0: ([[cut] for cut in SOME[0][0]], [1.0])}) is None

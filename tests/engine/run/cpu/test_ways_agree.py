@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import smelt
-from smelt.engine.run.cpu import backend as way
+from smelt.engine.run.cpu import backend
 from smelt.engine.run.cpu.machine import library
 from smelt.engine.run.cpu.support import RULES
 from smelt.methods import stages
@@ -87,7 +87,7 @@ def both(monkeypatch: pytest.MonkeyPatch, merge: Any, base: Any, tunes: Any, **w
     named = {f"m{number}": state for number, state in enumerate(tunes)}
     fused = smelt.merge(named, base=base, method=merge, **words)
     with monkeypatch.context() as patch:
-        patch.setattr(way, "library", lambda: None)
+        patch.setattr(backend, "library", lambda: None)
         return fused, smelt.merge(named, base=base, method=merge, **words)
 
 

@@ -13,11 +13,11 @@ import pytest
 import torch
 
 import smelt
-from smelt.engine.run.cpu import backend as way
+from smelt.engine.run.cpu import backend
 from smelt.engine.run.cpu.program import Program
 from smelt.engine.run.gpu import backend as device
 from smelt.engine.run.gpu import kernel
-from smelt.engine.run.gpu.backend import OnDevice
+from smelt.engine.run.gpu.backend import GpuBackend
 from smelt.engine.run.gpu.codegen import source, written
 from smelt.engine.run.gpu.kernel import is_exact
 from smelt.engine.run.gpu.launch import TensorRun
@@ -43,14 +43,16 @@ def on_tensors(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[bool]]:
     def begin(kernels: bool = False, block: int = 1 << 24) -> list[bool]:
         taken: list[bool] = []
 
-        class Watched(OnDevice):
+        class Watched(GpuBackend):
             def takes(self, item: Any) -> bool:
-                taken.append(super().takes(item))
+                taken.append(super().accepts(item))
                 return taken[-1]
 
         monkeypatch.setattr(device, "_BLOCK", block)
         monkeypatch.setattr(device, "_STEP", 8)
-        monkeypatch.setattr(way, "fused", lambda seed, write, advance: Watched(seed, CPU, write, advance, kernels))
+        monkeypatch.setattr(
+            backend, "fused_backend", lambda seed, write, advance: Watched(seed, CPU, write, advance, kernels)
+        )
         return taken
 
     return begin

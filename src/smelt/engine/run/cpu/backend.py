@@ -1,4 +1,4 @@
-"""The fused way to work on spans: bytes in, one pass of the vector machine, bytes out."""
+"""The fused backend on a CPU: bytes in, one pass of the vector machine, bytes out."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import numpy as np
 
 from smelt.engine.run.backends import Span, place_of, row_length
-from smelt.engine.run.cpu.buffers import Pieces, Slab
-from smelt.engine.run.cpu.fold_pass import EachRow, Part, asks_alike, looker, sample_of
-from smelt.engine.run.cpu.machine import Jobs, Prepared, Run, floats, library
+from smelt.engine.run.cpu.buffers import SamplePieces, Scratch
+from smelt.engine.run.cpu.fold_pass import ReadPart, RowFactors, add_fold, shared_request, wanted_share
+from smelt.engine.run.cpu.machine import BatchRun, CompiledProgram, ProgramRun, floats, library
 from smelt.engine.run.cpu.program import WIDTH, Program
-from smelt.engine.run.cpu.support import RULES, At, Takes, stored
-from smelt.engine.run.cpu.template import Found, Template, form_of
+from smelt.engine.run.cpu.support import RULES, RuleCall, Support, stored_dtype
+from smelt.engine.run.cpu.template import Found, Template, form_of_cuts
 from smelt.engine.run.non_finite import refuse_inputs, refuse_result
 from smelt.formats import dtype as dtypes
 from smelt.ops.block import Place
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from smelt.methods.method import Space
     from smelt.ops.fold import Fold
 
-__all__ = ["Fused", "fused"]
+__all__ = ["FusedBackend", "fused_backend"]
 
 Known: TypeAlias = "Mapping[int, Fold] | Mapping[int, Found]"
 """What folds have found, by the positions of their stages."""
@@ -45,28 +45,28 @@ _PIECE = 256
 """Elements of a sample that are read at once: few, since neighbours are alike."""
 
 
-def fused(seed: int, write: Write, advance: Advance) -> Fused | None:
-    """The fused way, where its machine is there."""
-    return Fused(seed, write, advance) if library() is not None else None
+def fused_backend(seed: int, write: Write, advance: Advance) -> FusedBackend | None:
+    """The backend, where its machine is there."""
+    return FusedBackend(seed, write, advance) if library() is not None else None
 
 
-class Fused:
+class FusedBackend:
     """One run's work on spans. Shared by all threads."""
 
     def __init__(self, seed: int, write: Write, advance: Advance):
         self._seed, self._write, self._advance = seed, write, advance
-        self._takes = Takes()
+        self._support = Support()
         self._templates: dict[tuple[object, ...], Template] = {}
         self._local = threading.local()
 
     def close(self) -> None:
         """There is nothing to let go of: what threads have goes with them."""
 
-    def takes(self, item: Item) -> bool:
+    def supports(self, item: Item) -> bool:
         """Whether an item can be worked on so."""
-        return self._takes(item)
+        return self._support(item)
 
-    def small(self, item: Item) -> bool:
+    def is_small(self, item: Item) -> bool:
         return item.info.count <= min(_SMALL, _SPAN)  # what is found for its one span is for all of it
 
     def spans(self, item: Item) -> list[Span]:
@@ -74,38 +74,42 @@ class Fused:
         wide, step = (max(1, most // whole) * whole for most in (_SPAN, _AT_ONCE))
         return [Span(start, min(start + wide, count), step) for start in range(0, count, wide)]
 
-    def samples(self, item: Item) -> bool:
+    def can_sample(self, item: Item) -> bool:
         return item.unit == "element"  # whole rows are no good sample: their numbers are alike
 
-    def look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, watched: bool) -> Any:
+    def fold_span(
+        self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, shows_progress: bool
+    ) -> Any:
         running, part = self._look(item, index, fold, folds, span)
-        share = sample_of(fold)
+        share = wanted_share(fold)
         for start, stop in span.blocks():
             if share < 1:  # what is not finite in it is told of by the pass that follows
                 running.feed(*self._read_sample(item, start, stop, share))
                 continue
             self._feed(running, item, start, stop)
-        if watched:
+        if shows_progress:
             self._advance(item.bytes_of(span.stop - span.start))
         return part(running, (item.order, item.first + span.start))
 
-    def _look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span) -> tuple[Run, Part]:
+    def _look(
+        self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span
+    ) -> tuple[ProgramRun, ReadPart]:
         """A pass that has not begun. Where nothing in it is the tensor's own, a thread makes it once."""
-        formats, asks = tuple(stored(tap) for tap in item.all_taps), asks_alike(fold)
-        if folds or asks is None or not self.small(item) or _own(item.stages[: index + 1]):
+        formats, asks = tuple(stored_dtype(tap) for tap in item.all_taps), shared_request(fold)
+        if folds or asks is None or not self.is_small(item) or _own(item.stages[: index + 1]):
             program, part = self._looking(item, index, fold, folds, span, self._slab())
-            return Run(program, formats), part
+            return ProgramRun(program, formats), part
         kind = (*_kind(item), index, asks, formats)
-        known: dict[object, tuple[Run, Part]] = self._local.__dict__.setdefault("looks", {})
+        known: dict[object, tuple[ProgramRun, ReadPart]] = self._local.__dict__.setdefault("looks", {})
         if kind not in known:
             program, part = self._looking(item, index, fold, folds, replace(span, stop=span.start + _SMALL))
-            known[kind] = Run(program, formats), part
+            known[kind] = ProgramRun(program, formats), part
         known[kind][0].rewind()
         return known[kind]
 
-    def merge(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
+    def merge_span(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
         program, each = self._merging(item, folds, span)
-        running = Run(program, [stored(tap) for tap in item.all_taps], item.info.dtype)
+        running = ProgramRun(program, [stored_dtype(tap) for tap in item.all_taps], item.info.dtype)
         size = dtypes.item_size(item.info.dtype)
         for start, stop in span.blocks():
             out = self._buffer("out", (stop - start) * size)
@@ -114,7 +118,7 @@ class Fused:
             self._advance(item.bytes_of(stop - start))
 
     def _merge(
-        self, running: Run, each: EachRow | None, item: Item, start: int, stop: int, out: NDArray[np.uint8]
+        self, running: ProgramRun, each: RowFactors | None, item: Item, start: int, stop: int, out: NDArray[np.uint8]
     ) -> None:
         read = None
         if each is not None:
@@ -122,10 +126,10 @@ class Fused:
             each.feed(read, stop - start)
         self._feed(running, item, start, stop, out, read)
 
-    def merge_all(self, items: Sequence[Item], folds: Sequence[Mapping[int, Fold]]) -> memoryview:
+    def merge_small(self, items: Sequence[Item], folds: Sequence[Mapping[int, Fold]]) -> memoryview:
         out = self._buffer("out", sum(item.info.nbytes for item in items))
         taps = max(len(item.all_taps) for item in items)
-        jobs = Jobs([self._buffer(f"in {number}", 4 * _SMALL) for number in range(taps)])
+        jobs = BatchRun([self._buffer(f"in {number}", 4 * _SMALL) for number in range(taps)])
         waiting: list[tuple[Item, int]] = []
         address, end = out.ctypes.data, 0
         for item, found in zip(items, folds, strict=True):
@@ -135,9 +139,9 @@ class Fused:
                 item.base.source.read_bytes(item.base.key, 0, out[begin:end].data)
                 continue
             what, each = self._prepare(item, found)
-            files, formats = self._files(item, 0), [stored(tap) for tap in item.all_taps]
+            files, formats = self._files(item, 0), [stored_dtype(tap) for tap in item.all_taps]
             if files is None or each is not None:
-                running = Run(what.program, formats, item.info.dtype, what.ops)
+                running = ProgramRun(what.program, formats, item.info.dtype, what.ops)
                 self._merge(running, each, item, 0, item.info.count, out[begin:end])
                 continue
             jobs.add(what, formats, files, address + begin, item.info.dtype, item.info.count)
@@ -148,21 +152,23 @@ class Fused:
             _refuse(item, self._read(item, 0, item.info.count), out[begin : begin + item.info.nbytes], 0)
         return out.data
 
-    def _prepare(self, item: Item, folds: Mapping[int, Fold]) -> tuple[Prepared, EachRow | None]:
+    def _prepare(self, item: Item, folds: Mapping[int, Fold]) -> tuple[CompiledProgram, RowFactors | None]:
         """The program that merges all of an item. What it has in common with those of others is made once."""
         span = Span(0, item.info.count, item.info.count)
         found = {position: fold.at(place_of(item, 0, span.stop)) for position, fold in folds.items()}
-        form = form_of(found) if not _own(item.stages) else None
+        form = form_of_cuts(found) if not _own(item.stages) else None
         kind = (*_kind(item), form)
         if form is None or (kind not in self._templates and len(self._templates) >= _TEMPLATES):
             program, each = self._merging(item, folds, span)
-            return Prepared.of(program), each
+            return CompiledProgram.of(program), each
         if kind not in self._templates:
             self._templates[kind] = Template(found, lambda stand_ins: self._merging(item, stand_ins, span)[0])
         template = self._templates[kind]
-        return template.filled(found) if template.works else Prepared.of(self._merging(item, folds, span)[0]), None
+        return template.filled(found) if template.works else CompiledProgram.of(
+            self._merging(item, folds, span)[0]
+        ), None
 
-    def copy(self, item: Item, span: Span) -> None:
+    def copy_span(self, item: Item, span: Span) -> None:
         assert item.base is not None
         size = dtypes.item_size(item.info.dtype)
         for start, stop in span.blocks():
@@ -178,16 +184,16 @@ class Fused:
         fold: Fold,
         folds: Mapping[int, Fold],
         span: Span,
-        slab: Slab | None = None,
-    ) -> tuple[Program, Part]:
+        slab: Scratch | None = None,
+    ) -> tuple[Program, ReadPart]:
         """What a pass over a span does, and what makes the fold's part of it afterwards."""
         program, place = Program(_width(item), slab), place_of(item, span.start, span.stop)
         rows, base = self._rows(program, item, index, place, folds)
         run = item.stages[index]
         rule, at = RULES[run.stage.name], replace(self._at(run, place), base=base)
-        return program, looker(fold, rule, program, rows, at, span.stop - span.start)
+        return program, add_fold(fold, rule, program, rows, at, span.stop - span.start)
 
-    def _merging(self, item: Item, folds: Known, span: Span) -> tuple[Program, EachRow | None]:
+    def _merging(self, item: Item, folds: Known, span: Span) -> tuple[Program, RowFactors | None]:
         """From the stored numbers of a span to the merged ones, and what must be known of each row before."""
         program, place = Program(_width(item)), place_of(item, span.start, span.stop)
         method = item.stages[-1]
@@ -196,11 +202,11 @@ class Fused:
         each = self._each_row(item, place, folds)
         if each is not None:
             at = replace(at, found=each.factors)
-        merged = RULES[method.stage.name].does(program, rows, at)
-        program.store(_to_space(program, merged, method.stage.space_for(method.parameters), item.gives, base))
+        merged = RULES[method.stage.name].emit(program, rows, at)
+        program.store(_to_space(program, merged, method.stage.space_for(method.parameters), item.output_space, base))
         return program, each
 
-    def _each_row(self, item: Item, place: Place, folds: Known) -> EachRow | None:
+    def _each_row(self, item: Item, place: Place, folds: Known) -> RowFactors | None:
         """What the method multiplies rows with, where it does so row by row."""
         method = item.stages[-1]
         by_row = RULES[method.stage.name].by_row
@@ -208,8 +214,8 @@ class Fused:
             return None
         program = Program(_width(item))
         rows, _ = self._rows(program, item, len(item.stages) - 1, place, folds)
-        formats = [stored(tap) for tap in item.all_taps]
-        return EachRow(program, rows, formats, place, lambda grams: by_row(grams, method.parameters))
+        formats = [stored_dtype(tap) for tap in item.all_taps]
+        return RowFactors(program, rows, formats, place, lambda grams: by_row(grams, method.parameters))
 
     def _rows(
         self, program: Program, item: Item, index: int, place: Place, folds: Known
@@ -218,22 +224,22 @@ class Fused:
         loaded = [program.load(number) for number in range(len(item.all_taps))]
         rows, base = (loaded[:-1], loaded[-1]) if item.base is not None else (loaded, None)
         seen: Sequence[int] = rows
-        space: Space = item.takes
+        space: Space = item.input_space
         for number, run in enumerate(item.stages[: index + 1]):
             wanted = run.stage.space_for(run.parameters)
             seen, space = [_to_space(program, row, space, wanted, base) for row in seen], wanted
             if number < index:
-                seen = RULES[run.stage.name].does(program, seen, self._at(run, place, folds))
+                seen = RULES[run.stage.name].emit(program, seen, self._at(run, place, folds))
         return seen, base
 
-    def _at(self, run: RunStage, place: Place, folds: Known | None = None) -> At:
+    def _at(self, run: RunStage, place: Place, folds: Known | None = None) -> RuleCall:
         fold = folds.get(run.position) if folds is not None else None
         found = fold.at(place) if fold is not None else None
-        return At(place, self._seed, run.position, run.parameters, found)
+        return RuleCall(place, self._seed, run.position, run.parameters, found)
 
     def _feed(
         self,
-        running: Run,
+        running: ProgramRun,
         item: Item,
         start: int,
         stop: int,
@@ -247,7 +253,7 @@ class Fused:
         else:
             whole = _width(item)
             piece = max(1, _READ // whole) * whole
-            sizes = [piece * dtypes.item_size(stored(tap)) for tap in item.all_taps]
+            sizes = [piece * dtypes.item_size(stored_dtype(tap)) for tap in item.all_taps]
             rooms = [self._buffer(f"in {number}", size) for number, size in enumerate(sizes)]
             fault = running.feed_files(files, rooms, piece, stop - start, out)
         if fault:
@@ -261,29 +267,29 @@ class Fused:
             place = tap.source.stored_at(tap.key)
             if place is None:
                 return None
-            found.append((place[0], place[1] + start * dtypes.item_size(stored(tap))))
+            found.append((place[0], place[1] + start * dtypes.item_size(stored_dtype(tap))))
         return found
 
     def _read(self, item: Item, start: int, stop: int) -> list[NDArray[np.uint8]]:
         found = []
         for number, tap in enumerate(item.all_taps):
-            raw = self._buffer(f"in {number}", (stop - start) * dtypes.item_size(stored(tap)))
+            raw = self._buffer(f"in {number}", (stop - start) * dtypes.item_size(stored_dtype(tap)))
             tap.source.read_bytes(tap.key, start, raw.data)
             found.append(raw)
         return found
 
     def _read_sample(self, item: Item, start: int, stop: int, share: float) -> tuple[list[NDArray[np.uint8]], int]:
         """A sample of a block, and how many elements it has."""
-        pieces, found = Pieces.of(start, stop, share, _PIECE, item.order), []
+        pieces, found = SamplePieces.of(start, stop, share, _PIECE, item.order), []
         for number, tap in enumerate(item.all_taps):
-            raw = self._buffer(f"in {number}", pieces.count * dtypes.item_size(stored(tap)))
+            raw = self._buffer(f"in {number}", pieces.count * dtypes.item_size(stored_dtype(tap)))
             pieces.read(tap.source, tap.key, raw)
             found.append(raw)
         return found, pieces.count
 
-    def _slab(self) -> Slab:
+    def _slab(self) -> Scratch:
         """A thread's own: what its last pass held has been taken over by the fold."""
-        slab: Slab = self._local.__dict__.setdefault("slab", Slab(8 + _SPAN))
+        slab: Scratch = self._local.__dict__.setdefault("slab", Scratch(8 + _SPAN))
         slab.begin()
         return slab
 
@@ -304,7 +310,7 @@ def _own(stages: Sequence[RunStage]) -> bool:
 
 def _kind(item: Item) -> tuple[object, ...]:
     """Alike for items that are worked on in the same way but for what folds find. The plan's stages outlive it."""
-    return id(item.stages), item.takes, item.gives, item.base is None, len(item.taps), _width(item)
+    return id(item.stages), item.input_space, item.output_space, item.base is None, len(item.taps), _width(item)
 
 
 def _to_space(program: Program, row: int, have: Space, want: Space, base: int | None) -> int:
@@ -317,7 +323,7 @@ def _to_space(program: Program, row: int, have: Space, want: Space, base: int | 
 
 def _refuse(item: Item, read: Sequence[NDArray[np.uint8]], out: NDArray[np.uint8] | None, start: int) -> NoReturn:
     """The machine met a number that is not finite: say which."""
-    refuse_inputs(item, (floats(raw, stored(tap)) for raw, tap in zip(read, item.all_taps, strict=True)), start)
+    refuse_inputs(item, (floats(raw, stored_dtype(tap)) for raw, tap in zip(read, item.all_taps, strict=True)), start)
     if out is not None:
         refuse_result(item, floats(out, item.info.dtype), start)
     raise OSError(f"{item.key!r}: a file that it is read from changed, or could not be read for a moment")

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from smelt.formats.source import Source
 
-__all__ = ["Pieces", "Slab"]
+__all__ = ["SamplePieces", "Scratch"]
 
 
-class Slab:
+class Scratch:
     """Arrays that are handed out in turn, and from the first on again after `begin`. Belongs to one thread."""
 
     def __init__(self, least: int):
@@ -47,7 +47,7 @@ _TURN = (5**0.5 - 1) / 2
 
 
 @dataclass(frozen=True)
-class Pieces:
+class SamplePieces:
     """`many` pieces of `length` elements, and a `last` shorter one where the block does not come out even."""
 
     start: int
@@ -57,7 +57,7 @@ class Pieces:
     last: int
 
     @classmethod
-    def of(cls, start: int, stop: int, share: float, longest: int, order: int = 0) -> Pieces:
+    def of(cls, start: int, stop: int, share: float, longest: int, order: int = 0) -> SamplePieces:
         """Those of a block, which make a share of it.
 
         The last piece is rounded up or down by the order of the tensor, so that of many small tensors together the

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from smelt.engine.run.cpu.machine import Run
+from smelt.engine.run.cpu.machine import ProgramRun
 from smelt.ops.bracket import EVERYTHING, Around
 from smelt.ops.fold import Chain, Fold, RowNumbers, Totals
 from smelt.ops.geometry import gram
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smelt.engine.run.cpu.program import Program
-    from smelt.engine.run.cpu.support import At, Rule
+    from smelt.engine.run.cpu.support import RuleCall, StageRule
     from smelt.ops.block import Place
 
-__all__ = ["EachRow", "Part", "asks_alike", "can_look", "looker", "sample_of"]
+__all__ = ["ReadPart", "RowFactors", "add_fold", "can_fold", "shared_request", "wanted_share"]
 
 
-class Finished(Protocol):
+class PassResult(Protocol):
     """A pass that is over."""
 
     def count(self, op: int) -> int:
@@ -34,14 +34,14 @@ class Finished(Protocol):
 
 Where: TypeAlias = tuple[int, int]
 """The order of a tensor and the first element of a span of it."""
-Part: TypeAlias = Callable[[Finished, Where], Any]
+ReadPart: TypeAlias = Callable[[PassResult, Where], Any]
 """Makes the fold's part of a finished pass over a span that begins there."""
 
 
-def can_look(fold: Fold | None, rule: Rule) -> bool:
+def can_fold(fold: Fold | None, rule: StageRule) -> bool:
     """Whether all passes of a fold can be done so."""
     if isinstance(fold, Chain):
-        return can_look(fold.first, rule) and can_look(fold.second, rule)
+        return can_fold(fold.first, rule) and can_fold(fold.second, rule)
     if isinstance(fold, Restored | Kept | Squares):
         return rule.prunes is not None or rule.masks is not None
     if isinstance(fold, RowNumbers):
@@ -51,14 +51,14 @@ def can_look(fold: Fold | None, rule: Rule) -> bool:
     return isinstance(fold, Largest) or (isinstance(fold, Totals) and fold.of is gram)
 
 
-def sample_of(fold: Fold) -> float:
+def wanted_share(fold: Fold) -> float:
     """Which share of the entries the fold's next pass wants to see."""
     if isinstance(fold, Chain):
         fold = fold.current
     return fold.share if isinstance(fold, Largest) and fold.step == "sample" else 1.0
 
 
-def asks_alike(fold: Fold) -> object:
+def shared_request(fold: Fold) -> object:
     """What the fold's next pass gathers, where that is the same of every tensor; else None."""
     if isinstance(fold, Chain):
         if fold.current is fold.second:  # which looks at what the first has found here
@@ -71,7 +71,7 @@ def asks_alike(fold: Fold) -> object:
     return "gram" if isinstance(fold, Totals) and fold.of is gram else None
 
 
-def looker(fold: Fold, rule: Rule, program: Program, rows: Sequence[int], at: At, count: int) -> Part:
+def add_fold(fold: Fold, rule: StageRule, program: Program, rows: Sequence[int], at: RuleCall, count: int) -> ReadPart:
     """Add to a program what the fold's next pass gathers from these rows."""
     if isinstance(fold, Chain):
         if fold.current is fold.second:
@@ -88,7 +88,7 @@ def looker(fold: Fold, rule: Rule, program: Program, rows: Sequence[int], at: At
     return _gram(program, rows)
 
 
-def _ranks(fold: Largest, program: Program, rows: Sequence[int], count: int) -> Part:
+def _ranks(fold: Largest, program: Program, rows: Sequence[int], count: int) -> ReadPart:
     if fold.step == "sample":
         seen = [program.around(row, EVERYTHING, count, fold.skips_zeros) for row in rows]
         return lambda run, where: [_met(run, one, where) for one in seen]
@@ -107,20 +107,20 @@ def _ranks(fold: Largest, program: Program, rows: Sequence[int], count: int) -> 
     return lambda run, where: [[] if op is None else [(where, run.count(op))] for op in ops]
 
 
-def _met(run: Finished, one: tuple[int, NDArray[np.uint32]], where: tuple[int, int]) -> Around:
+def _met(run: PassResult, one: tuple[int, NDArray[np.uint32]], where: tuple[int, int]) -> Around:
     op, found = one
     above, top, bottom, tiny = (int(count) for count in found[:8].view(np.int64))
     inside = found[8 : 8 + run.count(op)].copy()
     return Around(above, tiny, [(where, top)], [(where, inside)], [(where, bottom)])
 
 
-def _numbers(rule: Rule, program: Program, rows: Sequence[int], at: At) -> Part:
+def _numbers(rule: StageRule, program: Program, rows: Sequence[int], at: RuleCall) -> ReadPart:
     assert rule.measures is not None
     found = rule.measures(program, rows, at)
     return lambda run, where: {at.place.start: found.astype(np.float32)}
 
 
-def _masses(fold: Restored | Kept, rule: Rule, program: Program, rows: Sequence[int], at: At) -> Part:
+def _masses(fold: Restored | Kept, rule: StageRule, program: Program, rows: Sequence[int], at: RuleCall) -> ReadPart:
     bits = np.empty((len(rows), 0), np.uint8)
     if rule.masks is not None:
         kept = rule.masks(program, rows, at)
@@ -132,24 +132,26 @@ def _masses(fold: Restored | Kept, rule: Rule, program: Program, rows: Sequence[
         kept = rule.prunes(program, rows, _found(fold, at))
     sums = [program.masses(row, one) for row, one in zip(rows, kept, strict=True)]
 
-    def part(run: Finished, where: Where) -> Any:
+    def part(run: PassResult, where: Where) -> Any:
         total = np.stack(sums, axis=1)
         return (total, {at.place.start: bits}) if isinstance(fold, Kept) else total
 
     return part
 
 
-def _squares(fold: Squares, rule: Rule, program: Program, rows: Sequence[int], at: At, count: int) -> Part:
+def _squares(
+    fold: Squares, rule: StageRule, program: Program, rows: Sequence[int], at: RuleCall, count: int
+) -> ReadPart:
     assert rule.prunes is not None
     sums = [program.dot(row, row) for row in rule.prunes(program, rows, _found(fold, at))]
     return lambda run, where: np.concatenate([*sums, [float(count)]])
 
 
-def _found(fold: Restored | Kept | Squares, at: At) -> At:
+def _found(fold: Restored | Kept | Squares, at: RuleCall) -> RuleCall:
     return replace(at, found=None if isinstance(fold, Kept) else fold.known(at.place))
 
 
-def _gram(program: Program, rows: Sequence[int]) -> Part:
+def _gram(program: Program, rows: Sequence[int]) -> ReadPart:
     pairs = [(i, j) for i in range(len(rows)) for j in range(i + 1)]
     if len(rows) == 3:
         six = program.dots(*rows)
@@ -157,7 +159,7 @@ def _gram(program: Program, rows: Sequence[int]) -> Part:
     else:
         products = [(i, j, program.dot(rows[i], rows[j])) for i, j in pairs]
 
-    def part(run: Finished, where: Where) -> Any:
+    def part(run: PassResult, where: Where) -> Any:
         out = np.empty((len(rows), len(rows)))
         for i, j, product in products:
             out[i, j] = out[j, i] = product[0]
@@ -166,7 +168,7 @@ def _gram(program: Program, rows: Sequence[int]) -> Part:
     return part
 
 
-class EachRow:
+class RowFactors:
     """What the rows of a span are multiplied with, filled in block by block."""
 
     def __init__(
@@ -181,7 +183,7 @@ class EachRow:
         pairs = [(i, j) for i in range(len(rows)) for j in range(i + 1)]
         self._products = [(i, j, program.row_dot(rows[i], rows[j], count)) for i, j in pairs]
         self._width, self._factors_of, self._done = program.width, factors_of, 0
-        self._run = Run(program, formats)
+        self._run = ProgramRun(program, formats)
         models = len(rows)
         self._grams = np.empty((count, models, models))
         self.factors = [np.zeros(count, np.float32) for _ in range(factors_of(np.ones((1, models, models))).shape[1])]

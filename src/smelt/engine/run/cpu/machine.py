@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from smelt.engine.run.cpu.program import Program
 
-__all__ = ["FORMATS", "Jobs", "Prepared", "Run", "floats", "library"]
+__all__ = ["FORMATS", "BatchRun", "CompiledProgram", "ProgramRun", "floats", "library"]
 
 
 @cache
@@ -60,7 +60,7 @@ def floats(raw: NDArray[np.uint8], code: str) -> NDArray[np.float32]:
     return raw.view(np.float16 if code == "F16" else np.float32).astype(np.float32)
 
 
-class Run:
+class ProgramRun:
     """A finished program and how far its pass has come. Belongs to one thread."""
 
     _local = threading.local()
@@ -131,7 +131,7 @@ class Run:
         return room
 
 
-class Prepared(NamedTuple):
+class CompiledProgram(NamedTuple):
     """A finished program. One without places and counts in it can be run again and again, by several threads."""
 
     program: Program
@@ -140,25 +140,25 @@ class Prepared(NamedTuple):
     registers: int
 
     @classmethod
-    def of(cls, program: Program) -> Prepared:
+    def of(cls, program: Program) -> CompiledProgram:
         ops, _, registers = program.finish()
         return cls(program, ops, registers)
 
 
-class Jobs:
+class BatchRun:
     """Runs that wait to be done together. Belongs to one thread."""
 
     def __init__(self, rooms: Sequence[NDArray[np.uint8]]):
         """`rooms` are what inputs are read into, one for each tap."""
         self._held, self._rooms = rooms, [room.ctypes.data for room in rooms]
-        self._programs: list[Prepared] = []
+        self._programs: list[CompiledProgram] = []
         self._jobs: list[tuple[int, ...]] = []
         self._taps: list[tuple[int, int, int, int]] = []
         self._registers = 0
 
     def add(
         self,
-        what: Prepared,
+        what: CompiledProgram,
         formats: Sequence[str],
         files: Sequence[tuple[int, int]],
         out: int,
@@ -182,6 +182,6 @@ class Jobs:
         assert found is not None, "only called where there is a library"
         taps, jobs, done = np.array(self._taps, TAP), np.array(self._jobs, _JOB), np.zeros(1, np.int64)
         jobs["taps"] += taps.ctypes.data
-        room = Run.room(max(1, self._registers))
+        room = ProgramRun.room(max(1, self._registers))
         fault = found.smelt_run_jobs(jobs.ctypes.data, len(jobs), room.ctypes.data, done.ctypes.data)
         return int(done[0]) if fault else None

@@ -4,7 +4,7 @@
     x, base = program.load(0), program.load(1)
     program.store(program.add(program.scale(program.subtract(x, base), 0.3), base))
 
-`Run` then feeds it buffers. Numbers that a pass gathers (counts, sums) are in arrays that the program holds.
+`ProgramRun` then feeds it buffers. Numbers that a pass gathers (counts, sums) are in arrays that the program holds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from smelt.engine.run.cpu.operations import OP, Code, Numbered, shorten
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smelt.engine.run.cpu.buffers import Slab
+    from smelt.engine.run.cpu.buffers import Scratch
 
 __all__ = ["WIDTH", "Op", "Program"]
 
@@ -50,11 +50,11 @@ class Program:
     magnitudes is held in the `slab`, until that is begun again.
     """
 
-    def __init__(self, width: int = WIDTH, slab: Slab | None = None) -> None:
+    def __init__(self, width: int = WIDTH, slab: Scratch | None = None) -> None:
         self.width, self._slab = width, slab
         self._second: dict[int, int] = {}
         self._ops: list[Numbered] = []
-        self.held: dict[int, NDArray[Any]] = {}
+        self.arrays: dict[int, NDArray[Any]] = {}
         """The arrays of operations that gather, or that read them, by the number of the operation."""
         self._gathered: list[NDArray[Any]] = []
         self._bins: NDArray[np.uint32] | None = None
@@ -117,7 +117,7 @@ class Program:
 
     def unpack(self, bits: NDArray[np.uint8]) -> int:
         """1 where a bit is set."""
-        self.held[len(self._ops)] = bits
+        self.arrays[len(self._ops)] = bits
         return self._op(Code.UNPACK, where=bits.ctypes.data)
 
     def sign(self, a: int, into: int | None = None, zero_is_up: bool = False) -> int:
@@ -183,7 +183,7 @@ class Program:
         """Which operation, and what it meets: four counts of 64 bits, then the magnitudes inside, for which is room."""
         found = self._slab.take(8 + most) if self._slab is not None else np.empty(8 + most, np.uint32)
         found[:8] = 0
-        self.held[len(self._ops)] = found
+        self.arrays[len(self._ops)] = found
         self._gathered.append(found[:8])
         self._op(Code.AROUND, a, where=found.ctypes.data, low=ends[0], between=ends[1], p=float(zeros), into=0)
         return len(self._ops) - 1, found
@@ -225,7 +225,7 @@ class Program:
 
     def row_scale(self, a: int, factors: NDArray[np.float32]) -> int:
         """Every row times its factor, which need not be known yet."""
-        self.held[len(self._ops)] = factors
+        self.arrays[len(self._ops)] = factors
         return self._op(Code.ROW_SCALE, a, where=factors.ctypes.data)
 
     def clamp(self, a: int, most: float) -> int:
@@ -260,7 +260,7 @@ class Program:
         return int(self._bins.ctypes.data)
 
     def _gathers(self, code: Code, into: NDArray[Any], a: int, b: int = 0, low: int = 0) -> NDArray[Any]:
-        self.held[len(self._ops)] = into
+        self.arrays[len(self._ops)] = into
         self._gathered.append(into)
         self._op(code, a, b, where=into.ctypes.data, low=low, into=0)
         return into

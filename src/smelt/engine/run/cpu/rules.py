@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smelt.engine.run.cpu.program import Program
-    from smelt.engine.run.cpu.support import At, Does, Rows
+    from smelt.engine.run.cpu.support import Emit, Rows, RuleCall
     from smelt.ops.order import Cut
 
 __all__ = [
@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 
-def _normalised(at: At) -> list[float]:
+def _normalised(at: RuleCall) -> list[float]:
     weights = np.array(at.parameters["weights"], np.float32)
     if at.parameters["normalize"]:
         exact = weights.astype(np.float64)
@@ -62,20 +62,20 @@ def _normalised(at: At) -> list[float]:
     return list(weights.tolist())
 
 
-def average(program: Program, rows: Rows, at: At) -> int:
+def average(program: Program, rows: Rows, at: RuleCall) -> int:
     return program.weighted_sum(rows, _normalised(at))
 
 
-def task_arithmetic(program: Program, rows: Rows, at: At) -> int:
+def task_arithmetic(program: Program, rows: Rows, at: RuleCall) -> int:
     merged, scale = program.weighted_sum(rows, _normalised(at)), at.parameters["scale"]
     return merged if scale == 1 else program.scale(merged, scale, into=merged)
 
 
-def combination(program: Program, rows: Rows, at: At) -> int:
+def combination(program: Program, rows: Rows, at: RuleCall) -> int:
     return program.weighted_sum(rows, [float(weight) for weight in at.found])
 
 
-def model_stock(program: Program, rows: Rows, at: At) -> int:
+def model_stock(program: Program, rows: Rows, at: RuleCall) -> int:
     mean = program.over(program.total(rows), len(rows))
     if at.parameters["over"] == "row":
         return program.row_scale(mean, at.found[0])
@@ -86,7 +86,7 @@ def steps_of_rows(grams: NDArray[np.float64], parameters: Mapping[str, Any]) -> 
     return step_length(grams, parameters["floor"])[:, None]
 
 
-def nuslerp(program: Program, rows: Rows, at: At) -> int:
+def nuslerp(program: Program, rows: Rows, at: RuleCall) -> int:
     if at.parameters["over"] == "tensor":
         return combination(program, rows, at)
     return program.total([program.row_scale(row, factors) for row, factors in zip(rows, at.found, strict=True)])
@@ -100,15 +100,15 @@ def not_over_columns(parameters: Mapping[str, Any]) -> bool:
     return bool(parameters["over"] != "column")
 
 
-def passthrough(program: Program, rows: Rows, at: At) -> int:
+def passthrough(program: Program, rows: Rows, at: RuleCall) -> int:
     return program.scale(rows[0], at.column("scale")[0])
 
 
-def nearswap(program: Program, rows: Rows, at: At) -> int:
+def nearswap(program: Program, rows: Rows, at: RuleCall) -> int:
     return program.clamp(rows[0], at.parameters["t"])
 
 
-def ram(program: Program, rows: Rows, at: At) -> int:
+def ram(program: Program, rows: Rows, at: RuleCall) -> int:
     kept = [program.cut(row, at.parameters["epsilon"]) for row in rows]
     signs = [program.sign(row) for row in kept]
     count = program.total([program.square(sign, into=sign) for sign in signs])
@@ -127,7 +127,7 @@ def bound(cut: Cut) -> float:
     return cut.value if cut.ties == 0 else cut.below
 
 
-def trimmed(program: Program, rows: Rows, at: At) -> Rows:
+def trimmed(program: Program, rows: Rows, at: RuleCall) -> Rows:
     cuts = at.found
     return [_kept(program, row, cut[0]) for row, cut in zip(rows, cuts, strict=True)] if cuts else rows
 
@@ -136,20 +136,20 @@ def _restored(program: Program, rows: Rows, factors: Sequence[float]) -> Rows:
     return [program.scale(row, float(factor)) for row, factor in zip(rows, factors, strict=True)]
 
 
-def and_restored(prunes: Does) -> Does:
+def and_restored(prunes: Emit) -> Emit:
     """A pruning, followed by the factors that restore the summed magnitude where its fold has found such."""
 
-    def does(program: Program, rows: Rows, at: At) -> Rows:
+    def emit(program: Program, rows: Rows, at: RuleCall) -> Rows:
         if not isinstance(at.found, tuple):
             kept: Rows = prunes(program, rows, at)
             return kept
         found, factors = at.found
         return _restored(program, prunes(program, rows, replace(at, found=found)), factors)
 
-    return does
+    return emit
 
 
-def band(program: Program, rows: Rows, at: At) -> Rows:
+def band(program: Program, rows: Rows, at: RuleCall) -> Rows:
     kept = []
     for row, (above, below) in zip(rows, at.found, strict=True):
         if below.value and above.value and not below.ties and not above.ties:
@@ -159,14 +159,14 @@ def band(program: Program, rows: Rows, at: At) -> Rows:
     return kept
 
 
-def drawn(program: Program, rows: Rows, at: At) -> Rows:
+def drawn(program: Program, rows: Rows, at: RuleCall) -> Rows:
     kept = []
     for row, model, chance in zip(rows, at.place.models, at.column("density"), strict=True):
         kept.append(program.multiply(program.draw(chance, *at.key(model)), row))
     return kept
 
 
-def dare(program: Program, rows: Rows, at: At) -> Rows:
+def dare(program: Program, rows: Rows, at: RuleCall) -> Rows:
     kept = drawn(program, rows, at)
     if at.found is not None:
         return _restored(program, kept, at.found[1])
@@ -175,7 +175,7 @@ def dare(program: Program, rows: Rows, at: At) -> Rows:
     return [program.over(row, chance, into=row) for row, chance in zip(kept, at.column("density"), strict=True)]
 
 
-def _window(program: Program, at: At) -> list[tuple[float, float]]:
+def _window(program: Program, at: RuleCall) -> list[tuple[float, float]]:
     """Each model's lowest chance, and by how much a rank adds to it. A density of 1 leaves no room for a window."""
     density, window = (np.array(at.parameters[name], np.float32) for name in ("density", "window"))
     window = window * (density < 1)
@@ -183,7 +183,7 @@ def _window(program: Program, at: At) -> list[tuple[float, float]]:
     return list(zip(lowest.tolist(), step.tolist(), strict=True))
 
 
-def ranked(program: Program, rows: Rows, at: At) -> Rows:
+def ranked(program: Program, rows: Rows, at: RuleCall) -> Rows:
     """The masks of DELLA."""
     masks = []
     for row, model, (lowest, step) in zip(rows, at.place.models, _window(program, at), strict=True):
@@ -191,7 +191,7 @@ def ranked(program: Program, rows: Rows, at: At) -> Rows:
     return masks
 
 
-def della(program: Program, rows: Rows, at: At) -> Rows:
+def della(program: Program, rows: Rows, at: RuleCall) -> Rows:
     if at.found is not None:
         bits, ratios = at.found
         kept = [program.multiply(program.unpack(one), row) for one, row in zip(bits, rows, strict=True)]
@@ -206,12 +206,12 @@ def della(program: Program, rows: Rows, at: At) -> Rows:
     return kept
 
 
-def _elected(program: Program, rows: Rows, at: At, elect: str = "mass") -> int:
+def _elected(program: Program, rows: Rows, at: RuleCall, elect: str = "mass") -> int:
     voices = rows if elect == "mass" else [program.sign(row) for row in rows]
     return program.sign(program.total(voices), zero_is_up=at.parameters["tie"] == "positive")
 
 
-def ties(program: Program, rows: Rows, at: At) -> int:
+def ties(program: Program, rows: Rows, at: RuleCall) -> int:
     parameters, weights = at.parameters, at.column("weights")
     weighted = [program.scale(row, w) for row, w in zip(trimmed(program, rows, at), weights, strict=True)]
     sign = _elected(program, weighted, at, parameters["elect"])
@@ -233,7 +233,7 @@ def _scaled(program: Program, row: int, scale: float) -> int:
     return row if scale == 1 else program.scale(row, scale, into=row)
 
 
-def variance(program: Program, rows: Rows, at: At) -> Rows:
+def variance(program: Program, rows: Rows, at: RuleCall) -> Rows:
     if len(rows) == 3:
         return [program.variance(*rows)]
     mean = program.over(program.total(rows), len(rows))
@@ -242,7 +242,7 @@ def variance(program: Program, rows: Rows, at: At) -> Rows:
     return [program.over(program.total(squares, into=squares[0]), len(rows))]
 
 
-def _selection(program: Program, rows: Rows, at: At) -> tuple[int, float]:
+def _selection(program: Program, rows: Rows, at: RuleCall) -> tuple[int, float]:
     """A register and the bound that it exceeds where SCE selects."""
     (varied,), cut = variance(program, rows, at), at.found[0][0]
     if cut.value == 0:
@@ -250,14 +250,14 @@ def _selection(program: Program, rows: Rows, at: At) -> tuple[int, float]:
     return (program.cut(varied, cut.below, cut.value, cut.ties), 0.0) if cut.ties else (varied, bound(cut))
 
 
-def selected(program: Program, rows: Rows, at: At) -> Rows:
+def selected(program: Program, rows: Rows, at: RuleCall) -> Rows:
     if at.found is None:
         return rows
     varied, above = _selection(program, rows, at)
     return [program.where(row, varied, above) for row in rows]
 
 
-def sce(program: Program, rows: Rows, at: At) -> int:
+def sce(program: Program, rows: Rows, at: RuleCall) -> int:
     """A sign of 0 leaves an entry as it is, so that only the sign has to know what was selected."""
     cuts, found = at.found
     weights = [float(weight) for weight in found]
@@ -269,17 +269,17 @@ def sce(program: Program, rows: Rows, at: At) -> int:
     return program.multiply(merged, sign, into=merged)
 
 
-def divergences(program: Program, rows: Rows, at: At) -> NDArray[np.float64]:
+def divergences(program: Program, rows: Rows, at: RuleCall) -> NDArray[np.float64]:
     assert at.base is not None
     return program.row_divergence(rows[0], at.base, (at.place.stop - at.place.start) // program.width)
 
 
-def important(program: Program, rows: Rows, at: At) -> Rows:
+def important(program: Program, rows: Rows, at: RuleCall) -> Rows:
     """What has the magnitude of the importance; `found` are the divergences of rows."""
     return [program.row_scale(rows[0], at.found)]
 
 
-def arcee_fusion(program: Program, rows: Rows, at: At) -> int:
+def arcee_fusion(program: Program, rows: Rows, at: RuleCall) -> int:
     measured, cuts = at.found
     (scaled,) = important(program, rows, replace(at, found=measured))
     least = np.float32(standing_out(cuts))

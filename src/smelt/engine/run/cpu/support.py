@@ -14,7 +14,7 @@ import numpy as np
 
 from smelt.engine.run.backends import row_length
 from smelt.engine.run.cpu import rules
-from smelt.engine.run.cpu.fold_pass import can_look
+from smelt.engine.run.cpu.fold_pass import can_fold
 from smelt.engine.run.cpu.machine import FORMATS
 from smelt.ops.random import place_key
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from smelt.engine.run.cpu.program import Program
     from smelt.ops.block import Place
 
-__all__ = ["RULES", "At", "ByRow", "Does", "Rows", "Rule", "Takes", "held", "stored"]
+__all__ = ["RULES", "ByRow", "Emit", "Rows", "RuleCall", "StageRule", "Support", "is_readable", "stored_dtype"]
 
 Rows: TypeAlias = Sequence[int]
 """Registers, one for each model."""
 
 
 @dataclass(frozen=True)
-class At:
+class RuleCall:
     """Where and with what a stage is called."""
 
     place: Place
@@ -55,7 +55,7 @@ class At:
         return before + low, between
 
 
-Does: TypeAlias = "Callable[[Program, Rows, At], Any]"
+Emit: TypeAlias = "Callable[[Program, Rows, RuleCall], Any]"
 ByRow: TypeAlias = "Callable[[NDArray[np.float64], Mapping[str, Any]], NDArray[np.float64]]"
 """From the Gram matrices (rows, models, models) of rows and the parameters to factors (rows, some)."""
 
@@ -64,48 +64,48 @@ def _always(parameters: Mapping[str, Any]) -> bool:
     return True
 
 
-def _rows(program: Program, rows: Rows, at: At) -> Rows:
+def _rows(program: Program, rows: Rows, at: RuleCall) -> Rows:
     return rows
 
 
 @dataclass(frozen=True)
-class Rule:
+class StageRule:
     """How a stage is run: a step gives rows, a method the register of the merged values."""
 
-    does: Does
-    takes: Callable[[Mapping[str, Any]], bool] = _always
-    ranks: Does = _rows
+    emit: Emit
+    accepts: Callable[[Mapping[str, Any]], bool] = _always
+    ranks: Emit = _rows
     """The registers whose magnitudes its fold ranks."""
-    prunes: Does | None = None
+    prunes: Emit | None = None
     """The rows that it leaves before their summed magnitude is restored; `found` is then what the ranks gave."""
-    masks: Does | None = None
+    masks: Emit | None = None
     """What it keeps, as ones and zeros, where that is remembered: drawing it again would take longer."""
     draws: bool = False
     """Whether what it does depends on the place beyond what its fold has found there."""
-    measures: Does | None = None
+    measures: Emit | None = None
     """The array with a number for each row, which a fold asks for before anything else."""
     by_row: ByRow | None = None
     """What it multiplies each row with, where that is asked for: `found` are then the factors, one array for each."""
 
 
-RULES: Mapping[str, Rule] = {
-    "average": Rule(rules.average),
-    "task_arithmetic": Rule(rules.task_arithmetic),
-    "slerp": Rule(rules.combination),
-    "nuslerp": Rule(rules.nuslerp, takes=rules.not_over_columns, by_row=rules.weights_of_rows),
-    "multislerp": Rule(rules.combination),
-    "karcher": Rule(rules.combination),
-    "model_stock": Rule(rules.model_stock, by_row=rules.steps_of_rows),
-    "passthrough": Rule(rules.passthrough),
-    "nearswap": Rule(rules.nearswap),
-    "ram": Rule(rules.ram),
-    "trim": Rule(rules.and_restored(rules.trimmed), prunes=rules.trimmed),
-    "breadcrumbs": Rule(rules.and_restored(rules.band), prunes=rules.band),
-    "dare": Rule(rules.dare, prunes=rules.drawn, draws=True),
-    "della": Rule(rules.della, masks=rules.ranked, draws=True),
-    "ties": Rule(rules.ties),
-    "arcee_fusion": Rule(rules.arcee_fusion, ranks=rules.important, measures=rules.divergences),
-    "sce": Rule(rules.sce, ranks=rules.variance, prunes=rules.selected),
+RULES: Mapping[str, StageRule] = {
+    "average": StageRule(rules.average),
+    "task_arithmetic": StageRule(rules.task_arithmetic),
+    "slerp": StageRule(rules.combination),
+    "nuslerp": StageRule(rules.nuslerp, accepts=rules.not_over_columns, by_row=rules.weights_of_rows),
+    "multislerp": StageRule(rules.combination),
+    "karcher": StageRule(rules.combination),
+    "model_stock": StageRule(rules.model_stock, by_row=rules.steps_of_rows),
+    "passthrough": StageRule(rules.passthrough),
+    "nearswap": StageRule(rules.nearswap),
+    "ram": StageRule(rules.ram),
+    "trim": StageRule(rules.and_restored(rules.trimmed), prunes=rules.trimmed),
+    "breadcrumbs": StageRule(rules.and_restored(rules.band), prunes=rules.band),
+    "dare": StageRule(rules.dare, prunes=rules.drawn, draws=True),
+    "della": StageRule(rules.della, masks=rules.ranked, draws=True),
+    "ties": StageRule(rules.ties),
+    "arcee_fusion": StageRule(rules.arcee_fusion, ranks=rules.important, measures=rules.divergences),
+    "sce": StageRule(rules.sce, ranks=rules.variance, prunes=rules.selected),
 }
 
 
@@ -114,24 +114,24 @@ _COUNTED = 1 << 32
 """Elements of a tensor that one key of the random numbers counts."""
 
 
-class Takes:
+class Support:
     """Called with an item, says whether it can; pipelines are looked at once."""
 
     def __init__(self, readable: Callable[[Tap], bool] | None = None) -> None:
         """`readable` says whose numbers can be read as they are stored; by default those that a source holds."""
-        self._readable = readable or held
+        self._readable = readable or is_readable
         self._known: dict[tuple[int, ...], bool] = {}
 
     def __call__(self, item: Item) -> bool:
         if item.copied:
             assert item.base is not None
-            return item.base.source.holds(item.base.key) and stored(item.base) == item.info.dtype
+            return item.base.source.holds(item.base.key) and stored_dtype(item.base) == item.info.dtype
         return (
             self._fits(item)
             and not item.statistics
             and item.info.count <= _COUNTED
             and item.info.dtype in FORMATS
-            and all(stored(tap) in FORMATS and self._readable(tap) for tap in item.all_taps)
+            and all(stored_dtype(tap) in FORMATS and self._readable(tap) for tap in item.all_taps)
             and self._have_rules(item.stages)
             and not (item.matrices and item.matrices.transposed and _draws(item.stages))
         )
@@ -153,12 +153,12 @@ def _draws(stages: tuple[RunStage, ...]) -> bool:
     return any(RULES[run.stage.name].draws for run in stages)
 
 
-def held(tap: Tap) -> bool:
+def is_readable(tap: Tap) -> bool:
     """Whether a tensor's bytes can be read."""
     return tap.source.holds(tap.key)
 
 
-def stored(tap: Tap) -> str:
+def stored_dtype(tap: Tap) -> str:
     """The format in which a tensor is stored."""
     return tap.source.tensors[tap.key].dtype
 
@@ -166,6 +166,6 @@ def stored(tap: Tap) -> str:
 def _has_rule(run: RunStage) -> bool:
     rule = RULES.get(run.stage.name)
     ours = run.stage.function.__module__.startswith("smelt.methods.")
-    if rule is None or not ours or not rule.takes(run.parameters):
+    if rule is None or not ours or not rule.accepts(run.parameters):
         return False
-    return can_look(run.stage.fold_for(run.parameters), rule)
+    return can_fold(run.stage.fold_for(run.parameters), rule)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from smelt.engine.run.cpu.machine import Prepared
+from smelt.engine.run.cpu.machine import CompiledProgram
 from smelt.engine.run.cpu.operations import OP
 from smelt.ops.order import Cut
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from smelt.engine.run.cpu.program import Program
     from smelt.ops.block import Place
 
-__all__ = ["Found", "Template", "form_of"]
+__all__ = ["Found", "Template", "form_of_cuts"]
 
 Cuts: TypeAlias = Mapping[int, Sequence[Sequence[Cut]]]
 """What was found for a place, by the position of the stage: for every row its cuts."""
@@ -53,7 +53,7 @@ class _Count(int):
     order: int
 
 
-def form_of(found: Mapping[int, Any]) -> Form | None:
+def form_of_cuts(found: Mapping[int, Any]) -> Form | None:
     """What decides the form of a program; None where something else than cuts was found."""
     form: list[object] = []
     for position, rows in found.items():
@@ -77,7 +77,7 @@ class Template:
         }
         program = build(stand_ins)
         ops, _, registers = program.short()
-        self._prepared = Prepared(program, np.array(ops, OP), registers)
+        self._prepared = CompiledProgram(program, np.array(ops, OP), registers)
         self._places = [
             (place, name, value.order)
             for place, op in enumerate(ops)
@@ -87,7 +87,7 @@ class Template:
         odd = sum(math.isnan(number) for op in ops for number in op[4:6]) + sum(op[6] > _NO_COUNT // 2 for op in ops)
         self.works = odd == len(self._places)
 
-    def filled(self, found: Cuts) -> Prepared:
+    def filled(self, found: Cuts) -> CompiledProgram:
         """The program with the numbers of these cuts."""
         numbers = [
             n for rows in found.values() for row in rows for cut in row for n in (cut.value, cut.below, cut.ties)

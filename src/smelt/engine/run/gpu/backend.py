@@ -1,8 +1,8 @@
-"""The fused way on a GPU: stored bytes go over the link as they are, and come back merged and rounded.
+"""The fused backend on a GPU: stored bytes go over the link as they are, and come back merged and rounded.
 
 There are a few rooms, each for one block on both sides of the link, pinned on the host's. A thread that has one reads,
 waits for the GPU, and writes; meanwhile others do the same in theirs: together they are what double buffers would be.
-Work is started by one thread at a time (`lane.py`). On the device there are the rooms, and the registers of one block.
+Work is started by one thread at a time (stream.py). On the device there are the rooms, and the registers of one block.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from smelt.engine.run.backends import Span
-from smelt.engine.run.cpu.backend import Fused
-from smelt.engine.run.cpu.fold_pass import sample_of
-from smelt.engine.run.cpu.support import Takes, held, stored
+from smelt.engine.run.cpu.backend import FusedBackend
+from smelt.engine.run.cpu.fold_pass import wanted_share
+from smelt.engine.run.cpu.support import Support, is_readable, stored_dtype
 from smelt.engine.run.gpu.kernel import has_kernels
 from smelt.engine.run.gpu.launch import TensorRun
-from smelt.engine.run.gpu.stream import Lane, Room
+from smelt.engine.run.gpu.stream import BlockBuffer, Launcher
 from smelt.engine.run.non_finite import refuse_inputs, refuse_result
 from smelt.formats import dtype as dtypes
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from smelt.engine.run.backends import Advance, Write
     from smelt.ops.fold import Fold
 
-__all__ = ["OnDevice", "on_device"]
+__all__ = ["GpuBackend", "gpu_backend"]
 
 _BLOCK = 1 << 25
 """Bytes of a block of all models and of the result. With half of it an H200 took about 1.6 times as long; with twice as
@@ -46,19 +46,20 @@ _WORTH_KERNELS = 1 << 30
 """Bytes that a plan must read before a kernel earns the second that it takes to make the first time."""
 
 
-def on_device(seed: int, device: str, write: Write, advance: Advance, work: int) -> OnDevice | None:
-    """The way of a device for a plan that reads `work` bytes; SMELT_FUSED=0 runs without it, SMELT_KERNELS says whether
-    kernels are made.
+def gpu_backend(seed: int, device: str, write: Write, advance: Advance, work: int) -> GpuBackend | None:
+    """The backend of a device for a plan that reads `work` bytes.
+
+    SMELT_FUSED=0 runs without it, SMELT_KERNELS says whether kernels are made.
     """
     if os.environ.get("SMELT_FUSED") == "0":
         return None
     asked = os.environ.get("SMELT_KERNELS")
     kernels = work >= _WORTH_KERNELS if asked is None else asked == "1"
     kernels = kernels and has_kernels()
-    return OnDevice(seed, torch.device(device), write, advance, kernels, looks=kernels)
+    return GpuBackend(seed, torch.device(device), write, advance, kernels, looks=kernels)
 
 
-class OnDevice(Fused):
+class GpuBackend(FusedBackend):
     """One run's work on spans. Shared by all threads."""
 
     def __init__(
@@ -79,9 +80,9 @@ class OnDevice(Fused):
         if str(device) == "cuda":  # the GPU that is current in the thread that asked
             device = torch.device("cuda", torch.cuda.current_device())
         self._device, self._kernels = device, kernels
-        self._takes = Takes(self._reaches)
-        self._lane = Lane(device)
-        self._rooms: queue.SimpleQueue[Room | None] = queue.SimpleQueue()
+        self._support = Support(self._reaches)
+        self._lane = Launcher(device)
+        self._rooms: queue.SimpleQueue[BlockBuffer | None] = queue.SimpleQueue()
         for _ in range(_ROOMS):
             self._rooms.put(None)
         self._threads = torch.get_num_threads()
@@ -91,33 +92,35 @@ class OnDevice(Fused):
         for _ in range(_ROOMS):  # all are free: what they take on the device goes at once, whoever still knows this
             self._rooms.get()
 
-    def takes(self, item: Item) -> bool:
-        if not super().takes(item):
+    def supports(self, item: Item) -> bool:
+        if not super().supports(item):
             return False
         return item.copied or (item.unit == "element" and (self._looks or not _looking(item)))
 
     def _reaches(self, tap: Tap) -> bool:
         there = tap.source.there(tap.key)
-        return held(tap) if there is None else there.device == self._device
+        return is_readable(tap) if there is None else there.device == self._device
 
-    def small(self, item: Item) -> bool:
+    def is_small(self, item: Item) -> bool:
         return False
 
     def spans(self, item: Item) -> list[Span]:
         count = item.info.count
-        size = sum(dtypes.item_size(stored(tap)) for tap in item.all_taps) + dtypes.item_size(item.info.dtype)
+        size = sum(dtypes.item_size(stored_dtype(tap)) for tap in item.all_taps) + dtypes.item_size(item.info.dtype)
         step = max(1, _BLOCK // size // _STEP) * _STEP
         wide = step * _BLOCKS_OF_A_SPAN
         return [Span(start, min(start + wide, count), step) for start in range(0, count, wide)]
 
-    def samples(self, item: Item) -> bool:
+    def can_sample(self, item: Item) -> bool:
         """Not without kernels, nor of what lies on the device: there a histogram costs less than many small pieces."""
         return self._kernels and all(tap.source.there(tap.key) is None for tap in item.all_taps)
 
-    def look(self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, watched: bool) -> Any:
+    def fold_span(
+        self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, shows_progress: bool
+    ) -> Any:
         program, part = self._looking(item, index, fold, folds, span)
-        run, share = TensorRun(program, self._device, self._kernels), sample_of(fold)
-        formats = [dtypes.torch_dtype(stored(tap)) for tap in item.all_taps]
+        run, share = TensorRun(program, self._device, self._kernels), wanted_share(fold)
+        formats = [dtypes.torch_dtype(stored_dtype(tap)) for tap in item.all_taps]
         with self._room() as room:
             for start, stop in span.blocks():
                 if share < 1:  # what is not finite in it is told of by the pass that follows
@@ -137,15 +140,15 @@ class OnDevice(Fused):
                     self._refuse(item, taps, None, start)
                 run.settle()
         run.finish()  # its numbers are there: the room has waited for them
-        if watched:
+        if shows_progress:
             self._advance(item.bytes_of(span.stop - span.start))
         return part(run, (item.order, item.first + span.start))
 
-    def merge(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
+    def merge_span(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
         program, each = self._merging(item, folds, span)
         assert each is None, "rows are not taken"
         run = TensorRun(program, self._device, self._kernels)
-        formats = [dtypes.torch_dtype(code) for code in (*map(stored, item.all_taps), item.info.dtype)]
+        formats = [dtypes.torch_dtype(code) for code in (*map(stored_dtype, item.all_taps), item.info.dtype)]
         with self._room() as room:
             for start, stop in span.blocks():
                 room.lay([(stop - start, dtype) for dtype in formats])
@@ -159,7 +162,7 @@ class OnDevice(Fused):
                 self._write(item, start, room.bytes[-1])
                 self._advance(item.bytes_of(stop - start))
 
-    def _again(self, run: TensorRun, taps: Sequence[Tensor], room: Room) -> None:
+    def _again(self, run: TensorRun, taps: Sequence[Tensor], room: BlockBuffer) -> None:
         """A block in which something was odd, though all of it is finite, once more without a kernel."""
         with self._lane.of(room):
             watched = run.again(taps, room.there[-1])
@@ -168,13 +171,13 @@ class OnDevice(Fused):
         room.is_finite()
 
     @staticmethod
-    def _fill(item: Item, start: int, room: Room) -> None:
+    def _fill(item: Item, start: int, room: BlockBuffer) -> None:
         """A block of each model into the host's memory, in its stored format, unless it lies on the device."""
         for part, tap in zip(room.bytes, item.all_taps, strict=False):
             if tap.source.there(tap.key) is None:
                 tap.source.read_bytes(tap.key, start, part)
 
-    def _there(self, item: Item, start: int, stop: int, room: Room) -> list[Tensor]:
+    def _there(self, item: Item, start: int, stop: int, room: BlockBuffer) -> list[Tensor]:
         """The same on the device."""
         taps = []
         for number, tap in enumerate(item.all_taps):
@@ -191,10 +194,10 @@ class OnDevice(Fused):
             refuse_result(item, out.float().cpu().numpy(), start)
 
     @contextmanager
-    def _room(self) -> Iterator[Room]:
+    def _room(self) -> Iterator[BlockBuffer]:
         """A room that nobody else is in; waits for one."""
         torch.set_num_threads(1)
-        room = self._rooms.get() or Room(self._device)
+        room = self._rooms.get() or BlockBuffer(self._device)
         try:
             yield room
         finally:

@@ -33,7 +33,7 @@ from smelt.engine.run.gpu import torch_ops as words
 if TYPE_CHECKING:
     from smelt.engine.run.cpu.program import Op, Program
 
-__all__ = ["GATHERING", "Form", "Line", "Plain", "Written", "plain", "source", "written"]
+__all__ = ["GATHERING", "Form", "GeneratedProgram", "Line", "TorchFunction", "plain", "source", "written"]
 
 _LINES: Mapping[Code, str] = {
     Code.LOAD: "r{dst} = load(tap{a})",
@@ -99,7 +99,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Written:
+class GeneratedProgram:
     """A program in lines, and what the function that they make is called with."""
 
     form: Form
@@ -120,7 +120,7 @@ class Written:
         return given + [f"w{n}" for n in range(len(self.words))]
 
 
-def written(program: Program) -> Written:
+def written(program: Program) -> GeneratedProgram:
     """Write a program down."""
     ops = program.operations()
     form = _form(tuple((op.code, op.dst, op.a, op.b, op.second, op.counted == 0) for op in ops))
@@ -131,7 +131,7 @@ def written(program: Program) -> Written:
         if op.code is Code.DRAW
         for word in ((_limit(op.p), False), (op.low, True), (op.between, False))
     ]
-    return Written(form, ops, numbers, tuple(words))
+    return GeneratedProgram(form, ops, numbers, tuple(words))
 
 
 @cache
@@ -209,12 +209,12 @@ _NUMBERS: Mapping[str, Callable[[Op], float]] = {
 }
 
 
-Plain: TypeAlias = Callable[..., tuple[list[tuple[Tensor, ...]], Tensor]]
+TorchFunction: TypeAlias = Callable[..., tuple[list[tuple[Tensor, ...]], Tensor]]
 """Gives the registers that are gathered, and a number that is finite if all that was read and written is."""
-_KNOWN: dict[tuple[Form, int], Plain] = {}
+_KNOWN: dict[tuple[Form, int], TorchFunction] = {}
 
 
-def plain(program: Written, taps: int) -> Plain:
+def plain(program: GeneratedProgram, taps: int) -> TorchFunction:
     """The function of a program, which all programs of its form share."""
     key = (program.form, taps)
     if key not in _KNOWN:
@@ -224,7 +224,7 @@ def plain(program: Written, taps: int) -> Plain:
     return _KNOWN[key]
 
 
-def source(program: Written, taps: int) -> str:
+def source(program: GeneratedProgram, taps: int) -> str:
     """Its text."""
     names = [*program.names(taps), *(f"left{number}" for number in range(len(program.form.cuts)))]
     body = ["found = []"]

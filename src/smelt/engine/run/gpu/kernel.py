@@ -39,9 +39,9 @@ import torch
 from torch import Tensor
 
 from smelt.engine.run.cpu.operations import Code
-from smelt.engine.run.gpu.codegen import GATHERING, Line, Written, plain
+from smelt.engine.run.gpu.codegen import GATHERING, GeneratedProgram, Line, plain
 
-__all__ = ["SLOTS", "Kernel", "Met", "has_kernels", "is_exact", "kernel", "refused", "source"]
+__all__ = ["SLOTS", "Kernel", "KernelResult", "has_kernels", "is_exact", "kernel", "refused", "source"]
 
 _DIGITS, _AT_ONCE = 1 << 23, 1 << 20
 _HALFWAY = 1 << 28
@@ -87,7 +87,7 @@ def has_kernels() -> bool:
 
 
 @dataclass(frozen=True)
-class Met:
+class KernelResult:
     """What a kernel has been given room for and has found, on the device."""
 
     watched: Tensor
@@ -103,13 +103,15 @@ class Met:
 class Kernel:
     """The kernel of all programs of one form."""
 
-    def __init__(self, function: Any, program: Written):
+    def __init__(self, function: Any, program: GeneratedProgram):
         self._function = function
         self._slots = sum(SLOTS.get(line.code, 0) for line in program.form.lines)
         self._votes = any(line.code is Code.DIVIDE for line in program.form.lines)
         self._brackets = sum(line.code is Code.AROUND for line in program.form.lines)
 
-    def __call__(self, program: Written, taps: Sequence[Tensor], out: Tensor | None, words: Sequence[int]) -> Met:
+    def __call__(
+        self, program: GeneratedProgram, taps: Sequence[Tensor], out: Tensor | None, words: Sequence[int]
+    ) -> KernelResult:
         count, device = taps[0].numel(), taps[0].device
         block = 32 * _WARPS * (_EACH_OF_MANY if self._votes and len(taps) > _MANY else _EACH)
         parts = -(-count // block)
@@ -120,10 +122,10 @@ class Kernel:
         given = [*taps, *([] if out is None else [out]), *program.numbers, *words, *_bounds(program), watched]
         given += [one for one in (sums, *inside, known) if one is not None]
         self._function[(parts,)](*given, count, BLOCK=block, num_warps=_WARPS, enable_fp_fusion=False)
-        return Met(watched, sums, inside, known)
+        return KernelResult(watched, sums, inside, known)
 
 
-def kernel(program: Written, taps: Sequence[Tensor], out: Tensor | None) -> Kernel | None:
+def kernel(program: GeneratedProgram, taps: Sequence[Tensor], out: Tensor | None) -> Kernel | None:
     """One for these formats, tried out on the first elements of what it will be given; None where there is none."""
     if program.form.cuts or any(line.code in (Code.COARSE, Code.FINE) for line in program.form.lines):
         return None  # which count as they go
@@ -140,7 +142,7 @@ def kernel(program: Written, taps: Sequence[Tensor], out: Tensor | None) -> Kern
         return _KNOWN[key]
 
 
-def _made(program: Written, taps: list[Tensor], out: Tensor | None, quick: bool) -> Kernel | None:
+def _made(program: GeneratedProgram, taps: list[Tensor], out: Tensor | None, quick: bool) -> Kernel | None:
     made, words = Kernel(_defined(source(program, len(taps), out is not None, quick)), program), program.words_at(0)
     if out is None:  # what is summed depends on the order
         made(program, taps, None, words)
@@ -155,19 +157,19 @@ def _made(program: Written, taps: list[Tensor], out: Tensor | None, quick: bool)
     return None
 
 
-def _not_used(program: Written, taps: int, reason: str) -> None:
+def _not_used(program: GeneratedProgram, taps: int, reason: str) -> None:
     refused.append(f"{reason}:\n{source(program, taps, True, True)}")
     logging.getLogger(__name__).warning("a kernel for this merge is not used: it %s", reason)
 
 
-def _divides_quickly(program: Written, device: torch.device) -> bool:
+def _divides_quickly(program: GeneratedProgram, device: torch.device) -> bool:
     """Whether its divisors are known to be good for that, and no sum of its numbers can make a quotient too small."""
     divisors = {op.p if op.code is Code.OVER else 3.0 for op in program.ops if op.code in (Code.OVER, Code.VARIANCE)}
     large = len(program.numbers) > 1 << 10 or any(2.0**10 < abs(number) < math.inf for number in program.numbers)
     return not large and all(is_exact(float(np.float32(one)), device) for one in divisors)
 
 
-def source(program: Written, taps: int, stores: bool, quick: bool) -> str:
+def source(program: GeneratedProgram, taps: int, stores: bool, quick: bool) -> str:
     """The text of the kernel."""
     codes = [line.code for line in program.form.lines]
     names, brackets = program.names(taps), codes.count(Code.AROUND)
@@ -180,7 +182,7 @@ def source(program: Written, taps: int, stores: bool, quick: bool) -> str:
     body += ["good = tl.zeros([BLOCK], tl.float32)", "odd = tl.full([BLOCK], 0xFFFFFFFF, tl.uint32)"]
     for n in range(taps):
         body += [f"tap{n} = tl.load(tap{n} + place, here, 0.0)", f"good = fused(load(tap{n}), 0.0, good)"]
-    gathered = _Gathered()
+    gathered = _GatheringLines()
     for line in program.form.lines:
         if line.code is Code.STORE:
             body += [f"merged = rounded(r{line.reads[0]}, out)", "tl.store(out + place, merged, here)"]
@@ -195,7 +197,7 @@ def source(program: Written, taps: int, stores: bool, quick: bool) -> str:
     return f"def merged({', '.join(names)}, count, BLOCK: tl.constexpr):\n    {text}\n"
 
 
-class _Gathered:
+class _GatheringLines:
     """Lines of what gathers, each with slots of its own."""
 
     def __init__(self) -> None:
@@ -234,7 +236,7 @@ class _Gathered:
         return f"b{self._bounds - 1}"
 
 
-def _bounds(program: Written) -> list[int]:
+def _bounds(program: GeneratedProgram) -> list[int]:
     """The magnitudes, as bits, that operations that count compare with."""
     found: list[int] = []
     for op in program.ops:

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from smelt.engine.run.cpu.operations import Code
-from smelt.engine.run.gpu.codegen import Plain, plain, written
-from smelt.engine.run.gpu.kernel import SLOTS, Kernel, Met, kernel
+from smelt.engine.run.gpu.codegen import TorchFunction, plain, written
+from smelt.engine.run.gpu.kernel import SLOTS, Kernel, KernelResult, kernel
 from smelt.ops.random import counter
 
 if TYPE_CHECKING:
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
     from smelt.engine.run.cpu.program import Op, Program
 
-__all__ = ["Gathered", "TensorRun"]
+__all__ = ["Accumulators", "TensorRun"]
 
 _FINE_BITS, _COARSE_BITS, _COPIES = 15, 16, 16
 
 
-class Gathered:
+class Accumulators:
     """Of one pass. Nothing here waits for the device before `settle` and `finish`."""
 
     def __init__(self, ops: Sequence[Op], places: Sequence[int], device: torch.device):
         self._ops, self._device = {place: ops[place] for place in places}, device
         self._found: dict[int, Tensor] = {}
         self._inside: dict[int, list[NDArray[np.uint32]]] = {}
-        self._met: Met | None = None
+        self._met: KernelResult | None = None
         self.counts: dict[int, int] = {}
 
     def add_registers(self, found: Sequence[tuple[Tensor, ...]]) -> None:
@@ -49,7 +49,7 @@ class Gathered:
             else:
                 _add_to(self._known(place), op, *registers)
 
-    def add_met(self, met: Met) -> None:
+    def add_kernel_result(self, met: KernelResult) -> None:
         """What a kernel gives."""
         if met.sums is None:
             return
@@ -68,13 +68,13 @@ class Gathered:
         for place, bits, known in zip(places, met.inside, met.known.tolist(), strict=True):
             self._keep(place, bits[:known])
 
-    def finish(self, held: dict[int, NDArray[Any]]) -> None:
+    def finish(self, arrays: dict[int, NDArray[Any]]) -> None:
         """Put what was gathered into the arrays of the program."""
         for place, op in self._ops.items():
             if place not in self._found:  # nothing came by
                 self.counts[place] = 0
                 continue
-            total, into = _counted(self._found[place], op), held.get(place)
+            total, into = _counted(self._found[place], op), arrays.get(place)
             if op.code is Code.EQUAL:
                 self.counts[place] = int(total)
                 continue
@@ -158,9 +158,9 @@ class TensorRun:
     def __init__(self, program: Program, device: torch.device, kernels: bool = False):
         self._program, self._device, self.kernels = program, device, kernels
         self._written, ops = written(program), program.operations()
-        self._gathered = Gathered(ops, self._written.form.gathers, device)
+        self._gathered = Accumulators(ops, self._written.form.gathers, device)
         self._kernel: Kernel | None = None
-        self._plain: Plain | None = None
+        self._plain: TorchFunction | None = None
         self._counted = [ops[place].counted for place in self._written.form.cuts]
         self._left: list[Tensor] = []
         self._done = 0
@@ -179,7 +179,7 @@ class TensorRun:
             self.kernels = self._kernel is not None
         if self._kernel is not None:
             met = self._kernel(self._written, taps, out, self._words)
-            self._gathered.add_met(met)
+            self._gathered.add_kernel_result(met)
             return met.watched
         return self._feed_plain(taps, out)
 
@@ -201,4 +201,4 @@ class TensorRun:
 
     def finish(self) -> None:
         """Put what was gathered into the arrays of the program."""
-        self._gathered.finish(self._program.held)
+        self._gathered.finish(self._program.arrays)

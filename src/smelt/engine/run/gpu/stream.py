@@ -18,14 +18,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["Lane", "Room"]
+__all__ = ["BlockBuffer", "Launcher"]
 
 _APART = 512
 """Parts of a room begin at multiples of so many bytes."""
 _LEAST = 1 << 20
 
 
-class Room:
+class BlockBuffer:
     """Memory for one block: here on the host, there on the device. On a CPU both are one."""
 
     def __init__(self, device: torch.device):
@@ -92,7 +92,7 @@ class Room:
         return math.isfinite(float(self.watched))
 
 
-class Lane:
+class Launcher:
     """Where one thread at a time starts work, on the stream of its room."""
 
     def __init__(self, device: torch.device):
@@ -101,7 +101,7 @@ class Lane:
             torch.cuda.synchronize(device)  # models that lie there may still be in the making
 
     @contextmanager
-    def of(self, room: Room) -> Iterator[None]:
+    def of(self, room: BlockBuffer) -> Iterator[None]:
         with self._lock:
             if not room.far:
                 yield

@@ -29,15 +29,15 @@ def load(values):
 def rounded(merged, like):
     """As it will be stored."""
     if like.dtype.element_ty != tl.bfloat16:
-        stored = merged.to(like.dtype.element_ty)
+        stored_dtype = merged.to(like.dtype.element_ty)
     elif _INTERPRETED:  # which would cut off what a GPU rounds
         bits = merged.to(tl.uint32, bitcast=True)
         even = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).to(tl.float32, bitcast=True)
-        stored = even.to(tl.bfloat16)
+        stored_dtype = even.to(tl.bfloat16)
     else:  # two at once, since one takes as long
         asm: tl.constexpr = "cvt.rn.bf16x2.f32 $0, $2, $1;"
-        stored = tl.inline_asm_elementwise(asm, "=r,f,f", [merged], tl.bfloat16, is_pure=True, pack=2)
-    return stored
+        stored_dtype = tl.inline_asm_elementwise(asm, "=r,f,f", [merged], tl.bfloat16, is_pure=True, pack=2)
+    return stored_dtype
 
 
 @triton.jit

@@ -135,8 +135,8 @@ def test_integers_fail_where_a_buffer_is_not_copied(monkeypatch):
     def forgetful(self, item, span):
         self._write(item, span.start, memoryview(bytearray(8 * (span.stop - span.start))))
 
-    monkeypatch.setattr(EagerBackend, "copy", forgetful)
-    monkeypatch.setattr(FusedBackend, "copy", forgetful)
+    monkeypatch.setattr(EagerBackend, "copy_span", forgetful)
+    monkeypatch.setattr(FusedBackend, "copy_span", forgetful)
     with pytest.raises(AssertionError, match="changed the integers"):
         LAWS["integers"](stages["average"])
 

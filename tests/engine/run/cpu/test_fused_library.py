@@ -113,8 +113,8 @@ def test_what_has_no_rule_or_no_stored_bytes_is_left_to_torch(two: tuple[Path, P
     taken = []
 
     class Watched(FusedBackend):
-        def takes(self, item: Any) -> bool:
-            taken.append(super().accepts(item))
+        def supports(self, item: Any) -> bool:
+            taken.append(super().supports(item))
             return taken[-1]
 
     with pytest.MonkeyPatch.context() as patch:

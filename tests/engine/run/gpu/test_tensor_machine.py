@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import pytest
 import torch
 
 import smelt
+from fused_pipelines import ONE, PIPELINES, TWO, fine_tunes
 from smelt.engine.run.cpu import backend
 from smelt.engine.run.cpu.program import Program
 from smelt.engine.run.gpu import backend as device
@@ -25,10 +25,9 @@ from smelt.errors import NumericalError
 from smelt.ops.block import Block, Place
 from smelt.ops.order import Largest
 
-agree = importlib.import_module("test_ways_agree")
-ELEMENTS = [one for one in agree.PIPELINES if not any(word in str(one) for word in ("della", "'row'"))]
-TWO = [one for one in agree.TWO if "'row'" not in str(one)]
-ONE = [one for one in agree.ONE if one != "arcee_fusion"]
+ELEMENTS = [one for one in PIPELINES if not any(word in str(one) for word in ("della", "'row'"))]
+PAIRS = [one for one in TWO if "'row'" not in str(one)]
+SINGLES = [one for one in ONE if one != "arcee_fusion"]
 CPU = torch.device("cpu")
 needs_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None or os.environ.get("TRITON_INTERPRET") != "1",
@@ -44,8 +43,8 @@ def on_tensors(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[bool]]:
         taken: list[bool] = []
 
         class Watched(GpuBackend):
-            def takes(self, item: Any) -> bool:
-                taken.append(super().accepts(item))
+            def supports(self, item: Any) -> bool:
+                taken.append(super().supports(item))
                 return taken[-1]
 
         monkeypatch.setattr(device, "_BLOCK", block)
@@ -59,11 +58,11 @@ def on_tensors(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[bool]]:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-@pytest.mark.parametrize("merge", [*ELEMENTS, *TWO, *ONE], ids=str)
-def test_a_merge_on_tensors_is_that_of_the_other_ways(
+@pytest.mark.parametrize("merge", [*ELEMENTS, *PAIRS, *SINGLES], ids=str)
+def test_a_merge_on_tensors_is_that_of_the_other_backends(
     monkeypatch: pytest.MonkeyPatch, on_tensors: Callable[..., list[bool]], merge: Any, dtype: str
 ) -> None:
-    base, tunes = agree.models(1 if merge in agree.ONE else 2 if merge in TWO else 3, [getattr(torch, dtype)] * 4)
+    base, tunes = fine_tunes(1 if merge in ONE else 2 if merge in PAIRS else 3, [getattr(torch, dtype)] * 4)
     named = {f"m{number}": state for number, state in enumerate(tunes)}
     expected = smelt.merge(named, base=base, method=merge)
     taken = on_tensors()
@@ -78,7 +77,7 @@ def test_a_merge_on_tensors_is_that_of_the_other_ways(
 @pytest.mark.parametrize("merge", ELEMENTS, ids=str)
 def test_blocks_and_spans_change_nothing(on_tensors: Callable[..., list[bool]], merge: Any) -> None:
     """In steps of 408 elements: ties that may stay, counters of random numbers and sums go on from block to block."""
-    base, tunes = agree.models(3, [torch.bfloat16] * 4)
+    base, tunes = fine_tunes(3, [torch.bfloat16] * 4)
     expected = smelt.merge(tunes, base=base, method=merge)
     on_tensors(block=4096)
     ours = smelt.merge(tunes, base=base, method=merge)
@@ -86,12 +85,12 @@ def test_blocks_and_spans_change_nothing(on_tensors: Callable[..., list[bool]], 
 
 
 @needs_triton
-@pytest.mark.parametrize("merge", [*ELEMENTS, *TWO, *ONE], ids=str)
+@pytest.mark.parametrize("merge", [*ELEMENTS, *PAIRS, *SINGLES], ids=str)
 def test_a_kernel_gives_the_same_bits(
     monkeypatch: pytest.MonkeyPatch, on_tensors: Callable[..., list[bool]], merge: Any
 ) -> None:
     """Merges and what they gather before, by kernels that Triton's interpreter runs."""
-    base, tunes = agree.models(1 if merge in agree.ONE else 2 if merge in TWO else 3, [torch.bfloat16] * 4)
+    base, tunes = fine_tunes(1 if merge in ONE else 2 if merge in PAIRS else 3, [torch.bfloat16] * 4)
     expected = smelt.merge(tunes, base=base, method=merge)
     ours = _by_kernels(monkeypatch, on_tensors, tunes, base, merge)
     for name, one in expected.items():

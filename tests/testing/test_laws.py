@@ -8,7 +8,7 @@ import torch
 from smelt.engine.run.cpu import backend
 from smelt.engine.run.cpu.backend import FusedBackend
 from smelt.engine.run.eager import EagerBackend
-from smelt.engine.run.pipeline import Pipeline
+from smelt.engine.run.pipeline import PipelineRunner
 from smelt.formats.architecture.orientation import Matrices, Orientation
 from smelt.formats.source import FileSource
 from smelt.methods import merge_method, stages
@@ -107,13 +107,13 @@ def test_every_law_is_seen_to_fail():
 
 
 def test_dtype_fails_where_half_precision_is_cut_off_instead_of_rounded(monkeypatch):
-    whole = Pipeline.merge
+    whole = PipelineRunner.merge
 
     def cut_off(self, item, block, folds):
         merged = whole(self, item, block, folds)
         return (merged.view(torch.int32) & -(1 << 16)).view(torch.float32) if item.info.dtype == "BF16" else merged
 
-    monkeypatch.setattr(Pipeline, "merge", cut_off)
+    monkeypatch.setattr(PipelineRunner, "merge", cut_off)
     monkeypatch.setattr(backend, "library", lambda: None)
     with pytest.raises(AssertionError, match="bfloat16 is not its float32 result rounded once"):
         LAWS["dtype"](stages["average"])

@@ -99,8 +99,7 @@ def write_inputs(folder: Path, pictures: int) -> None:
     from transformers import CLIPVisionModel
 
     from smelt.models.families.clip.family import CLIP
-    from smelt.tasks.examples import examples_for
-    from smelt.tasks.find import find_task
+    from smelt.tasks.registry import find_task
 
     base = CLIP.load("zoo:clip-tiny")
     models = {name: CLIP.load(f"zoo:clip-tiny-{name}", text_from="zoo:clip-tiny") for name in NAMES}
@@ -117,7 +116,7 @@ def write_inputs(folder: Path, pictures: int) -> None:
         tower.save_pretrained(folder / name)
     arrays = {"projection": base.model.visual_projection.weight, "scale": base.model.logit_scale.exp()}
     for name in NAMES:
-        stream = examples_for(base, find_task(name), split="train", count=max(pictures, 16) if name == NAMES[0] else 16)
+        stream = find_task(name).examples(base, split="train", count=max(pictures, 16) if name == NAMES[0] else 16)
         arrays[f"batch_{name}"] = stream.batch(range(16)).inputs
         arrays[f"head_{name}"] = stream.batch([0]).head
         if name == NAMES[0]:
@@ -151,19 +150,20 @@ def ours(folder: Path, what: str, repeat: int, threads: int) -> None:
 
 
 def _adamerging(data: dict[str, Tensor], threads: int) -> Callable[[], Tensor]:
+
     from smelt.engine.pool import ModelPool
-    from smelt.evaluation.classify import load_classifier
+    from smelt.evaluation.load import load_classifier
     from smelt.learning.deltas import TaskVectors
     from smelt.learning.merged import MergedObjective, Weighted
     from smelt.learning.passes import Passes
     from smelt.models.families.network import network_of
-    from smelt.tasks.examples import Batch
+    from smelt.tasks.examples import ExampleBatch
 
     network = network_of(load_classifier("zoo:clip-tiny"))
     pool = ModelPool.open({name: f"zoo:clip-tiny-{name}" for name in NAMES}, base="zoo:clip-tiny")
     deltas = TaskVectors(network.weights(), pool.models)
     labels = torch.zeros(16, dtype=torch.int64)
-    batches = {name: Batch(data[f"batch_{name}"], labels, data[f"head_{name}"]) for name in NAMES}
+    batches = {name: ExampleBatch(data[f"batch_{name}"], labels, data[f"head_{name}"]) for name in NAMES}
     passes = Passes(network, threads).__enter__()
     objective = MergedObjective(Weighted(deltas, "tensor"), passes)
     return lambda: objective.gradients(batches)[0]["coefficients"]

@@ -26,13 +26,14 @@ from torch import Tensor
 from torch.func import functional_call
 
 from smelt.engine.pool import ModelPool
-from smelt.evaluation.classify import load_classifier
+from smelt.evaluation.load import load_classifier
 from smelt.learning.deltas import TaskVectors
 from smelt.learning.merged import MergedObjective, Weighted
 from smelt.learning.passes import Passes
 from smelt.models.families.network import Network, network_of
-from smelt.tasks.examples import Batch, examples_for
-from smelt.tasks.find import GROUPS, find_task
+from smelt.tasks.examples import ExampleBatch
+from smelt.tasks.groups import GROUPS
+from smelt.tasks.registry import find_task
 
 NAMES = GROUPS["clip8"]
 INIT = 0.3
@@ -121,9 +122,9 @@ def _network() -> Network:
     return network_of(load_classifier("zoo:clip-tiny"))
 
 
-def _batches(passes: Passes, count: int) -> dict[str, Batch]:
+def _batches(passes: Passes, count: int) -> dict[str, ExampleBatch]:
     classifier = passes.network._clip
-    streams = {name: examples_for(classifier, find_task(name), split="val") for name in NAMES}
+    streams = {name: find_task(name).examples(classifier, split="val") for name in NAMES}
     return {name: stream.batch(range(count)) for name, stream in streams.items()}
 
 

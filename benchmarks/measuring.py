@@ -29,12 +29,12 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from smelt.evaluation.classify import load_classifier
+from smelt.evaluation.load import load_classifier
 from smelt.measurement.fisher import fisher
 from smelt.measurement.gram import gram
 from smelt.models.families.network import Network
-from smelt.tasks.examples import Examples, examples_for
-from smelt.tasks.find import find_task
+from smelt.tasks.examples import ExampleStream
+from smelt.tasks.registry import find_task
 
 WORK = 2400
 """Class gradients that a side may compute in one run: examples × classes, so that no run takes minutes."""
@@ -145,7 +145,7 @@ def _difference(ours: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> flo
 def _one_side(side: str, what: str, task: str, examples: int, save: Path) -> dict[str, float]:
     classifier = load_classifier(f"zoo:clip-tiny-{task}")
     network: Network = classifier.network()  # type: ignore[attr-defined]
-    stream = examples_for(classifier, find_task(task), split="train", count=examples)
+    stream = find_task(task).examples(classifier, split="train", count=examples)
     work: dict[tuple[str, str], Callable[[], dict[str, Tensor]]] = {
         ("ours", "gram"): lambda: gram(network, stream),
         ("ours", "exact"): lambda: fisher(network, stream, estimator="exact"),
@@ -166,7 +166,7 @@ def _peak() -> int:
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def plain_fisher(network: Network, stream: Examples, *, every_class: bool) -> dict[str, Tensor]:
+def plain_fisher(network: Network, stream: ExampleStream, *, every_class: bool) -> dict[str, Tensor]:
     """sum_n sum_c p_c (d log p_c)^2 as it is written, or sum_n (d log p_label)^2."""
     weights = {key: tensor.clone().requires_grad_() for key, tensor in network.weights().items()}
     totals = {key: torch.zeros_like(tensor, requires_grad=False) for key, tensor in weights.items()}
@@ -181,7 +181,7 @@ def plain_fisher(network: Network, stream: Examples, *, every_class: bool) -> di
     return totals
 
 
-def plain_gram(network: Network, stream: Examples) -> dict[str, Tensor]:
+def plain_gram(network: Network, stream: ExampleStream) -> dict[str, Tensor]:
     """x^T x at every linear layer, batch by batch."""
     totals: dict[str, Tensor] = {}
 

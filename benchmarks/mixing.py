@@ -81,18 +81,18 @@ def mixture(folder: Path, way: str) -> Any:
 
 def measure(folder: Path, way: str, pictures: int, threads: int, out: Path) -> dict[str, float]:
     """One round of one way: seconds, peak memory; the logits of some pictures go to a file."""
-    from smelt.evaluation.classify import evaluate_model
-    from smelt.tasks.find import find_task
-    from smelt.tasks.pictures.data import Data
+    from smelt.evaluation.evaluate import evaluation
+    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.registry import find_task
 
     torch.set_num_threads(threads)
-    model, data = mixture(folder, way), Data()
+    model, data = mixture(folder, way), DataCache()
     tasks = [find_task(name) for name in TASKS]
     each = max(1, pictures // len(tasks))
-    evaluate_model(model, tasks, limit=4, threads=threads, data=data)  # heads, pictures, first use of every kernel
+    evaluation(model, tasks, limit=4, threads=threads, data=data)  # heads, pictures, first use of every kernel
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began, used = time.perf_counter(), time.process_time()
-    results = evaluate_model(model, tasks, limit=each, threads=threads, data=data)
+    results = evaluation(model, tasks, limit=each, threads=threads, data=data).results
     seconds, cpu = time.perf_counter() - began, time.process_time() - used
     ((some, _),) = list(data.part(tasks[0], "test", 32, model.preprocess).batches(32))
     np.save(out, model.logits(some, model.head(tasks[0].classes, tasks[0].templates)).numpy())

@@ -32,7 +32,7 @@ from smelt.engine.merge import Options
 from smelt.engine.scales import Scaled, at_scale
 from smelt.prepare.merges import Merges
 from smelt.recipe.schema import Recipe
-from smelt.tasks.find import GROUPS
+from smelt.tasks.groups import GROUPS
 from tools import find_smelt
 
 METHODS: dict[str, Any] = {

@@ -156,11 +156,10 @@ def run() -> str:
 
 def stale() -> bool:
     """Whether a task's pictures are others than those of the run, by the hashes that the run wrote down."""
-    from smelt.evaluation.fingerprint import task_fingerprint
-    from smelt.tasks.find import find_tasks
+    from smelt.tasks.registry import find_tasks
 
     known = json.loads((RESULTS / "run.json").read_text()).get("tasks", {})
-    return any(known.get(task.name) != task_fingerprint(task) for task in find_tasks(list(grid().tasks)))
+    return any(known.get(task.name) != task.fingerprint() for task in find_tasks(list(grid().tasks)))
 
 
 def merges() -> list[Any]:

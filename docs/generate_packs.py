@@ -73,9 +73,9 @@ def loss(measured: list[dict[str, Any]]) -> str:
 def measure() -> None:
     """Pack every expert in every way, evaluate it before and after; what is finished is on disk."""
     import smelt
-    from smelt.tasks.pictures.data import Data
+    from smelt.tasks.pictures.cache import DataCache
 
-    data, measured = Data(), []
+    data, measured = DataCache(), []
     for task in TASKS:
         model = f"zoo:clip-tiny-{task}"
         (before,) = smelt.evaluate(model, tasks=task, limit=PICTURES, data=data)

@@ -63,14 +63,14 @@ def blocks() -> dict[str, dict[str, str]]:
 def tasks() -> str:
     """The zoo's tasks with what their cards say."""
     from smelt.tasks.pictures.splits import count
-    from smelt.tasks.pictures.task import Task
+    from smelt.tasks.pictures.task import PictureTask
 
     lines = [
         "| task | classes | train / val / test | held out | source | licence |",
         "|---|---:|---:|---|---|---|",
     ]
     for name in CLIP8["grid"]().tasks:
-        task = Task.load(ZOO / "src" / "smelt_zoo" / "tasks" / name)
+        task = PictureTask.load(ZOO / "src" / "smelt_zoo" / "tasks" / name)
         sizes = " / ".join(f"{count(task, split):,}" for split in task.splits)
         facts = dict(re.findall(r"^- ([\w -]+): (.*)$", task.readme, re.M))
         cells = [name, str(len(task.classes)), sizes, HELD_OUT[name], facts["source"], facts["licence"]]
@@ -120,7 +120,7 @@ def language_tasks() -> str:
 def seeing() -> str:
     """The adapters over the tiny LLaVA: how they were trained, and mean accuracies on groups of question sets."""
     from smelt.evaluation.row import read_rows
-    from smelt.tasks.find import GROUPS
+    from smelt.tasks.groups import GROUPS
 
     rows: dict[str, dict[str, float]] = {}
     for row in read_rows(RESULTS.with_name("multimodal.jsonl")):
@@ -147,7 +147,8 @@ def seeing() -> str:
 
 def question_sets() -> str:
     """The question sets, and what guessing gets."""
-    from smelt.tasks.find import GROUPS, find_task
+    from smelt.tasks.groups import GROUPS
+    from smelt.tasks.registry import find_task
 
     lines = ["| set | group | what | questions | guessing |", "|---|---|---|---:|---:|"]
     for group in QUESTIONS:

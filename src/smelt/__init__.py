@@ -28,19 +28,19 @@ if TYPE_CHECKING:
         RecipeError,
         SmeltError,
     )
-    from smelt.evaluation.evaluate import evaluate
     from smelt.learning.learn import learn
     from smelt.learning.neulig.neulig import neulig
     from smelt.measurement.measure import measure
     from smelt.mixing.mix import mix
     from smelt.prepare.average import average
+    from smelt.prepare.evaluate import evaluate
     from smelt.prepare.merge import merge
     from smelt.prepare.plan import plan
     from smelt.recipe.schema import Recipe
     from smelt.reporting.write import report
     from smelt.search.tune import tune
     from smelt.suites.clip.loop import bench
-    from smelt.tasks.find import list_tasks
+    from smelt.tasks.registry import list_tasks
 
 
 __all__ = [
@@ -93,10 +93,10 @@ _HOME = {
     "average": "smelt.prepare.average",
     "bench": "smelt.suites.clip.loop",
     "ensemble": "smelt.ensembles.ensemble",
-    "evaluate": "smelt.evaluation.evaluate",
+    "evaluate": "smelt.prepare.evaluate",
     "export": "smelt.engine.convert.export",
     "learn": "smelt.learning.learn",
-    "list_tasks": "smelt.tasks.find",
+    "list_tasks": "smelt.tasks.registry",
     "measure": "smelt.measurement.measure",
     "merge": "smelt.prepare.merge",
     "mix": "smelt.mixing.mix",

@@ -91,8 +91,8 @@ def task(tmp_path):
 
 
 def opened(task):
-    from smelt.tasks.find import find_task
     from smelt.tasks.pictures.splits import open_split
+    from smelt.tasks.registry import find_task
 
     return open_split(find_task(task), "test")
 

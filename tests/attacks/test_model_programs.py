@@ -14,7 +14,7 @@ import pytest
 from cheating_programs import FORGERIES, SAY, SEARCHES
 from writing_programs import WRITES
 
-from smelt.tasks.language.library import passes_in_sandbox
+from smelt.tasks.language.library_task import passes_in_sandbox
 from smelt.tasks.language.scoring import programs
 from smelt.tasks.sandbox import run
 

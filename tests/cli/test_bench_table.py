@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from smelt.cli.bench_table import layout, show
-from smelt.evaluation.row import DataBudget, Row
+from smelt.evaluation.row import Row
+from smelt.tasks.examples import DataBudget
 
 TASKS = "photos digits clothing sketches emoji flags letters icons".split()
 LABEL = "Breadcrumbs + task arithmetic"

@@ -14,7 +14,8 @@ from smelt.measurement.fisher_tokens import TOKEN_ESTIMATORS
 from smelt.search.grids import grids
 from smelt.suites.language.published import mergebench
 from smelt.suites.language.suite import Domain, Entry, LanguageSuite, Preset
-from smelt.tasks.find import GROUPS, find_task
+from smelt.tasks.groups import GROUPS
+from smelt.tasks.registry import find_task
 from smelt.tasks.sandbox import run as run_program
 
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ import pytest
 
 from smelt.suites.collaboration.suite import Baseline, CollaborationSuite, Fit, Group, Series, Transfer
 from smelt.suites.find import find_suite
-from smelt.tasks.find import find_tasks
+from smelt.tasks.registry import find_tasks
 
 ROOT = Path(__file__).parents[2]
 MADE = runpy.run_path(str(ROOT / "docs" / "generate_neulig.py"))

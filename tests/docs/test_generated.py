@@ -19,7 +19,7 @@ from smelt.formats.packs.note import DeltaNote
 from smelt.models.families import Classifier, Family
 from smelt.models.families.network import Encoder, Network
 from smelt.recipe.schema import Recipe
-from smelt.tasks.pictures.task import Task
+from smelt.tasks.pictures.task import PictureTask
 from smelt.testing import LAWS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -62,7 +62,7 @@ def test_every_json_key_is_explained(record: type) -> None:
     assert [field.name for field in dataclasses.fields(record) if f"| `{field.name}` |" not in text] == []
 
 
-@pytest.mark.parametrize("record", [Row, CostRow, Task])
+@pytest.mark.parametrize("record", [Row, CostRow, PictureTask])
 def test_every_field_of_a_row_and_key_of_a_task_is_explained(record: Any) -> None:
     text = (DOCS / "evaluation.md").read_text()
     assert [field for field in record.model_fields if f"| `{field}` |" not in text] == []

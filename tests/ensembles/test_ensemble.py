@@ -14,8 +14,8 @@ from pico_clip import PROCESSOR, TEMPLATES, colour_clip, random_clip, save_clip,
 from smelt.ensembles.ensemble import ensemble
 from smelt.ensembles.scores import Ensemble, MaxModel
 from smelt.errors import IncompatibleModels, RecipeError
-from smelt.evaluation.classify import load_classifier
 from smelt.evaluation.evaluate import evaluate
+from smelt.evaluation.load import load_classifier
 from smelt.models.families.preprocess import Preprocess
 
 PREPROCESS = Preprocess.parse(PROCESSOR)

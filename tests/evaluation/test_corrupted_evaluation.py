@@ -12,14 +12,13 @@ from PIL import Image
 import smelt
 from pico_clip import COLOURS, PROCESSOR, colour_clip, colour_pictures, save_clip, write_task
 from smelt.errors import RecipeError
-from smelt.evaluation.classify import evaluate_model
 from smelt.evaluation.evaluate import evaluation
 from smelt.evaluation.row import fusionbench_report
 from smelt.models.families.preprocess import Preprocess
 from smelt.tasks.corruptions import Corruption, corrupt
-from smelt.tasks.pictures.data import Data
+from smelt.tasks.pictures.cache import DataCache
 from smelt.tasks.pictures.splits import Split
-from smelt.tasks.pictures.task import Task
+from smelt.tasks.pictures.task import PictureTask
 
 SAME = Preprocess.parse(PROCESSOR)
 LARGER = Preprocess.parse({**PROCESSOR, "size": 16, "crop_size": 16})
@@ -27,8 +26,8 @@ NOISE = Corruption("gaussian_noise", 3)
 
 
 @pytest.fixture
-def task(tmp_path: Path) -> Task:
-    return Task.load(write_task(tmp_path / "colours"))
+def task(tmp_path: Path) -> PictureTask:
+    return PictureTask.load(write_task(tmp_path / "colours"))
 
 
 @pytest.fixture
@@ -36,7 +35,9 @@ def model(tmp_path: Path) -> Path:
     return save_clip(colour_clip(), tmp_path / "model")
 
 
-def _pixels(data: Data, task: Task, corruption: Corruption | None, batch: int = 100, **words: Any) -> np.ndarray:
+def _pixels(
+    data: DataCache, task: PictureTask, corruption: Corruption | None, batch: int = 100, **words: Any
+) -> np.ndarray:
     limit, preprocess = words.get("limit"), words.get("preprocess", SAME)
     part = data.part(task, "test", limit, preprocess, corruption)
     return np.concatenate([pictures for pictures, _ in part.batches(batch, keep=data.room)])
@@ -48,21 +49,21 @@ def _corrupted(corruption: Corruption) -> np.ndarray:
 
 
 @pytest.mark.parametrize("batch", [1, 7, 100])
-def test_a_part_holds_the_corrupted_pictures_whatever_the_batch(task: Task, batch: int) -> None:
-    assert np.array_equal(_pixels(Data(), task, NOISE, batch), _corrupted(NOISE))
+def test_a_part_holds_the_corrupted_pictures_whatever_the_batch(task: PictureTask, batch: int) -> None:
+    assert np.array_equal(_pixels(DataCache(), task, NOISE, batch), _corrupted(NOISE))
 
 
-def test_a_limited_part_has_the_same_pixels_as_the_whole(task: Task) -> None:
-    few, whole = _pixels(Data(), task, NOISE, limit=6), _corrupted(NOISE)
+def test_a_limited_part_has_the_same_pixels_as_the_whole(task: PictureTask) -> None:
+    few, whole = _pixels(DataCache(), task, NOISE, limit=6), _corrupted(NOISE)
     assert len(few) == 6
     assert all(any(np.array_equal(one, other) for other in whole) for one in few)
 
 
-def test_the_corruption_comes_before_the_resize(task: Task) -> None:
+def test_the_corruption_comes_before_the_resize(task: PictureTask) -> None:
     pixelated = Corruption("pixelate", 2, "imagenet_c")
     stored, _ = colour_pictures(dict.fromkeys(COLOURS, 10), seed=1)
     small = corrupt(stored, "pixelate", 2, indices=range(30), place="colours/test", parameters="imagenet_c")
-    assert np.array_equal(_pixels(Data(), task, pixelated, preprocess=LARGER), LARGER.shape(small))
+    assert np.array_equal(_pixels(DataCache(), task, pixelated, preprocess=LARGER), LARGER.shape(small))
 
 
 class Counted(Split):
@@ -77,10 +78,10 @@ class Counted(Split):
         return list(self.pictures[indices])
 
 
-def test_only_the_last_corruption_is_kept(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_last_corruption_is_kept(task: PictureTask, monkeypatch: pytest.MonkeyPatch) -> None:
     counted = Counted()
-    monkeypatch.setattr("smelt.tasks.pictures.data.open_split", lambda task, name: counted)
-    data = Data()
+    monkeypatch.setattr("smelt.tasks.pictures.cache.open_split", lambda task, name: counted)
+    data = DataCache()
     whole, one = data.room, 30 * 8 * 8 * 3
 
     def read(corruption: Corruption | None, other: Preprocess = SAME) -> tuple[int, int]:
@@ -103,13 +104,13 @@ def test_pictures_of_different_sizes_are_corrupted_at_their_own(tmp_path: Path) 
         folder.mkdir(parents=True, exist_ok=True)
         Image.fromarray(np.full((side, side, 3), (250, 5, 5), dtype=np.uint8)).save(folder / f"{number}.png")
     words = {"name": "mixed", "classes": ["red", "blue"], "templates": ["a {}"], "data": {"folder": "pictures"}}
-    task = Task.parse(words, folder=tmp_path / "mixed")
-    pictures = _pixels(Data(), task, NOISE)
+    task = PictureTask.parse(words, folder=tmp_path / "mixed")
+    pictures = _pixels(DataCache(), task, NOISE)
     assert pictures.shape == (2, 8, 8, 3)
-    assert not np.array_equal(pictures, _pixels(Data(), task, None))
+    assert not np.array_equal(pictures, _pixels(DataCache(), task, None))
 
 
-def test_a_row_says_what_was_done_and_how_to_do_it_again(model: Path, task: Task, cli: Any) -> None:
+def test_a_row_says_what_was_done_and_how_to_do_it_again(model: Path, task: PictureTask, cli: Any) -> None:
     words = ["clean", "contrast@5", "impulse_noise@5:imagenet_c:seed=2"]
     rows = smelt.evaluate(model, task.folder, corruption=words)
     assert [row.corruption for row in rows] == [None, *words[1:]]
@@ -119,38 +120,38 @@ def test_a_row_says_what_was_done_and_how_to_do_it_again(model: Path, task: Task
     assert [(row["corruption"], row["loss"]) for row in again] == [(row.corruption, row.loss) for row in rows]
 
 
-def test_a_clean_evaluation_says_nothing_of_corruptions(model: Path, task: Task) -> None:
+def test_a_clean_evaluation_says_nothing_of_corruptions(model: Path, task: PictureTask) -> None:
     (row,) = smelt.evaluate(model, task.folder)
     assert row.corruption is None
     assert "--corruption" not in row.command
 
 
-def test_models_are_worse_on_worse_pictures(model: Path, task: Task) -> None:
+def test_models_are_worse_on_worse_pictures(model: Path, task: PictureTask) -> None:
     done = evaluation(model, task.folder, corruption=["clean", "impulse_noise@5:imagenet_c"])
     clean, noisy = done.results
     assert (clean.corruption, noisy.corruption) == (None, "impulse_noise@5:imagenet_c")
     assert noisy.loss > 1.05 * clean.loss
 
 
-def test_one_set_can_be_chosen_for_all(model: Path, task: Task) -> None:
+def test_one_set_can_be_chosen_for_all(model: Path, task: PictureTask) -> None:
     (row,) = smelt.evaluate(model, task.folder, corruption="jpeg@2", corrupted_by="imagenet_c")
     assert row.corruption == "jpeg@2:imagenet_c"
 
 
 @pytest.mark.parametrize(("batch", "threads"), [(1, 1), (7, 2), (256, 2)])
-def test_results_do_not_depend_on_batches_and_threads(model: Path, task: Task, batch: int, threads: int) -> None:
-    (result,) = evaluate_model(model, task.folder, corruption=NOISE, batch=batch, threads=threads)
-    (other,) = evaluate_model(model, task.folder, corruption="gaussian_noise@3")
+def test_results_do_not_depend_on_batches_and_threads(model: Path, task: PictureTask, batch: int, threads: int) -> None:
+    (result,) = evaluation(model, task.folder, corruption=NOISE, batch=batch, threads=threads).results
+    (other,) = evaluation(model, task.folder, corruption="gaussian_noise@3").results
     assert result.loss == pytest.approx(other.loss, rel=1e-6)
     assert np.array_equal(result.confusion, other.confusion)
 
 
-def test_a_report_says_which_corruption_its_numbers_are_of(model: Path, task: Task) -> None:
+def test_a_report_says_which_corruption_its_numbers_are_of(model: Path, task: PictureTask) -> None:
     rows = smelt.evaluate(model, task.folder, corruption="spatter@4")
     assert fusionbench_report(rows)["provenance"]["corruption"] == "spatter@4"
 
 
-def test_the_table_has_a_column_for_corruptions(cli: Any, model: Path, task: Task) -> None:
+def test_the_table_has_a_column_for_corruptions(cli: Any, model: Path, task: PictureTask) -> None:
     ran = cli("eval", model, "--tasks", task.folder, "--corruption", "clean", "--corruption", "motion_blur@3")
     assert ran.code == 0
     rows = [line.split() for line in ran.out.splitlines() if "colours" in line]
@@ -159,9 +160,9 @@ def test_the_table_has_a_column_for_corruptions(cli: Any, model: Path, task: Tas
 
 
 def test_clean_and_corrupted_pictures_are_never_averaged_together(
-    cli: Any, tmp_path: Path, model: Path, task: Task
+    cli: Any, tmp_path: Path, model: Path, task: PictureTask
 ) -> None:
-    other = Task.load(write_task(tmp_path / "others"))
+    other = PictureTask.load(write_task(tmp_path / "others"))
     flags = ["--tasks", f"{task.folder},{other.folder}", "--corruption", "clean", "--corruption", "impulse_noise@5"]
     found = json.loads(cli("eval", model, *flags, "--json").out)
     assert "average" not in found
@@ -176,13 +177,13 @@ def test_clean_and_corrupted_pictures_are_never_averaged_together(
     assert [line[line.index("average") + 2] for line in lines] == ["clean", "impulse_noise@5"]
 
 
-def test_confusions_are_kept_apart(cli: Any, model: Path, task: Task) -> None:
+def test_confusions_are_kept_apart(cli: Any, model: Path, task: PictureTask) -> None:
     flags = ["--corruption", "clean", "--corruption", "jpeg@5", "--confusion", "--json"]
     ran = cli("eval", model, "--tasks", task.folder, *flags)
     assert list(json.loads(ran.out)["confusion"]) == ["colours", "colours, jpeg@5"]
 
 
-def test_a_misspelt_corruption_is_refused_before_the_model_is_loaded(cli: Any, task: Task) -> None:
+def test_a_misspelt_corruption_is_refused_before_the_model_is_loaded(cli: Any, task: PictureTask) -> None:
     ran = cli("eval", "no-such-model", "--tasks", task.folder, "--corruption", "motion_blurr@3")
     assert ran.code == 2
     assert "did you mean 'motion_blur'?" in ran.err

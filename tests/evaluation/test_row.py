@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from smelt import __version__
 from smelt.errors import CorruptFile
-from smelt.evaluation.row import CostRow, DataBudget, Row, append_rows, code_version, fusionbench_report, now, read_rows
+from smelt.evaluation.row import CostRow, Row, append_rows, code_version, fusionbench_report, now, read_rows
+from smelt.tasks.examples import DataBudget
 
 
 def row(**words: object) -> Row:

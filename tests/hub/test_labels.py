@@ -12,7 +12,7 @@ import torch
 
 from pico_clip import COLOURS, SIDE, colour_clip, random_clip, random_conv_clip, save_clip
 from smelt.errors import CorruptFile, NumericalError, RecipeError
-from smelt.evaluation.classify import load_classifier
+from smelt.evaluation.load import load_classifier
 from smelt.hub.graph.graph import NewNode, SemanticGraph
 from smelt.hub.labels.index import Index
 from smelt.hub.labels.label import ONE, Label, LabelKey, label_key, make_label

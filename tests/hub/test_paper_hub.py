@@ -11,8 +11,8 @@ import smelt.hub.paper.hub
 from smelt.errors import RecipeError
 from smelt.hub.paper import PaperHub, paper_hub
 from smelt.hub.store.names import check_name
-from smelt.tasks.find import find_task
 from smelt.tasks.pictures.task import FolderData
+from smelt.tasks.registry import find_task
 
 HUB = paper_hub()
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from pico_clip import random_clip, save_clip
-from smelt.evaluation.classify import load_classifier
+from smelt.evaluation.load import load_classifier
 from smelt.learning.passes import Passes
 from smelt.models.families.network import Divided, Network, Replicable, network_of
 from smelt.optimise.losses import entropy
-from smelt.tasks.examples import Batch
+from smelt.tasks.examples import ExampleBatch
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_replicas_share_numbers_and_keep_their_weights_apart(network: Network):
 
 def test_threads_agree_on_a_clip_model(network: Network):
     batches = {
-        name: Batch(pictures(count), torch.zeros(count, dtype=torch.int64), head())
+        name: ExampleBatch(pictures(count), torch.zeros(count, dtype=torch.int64), head())
         for name, count in (("a", 5), ("b", 8))
     }
     found = []

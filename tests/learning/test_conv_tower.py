@@ -18,7 +18,7 @@ from smelt.models.families.clip.family import CLIP
 from smelt.models.families.network import network_of
 from smelt.models.references import open_ref
 from smelt.optimise.losses import entropy
-from smelt.tasks.examples import Batch
+from smelt.tasks.examples import ExampleBatch
 
 STATISTICS = ("running_mean", "running_var")
 
@@ -30,7 +30,7 @@ def test_the_gradient_of_a_coefficient_runs_through_the_statistics(tmp_path: Pat
     merge = Weighted(TaskVectors(network.weights(), sources), "task", 0.3)
     draw = torch.Generator().manual_seed(0)
     head = torch.nn.functional.normalize(torch.randn(4, 3, generator=draw), dim=1)
-    batch = Batch(torch.randn(6, 3, 8, 8, generator=draw), torch.zeros(6, dtype=torch.int64), head)
+    batch = ExampleBatch(torch.randn(6, 3, 8, 8, generator=draw), torch.zeros(6, dtype=torch.int64), head)
     with Passes(network, threads=2) as passes:
         found, _ = MergedObjective(merge, passes).gradients({"one": batch})
 

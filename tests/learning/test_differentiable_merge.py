@@ -16,7 +16,7 @@ from smelt.learning.merged import MergedObjective, Weighted
 from smelt.learning.passes import Passes
 from smelt.models.families.network import ModuleNetwork
 from smelt.optimise.losses import LOSSES
-from smelt.tasks.examples import Batch
+from smelt.tasks.examples import ExampleBatch
 
 MODELS = {"red": moved(small(), 1), "green": moved(small(), 2), "blue": moved(small(), 3)}
 BATCHES = {"red": random_batch(7, 4), "green": random_batch(5, 5), "blue": random_batch(9, 6)}
@@ -155,7 +155,7 @@ class Tower(ModuleNetwork):
 
 def test_examples_of_all_tasks_go_through_a_tower_in_one_call():
     heads = {name: torch.randn(5, 3, generator=torch.Generator().manual_seed(n)) for n, name in enumerate(BATCHES)}
-    batches = {name: Batch(one.inputs, one.labels, heads[name]) for name, one in BATCHES.items()}
+    batches = {name: ExampleBatch(one.inputs, one.labels, heads[name]) for name, one in BATCHES.items()}
     merge = Weighted(vectors(small(), MODELS), "tensor")
     network = Tower(small())
     network.calls = []
@@ -178,7 +178,7 @@ def test_inputs_that_are_no_tensors_go_through_task_by_task():
 
     models = {name: {f"inner.{key}": tensor for key, tensor in state.items()} for name, state in MODELS.items()}
     merge = Weighted(vectors(Pairs(), models), "task")
-    tables = {name: Batch({"x": one.inputs}, one.labels, None) for name, one in BATCHES.items()}
+    tables = {name: ExampleBatch({"x": one.inputs}, one.labels, None) for name, one in BATCHES.items()}
     with Passes(ModuleNetwork(Pairs()), 2) as passes:
         found, _ = MergedObjective(merge, passes).gradients(tables)
     torch.testing.assert_close(found["coefficients"], gradients("task", spread=False)[1]["coefficients"])

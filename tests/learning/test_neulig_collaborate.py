@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pico_clip import random_clip, random_conv_clip, save_clip
 from smelt.errors import RecipeError
-from smelt.evaluation.classify import load_classifier
+from smelt.evaluation.load import load_classifier
 from smelt.learning.neulig import MODES, Experts, Portland, ensembled_logits, merged_logits
 from smelt.models.families.network import network_of
 from towers_by_hand import BETA, Conv, Tower, coopvecs, head, linear, mlp, three, towers

@@ -10,7 +10,7 @@ import torch
 
 from smelt.errors import NumericalError, RecipeError
 from smelt.learning.neulig import Experts, Features, features_of
-from smelt.tasks.examples import ArrayStream, Batch
+from smelt.tasks.examples import ArrayStream, ExampleBatch
 from towers_by_hand import Tower, head, mlp, towers
 
 
@@ -87,7 +87,7 @@ class _Without(ArrayStream):
 
     def batch(self, indices):
         batch = super().batch(indices)
-        return Batch(batch.inputs, None, batch.head) if self.lacks == "labels" else batch
+        return ExampleBatch(batch.inputs, None, batch.head) if self.lacks == "labels" else batch
 
 
 def test_a_stream_without_a_head_or_labels_is_refused():

@@ -20,8 +20,7 @@ from smelt.measurement.gram_merged import gram_merged
 from smelt.measurement.measure import measure, measure_merged
 from smelt.measurement.shares import combine
 from smelt.models.families.clip.family import CLIP
-from smelt.tasks.examples import examples_for
-from smelt.tasks.find import find_task
+from smelt.tasks.registry import find_task
 
 
 @pytest.fixture
@@ -57,7 +56,7 @@ def means(folder: Any) -> dict[str, torch.Tensor]:
 
 def test_the_folder_holds_the_means_under_the_models_own_keys(model: Path, task: Path) -> None:
     loaded = CLIP.load(model)
-    stream = examples_for(loaded, find_task(task), split="val", count=12)
+    stream = find_task(task).examples(loaded, split="val", count=12)
     for kind, direct in (("fisher", fisher), ("gram", gram)):
         found = means(measure(model, kind, task, examples=12, split="val"))
         wanted = direct(loaded.network(), stream)
@@ -221,7 +220,7 @@ def test_merged_grams_make_regmean_a_regmean_plus_plus(
     assert len(made) == 2
 
     loaded = {name: CLIP.load(ref) for name, ref in models.items()}
-    streams = {n: examples_for(c, find_task(tasks[n]), split="val", count=12) for n, c in loaded.items()}
+    streams = {n: find_task(tasks[n]).examples(c, split="val", count=12) for n, c in loaded.items()}
     direct = gram_merged({n: c.network() for n, c in loaded.items()}, streams, reduction=0.9, ridge=1e-3)
     merged = smelt.merge(
         {name: str(path) for name, path in models.items()},

@@ -13,8 +13,8 @@ import smelt.mixing
 from mixing_by_hand import clip_pool
 from pico_clip import COLOURS, TEMPLATES, write_task
 from smelt.errors import CorruptFile, IncompatibleModels, InputChanged, OutputError, RecipeError
-from smelt.evaluation.classify import load_classifier
 from smelt.evaluation.evaluate import evaluate
+from smelt.evaluation.load import load_classifier
 from smelt.mixing.checkpoint import save_routers
 from smelt.mixing.classifier import load_mixed
 from smelt.mixing.mix import mix

@@ -12,7 +12,7 @@ from smelt.mixing.objective import router_objective
 from smelt.mixing.wemoe import WeMoE
 from smelt.models.families.network import ModuleNetwork
 from smelt.optimise.loop import optimise
-from smelt.tasks.examples import ArrayStream, Batch
+from smelt.tasks.examples import ArrayStream, ExampleBatch
 
 
 class TwoScores(nn.Module):
@@ -38,8 +38,8 @@ def _one_number(gate: float) -> object:
     return mixed
 
 
-def _batch(x: float, label: int = 0) -> Batch:
-    return Batch(torch.tensor([[x]]), torch.tensor([label]), None)
+def _batch(x: float, label: int = 0) -> ExampleBatch:
+    return ExampleBatch(torch.tensor([[x]]), torch.tensor([label]), None)
 
 
 def test_the_loss_is_the_entropy_of_the_prediction_and_its_gradient_is_known() -> None:
@@ -78,7 +78,7 @@ def _tiny_mixture() -> object:
 
 def test_gradients_are_those_of_finite_differences() -> None:
     mixed = _tiny_mixture()
-    batch = Batch(torch.randn(3, 4, 6, generator=torch.Generator().manual_seed(0)), torch.zeros(3), None)
+    batch = ExampleBatch(torch.randn(3, 4, 6, generator=torch.Generator().manual_seed(0)), torch.zeros(3), None)
     with router_objective(mixed, threads=1) as objective:  # type: ignore[arg-type]
         gradients, _ = objective.gradients({"t": batch})
         for name in ("blocks.0.mlp.last.bias", "blocks.1.mlp.last.bias"):
@@ -98,7 +98,7 @@ def test_gradients_are_those_of_finite_differences() -> None:
 def test_the_number_of_threads_does_not_change_a_bit() -> None:
     draw = torch.Generator().manual_seed(0)
     batches = {
-        str(task): Batch(torch.randn(5, 4, 6, generator=draw), torch.zeros(5, dtype=torch.int64), None)
+        str(task): ExampleBatch(torch.randn(5, 4, 6, generator=draw), torch.zeros(5, dtype=torch.int64), None)
         for task in range(4)
     }
     found = []

@@ -11,9 +11,9 @@ import pytest
 import smelt
 from pico_clip import random_clip, save_clip, write_task
 from smelt.errors import RecipeError
-from smelt.evaluation.row import DataBudget
 from smelt.prepare.prepare import check_recipe, needs_data, prepare
 from smelt.recipe.schema import Recipe, Used
+from smelt.tasks.examples import DataBudget
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,11 @@ import csv
 import io
 
 from made_up_suite import row
-from smelt.evaluation.row import DataBudget
 from smelt.reporting.tables.as_csv import as_csv
 from smelt.reporting.tables.as_latex import as_latex
 from smelt.reporting.tables.as_markdown import as_markdown
 from smelt.suites.sheets import build_sheets
+from smelt.tasks.examples import DataBudget
 
 
 def sheets(label="TIES"):

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import smelt
-from smelt.evaluation.row import CostRow, DataBudget, Row
+from smelt.evaluation.row import CostRow, Row
+from smelt.tasks.examples import DataBudget
 
 DATA = {"split": "val", "examples": 24}
 ENTRIES: dict[str, Any] = {

@@ -12,8 +12,8 @@ import torch
 import smelt
 from collaboration_suite import ALONE, EXPERTS, Together
 from smelt.errors import NumericalError
-from smelt.evaluation.classify import load_classifier
-from smelt.evaluation.row import DataBudget, Row
+from smelt.evaluation.load import load_classifier
+from smelt.evaluation.row import Row
 from smelt.mixing.classifier import load_mixed
 from smelt.models.families.network import network_of
 from smelt.prepare.prepare import prepare
@@ -21,8 +21,8 @@ from smelt.recipe.schema import Recipe
 from smelt.suites.collaboration.blend import coefficients
 from smelt.suites.collaboration.score import scored
 from smelt.suites.find import find_suite
-from smelt.tasks.examples import examples_for
-from smelt.tasks.find import find_task
+from smelt.tasks.examples import DataBudget
+from smelt.tasks.registry import find_task
 
 TURNED, LINEAR, CONV = (f"{pool}, 2 experts" for pool in ("Turned", "Linear", "Conv"))
 BOTH = {"merged", "ensembled"}
@@ -42,7 +42,7 @@ def seen_by(pool: dict[str, Any], task: str, count: int) -> tuple[torch.Tensor, 
     base = load_classifier(pool["base"])
     models = [base, *(load_classifier(pool["models"][name], text_from=base) for name in EXPERTS)]
     networks = [network_of(model) for model in models]
-    stream = examples_for(base, find_task(task), split="test", count=count)
+    stream = find_task(task).examples(base, split="test", count=count)
     batch = stream.batch(range(count))
     z = torch.stack([network.encode(network.weights(), batch.inputs) for network in networks], dim=1)
     return z, batch.labels, batch.head, networks[0]
@@ -197,7 +197,7 @@ def test_a_mixtures_gates_blend_the_features_of_its_experts(together: Together) 
         assert (cell["merged"].correct, cell["merged"].loss) == (alone.correct, pytest.approx(alone.loss, rel=1e-5))
         z, labels, head, network = seen_by(together.pools["Turned"], alone.task, 12)
         mixed = load_mixed(folder)
-        stream = examples_for(mixed, find_task(alone.task), split="test", count=12)
+        stream = find_task(alone.task).examples(mixed, split="test", count=12)
         heard: list[torch.Tensor] = []
         for router in mixed.routers.values():
             router.register_forward_hook(lambda module, inputs, gates, heard=heard: heard.append(gates))

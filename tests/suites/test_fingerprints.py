@@ -11,8 +11,8 @@ import torch
 from checkpoints import write_model, write_yaml
 from pico_clip import write_task
 from pico_selection import write_questions
-from smelt.evaluation.fingerprint import given_fingerprint, task_fingerprint
-from smelt.tasks.find import find_task
+from smelt.evaluation.fingerprint import given_fingerprint
+from smelt.tasks.registry import find_task
 
 _STATE = {"w": torch.arange(4.0)}
 
@@ -58,10 +58,10 @@ def _about(folder: Path, picture: object) -> Path:
 def test_a_question_set_is_another_when_a_picture_task_that_it_names_is(tmp_path: Path):
     task = write_task(tmp_path / "plain")
     folder = _about(write_questions(tmp_path / "noise"), {"grid": ["0.png", [str(task), "test", 0]]})
-    before = task_fingerprint(find_task(folder))
-    assert before == task_fingerprint(find_task(folder))
+    before = find_task(folder).fingerprint()
+    assert before == find_task(folder).fingerprint()
     (task / "more.txt").write_text("another file")
-    assert task_fingerprint(find_task(folder)) != before
+    assert find_task(folder).fingerprint() != before
 
 
 @pytest.mark.parametrize("place", ["0.png", "../outside.png"])
@@ -69,13 +69,13 @@ def test_a_question_set_is_another_when_a_picture_of_it_is(tmp_path: Path, place
     folder = write_questions(tmp_path / "noise")
     (tmp_path / "outside.png").write_bytes((folder / "1.png").read_bytes())
     _about(folder, place)
-    before = task_fingerprint(find_task(folder))
+    before = find_task(folder).fingerprint()
     (folder / place).write_bytes((folder / "2.png").read_bytes())
-    assert task_fingerprint(find_task(folder)) != before
+    assert find_task(folder).fingerprint() != before
 
 
 def test_a_set_without_some_split_s_file_has_a_fingerprint(tmp_path: Path):
     folder = write_questions(tmp_path / "noise")
     about = {"name": "noise", "splits": {"test": "test.jsonl", "val": "val.jsonl.gz"}}
     write_yaml(folder / "questions.yaml", about)
-    assert task_fingerprint(find_task(folder)).startswith("1-")
+    assert find_task(folder).fingerprint().startswith("1-")

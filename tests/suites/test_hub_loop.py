@@ -204,7 +204,7 @@ def test_a_folder_that_was_begun_otherwise_is_refused(run, tmp_path):
 
 def test_numbers_are_those_of_models_that_are_really_asked_together(run):
     from smelt.ensembles.per_class import PerClass
-    from smelt.evaluation.classify import load_classifier
+    from smelt.evaluation.load import load_classifier
 
     members = {name: load_classifier(str(run.root / "models" / name)) for name in TURNS}
     # `plain` is right on every node; of the others, equally wrong, the first of the hub comes next.

@@ -7,7 +7,7 @@ import pytest
 
 from pico_selection import write_questions
 from smelt.suites.selection.paired import paired, picture_names
-from smelt.tasks.find import find_task
+from smelt.tasks.registry import find_task
 
 
 def test_questions_that_both_answer_alike_say_nothing():

@@ -171,7 +171,7 @@ def test_clip8_has_every_stage_that_takes_eight_full_models(clip8: Suite) -> Non
 
 
 def test_clip8_runs_on_its_own_pool_and_tasks(clip8: Suite) -> None:
-    from smelt.tasks.find import GROUPS
+    from smelt.tasks.groups import GROUPS
 
     refs = {clip8.pool.base, *clip8.pool.models.values()}
     assert refs == {"zoo:clip-tiny", *(f"zoo:clip-tiny-{task}" for task in GROUPS["clip8"])}

@@ -19,7 +19,7 @@ WAY.set_forkserver_preload(
         "transformers.models.vision_text_dual_encoder.modeling_vision_text_dual_encoder",
         "torch._dynamo",
         "smelt.hub.store.store",
-        "smelt.evaluation.classify",
+        "smelt.tasks.pictures.classify",
         "smelt.learning.neulig.note",
         "smelt.hub.models.add",
         "smelt.hub.labels.labelling",

@@ -13,7 +13,7 @@ from smelt.learning.deltas import TaskVectors
 from smelt.learning.passes import Passes
 from smelt.learning.work import Work
 from smelt.models.families.network import ModuleNetwork
-from smelt.tasks.examples import ArrayStream, Batch
+from smelt.tasks.examples import ArrayStream, ExampleBatch
 
 
 class Slope(nn.Module):
@@ -62,13 +62,13 @@ def vectors(module: nn.Module, models: Mapping[str, Mapping[str, Tensor]], **wor
     return TaskVectors(ModuleNetwork(module).weights(), sources, **words)
 
 
-def batch(inputs: Sequence[Sequence[float]], labels: Sequence[int] | None = None) -> Batch:
-    return Batch(torch.tensor(inputs), torch.tensor(labels or [0] * len(inputs)), None)
+def batch(inputs: Sequence[Sequence[float]], labels: Sequence[int] | None = None) -> ExampleBatch:
+    return ExampleBatch(torch.tensor(inputs), torch.tensor(labels or [0] * len(inputs)), None)
 
 
-def random_batch(count: int, seed: int) -> Batch:
+def random_batch(count: int, seed: int) -> ExampleBatch:
     draw = torch.Generator().manual_seed(seed)
-    return Batch(torch.randn(count, 4, generator=draw), torch.randint(0, 3, (count,), generator=draw), None)
+    return ExampleBatch(torch.randn(count, 4, generator=draw), torch.randint(0, 3, (count,), generator=draw), None)
 
 
 def stream(name: str, count: int = 40, seed: int = 0) -> ArrayStream:

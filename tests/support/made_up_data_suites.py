@@ -7,7 +7,8 @@ import random
 from pathlib import Path
 
 from made_up_suite import TASKS, row, suite_rows
-from smelt.evaluation.row import CostRow, DataBudget, Row
+from smelt.evaluation.row import CostRow, Row
+from smelt.tasks.examples import DataBudget
 
 TRAIN, VAL = DataBudget(split="train", images=2048, labels=2048), DataBudget(split="val", images=4526)
 DATA = {

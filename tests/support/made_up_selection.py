@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from smelt.evaluation.intervals import wilson
 from smelt.evaluation.row import Row
+from smelt.tasks.intervals import wilson
 
 SETS = {"held_in": ["in"], "held_out": ["out"], "validation": ["val"]}
 N = 100

@@ -8,7 +8,8 @@ import math
 import random
 from pathlib import Path
 
-from smelt.evaluation.row import CostRow, DataBudget, Row, append_rows
+from smelt.evaluation.row import CostRow, Row, append_rows
+from smelt.tasks.examples import DataBudget
 
 TASKS = "photos digits clothing sketches emoji flags letters icons".split()
 N = 2000

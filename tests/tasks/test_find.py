@@ -8,8 +8,10 @@ import pytest
 
 from pico_clip import write_task
 from smelt.errors import MissingExtra
-from smelt.tasks.find import GROUPS, find_task, find_tasks, list_tasks
-from smelt.tasks.pictures.task import Task, TaskError
+from smelt.tasks.groups import GROUPS
+from smelt.tasks.pictures.task import PictureTask
+from smelt.tasks.registry import find_task, find_tasks, list_tasks
+from smelt.tasks.task import TaskError
 
 PUBLIC = {
     "sun397": (397, 2), "stanford_cars": (196, 8), "resisc45": (45, 18), "eurosat": (10, 3), "svhn": (10, 1),
@@ -52,7 +54,7 @@ def test_the_zoos_tasks_stand_beside_the_public_ones(zoo: Path) -> None:
 
 def test_names_paths_and_lists_can_be_mixed(zoo: Path, tmp_path: Path) -> None:
     own = write_task(tmp_path / "mine")
-    found = find_tasks(["photos, mnist", own, Task.load(own), "photos"])
+    found = find_tasks(["photos, mnist", own, PictureTask.load(own), "photos"])
     assert [task.name for task in found] == ["photos", "mnist", "mine"]
 
 

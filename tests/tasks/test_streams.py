@@ -7,10 +7,9 @@ import torch
 
 from pico_clip import random_clip, save_clip, write_task
 from smelt.errors import RecipeError
-from smelt.evaluation.row import DataBudget
 from smelt.models.families.clip.family import CLIP
-from smelt.tasks.examples import ArrayStream, examples_for
-from smelt.tasks.find import find_task
+from smelt.tasks.examples import ArrayStream, DataBudget
+from smelt.tasks.registry import find_task
 
 
 @pytest.fixture(scope="module")
@@ -24,13 +23,13 @@ def task(tmp_path):
 
 
 def test_a_stream_is_the_same_whoever_asks_and_whenever(clip, task):
-    one, other = (examples_for(clip, task, split="val", count=6) for _ in range(2))
+    one, other = (task.examples(clip, split="val", count=6) for _ in range(2))
     assert (len(one), one.hash) == (6, other.hash)
     assert torch.equal(one.batch([0, 3]).inputs, other.batch([0, 3]).inputs)
 
 
 def test_batches_in_order_are_the_whole_stream(clip, task):
-    stream = examples_for(clip, task, split="val", count=7)
+    stream = task.examples(clip, split="val", count=7)
     parts = list(stream.batches(3))
     assert [len(part.labels) for part in parts] == [3, 3, 1]
     assert torch.equal(torch.cat([part.inputs for part in parts]), stream.batch(range(7)).inputs)
@@ -38,23 +37,23 @@ def test_batches_in_order_are_the_whole_stream(clip, task):
 
 def test_labels_belong_to_their_pictures_after_the_shuffle(clip, task):
     """A picture of the pico task is of one colour: its label's."""
-    batch = examples_for(clip, task, split="val").batch(range(6))
+    batch = task.examples(clip, split="val").batch(range(6))
     strongest = batch.inputs.mean(dim=(2, 3)) * torch.tensor(clip.preprocess.std)
     assert torch.equal((strongest + torch.tensor(clip.preprocess.mean)).argmax(1), batch.labels)
 
 
 def test_another_number_of_examples_is_another_hash(clip, task):
-    assert examples_for(clip, task, split="val", count=5).hash != examples_for(clip, task, split="val", count=6).hash
+    assert task.examples(clip, split="val", count=5).hash != task.examples(clip, split="val", count=6).hash
 
 
 def test_the_budget_counts_pictures_and_no_labels(clip, task):
-    assert examples_for(clip, task, split="val", count=5).budget == DataBudget(split="val", images=5, labels=0)
+    assert task.examples(clip, split="val", count=5).budget == DataBudget(split="val", images=5, labels=0)
 
 
 def test_fewer_examples_than_asked_for_are_an_error_and_not_a_smaller_number(clip, task):
-    size = len(examples_for(clip, task, split="val"))
+    size = len(task.examples(clip, split="val"))
     with pytest.raises(RecipeError, match=rf"colours: {size + 1} examples are asked for, but its val split has {size}"):
-        examples_for(clip, task, split="val", count=size + 1)
+        task.examples(clip, split="val", count=size + 1)
 
 
 def test_inputs_and_labels_of_a_stream_in_memory_go_together():

@@ -22,7 +22,7 @@ import pytest
 import smelt
 import smelt_zoo
 from smelt.models.references import open_ref
-from smelt.tasks.find import GROUPS
+from smelt.tasks.groups import GROUPS
 
 BUILD = Path(__file__).parents[2] / "zoo" / "build"
 SAMPLES = json.loads((BUILD / "samples.json").read_text())
@@ -130,11 +130,11 @@ def write_pool(folder: Path) -> None:
     """As pack.py writes it: mosaics of every split, and of the named pictures of the tasks that have some."""
     from smelt.tasks.pictures.mosaic import write_mosaic
     from smelt.tasks.pictures.splits import ArraySplit, open_split
-    from smelt.tasks.pictures.task import Task
+    from smelt.tasks.pictures.task import PictureTask
 
     folder.mkdir(parents=True)
     for name in EIGHT:
-        task, labels = Task.load(smelt_zoo.tasks()[name]), {}
+        task, labels = PictureTask.load(smelt_zoo.tasks()[name]), {}
         for which in ("train", "val", "test"):
             split = open_split(task, which)
             assert isinstance(split, ArraySplit)

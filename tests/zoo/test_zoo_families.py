@@ -11,7 +11,7 @@ import pytest
 import smelt
 import smelt_zoo
 from smelt.evaluation.row import Row, read_rows
-from smelt.tasks.find import GROUPS
+from smelt.tasks.groups import GROUPS
 
 TASKS = list(GROUPS["clip8"])
 ROWS = Path(__file__).parents[2] / "results" / "zoo" / "rows.jsonl"

@@ -14,7 +14,7 @@ import smelt_zoo
 from smelt.errors import RecipeError
 from smelt.hub.graph.graph import SemanticGraph, hash_pixels
 from smelt.tasks.pictures.splits import ArraySplit, open_split
-from smelt.tasks.pictures.task import Task
+from smelt.tasks.pictures.task import PictureTask
 
 BUILD = Path(__file__).parents[2] / "zoo" / "build"
 SENSES: dict[str, dict[str, str]] = yaml.safe_load((BUILD / "senses.yaml").read_text(encoding="utf-8"))
@@ -55,7 +55,7 @@ def test_no_picture_is_one_that_a_task_tests() -> None:
     """By their pixels, and for clip art by name."""
     shown = {picture.sha256 for picture in graph().pictures}
     for folder in smelt_zoo.tasks().values():
-        split = open_split(Task.load(folder), "test")
+        split = open_split(PictureTask.load(folder), "test")
         assert isinstance(split, ArraySplit)
         assert not shown & {hash_pixels(picture) for picture in split.pictures}, folder.name
     tested = {name for parts in CLIP_ART.values() for part in ("val", "test") for name in parts.get(part, [])}

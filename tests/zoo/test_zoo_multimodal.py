@@ -10,8 +10,9 @@ import pytest
 
 import smelt_zoo
 from smelt.evaluation.row import Row, read_rows
-from smelt.tasks.find import GROUPS, find_task
+from smelt.tasks.groups import GROUPS
 from smelt.tasks.perturb.prompts import PROMPTS
+from smelt.tasks.registry import find_task
 
 HOME = Path(smelt_zoo.__file__).parent
 ROOT = Path(__file__).parents[2]

@@ -8,9 +8,10 @@ from functools import cache
 import pytest
 
 import smelt_zoo
-from smelt.tasks.find import GROUPS, find_task, picture_task
+from smelt.tasks.groups import GROUPS
 from smelt.tasks.pictures.splits import open_split
 from smelt.tasks.questions.records import Question, picture_places
+from smelt.tasks.registry import find_task, picture_task
 
 HELD_IN, HELD_OUT, VALIDATION = (GROUPS[name] for name in ("mllm10", "mllm10-out", "mllm10-val"))
 ALL = (*HELD_IN, *HELD_OUT, *VALIDATION)

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import smelt_zoo
-from smelt.evaluation.intervals import wilson
-from smelt.tasks.find import GROUPS, find_tasks
+from smelt.tasks.groups import GROUPS
+from smelt.tasks.intervals import wilson
 from smelt.tasks.pictures.splits import ArraySplit, open_split
-from smelt.tasks.pictures.task import Task
+from smelt.tasks.pictures.task import PictureTask
+from smelt.tasks.registry import find_tasks
 
 TASKS = list(smelt_zoo.tasks())
 EIGHT = list(GROUPS["clip8"])
@@ -24,8 +25,8 @@ UNTESTED = {"emoji": {"cat face"}}
 
 
 @cache
-def task(name: str) -> Task:
-    return Task.load(smelt_zoo.tasks()[name])
+def task(name: str) -> PictureTask:
+    return PictureTask.load(smelt_zoo.tasks()[name])
 
 
 @cache

@@ -23,7 +23,7 @@ from smelt.hub.graph.graph import NewNode, Picture, SemanticGraph, hash_pixels
 from smelt.hub.graph.wordnet import Sense, WordNet
 from smelt.tasks.pictures.mosaic import read_mosaic
 from smelt.tasks.pictures.splits import ArraySplit, open_split
-from smelt.tasks.pictures.task import Task
+from smelt.tasks.pictures.task import PictureTask
 
 GRAPH = fetch.HERE.parent / "src" / "smelt_zoo" / "graph"
 GREY = frozenset({"sketch", "icon", "handwriting"})
@@ -96,7 +96,7 @@ def unlike_tests(shown: dict[str, list[looks.Shown]]) -> dict[str, list[looks.Sh
 
     tests = []
     for folder in smelt_zoo.tasks().values():
-        task = Task.load(folder)
+        task = PictureTask.load(folder)
         for part in ("test",) if "train" in task.splits else ("test", "val"):
             split = open_split(task, part)
             assert isinstance(split, ArraySplit)

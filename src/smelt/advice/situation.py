@@ -101,7 +101,7 @@ def read_situation(
 
 def _checked(validation: str) -> str:
     """Tasks that exist and have the split that a setting is chosen on."""
-    from smelt.tasks.find import find_tasks
+    from smelt.tasks.registry import find_tasks
 
     for task in find_tasks(validation):
         if SPLIT not in task.splits:
@@ -141,7 +141,7 @@ def _check_named(item: str, models: Mapping[str, str]) -> None:
     """A task or a group that says no model belongs to those whose names its tasks have."""
     if not models or item in models:
         return
-    from smelt.tasks.find import find_tasks
+    from smelt.tasks.registry import find_tasks
 
     if not any(task.name in models for task in find_tasks(item)):
         raise RecipeError(f"training: {item!r} has the name of no model ({', '.join(models)}); write MODEL={item}")

@@ -24,13 +24,13 @@ def evaluator(like: Source, tasks: Any, *, split: str, **words: Any) -> Evaluate
     Tasks and split are checked now, before anything is merged; pictures are read once for all models.
     """
     from smelt.evaluation.evaluate import evaluate
-    from smelt.tasks.find import find_tasks
-    from smelt.tasks.pictures.data import Data
+    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.registry import find_tasks
 
     chosen = find_tasks(tasks)
     for task in chosen:
         task.check_split(split)
-    words = {"data": Data(), **{word: value for word, value in words.items() if value is not None}}
+    words = {"data": DataCache(), **{word: value for word, value in words.items() if value is not None}}
 
     def run(state: Mapping[str, Tensor]) -> Sequence[Row]:
         source = MemorySource("merged", state)

@@ -12,10 +12,10 @@ import typer
 from smelt.cli.request import AllowPickleOption, JsonOption, ThreadsOption, TrustOption
 
 if TYPE_CHECKING:
-    from smelt.evaluation.classify import Result
     from smelt.evaluation.evaluate import Average, Evaluation
     from smelt.evaluation.row import Level, Row
     from smelt.tasks.corruptions import SetName
+    from smelt.tasks.result import Result
 
 __all__ = ["evaluate"]
 
@@ -76,8 +76,8 @@ def evaluate(
     smelt eval zoo:llm5-maths --tasks llm5,llm5-general --limit 20
     smelt eval zoo:mllm10-digits --tasks mllm10
     """
-    from smelt.evaluation.evaluate import evaluation
     from smelt.evaluation.row import append_rows
+    from smelt.prepare.evaluate import evaluation
 
     done = evaluation(
         model,
@@ -112,12 +112,10 @@ def evaluate(
 
 def _with_confusion(done: Evaluation) -> list[tuple[str, Result]]:
     """The results that tell what was taken for what, each with its task and condition in words."""
-    from smelt.evaluation.classify import Result
-
     return [
         (", ".join(word for word in (row.task, row.level, row.corruption) if word), result)
         for row, result in zip(done.rows, done.results, strict=True)
-        if isinstance(result, Result)
+        if result.confusion is not None
     ]
 
 
@@ -140,7 +138,7 @@ def _as_dict(done: Evaluation, confusion: bool) -> dict[str, object]:
         table["confusion"] = {
             what: {
                 "classes": list(one.classes),
-                "matrix": one.confusion.tolist(),
+                "matrix": [] if one.confusion is None else one.confusion.tolist(),
                 "per_class": one.per_class,
             }
             for what, one in _with_confusion(done)
@@ -166,8 +164,9 @@ def _show(done: Evaluation) -> None:
         table.add_column("corruption", min_width=corrupted)
     if not plain:
         table.add_column("metric")
-    unit = getattr(done.results[0], "unit", "pictures")
-    what, losses = (unit, True) if plain else ("examples", any(row.loss is not None for row in done.rows))
+    what, losses = (
+        (f"{done.results[0].unit}s", True) if plain else ("examples", any(row.loss is not None for row in done.rows))
+    )
     headings = ("accuracy %" if plain else "score %", "95 % interval", *(["loss"] if losses else []), what, "seconds")
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=heading == "95 % interval")
@@ -212,6 +211,7 @@ def _show_confusion(what: str, result: Result) -> None:
     from rich.table import Table
 
     matrix, names = result.confusion, result.classes
+    assert matrix is not None
     if len(names) <= _LARGEST_MATRIX:
         title = f"{what}: true class by row, answer by column"
         table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1, 0, 0))

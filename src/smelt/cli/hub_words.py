@@ -124,7 +124,7 @@ def task_request(classes: str | None, file: Path | None, like: str | None) -> Ta
     if sum(one is not None for one in (classes, file, like)) != 1:
         raise RecipeError("say what to tell apart with one of --classes A,B,C, --classes-file FILE, --like-task NAME")
     if like is not None:
-        from smelt.tasks.find import picture_tasks
+        from smelt.tasks.registry import picture_tasks
 
         (task, *others) = picture_tasks(like)
         if others:

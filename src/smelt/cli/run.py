@@ -53,9 +53,9 @@ def run(
         raise RecipeError("what should run? Give settings: method=ties_merging modelpool=... (see `smelt run --help`)")
 
     from smelt.compat.fusionbench.experiment import attempt, prepare
-    from smelt.tasks.pictures.data import Data
+    from smelt.tasks.pictures.cache import DataCache
 
-    data = Data()
+    data = DataCache()
     jobs = prepare(overrides, multirun=multirun, config_dir=config_dir)
     silent = quiet or as_json
     outcomes = []

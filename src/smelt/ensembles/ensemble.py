@@ -30,7 +30,7 @@ def ensemble(
     are loaded once and stay in memory; each is run once for every picture. `text_from` gives the text tower to models
     that are a picture tower alone.
     """
-    from smelt.evaluation.classify import load_classifier
+    from smelt.evaluation.load import load_classifier
 
     words: dict[str, Any] = {
         "text_from": text_from,

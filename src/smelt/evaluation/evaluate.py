@@ -1,37 +1,44 @@
-"""The public call: `smelt.evaluate(model, tasks)` -> rows. The command `smelt eval` is this function."""
+"""The one asker: `smelt.evaluate(model, tasks)` -> rows, for tasks and models of any kind.
+
+Tasks are prepared before a model is loaded, so that what is missing is said at once. Then each is asked, one after the
+other: progress, failures and provenance are the same for all kinds. The command `smelt eval` is this function.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
-from smelt.errors import RecipeError, SmeltError, unknown
-from smelt.evaluation.classify import Result, evaluate_model
-from smelt.evaluation.language.run import Failure, ask, prepared
-from smelt.evaluation.load import is_recipe, kind_of, load_model, merged_from
+from smelt.errors import NumericalError, RecipeError, SmeltError, unknown
+from smelt.evaluation.load import LaterModel, load_model, one_model_kind
 from smelt.evaluation.provenance import command_for, row_of
 from smelt.evaluation.row import Level, Row, append_rows
-from smelt.files.remote_code import takes_trust
-from smelt.tasks.corruptions import Corruptions, SetName, read_corruptions
-from smelt.tasks.find import AnyTask, Tasks, find_tasks
-from smelt.tasks.language.task import LanguageTask, check_limit
-from smelt.tasks.pictures.data import Data
-from smelt.tasks.questions.task import QuestionTask
+from smelt.files.remote_code import CodeNotTrusted, takes_trust
+from smelt.system.progress import Progress
+from smelt.tasks.corruptions import Corruption, Corruptions, SetName, read_corruptions
+from smelt.tasks.pictures.cache import DataCache
+from smelt.tasks.registry import Tasks, find_tasks
+from smelt.tasks.result import Result
+from smelt.tasks.task import PreparedTask, Task
 
-if TYPE_CHECKING:
-    from smelt.evaluation.language.result import LanguageResult
-    from smelt.evaluation.questions.ask import Asked
-
-__all__ = ["Average", "Evaluation", "TasksFailed", "evaluate", "evaluation", "row_of"]
+__all__ = ["Average", "Evaluation", "TaskFailure", "TasksFailed", "evaluate", "evaluation"]
 
 _WORDS = (
     "split limit text_from batch device dtype threads quiet data out allow_pickle trust_remote_code".split()
     + "corruption corrupted_by level".split()
 )
+
+
+@dataclass(frozen=True)
+class TaskFailure:
+    """A task that could not be asked, and why."""
+
+    task: str
+    error: SmeltError
 
 
 @dataclass(frozen=True)
@@ -57,10 +64,10 @@ class Evaluation:
     """The rows of one model (one per level, corruption and task), and the results behind them with their confusions."""
 
     rows: list[Row]
-    results: Sequence[Result | LanguageResult]
+    results: Sequence[Result]
     seconds: float
-    failures: tuple[Failure, ...] = ()
-    """Tasks answered in words that could not be asked; the others were."""
+    failures: tuple[TaskFailure, ...] = ()
+    """Tasks that could not be asked; the others were."""
 
     @property
     def averages(self) -> list[Average]:
@@ -87,16 +94,15 @@ class Evaluation:
         """The mean score over the tasks of every domain, where tasks have one."""
         found: dict[str, list[float]] = {}
         for result in self.results:
-            domain = getattr(result, "domain", None)
-            if domain is not None:
-                found.setdefault(domain, []).append(result.accuracy)
+            if result.domain is not None:
+                found.setdefault(result.domain, []).append(result.accuracy)
         return {domain: sum(scores) / len(scores) for domain, scores in found.items()}
 
 
 class TasksFailed(SmeltError):
     """Some tasks could not be asked. `rows` holds those of the others."""
 
-    def __init__(self, failures: Sequence[Failure], rows: Sequence[Row] = ()):
+    def __init__(self, failures: Sequence[TaskFailure], rows: Sequence[Row] = ()):
         self.failures, self.rows = tuple(failures), tuple(rows)
         total = len(failures) + len(rows)
         body = "".join(f"\n  - {one.error}" for one in failures)
@@ -106,15 +112,8 @@ class TasksFailed(SmeltError):
 def evaluate(model: Any, tasks: Tasks = "clip8", *, out: str | Path | None = None, **words: Any) -> list[Row]:
     """Evaluate one model: one row per task, appended to the file `out` if it is given.
 
-    `model` is a reference (a path, `zoo:name`, `hf:org/name`), a module or a state dict, or the path of a recipe, which
-    is merged first; a state dict and a model that is a picture tower alone need `text_from`, the model with the rest.
-    Other words: `split` ("test"), `limit` (a fixed part of each split, the same for every model), `batch` (256),
-    `device` ("cpu"), `dtype` ("float32"), `threads`, `quiet`, `data` (pictures shared by several calls), `allow_pickle`
-    (False: references to `.bin` and `.pt` files are refused), `trust_remote_code` (False: Python that comes with the
-    model or a task is refused), `corruption` (`"motion_blur@3"`, done to the stored pictures; of several, with
-    `"clean"` for none, each gives its own rows), `corrupted_by` (the numbers that a severity stands for: "cifar_c", or
-    "imagenet_c"), `level` (of a folder that `smelt.neulig` wrote: "merged", "ensembled" or "both", each with its own
-    rows), and those of the row (`suite`, `entry`).
+    `model` is a reference (a path, `zoo:name`, `hf:org/name`), a module or a state dict; a state dict and a model that
+    is a picture tower alone need `text_from`, the model with the rest. Other words are those of `evaluation`.
 
     Where some language tasks cannot be asked the others still are; then `TasksFailed` is raised, which has their rows.
     """
@@ -139,7 +138,7 @@ def evaluation(
     dtype: str = "float32",
     threads: int | None = None,
     quiet: bool = True,
-    data: Data | None = None,
+    data: DataCache | None = None,
     allow_pickle: bool = False,
     trust_remote_code: bool = False,
     corruption: Corruptions = None,
@@ -153,73 +152,80 @@ def evaluation(
     if strange:
         raise RecipeError(unknown("word of an evaluation", strange[0], [*_WORDS, *Row.model_fields]))
     chosen, corruptions = find_tasks(tasks), read_corruptions(corruption, corrupted_by)
-    kind = kind_of(chosen)
-    ready, failures = _prepared(chosen, split, limit, corruptions)
-    data = data or Data()
-    sets = _labelled(chosen, split, limit, data, corruptions) if kind == "questions" else []
+    one_model_kind(chosen)
+    if batch < 1:
+        raise RecipeError(f"batch is a number of {chosen[0].unit}s, at least 1; got {batch}")
+    ready, failures = _prepared(chosen, split, limit, corruptions, data or DataCache())
     with ExitStack() as stack:
-        if is_recipe(model):
-            made = merged_from(model, threads=threads, quiet=quiet, **({"allow_pickle": True} if allow_pickle else {}))
-            about = {"model": str(model), "entry": Path(model).stem, "label": Path(model).stem, **about}
-            model = stack.enter_context(made)
+        if isinstance(model, LaterModel):
+            model, about = stack.enter_context(model.make()), {**model.about, **about}
         loaded: Any = load_model(
             model, chosen, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle
         )
-        levels = _at_levels(loaded, level)
-        results: list[Any]
-        if kind == "language":
-            stack.enter_context(_threads(threads))
-            results, more = ask(loaded, ready, limit=limit, rows=batch, quiet=quiet)
-            failures = [*failures, *more]
-        elif kind == "questions":
-            from smelt.evaluation.lmms.run import ask_lmms
-            from smelt.evaluation.questions.kept import Kept
-            from smelt.evaluation.questions.run import answer
-
-            stack.enter_context(_threads(threads))
-            seen = data.beside(Kept).features(loaded.tower_hash)
-            results = [*answer(loaded, sets, batch=batch, features=seen, quiet=quiet)]
-            found, more = ask_lmms(loaded, ready, limit=limit, rows=batch, quiet=quiet)
-            results, failures = [*results, *found], [*failures, *more]
-        else:
-            words: dict[str, Any] = {"split": split, "limit": limit, "batch": batch, "threads": threads, "quiet": quiet}
-            results = [
-                result
-                for one in levels
-                for worse in corruptions
-                for result in evaluate_model(one, chosen, data=data, corruption=worse, **words)
-            ]
-        if not results:
-            raise failures[0].error if len(failures) == 1 else TasksFailed(failures)
         label = str(about.get("model", loaded.label))
-        rows = []
-        for number, one in enumerate(levels):
+        rows: list[Row] = []
+        results: list[Result] = []
+        for one in _at_levels(loaded, level):
             command = command_for(label, one, chosen, split, limit, text_from, allow_pickle, corruptions)
-            own = results[number * len(results) // len(levels) : (number + 1) * len(results) // len(levels)]
-            rows += [row_of(result, one, **{"command": command, **about}) for result in own]
+            found, failed = _asked(one, ready, batch, threads, quiet)
+            rows += [row_of(result, one, **{"command": command, **about}) for result in found]
+            results, failures = [*results, *found], [*failures, *failed]
+    if not results:
+        raise _together(failures)
     return Evaluation(rows, results, time.perf_counter() - began, tuple(failures))
 
 
-def _prepared(tasks: list[AnyTask], split: str, limit: int | None, corruptions: Any) -> Any:
-    """Tasks that are answered in words, with their data; what goes wrong with all of them goes wrong here."""
-    worded = [task for task in tasks if isinstance(task, LanguageTask)]
-    if not worded:
-        return [], []
-    check_limit(limit)
-    if corruptions != [None]:
-        raise RecipeError("corruption: language tasks have no pictures to corrupt; leave it out")
-    ready, failures = prepared(worded, split)
-    if len(failures) == len(tasks):
-        raise failures[0].error if len(failures) == 1 else TasksFailed(failures)
+def _prepared(
+    tasks: Sequence[Task], split: str, limit: int | None, corruptions: Sequence[Corruption | None], data: DataCache
+) -> tuple[list[PreparedTask], list[TaskFailure]]:
+    """Tasks with their data, under every condition. What is wrong with the request is refused for all.
+
+    So is code that nobody allowed: a flag is quickly given, and what the others would take by then is not.
+    """
+    conditions = [(task, corruption) for corruption in corruptions for task in tasks]
+    for task, corruption in conditions:
+        task.check_request(split, limit, corruption)
+    ready, failures = [], []
+    for task, corruption in conditions:
+        try:
+            ready.append(task.prepare(split, limit=limit, data=data, corruption=corruption))
+        except CodeNotTrusted:
+            raise
+        except SmeltError as error:
+            if not task.fails_alone:
+                raise
+            failures.append(TaskFailure(task.name, error))
+    if not ready:
+        raise _together(failures)
     return ready, failures
 
 
-def _labelled(tasks: list[AnyTask], split: str, limit: int | None, data: Data, corruptions: Any) -> list[Asked]:
-    from smelt.evaluation.questions.kept import Kept
+def _asked(
+    model: Any, ready: Sequence[PreparedTask], batch: int, threads: int | None, quiet: bool
+) -> tuple[list[Result], list[TaskFailure]]:
+    """The results of every task that could be asked, and what went wrong with the others."""
+    results, failures = [], []
+    for one in ready:
+        began = time.perf_counter()
+        try:
+            with Progress(quiet, one.counts) as watch:
+                result = one.ask(model, batch=batch, threads=threads, watch=watch)
+                watch.end(f"{100 * result.accuracy:.1f} %")
+        except NumericalError:  # the model's own fault, whatever the task
+            raise NumericalError(
+                f"{model.label} gives NaN or infinite scores on {one.task.name}; its weights are not sound"
+            ) from None
+        except SmeltError as error:
+            if not one.task.fails_alone:
+                raise
+            failures.append(TaskFailure(one.task.name, error))
+        else:
+            results.append(replace(result, seconds=time.perf_counter() - began))
+    return results, failures
 
-    if corruptions != [None]:
-        raise RecipeError("corruption: is done to tasks of pictures, not to question sets; leave it out")
-    return data.beside(Kept).sets([task for task in tasks if isinstance(task, QuestionTask)], split, limit, data)
+
+def _together(failures: Sequence[TaskFailure]) -> SmeltError:
+    return failures[0].error if len(failures) == 1 else TasksFailed(failures)
 
 
 def _at_levels(model: Any, level: Level | Literal["both"] | None) -> list[Any]:
@@ -231,16 +237,3 @@ def _at_levels(model: Any, level: Level | Literal["both"] | None) -> list[Any]:
     if not hasattr(model, "level"):
         raise RecipeError(f"level: {model.label} is one model; only what `smelt neulig` wrote has levels")
     return [replace(model, level=one) for one in (get_args(Level) if level == "both" else (level,))]
-
-
-@contextmanager
-def _threads(count: int | None) -> Iterator[None]:
-    """So many threads for torch's own arithmetic, in here."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(count or before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -2,31 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
-from smelt.tasks.find import AnyTask, Tasks, find_tasks
-from smelt.tasks.language.task import LanguageTask
-from smelt.tasks.lmms.task import LmmsTask
-from smelt.tasks.questions.task import QuestionTask
+from smelt.tasks.registry import Tasks, find_tasks
+from smelt.tasks.task import Task
 
 if TYPE_CHECKING:
-    from smelt.models.families.family import Loaded
+    from smelt.models.families.family import Classifier, Loaded
 
-__all__ = ["Kind", "are_language", "is_recipe", "kind_of", "load_model", "merged_from"]
+__all__ = ["LaterModel", "load_classifier", "load_model", "one_model_kind"]
 
-Kind: TypeAlias = Literal["language", "pictures", "questions"]
 
-_A: dict[Kind, str] = {"language": "a language task", "pictures": "one of pictures", "questions": "a question set"}
-_NAMED: dict[Kind, str] = {"language": "language tasks", "pictures": "tasks of pictures", "questions": "question sets"}
-_IS: dict[Kind, str] = {
-    "language": "is a language model, which tells no pictures apart",
-    "pictures": "is a model of pictures, which answers no questions",
-    "questions": "is a model of pictures and texts, which answers questions by the letter of an option",
+@dataclass(frozen=True)
+class _ModelKind:
+    """What messages say of the models of one kind and of the tasks that need them."""
+
+    task: str
+    tasks: str
+    answer: str
+
+
+_MODEL_KINDS = {
+    "causal_lm": _ModelKind("a language task", "language tasks", "is a language model, which tells no pictures apart"),
+    "classifier": _ModelKind(
+        "a task of pictures", "tasks of pictures", "is a model of pictures, which answers no questions"
+    ),
+    "image_text": _ModelKind(
+        "a question set",
+        "question sets",
+        "is a model of pictures and texts, which answers questions by the letter of an option",
+    ),
 }
+
+
+@dataclass(frozen=True)
+class LaterModel:
+    """A model that is made when the tasks are ready, and there as long as it is asked: what a recipe merges."""
+
+    make: Callable[[], AbstractContextManager[Any]]
+    """What gives the model."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """What its rows say of it."""
 
 
 def load_model(
@@ -48,15 +68,14 @@ def load_model(
         "dtype": dtype,
         "allow_pickle": allow_pickle,
     }
-    kind = kind_of(find_tasks(tasks))
-    loaded = _is_loaded_as(model)
+    kind = one_model_kind(find_tasks(tasks))
+    loaded = _loaded_as(model)
     if loaded not in (None, kind):
-        raise RecipeError(f"{model.label} {_IS[loaded]}; give {_NAMED[loaded]}")
-    if kind == "pictures":
-        from smelt.evaluation.classify import load_classifier
-
+        known = _MODEL_KINDS[loaded]
+        raise RecipeError(f"{model.label} {known.answer}; give {known.tasks}")
+    if kind == "classifier":
         return load_classifier(model, **words)
-    if kind == "questions":
+    if kind == "image_text":
         from smelt.models.families.image_text.family import load_image_text
 
         return load_image_text(model, **words)
@@ -65,50 +84,51 @@ def load_model(
     return load_causal_lm(model, **words)
 
 
-def kind_of(tasks: Sequence[AnyTask]) -> Kind:
-    """What tasks are of; several kinds at once are refused."""
-    kinds: dict[Kind, str] = {_kind(task): task.name for task in tasks}
+def load_classifier(
+    model: Any, *, text_from: Any = None, device: str = "cpu", dtype: str = "float32", allow_pickle: bool = False
+) -> Classifier:
+    """A model ready to classify; one that is loaded already is returned as it is."""
+    if hasattr(model, "logits") and hasattr(model, "head"):
+        loaded: Classifier = model
+        return loaded
+    from smelt.mixing.note import is_mixed
+
+    if is_mixed(model):
+        from smelt.mixing.classifier import load_mixed
+
+        return load_mixed(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
+    from smelt.learning.neulig.note import is_collaboration
+
+    if is_collaboration(model):
+        from smelt.learning.neulig.classifier import load_collaboration
+
+        if text_from is not None:
+            raise RecipeError(f"{model}: a collaboration has the text tower of its own base; leave text_from out")
+        return load_collaboration(model, device=device, dtype=dtype)
+    from smelt.models.families.clip.family import CLIP
+
+    return CLIP.load(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
+
+
+def one_model_kind(tasks: Sequence[Task]) -> str:
+    """The kind of model that tasks need; several kinds at once are refused."""
+    kinds = {task.model_kind: task for task in tasks}
     if len(kinds) > 1:
-        (one, first), (other, second), *_ = sorted(kinds.items())
-        what = _A[one].replace("one of", "a task of")
-        raise RecipeError(f"{first} is {what} and {second} {_A[other]}; no model does both, so evaluate them apart")
+        (_, first), (_, second), *_ = sorted(kinds.items())
+        other = _called(second).replace("a task of", "one of")
+        raise RecipeError(
+            f"{first.name} is {_called(first)} and {second.name} {other}; no model does both, so evaluate them apart"
+        )
     return next(iter(kinds))
 
 
-def are_language(tasks: Sequence[AnyTask]) -> bool:
-    """Whether tasks are of language."""
-    return kind_of(tasks) == "language"
+def _called(task: Task) -> str:
+    known = _MODEL_KINDS.get(task.model_kind)
+    return known.task if known else task.called
 
 
-def _kind(task: AnyTask) -> Kind:
-    if isinstance(task, QuestionTask | LmmsTask):
-        return "questions"
-    return "language" if isinstance(task, LanguageTask) else "pictures"
-
-
-def _is_loaded_as(model: Any) -> Kind | None:
+def _loaded_as(model: Any) -> str | None:
     """What a model in memory was loaded for; nothing for one that is still to be loaded."""
     if hasattr(model, "tokenizer") and hasattr(model, "module"):
-        return "questions" if hasattr(model, "tower_hash") else "language"
-    return "pictures" if hasattr(model, "logits") and hasattr(model, "head") else None
-
-
-def is_recipe(model: Any) -> bool:
-    """Whether a reference is the file of a recipe, to be merged before it is evaluated."""
-    if not isinstance(model, str | Path):
-        return False
-    path = Path(str(model).removeprefix("dir:"))
-    return path.suffix in (".yaml", ".yml") and path.is_file()
-
-
-@contextmanager
-def merged_from(recipe: str | Path, **words: Any) -> Iterator[Path]:
-    """The folder of the model that a recipe makes, there as long as it is needed; `words` are those of a merge."""
-    import tempfile
-
-    from smelt.prepare.merge import merge
-
-    with tempfile.TemporaryDirectory(prefix="smelt-eval-") as scratch:
-        out = Path(scratch) / "merged"
-        merge(Path(str(recipe).removeprefix("dir:")), out=out, **words)
-        yield out
+        return "image_text" if hasattr(model, "tower_hash") else "causal_lm"
+    return "classifier" if hasattr(model, "logits") and hasattr(model, "head") else None

@@ -7,23 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.engine.sink.provenance import MANIFEST
 from smelt.errors import CorruptFile
-from smelt.evaluation.row import DataBudget, Level, Row, code_version, now
+from smelt.evaluation.row import UNITS, Level, Row, code_version, now
 from smelt.files.json_reader import read_json
 from smelt.files.remote_code import FLAG, is_trusted
 from smelt.tasks.corruptions import CLEAN, Corruption
-from smelt.tasks.find import AnyTask, task_folders
+from smelt.tasks.examples import DataBudget
+from smelt.tasks.registry import task_folders
+from smelt.tasks.task import Task
 
 if TYPE_CHECKING:
-    from smelt.evaluation.classify import Result
-    from smelt.evaluation.language.result import LanguageResult
     from smelt.models.families.causal_lm.model import CausalLM
     from smelt.models.families.family import Classifier
     from smelt.models.families.image_text.model import ImageText
+    from smelt.tasks.result import Result
 
 __all__ = ["command_for", "row_of"]
 
 
-def row_of(result: Result | LanguageResult, model: Classifier | CausalLM | ImageText, /, **about: Any) -> Row:
+def row_of(result: Result, model: Classifier | CausalLM | ImageText, /, **about: Any) -> Row:
     """A result with its provenance: of the model (and the recipe that merged it, by its manifest), and of the code."""
     low, high = result.interval
     known: dict[str, Any] = {
@@ -53,7 +54,8 @@ def row_of(result: Result | LanguageResult, model: Classifier | CausalLM | Image
         high=high,
         loss=result.loss,
         corruption=result.corruption,
-        sandbox=getattr(result, "sandbox", None),
+        sandbox=result.sandbox,
+        unit=None if result.unit in UNITS else result.unit,
     )
 
 
@@ -85,7 +87,7 @@ def _name(label: str) -> str:
 def command_for(
     label: str,
     model: Classifier | CausalLM | ImageText,
-    tasks: list[AnyTask],
+    tasks: list[Task],
     split: str,
     limit: int | None,
     text_from: Any,
@@ -113,6 +115,6 @@ def command_for(
     return shlex.join(words)
 
 
-def _is_named(task: AnyTask, named: dict[str, Path]) -> bool:
+def _is_named(task: Task, named: dict[str, Path]) -> bool:
     folder = named.get(task.name)
     return folder is not None and folder.resolve() == task.folder.resolve()

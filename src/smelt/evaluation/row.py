@@ -22,11 +22,12 @@ from smelt.errors import CorruptFile
 from smelt.files.bounded import read_bytes
 from smelt.files.json_reader import parse_json
 from smelt.files.schema import Strict, first_fault
+from smelt.tasks.examples import DataBudget
 from smelt.version import __version__
 
 __all__ = [
+    "UNITS",
     "CostRow",
-    "DataBudget",
     "Level",
     "Row",
     "Scored",
@@ -42,6 +43,9 @@ __all__ = [
 Variant = Literal["reference", "published", "tuned", "curve", "path", "single"]
 """Why a model was evaluated: as a point of reference, at published or tuned settings, along a curve, or alone."""
 
+UNITS = ("picture", "example", "question")
+"""What examples of Smelt's own kinds of tasks are; rows of others say what theirs are."""
+
 Way = Literal["merge", "mix", "ensemble"]
 Level = Literal["merged", "ensembled"]
 
@@ -51,14 +55,6 @@ _Count = Annotated[int, Field(ge=0)]
 _Seconds = Annotated[float, Field(ge=0)]
 _MOST_BYTES = 1 << 30
 """Of a file of rows: half a million of them."""
-
-
-class DataBudget(Strict, allow_inf_nan=False):
-    """What data the model's making used, beyond the training of its parts."""
-
-    split: str | None = None
-    images: _Count = 0
-    labels: _Count = 0
 
 
 class Row(Strict, allow_inf_nan=False):
@@ -104,6 +100,8 @@ class Row(Strict, allow_inf_nan=False):
     """Whether the task's own expert was among the models, where a suite leaves some out."""
     level: Level | None = None
     """Where several models met, in a suite that compares the two: in their weights, or in what they predict."""
+    unit: Annotated[str | None, Field(exclude_if=lambda unit: unit is None)] = None
+    """What one example is, where it is none of those that rows are usually about; not written where it is nothing."""
     sandbox: str | None = None
     """What held programs that the model wrote while they were judged: `landlock+seccomp`, `seccomp`, `python`."""
     code: str
@@ -112,6 +110,11 @@ class Row(Strict, allow_inf_nan=False):
     command: str
     when: str
     """When it was measured: ISO 8601, UTC."""
+
+    @property
+    def example(self) -> str:
+        """What one of its `n` examples is called: a picture where they are told apart, else an example."""
+        return self.unit or ("picture" if self.metric == "accuracy" else "example")
 
 
 class CostRow(Strict, allow_inf_nan=False):

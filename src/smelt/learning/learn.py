@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from smelt.engine.request import read_request
 from smelt.errors import InputChanged, RecipeError
-from smelt.evaluation.row import DataBudget, code_version, now
+from smelt.evaluation.row import code_version, now
 from smelt.files.atomic import move_into_place
 from smelt.files.identity import check_unchanged
 from smelt.files.remote_code import takes_trust
@@ -39,13 +39,14 @@ from smelt.learning.work import Found, Work
 from smelt.optimise.state import alone, read_trace
 from smelt.recipe.schema import Recipe, Used
 from smelt.recipe.words import MergeWords
+from smelt.tasks.examples import DataBudget
 from smelt.version import __version__
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from smelt.models.families.network import Network
-    from smelt.tasks.examples import Stream
+    from smelt.tasks.examples import ExampleStream
 
 __all__ = ["Learned", "learn"]
 
@@ -77,7 +78,7 @@ def learn(
     base: Any = None,
     method: Any = None,
     out: str | Path | None = None,
-    streams: Mapping[str, Stream] | None = None,
+    streams: Mapping[str, ExampleStream] | None = None,
     network: Network | None = None,
     text_from: Any = None,
     device: str = "cpu",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from smelt.learning.passes import Passes
-    from smelt.tasks.examples import Batch
+    from smelt.tasks.examples import ExampleBatch
 
 __all__ = ["Merge", "MergedObjective", "Weighted"]
 
@@ -55,7 +55,7 @@ class MergedObjective:
         self.parameters = dict(merge.parameters)
         self.words = {"loss": loss, **getattr(merge, "words", {})}
 
-    def gradients(self, batches: Mapping[str, Batch]) -> tuple[dict[str, Tensor], dict[str, float]]:
+    def gradients(self, batches: Mapping[str, ExampleBatch]) -> tuple[dict[str, Tensor], dict[str, float]]:
         import torch
 
         with torch.no_grad():

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from smelt.models.families.network import Network
-    from smelt.tasks.examples import Batch
+    from smelt.tasks.examples import ExampleBatch
 
 __all__ = ["Passes", "Pull"]
 
@@ -44,7 +44,7 @@ class _Piece:
     """Examples of one task that go through together."""
 
     task: str
-    batch: Batch
+    batch: ExampleBatch
     whole: int
     """How many examples of this task the step has."""
 
@@ -102,7 +102,7 @@ class Passes:
     def back(
         self,
         weights: Mapping[str, Tensor],
-        batches: Mapping[str, Batch],
+        batches: Mapping[str, ExampleBatch],
         loss: _LossOf,
         pull: Pull,
         like: Mapping[str, Tensor],
@@ -173,7 +173,7 @@ def _losses(
     ]
 
 
-def _each(loss: _LossOf, logits: Tensor, batch: Batch) -> Tensor:
+def _each(loss: _LossOf, logits: Tensor, batch: ExampleBatch) -> Tensor:
     """The loss of every example; of a text the mean over its answer's tokens."""
     if isinstance(batch.inputs, TokenBatch):
         return batch.inputs.mean_each(loss(logits, batch.inputs.targets))
@@ -189,7 +189,7 @@ def _alike(inputs: Sequence[Any]) -> bool:
     return len({(one.shape[1:], one.dtype) for one in inputs}) == 1
 
 
-def _parts(batches: Mapping[str, Batch], at_once: int, threads: int, tokens: int) -> Iterator[list[_Piece]]:
+def _parts(batches: Mapping[str, ExampleBatch], at_once: int, threads: int, tokens: int) -> Iterator[list[_Piece]]:
     """The examples in order, cut into parts of nearly equal size, of which no one has more than `at_once`.
 
     Texts are cut by length, at most `tokens` together. Other inputs that are no plain tensors are not cut: such a task
@@ -197,7 +197,7 @@ def _parts(batches: Mapping[str, Batch], at_once: int, threads: int, tokens: int
     """
     from torch import Tensor
 
-    from smelt.tasks.examples import Batch
+    from smelt.tasks.examples import ExampleBatch
 
     pieces: list[_Piece] = []
     for task, batch in batches.items():
@@ -206,7 +206,7 @@ def _parts(batches: Mapping[str, Batch], at_once: int, threads: int, tokens: int
             pieces.append(piece)
         elif isinstance(batch.inputs, TokenBatch):
             for some in batch.inputs.pieces(tokens):
-                yield [_Piece(task, Batch(some, some.ids, batch.head), piece.whole)]
+                yield [_Piece(task, ExampleBatch(some, some.ids, batch.head), piece.whole)]
         else:
             yield [piece]
     total = sum(piece.whole for piece in pieces)
@@ -217,12 +217,14 @@ def _parts(batches: Mapping[str, Batch], at_once: int, threads: int, tokens: int
 
 
 def _between(pieces: Sequence[_Piece], start: int, stop: int) -> Iterator[_Piece]:
-    from smelt.tasks.examples import Batch
+    from smelt.tasks.examples import ExampleBatch
 
     position = 0
     for piece in pieces:
         low, high = max(start - position, 0), min(stop - position, piece.whole)
         if low < high:
             batch = piece.batch
-            yield _Piece(piece.task, Batch(batch.inputs[low:high], batch.labels[low:high], batch.head), piece.whole)
+            yield _Piece(
+                piece.task, ExampleBatch(batch.inputs[low:high], batch.labels[low:high], batch.head), piece.whole
+            )
         position += piece.whole

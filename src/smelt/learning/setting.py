@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
-from smelt.evaluation.row import DataBudget
 from smelt.files.natural_order import natural
 from smelt.learning.levels import learned_keys
 from smelt.models.references import local_path
-from smelt.tasks.pairs import check_streams, streams_for, tasks_for
+from smelt.tasks.examples import DataBudget, check_streams, streams_for, tasks_for
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from smelt.models.families.family import Loaded
     from smelt.models.families.network import Network
     from smelt.recipe.schema import Recipe
-    from smelt.tasks.examples import Stream
+    from smelt.tasks.examples import ExampleStream
 
 __all__ = ["Setting", "setting"]
 
@@ -39,7 +38,7 @@ class Setting:
     pool: ModelPool
     keys: tuple[str, ...]
     """The tensors of the network that are merged."""
-    streams: Mapping[str, Stream]
+    streams: Mapping[str, ExampleStream]
 
     @property
     def base(self) -> dict[str, Tensor]:
@@ -85,7 +84,7 @@ def setting(
     pool: ModelPool | None = None,
     base: Any = None,
     network: Network | None = None,
-    streams: Mapping[str, Stream] | None = None,
+    streams: Mapping[str, ExampleStream] | None = None,
     text_from: Any = None,
     device: str = "cpu",
 ) -> Iterator[Setting]:
@@ -115,7 +114,7 @@ def _ready(
     pool: ModelPool,
     base: Any,
     network: Network | None,
-    streams: Mapping[str, Stream] | None,
+    streams: Mapping[str, ExampleStream] | None,
     tasks: Mapping[str, Any],
     text_from: Any,
     device: str,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from smelt.formats.source import Source
     from smelt.learning.coefficients import Coefficients
     from smelt.learning.passes import Passes
-    from smelt.tasks.examples import Stream
+    from smelt.tasks.examples import ExampleStream
 
 __all__ = ["Found", "Where", "Work"]
 
@@ -32,7 +32,7 @@ class Work:
     names: tuple[str, ...]
     """All tensors of the base, merged or not."""
     models: Mapping[str, Source]
-    streams: Mapping[str, Stream]
+    streams: Mapping[str, ExampleStream]
     """By the model's name."""
     passes: Passes
     folder: Path

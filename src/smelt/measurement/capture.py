@@ -21,7 +21,7 @@ from smelt.measurement.layers import Scratch, known_layer
 
 if TYPE_CHECKING:
     from smelt.models.families.network import Network
-    from smelt.tasks.examples import Batch
+    from smelt.tasks.examples import ExampleBatch
 
 __all__ = ["Call", "Capture", "Graph", "per_example"]
 
@@ -67,7 +67,7 @@ class Capture:
         for name, module in self.modules.items():
             module.register_forward_hook(self._hook(name), with_kwargs=True)
 
-    def run(self, batch: Batch) -> Graph:
+    def run(self, batch: ExampleBatch) -> Graph:
         """The graph of a batch."""
         shapes = self._output_shapes(batch)
         count = len(batch.labels)
@@ -90,7 +90,7 @@ class Capture:
         calls = [Call(name, x.detach(), z) for (name, _), x, z in zip(shapes, inputs, zeros, strict=True)]
         return Graph(logits, tuple(calls), loose)
 
-    def bytes_each(self, batch: Batch) -> int:
+    def bytes_each(self, batch: ExampleBatch) -> int:
         """Roughly what one example takes: outputs and their gradients, and the products of all pairs of its tokens."""
         shapes = self._output_shapes(batch)
         numbers = 1 + sum(self._weights[key].numel() for key in self._loose)
@@ -111,7 +111,7 @@ class Capture:
 
         return keep
 
-    def _output_shapes(self, batch: Batch) -> list[tuple[str, torch.Size]]:
+    def _output_shapes(self, batch: ExampleBatch) -> list[tuple[str, torch.Size]]:
         """Which layers are called, in order, with which shapes: seen on one example, remembered for its shape."""
         first = _each(batch.inputs, lambda tensor: tensor[:1])
         key = str(_each(first, lambda tensor: tensor.shape))

@@ -11,32 +11,23 @@ from smelt.errors import RecipeError, unknown
 
 if TYPE_CHECKING:
     from smelt.files.identity import FileIdentity
-    from smelt.tasks.language.task import LanguageTask
-    from smelt.tasks.pictures.task import Task
+    from smelt.tasks.task import Task
 
-__all__ = ["ModelFiles", "is_language", "model_files", "one_task", "stored_dtype"]
+__all__ = ["ModelFiles", "model_files", "one_task", "stored_dtype"]
 
 
-def one_task(task: str | Path | Task | LanguageTask) -> Task | LanguageTask:
+def one_task(task: str | Path | Task) -> Task:
     """The one task that is meant."""
-    from smelt.tasks.find import find_tasks
-    from smelt.tasks.questions.task import QuestionTask
+    from smelt.tasks.registry import find_tasks
 
     found = find_tasks(task)
     if len(found) != 1:
         raise RecipeError(
             f"statistics are measured on one task at a time, got {len(found)}: {', '.join(one.name for one in found)}"
         )
-    if isinstance(found[0], QuestionTask):
-        raise RecipeError(f"{found[0].name} is a question set, on which nothing is measured; give another task")
+    if not found[0].has_examples:
+        raise RecipeError(f"{found[0].name} is {found[0].called}, on which nothing is measured; give another task")
     return found[0]
-
-
-def is_language(task: Task | LanguageTask) -> bool:
-    """Whether a task is about texts."""
-    from smelt.tasks.language.task import LanguageTask
-
-    return isinstance(task, LanguageTask)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from smelt.models.families.network import Network
-    from smelt.tasks.examples import Stream
+    from smelt.tasks.examples import ExampleStream
 
 __all__ = [
     "NoScores",
@@ -53,7 +53,7 @@ class Watch(Protocol):
     def advance(self, amount: int) -> None: ...
 
 
-def span(stream: Stream, first: int, examples: int | None) -> range:
+def span(stream: ExampleStream, first: int, examples: int | None) -> range:
     """The places of the examples to use; fewer than asked for is an error."""
     left = len(stream) - first
     count = left if examples is None else examples

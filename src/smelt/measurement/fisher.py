@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from smelt.measurement.capture import Capture, Graph
     from smelt.models.families.network import Network
-    from smelt.tasks.examples import Batch, Stream
+    from smelt.tasks.examples import ExampleBatch, ExampleStream
 
 __all__ = ["BATCH", "ESTIMATORS", "default_estimator", "fisher"]
 
@@ -44,7 +44,7 @@ _GROUP = 12
 
 def fisher(
     network: Network,
-    stream: Stream,
+    stream: ExampleStream,
     *,
     estimator: str | None = None,
     examples: int | None = None,
@@ -120,22 +120,26 @@ def _hands(network: Network) -> int:
     return max(1, spare_bytes() // (4 * sum(tensor.numel() for tensor in network.weights().values())))
 
 
-def _directions(estimator: str, stream: Stream, seed: int, tolerance: float) -> Callable[[Batch, Graph, range], Tensor]:
+def _directions(
+    estimator: str, stream: ExampleStream, seed: int, tolerance: float
+) -> Callable[[ExampleBatch, Graph, range], Tensor]:
     from smelt.measurement import scores
 
-    def exact(batch: Batch, graph: Graph, places: range) -> Tensor:
+    def exact(batch: ExampleBatch, graph: Graph, places: range) -> Tensor:
         return scores.exact_directions(graph.logits, batch.head, tolerance=tolerance)
 
-    def sampled(batch: Batch, graph: Graph, places: range) -> Tensor:
+    def sampled(batch: ExampleBatch, graph: Graph, places: range) -> Tensor:
         return scores.label_directions(graph.logits, scores.drawn_labels(graph.logits, places, seed, stream.name))
 
-    def empirical(batch: Batch, graph: Graph, places: range) -> Tensor:
+    def empirical(batch: ExampleBatch, graph: Graph, places: range) -> Tensor:
         return scores.label_directions(graph.logits, batch.labels)
 
     return {"exact": exact, "sampled": sampled, "empirical": empirical}[estimator]
 
 
-def _per_example(network: Network, stream: Stream, directions: Callable[[Batch, Graph, range], Tensor]) -> Work:
+def _per_example(
+    network: Network, stream: ExampleStream, directions: Callable[[ExampleBatch, Graph, range], Tensor]
+) -> Work:
     from smelt.measurement.capture import Capture
 
     capture = Capture(network)
@@ -196,14 +200,14 @@ def _join(rows: list[Tensor]) -> Tensor:
     return rows[0] if len(rows) == 1 else torch.cat(rows, dim=1)
 
 
-def _fitting(capture: Capture, one: Batch, count: int) -> int:
+def _fitting(capture: Capture, one: ExampleBatch, count: int) -> int:
     """How many of `count` examples to have in hand at once, in runs of about the same length."""
     memory = _MEMORY if one.labels.device.type == "cpu" else _MEMORY_ELSEWHERE
     runs = math.ceil(count / max(1, memory // capture.bytes_each(one)))
     return math.ceil(count / runs)
 
 
-def _batched(network: Network, stream: Stream) -> Work:
+def _batched(network: Network, stream: ExampleStream) -> Work:
     import torch
 
     weights = network.weights()
@@ -237,7 +241,7 @@ def _squared(key: str, into: dict[str, Tensor]) -> Callable[[Tensor], None]:
     return hook
 
 
-def _scores(network: Network, weights: Mapping[str, Tensor], batch: Batch) -> Tensor:
+def _scores(network: Network, weights: Mapping[str, Tensor], batch: ExampleBatch) -> Tensor:
     """The logits, by the shorter way where the network has one."""
     from smelt.models.families.network import Divided
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from smelt.measurement.chunks import Work
     from smelt.models.families.causal_lm.batch import TokenBatch
     from smelt.models.families.network import Network
-    from smelt.tasks.examples import Stream
+    from smelt.tasks.examples import ExampleStream
 
 __all__ = ["TOKEN_ESTIMATORS", "check_token_estimator", "drawn_tokens", "per_text"]
 
@@ -51,7 +51,7 @@ def check_token_estimator(estimator: str, vocabulary: int) -> None:
     )
 
 
-def per_text(network: Network, stream: Stream, estimator: str, seed: int) -> Work:
+def per_text(network: Network, stream: ExampleStream, estimator: str, seed: int) -> Work:
     """The work of one thread: the squared gradients of some examples, summed in float32."""
     weights = network.weights()
 

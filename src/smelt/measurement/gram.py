@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
     from smelt.measurement.inputs import Group
     from smelt.models.families.network import Network
-    from smelt.tasks.examples import Stream
+    from smelt.tasks.examples import ExampleStream
 
 __all__ = ["gram", "grams", "mirrored", "tied_names", "upper_gram"]
 
 
 def gram(
     network: Network,
-    stream: Stream,
+    stream: ExampleStream,
     *,
     examples: int | None = None,
     first: int = 0,
@@ -57,7 +57,7 @@ def gram(
 
 def grams(
     network: Network,
-    stream: Stream,
+    stream: ExampleStream,
     *,
     examples: int | None = None,
     first: int = 0,
@@ -91,7 +91,7 @@ def grams(
 
 def _collected(
     network: Network,
-    stream: Stream,
+    stream: ExampleStream,
     groups: Sequence[Group],
     chunks: Sequence[range],
     together: int,

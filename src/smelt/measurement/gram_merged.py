@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from smelt.measurement.inputs import Group
     from smelt.models.families.network import Network
     from smelt.system.progress import Progress
-    from smelt.tasks.examples import Stream
+    from smelt.tasks.examples import ExampleStream
 
 __all__ = ["STEPS", "MergedGrams", "gram_merged"]
 
@@ -51,7 +51,7 @@ class MergedGrams:
 
 def gram_merged(
     networks: Mapping[str, Network],
-    streams: Mapping[str, Stream],
+    streams: Mapping[str, ExampleStream],
     *,
     reduction: float = 0.95,
     ridge: float = 1e-6,
@@ -109,7 +109,7 @@ class _Stage:
 
 @dataclass(frozen=True)
 class _Pass:
-    stream: Stream
+    stream: ExampleStream
     weights: Mapping[str, Tensor]
     groups: Sequence[Group]
     label: str
@@ -134,7 +134,7 @@ class _Pass:
         return work
 
 
-def _check(networks: Mapping[str, Network], streams: Mapping[str, Stream]) -> None:
+def _check(networks: Mapping[str, Network], streams: Mapping[str, ExampleStream]) -> None:
     if networks.keys() != streams.keys() or not networks:
         odd = sorted(networks.keys() ^ streams.keys())
         raise RecipeError(

@@ -20,7 +20,7 @@ from smelt.models.families.causal_lm.batch import TokenBatch
 
 if TYPE_CHECKING:
     from smelt.models.families.network import Network
-    from smelt.tasks.examples import Batch
+    from smelt.tasks.examples import ExampleBatch
 
 __all__ = ["Group", "Inputs", "calls_seen", "groups_of", "input_width", "is_conv1d", "linear_layers"]
 
@@ -46,7 +46,7 @@ class Inputs:
 
     def run(
         self,
-        batch: Batch,
+        batch: ExampleBatch,
         take: Callable[[str, Tensor], None],
         *,
         weights: Mapping[str, Tensor] | None = None,
@@ -71,7 +71,7 @@ class Inputs:
 
     def each(
         self,
-        batch: Batch,
+        batch: ExampleBatch,
         take: Callable[[str, Tensor], None],
         *,
         weights: Mapping[str, Tensor] | None = None,
@@ -84,7 +84,7 @@ class Inputs:
         for piece in pieces:
             self.run(piece, take, weights=weights, calls=calls)
 
-    def rows(self, batch: Batch, *, calls: int | None = None) -> dict[str, list[Tensor]]:
+    def rows(self, batch: ExampleBatch, *, calls: int | None = None) -> dict[str, list[Tensor]]:
         """The inputs of each layer as rows in float32, one tensor for each time that it is called."""
         found: dict[str, list[Tensor]] = {}
         given: list[tuple[Tensor, int]] = []
@@ -170,7 +170,7 @@ class Group:
         return Group(left, self.calls, self.numbers) if left else None
 
 
-def groups_of(network: Network, batch: Batch) -> list[Group]:
+def groups_of(network: Network, batch: ExampleBatch) -> list[Group]:
     """The layers by common input, in the order in which they are first called. One that is never called is in none.
 
     `network` is left with hooks on it: give a copy.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import RecipeError, unknown
 from smelt.files.remote_code import takes_trust
 from smelt.formats.statistics import DataUse, StatisticsNote, check_statistics_place
-from smelt.measurement.checks import is_language, model_files, one_task, stored_dtype
+from smelt.measurement.checks import model_files, one_task, stored_dtype
 from smelt.measurement.fisher import BATCH, ESTIMATORS, default_estimator
 from smelt.measurement.measure_merged import measure_merged
 from smelt.measurement.store import Made, Measured, content_key, keep
@@ -18,10 +18,9 @@ from smelt.models.families.network import network_of
 
 if TYPE_CHECKING:
     from smelt.models.families.network import Network
-    from smelt.tasks.examples import Stream
-    from smelt.tasks.language.task import LanguageTask
-    from smelt.tasks.pictures.data import Data
-    from smelt.tasks.pictures.task import Task
+    from smelt.tasks.examples import ExampleStream
+    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.task import Task
 
 __all__ = ["KINDS", "measure", "measure_merged"]
 
@@ -32,7 +31,7 @@ KINDS = ("fisher", "gram")
 def measure(
     model: Any,
     kind: str,
-    task: str | Path | Task | LanguageTask,
+    task: str | Path | Task,
     *,
     examples: int | None = 256,
     split: str = "train",
@@ -50,7 +49,7 @@ def measure(
     force: bool = False,
     allow_pickle: bool = False,
     trust_remote_code: bool = False,
-    data: Data | None = None,
+    data: DataCache | None = None,
 ) -> Measured:
     """Measure the diagonal Fisher information (`kind="fisher"`) or the Gram matrices (`"gram"`) of a model on a task.
 
@@ -65,13 +64,14 @@ def measure(
     again.
     """
     from smelt.evaluation.load import load_model
-    from smelt.tasks.examples import stream_for
 
     if kind not in KINDS:
         raise RecipeError(unknown("statistic", kind, KINDS))
     code = stored_dtype(dtype)
     chosen = one_task(task)
-    estimator = estimator or (default_estimator(texts=is_language(chosen)) if kind == "fisher" else "exact")
+    estimator = estimator or (
+        default_estimator(texts=chosen.model_kind == "causal_lm") if kind == "fisher" else "exact"
+    )
     how = _estimator(kind, estimator, seed, batch)
     chosen.check_split(split)
     _parse_share(share)
@@ -80,7 +80,7 @@ def measure(
         check_statistics_place(place, force=force)
     files = model_files(model, allow_pickle)
     loaded = load_model(model, [chosen], text_from=text_from, device=device, allow_pickle=allow_pickle)
-    stream = stream_for(loaded, chosen, split=split, count=examples, data=data)
+    stream = chosen.examples(loaded, split=split, count=examples, data=data)
     part = _part(len(stream), share, chosen.name)
     use = DataUse(
         task=chosen.name,
@@ -88,7 +88,7 @@ def measure(
         examples=len(part),
         hash=stream.hash,
         first=part.start,
-        labels=len(part) if estimator == "empirical" or is_language(chosen) else 0,
+        labels=len(part) if estimator == "empirical" or chosen.model_kind == "causal_lm" else 0,
     )
     note = StatisticsNote(
         kind="fisher" if kind == "fisher" else "gram",
@@ -114,7 +114,7 @@ def measure(
 
 def _made(
     network: Network,
-    stream: Stream,
+    stream: ExampleStream,
     part: range,
     note: StatisticsNote,
     own: dict[str, Any],

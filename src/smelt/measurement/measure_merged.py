@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import RecipeError
 from smelt.files.remote_code import takes_trust
 from smelt.formats.statistics import DataUse, StatisticsNote, check_statistics_place
-from smelt.measurement.checks import is_language, model_files, one_task, stored_dtype
+from smelt.measurement.checks import model_files, one_task, stored_dtype
 from smelt.measurement.gram import tied_names
 from smelt.measurement.store import Made, Measured, content_key, keep
 
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from smelt.measurement.gram_merged import MergedGrams
     from smelt.models.families.family import Loaded
     from smelt.recipe.schema import Pool
-    from smelt.tasks.language.task import LanguageTask
-    from smelt.tasks.pictures.data import Data
-    from smelt.tasks.pictures.task import Task
+    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.task import Task
 
 __all__ = ["measure_merged"]
 
@@ -30,7 +29,7 @@ __all__ = ["measure_merged"]
 @takes_trust
 def measure_merged(
     models: Mapping[str, Any] | Pool,
-    tasks: Mapping[str, str | Path | Task | LanguageTask] | None = None,
+    tasks: Mapping[str, str | Path | Task] | None = None,
     *,
     reduction: float = 0.95,
     ridge: float = 1e-6,
@@ -48,7 +47,7 @@ def measure_merged(
     force: bool = False,
     allow_pickle: bool = False,
     trust_remote_code: bool = False,
-    data: Data | None = None,
+    data: DataCache | None = None,
 ) -> dict[str, Measured]:
     """Measure the Gram matrices that make `regmean` a RegMean++, each model on its own task, paired by name.
 
@@ -56,8 +55,7 @@ def measure_merged(
     like it. `reduction`, `ridge`, `include` and `skip` must be those of the merge; tensors that it does not merge are
     the base's, or the first model's. One folder per model, in `out` or in the cache, where a second call finds them.
     """
-    from smelt.tasks.examples import stream_for
-    from smelt.tasks.pictures.data import Data
+    from smelt.tasks.pictures.cache import DataCache
 
     base, refs = (None, models) if isinstance(models, Mapping) else (models.base, models.models)
     chosen = _tasks(refs, tasks, split)
@@ -65,14 +63,14 @@ def measure_merged(
     for place in places.values():
         if place is not None:
             check_statistics_place(place, force=force)
-    code, data = stored_dtype(dtype), data or Data()
+    code, data = stored_dtype(dtype), data or DataCache()
     how: dict[str, Any] = {"text_from": text_from, "device": device, "allow_pickle": allow_pickle}
     files = {name: model_files(ref, allow_pickle) for name, ref in refs.items()}
     seen = dict(model_files(base, allow_pickle).seen)
     for one in files.values():
         seen |= one.seen
     loaded = {name: _load(ref, chosen[name], how) for name, ref in refs.items()}
-    streams = {name: stream_for(loaded[name], chosen[name], split=split, count=examples, data=data) for name in refs}
+    streams = {name: chosen[name].examples(loaded[name], split=split, count=examples, data=data) for name in refs}
     some = next(iter(chosen.values()))
     reference = next(iter(loaded.values())) if base is None else _load(base, some, how)
     settings = [step, reduction, ridge, list(include), list(skip), reference.hash]
@@ -99,7 +97,7 @@ def measure_merged(
 
         if not found:
             networks = {name: network_of(one, include) for name, one in loaded.items()}
-            with Progress(quiet, "examples" if is_language(some) else "pictures") as watch:
+            with Progress(quiet, "pictures" if some.unit == "picture" else "examples") as watch:
                 words: dict[str, Any] = {"reduction": reduction, "ridge": ridge, "step": step}
                 fixed = _not_merged(reference, include, skip)
                 found.append(gram_merged(networks, streams, fixed=fixed, threads=threads, watch=watch, **words))
@@ -118,9 +116,7 @@ def measure_merged(
     return results
 
 
-def _tasks(
-    refs: Mapping[str, Any], tasks: Mapping[str, str | Path | Task | LanguageTask] | None, split: str
-) -> dict[str, Task | LanguageTask]:
+def _tasks(refs: Mapping[str, Any], tasks: Mapping[str, str | Path | Task] | None, split: str) -> dict[str, Task]:
     given = {name: name for name in refs} if tasks is None else tasks
     alone = sorted(refs.keys() ^ given.keys())
     if alone or not refs:
@@ -133,7 +129,7 @@ def _tasks(
     return chosen
 
 
-def _load(ref: Any, task: Task | LanguageTask, how: Mapping[str, Any]) -> Loaded:
+def _load(ref: Any, task: Task, how: Mapping[str, Any]) -> Loaded:
     from smelt.evaluation.load import load_model
 
     loaded: Loaded = load_model(ref, [task], **how)

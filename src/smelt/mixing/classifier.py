@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from smelt.evaluation.row import DataBudget
     from smelt.mixing.router import Router
     from smelt.models.families.family import Classifier
     from smelt.models.families.preprocess import Preprocess
+    from smelt.tasks.examples import DataBudget
 
 __all__ = ["MixedClassifier", "is_mixed", "load_mixed"]
 

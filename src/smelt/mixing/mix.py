@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from smelt.engine.request import read_request
 from smelt.errors import CorruptFile, OutputError, RecipeError, unknown
-from smelt.evaluation.row import DataBudget
 from smelt.files.bounded import read_bytes
 from smelt.files.cache import cache_folder
 from smelt.files.json_reader import read_json
@@ -22,6 +21,7 @@ from smelt.mixing.mixers import ROUTED, mixers, read_mixer
 from smelt.mixing.note import ROUTING, TRACE, Learning, MixNote
 from smelt.recipe.schema import Recipe
 from smelt.recipe.words import MergeWords
+from smelt.tasks.examples import DataBudget
 
 if TYPE_CHECKING:
     import torch
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from smelt.mixing.wemoe import WeMoE
     from smelt.models.families.family import Classifier
     from smelt.models.families.network import Network
-    from smelt.tasks.examples import Stream
+    from smelt.tasks.examples import ExampleStream
 
 __all__ = ["Mixed", "mix"]
 
@@ -77,7 +77,7 @@ def mix(
     base: Any = None,
     method: str | None = None,
     out: str | Path | None = None,
-    streams: Mapping[str, Stream] | None = None,
+    streams: Mapping[str, ExampleStream] | None = None,
     routers: str | Path | None = None,
     text_from: Any = None,
     device: str = "cpu",
@@ -138,13 +138,13 @@ class _Job:
         recipe: Recipe,
         settings: WeMoE,
         pool: ModelPool,
-        streams: Mapping[str, Stream] | None,
+        streams: Mapping[str, ExampleStream] | None,
         routers: str | Path | None,
         text_from: Any,
         device: str,
         threads: int | None,
     ):
-        from smelt.evaluation.classify import load_classifier
+        from smelt.evaluation.load import load_classifier
         from smelt.formats.packs.source import base_hashes
         from smelt.models.families.network import network_of
 
@@ -226,17 +226,17 @@ class _Job:
             )
         return pattern
 
-    def _streams(self, given: Mapping[str, Stream] | None) -> dict[str, Stream]:
+    def _streams(self, given: Mapping[str, ExampleStream] | None) -> dict[str, ExampleStream]:
         names = list(self.recipe.pool.models)
         if given is not None:
-            from smelt.tasks.pairs import check_streams
+            from smelt.tasks.examples import check_streams
 
             streams = check_streams(names, given)
             self.tasks = {name: stream.name for name, stream in streams.items()}
             return streams
         if not self.learns:
             return {}
-        from smelt.tasks.pairs import streams_for, tasks_for
+        from smelt.tasks.examples import streams_for, tasks_for
 
         tasks = tasks_for(names, self.recipe.data)
         self.tasks = {name: task.name for name, task in tasks.items()}

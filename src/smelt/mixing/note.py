@@ -9,10 +9,10 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from smelt.errors import CorruptFile, RecipeError
-from smelt.evaluation.row import DataBudget
 from smelt.files.hashing.remembered import file_hashes
 from smelt.files.json_reader import read_json
 from smelt.files.schema import Strict, first_fault
+from smelt.tasks.examples import DataBudget
 from smelt.version import __version__
 
 __all__ = ["EXPERTS", "MODEL", "NOTE", "ROUTERS", "ROUTING", "TRACE", "MixNote", "is_mixed"]

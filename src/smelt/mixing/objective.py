@@ -19,7 +19,7 @@ from torch import Tensor
 from smelt.mixing.network import MixedNetwork
 from smelt.optimise.losses import LOSSES, Loss
 from smelt.system.threads import one_core_each
-from smelt.tasks.examples import Batch
+from smelt.tasks.examples import ExampleBatch
 
 __all__ = ["RouterObjective", "router_objective"]
 
@@ -32,7 +32,7 @@ class RouterObjective:
         self.parameters: Mapping[str, Tensor] = mixed.parameters
         self.words: dict[str, Any] = {"loss": loss, "routed": mixed.routed, "experts": list(mixed.experts)}
 
-    def gradients(self, batches: Mapping[str, Batch]) -> tuple[Mapping[str, Tensor], Mapping[str, float]]:
+    def gradients(self, batches: Mapping[str, ExampleBatch]) -> tuple[Mapping[str, Tensor], Mapping[str, float]]:
         """The gradient of the summed losses by parameter, and the loss by task."""
         work = map if self._pool is None else self._pool.map
         total: list[Tensor] | None = None
@@ -43,7 +43,7 @@ class RouterObjective:
         assert total is not None
         return dict(zip(self.parameters, total, strict=True)), losses
 
-    def _one(self, batch: Batch) -> tuple[float, list[Tensor]]:
+    def _one(self, batch: ExampleBatch) -> tuple[float, list[Tensor]]:
         with torch.enable_grad():
             logits = self._mixed.logits(batch.inputs, batch.head)
             loss = LOSSES[self._loss](logits, batch.labels).mean()

@@ -14,9 +14,9 @@ from smelt.errors import RecipeError
 if TYPE_CHECKING:
     from smelt.mixing.network import MixedNetwork
     from smelt.mixing.router import Router
-    from smelt.tasks.examples import Stream
-    from smelt.tasks.find import Tasks
-    from smelt.tasks.pictures.data import Data
+    from smelt.tasks.examples import ExampleStream
+    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.registry import Tasks
 
 __all__ = ["routing", "routing_map", "routing_of_streams", "watch_gates"]
 
@@ -30,7 +30,7 @@ def routing(
     split: str = "val",
     limit: int | None = 256,
     device: str = "cpu",
-    data: Data | None = None,
+    data: DataCache | None = None,
 ) -> dict[str, Any]:
     """The analysis `routing`: how a mixed model (a folder or a loaded one) routes the pictures of tasks.
 
@@ -38,11 +38,11 @@ def routing(
     `layers` and `by_layer` (layer, then task, then expert), and of how many pictures of which split.
     """
     from smelt.mixing.classifier import MixedClassifier, load_mixed
-    from smelt.tasks.find import picture_tasks
-    from smelt.tasks.pictures.data import Data
+    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.registry import picture_tasks
 
     model = mixed if isinstance(mixed, MixedClassifier) else load_mixed(mixed, device=device)
-    chosen, pictures_of = picture_tasks(tasks), data or Data()
+    chosen, pictures_of = picture_tasks(tasks), data or DataCache()
     found: dict[str, dict[str, list[float]]] = {}
     for task in chosen:
         task.check_split(split)
@@ -56,7 +56,7 @@ def routing(
 
 
 def routing_of_streams(
-    mixed: MixedNetwork, streams: Mapping[str, Stream], *, limit: int | None = 256
+    mixed: MixedNetwork, streams: Mapping[str, ExampleStream], *, limit: int | None = 256
 ) -> dict[str, Any]:
     """The same analysis of a network in memory, over the first `limit` examples of each stream."""
     found: dict[str, dict[str, list[float]]] = {}

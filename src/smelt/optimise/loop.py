@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from smelt.tasks.examples import Batch, Stream
+    from smelt.tasks.examples import ExampleBatch, ExampleStream
 
 __all__ = ["Objective", "Stop", "Tell", "optimise"]
 
@@ -42,13 +42,13 @@ class Objective(Protocol):
     def parameters(self) -> Mapping[str, Tensor]:
         """The leaf tensors that are optimised, in float32; the loop changes them in place."""
 
-    def gradients(self, batches: Mapping[str, Batch]) -> tuple[Mapping[str, Tensor], Mapping[str, float]]:
+    def gradients(self, batches: Mapping[str, ExampleBatch]) -> tuple[Mapping[str, Tensor], Mapping[str, float]]:
         """At the present parameters: the gradient of the summed losses by parameter, and the loss by task."""
 
 
 def optimise(
     objective: Objective,
-    streams: Mapping[str, Stream],
+    streams: Mapping[str, ExampleStream],
     *,
     steps: int,
     lr: float,
@@ -91,7 +91,7 @@ class _Run:
     def __init__(
         self,
         objective: Objective,
-        streams: Mapping[str, Stream],
+        streams: Mapping[str, ExampleStream],
         lr: float,
         batch: int,
         seed: int,
@@ -205,7 +205,7 @@ def _all_finite(tensor: torch.Tensor) -> bool:
     return bool(tensor.isfinite().all())
 
 
-def _check(streams: Mapping[str, Stream], steps: int, batch: int) -> None:
+def _check(streams: Mapping[str, ExampleStream], steps: int, batch: int) -> None:
     if not streams:
         raise RecipeError("there is nothing to learn from: no streams of examples were given")
     if steps < 1 or batch < 1:

@@ -14,13 +14,13 @@ from smelt.engine.merge import Options, merge_to_memory, planned
 from smelt.engine.pool import ModelPool
 from smelt.engine.scales import Scaled
 from smelt.errors import RecipeError
-from smelt.evaluation.row import DataBudget
 from smelt.files.identity import check_unchanged
 from smelt.formats import dtype as dtypes
 from smelt.formats.source import MemorySource, Source, files_of
 from smelt.methods import stages
 from smelt.prepare.prepare import needs_data, prepare
 from smelt.recipe.schema import Recipe
+from smelt.tasks.examples import DataBudget
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
-from smelt.evaluation.row import DataBudget, Way
-from smelt.measurement.checks import is_language
+from smelt.evaluation.row import Way
 from smelt.recipe.schema import DataUse, Recipe, Used
-from smelt.tasks.pairs import tasks_for
+from smelt.tasks.examples import DataBudget, tasks_for
 
 if TYPE_CHECKING:
     from smelt.methods import Stage
@@ -130,7 +129,7 @@ def measurements(recipe: Recipe) -> dict[str, dict[str, Any]]:
         words |= {"seed": recipe.seed} | ({"estimator": use.estimator} if use.estimator else {})
         words |= {"batch": use.batch} if use.batch else {}
     places = {name: str(task.folder) for name, task in tasks.items()}
-    own = {name: {"include": recipe.include} if is_language(task) else {} for name, task in tasks.items()}
+    own = {name: {"include": recipe.include} if task.model_kind == "causal_lm" else {} for name, task in tasks.items()}
     return {
         name: {"model": ref, "kind": kind, "task": places[name], **own[name], **words}
         for name, ref in recipe.pool.models.items()

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from smelt.evaluation.row import DataBudget, Row
+from smelt.evaluation.row import Row
 from smelt.reporting.words import count, plural
 from smelt.suites.clip.report.corruption import is_corruption, kind_and_severity, kind_text
+from smelt.tasks.examples import DataBudget
 
 __all__ = ["adapted_to_corruption", "budget_text", "data_text", "loud_text", "split_words", "uses_split"]
 

@@ -13,14 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.evaluation.row import DataBudget
 from smelt.recipe.schema import Recipe
 from smelt.search.bar import Bar
+from smelt.tasks.examples import DataBudget
 
 if TYPE_CHECKING:
     from smelt.prepare.merges import Merges
-    from smelt.tasks.find import AnyTask
-    from smelt.tasks.pictures.data import Data
+    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.task import Task
 
 __all__ = ["forget", "run_trial"]
 
@@ -91,9 +91,9 @@ def _models(recipe: Recipe) -> list[list[str]]:
 class _Held:
     """What a study's trials share: models, data, tasks, and the tokenizer of a language model."""
 
-    def __init__(self, merges: Merges, data: Data):
+    def __init__(self, merges: Merges, data: DataCache):
         self.merges, self._data = merges, data
-        self._tasks: dict[str, AnyTask] = {}
+        self._tasks: dict[str, Task] = {}
         self._sizes: dict[tuple[str, str], int] = {}
         self._text: Any = None
 
@@ -123,7 +123,7 @@ class _Held:
                 return rows, True
         return rows, False
 
-    def _loaded(self, state: Mapping[str, Any], tasks: Sequence[AnyTask], text_from: Any, **how: Any) -> Any:
+    def _loaded(self, state: Mapping[str, Any], tasks: Sequence[Task], text_from: Any, **how: Any) -> Any:
         """The merged model, ready to be asked; config and tokenizer of a language model are read once."""
         from smelt.evaluation.load import load_model
         from smelt.formats.source import MemorySource
@@ -137,29 +137,22 @@ class _Held:
             self._text = replace(model, module=None)
         return model
 
-    def _task(self, place: str) -> AnyTask:
-        from smelt.tasks.find import find_task
+    def _task(self, place: str) -> Task:
+        from smelt.tasks.registry import find_task
 
         if place not in self._tasks:
             self._tasks[place] = find_task(place)
         return self._tasks[place]
 
-    def _budget(self, tasks: Sequence[AnyTask], split: str, limit: int | None) -> DataBudget:
+    def _budget(self, tasks: Sequence[Task], split: str, limit: int | None) -> DataBudget:
         """The labelled examples that settings of this study are chosen by."""
         sizes = [self._size(task, split) for task in tasks]
         images = sum(size if limit is None else min(size, limit) for size in sizes)
         return DataBudget(split=split, images=images, labels=images)
 
-    def _size(self, task: AnyTask, split: str) -> int:
-        from smelt.tasks.language.task import LanguageTask
-        from smelt.tasks.pictures.task import Task
-
+    def _size(self, task: Task, split: str) -> int:
         if (task.name, split) not in self._sizes:
-            if isinstance(task, Task):
-                size = len(self._data.split(task, split).labels)
-            else:
-                size = task.count(split) or (len(task.pairs(split)) if isinstance(task, LanguageTask) else 0)
-            self._sizes[task.name, split] = size
+            self._sizes[task.name, split] = task.number_of_examples(split, self._data)
         return self._sizes[task.name, split]
 
 
@@ -174,10 +167,10 @@ def _together(looked: DataBudget, chosen_by: DataBudget) -> DataBudget:
 
 def _study(recipe: Recipe, relative_to: str | None, about: Mapping[str, Any], device: str) -> _Held:
     from smelt.prepare.merges import Merges
-    from smelt.tasks.pictures.data import Data
+    from smelt.tasks.pictures.cache import DataCache
 
     key = json.dumps([about, relative_to, device], sort_keys=True)
     if key not in _held:
         _held.clear()  # the old study's models go before the new one's come
-        _held[key] = _Held(Merges(recipe, Path(relative_to) if relative_to else None, device=device), Data())
+        _held[key] = _Held(Merges(recipe, Path(relative_to) if relative_to else None, device=device), DataCache())
     return _held[key]

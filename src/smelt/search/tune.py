@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import RecipeError, SmeltError
-from smelt.evaluation.protocol import check_kind, check_split, content_of, place_of, seen_from
 from smelt.evaluation.run_folder import Folder
+from smelt.evaluation.study import check_kind, check_split, content_of, seen_from
 from smelt.files.remote_code import FLAG, is_trusted, takes_trust
 from smelt.jobs import Executor
 from smelt.recipe.read import read_recipe
@@ -28,7 +28,7 @@ from smelt.search.space import Space, read_space, recipe_at
 from smelt.search.study import Study, Trial, check_sampler
 from smelt.search.table import write_trials
 from smelt.search.trial import forget
-from smelt.tasks.find import Tasks, find_tasks
+from smelt.tasks.registry import Tasks, find_tasks
 
 __all__ = ["TRIALS", "Tuned", "grid_size", "tune"]
 
@@ -132,7 +132,7 @@ def tune(
     how = {"split": split, "limit": limit, "text_from": text_from, "device": device, "dtype": dtype}
     words = {"recipe": plain.hash[:16], "tune": _text(phases), **how, "sampler": kind, "seed": seed, "prune": prune}
     check_kind(read, relative_to, chosen)
-    folders = [place_of(task) for task in chosen]
+    folders = [task.reference for task in chosen]
     folder = Folder(Path(out or _default_folder(recipe)), {**words, **content}, force=force)
     try:
         if force:

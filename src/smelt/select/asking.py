@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from smelt.errors import RecipeError
 from smelt.evaluation.fingerprint import given_fingerprint
-from smelt.tasks.find import Tasks, find_tasks
-from smelt.tasks.language.task import LanguageTask
+from smelt.evaluation.load import load_model
 from smelt.tasks.perturb.perturbation import Perturbation
-from smelt.tasks.pictures.data import Data
-from smelt.tasks.pictures.task import Task
+from smelt.tasks.pictures.cache import DataCache
+from smelt.tasks.pictures.task import PictureTask
+from smelt.tasks.registry import Tasks, find_tasks
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from smelt.tasks.find import AnyTask
+    from smelt.tasks.task import Task
 
 __all__ = ["Asking", "OptionSet", "asking"]
 
@@ -72,13 +72,7 @@ class Asking:
 
     def load(self, model: Any) -> Any:
         """A model in memory, from a reference or a Source."""
-        if isinstance(self.sets[0].task, Task):
-            from smelt.evaluation.classify import load_classifier
-
-            return load_classifier(model, **self.loading)
-        from smelt.models.families.image_text.family import load_image_text
-
-        return load_image_text(model, **{word: self.loading[word] for word in ("device", "dtype", "allow_pickle")})
+        return load_model(model, self.sets[0].task, **self.loading)
 
 
 def asking(
@@ -88,7 +82,7 @@ def asking(
     split: str = "test",
     limit: int | None = None,
     batch: int = 64,
-    data: Data | None = None,
+    data: DataCache | None = None,
     text_from: Any = None,
     device: str = "cpu",
     dtype: str = "float32",
@@ -97,37 +91,36 @@ def asking(
     """Open the sets of tasks, all of one kind."""
     chosen = find_tasks(tasks)
     _check(chosen, split, text_from)
-    data = data or Data()
+    data = data or DataCache()
     loading = {"text_from": text_from, "device": device, "dtype": dtype, "allow_pickle": allow_pickle}
     sets: list[OptionSet]
     notes: list[str] = []
-    if isinstance(chosen[0], Task):
+    if chosen[0].kind == PictureTask.kind:
         from smelt.select.picture_set import PictureSet
 
-        sets = [PictureSet(task, split, limit, batch, data) for task in chosen if isinstance(task, Task)]
+        sets = [PictureSet(PictureTask.of(task), split, limit, batch, data) for task in chosen]
         if perturbation is not None and perturbation.text:
             notes.append("texts are not perturbed: a picture task has no conversation to put one in front of")
             perturbation = dataclasses.replace(perturbation, text=False)
     else:
-        from smelt.evaluation.questions.features import Features
         from smelt.select.question_set import QuestionSet
+        from smelt.tasks.questions.feature_cache import FeatureCache
         from smelt.tasks.questions.task import QuestionTask
 
-        seen = Features()
-        asked = [task for task in chosen if isinstance(task, QuestionTask)]
-        sets = [QuestionSet(task, split, limit, batch, data, seen) for task in asked]
+        seen = FeatureCache()
+        sets = [QuestionSet(QuestionTask.of(task), split, limit, batch, data, seen) for task in chosen]
     return Asking(sets, perturbation, split, limit, tuple(notes), loading)
 
 
-def _check(tasks: Sequence[AnyTask], split: str, text_from: Any) -> None:
-    language = [task.name for task in tasks if isinstance(task, LanguageTask)]
-    if language:
+def _check(tasks: Sequence[Task], split: str, text_from: Any) -> None:
+    without = [task for task in tasks if not task.has_options]
+    if without:
         raise RecipeError(
-            f"tasks: {language[0]} is a language task, which has no options to be uncertain about; "
+            f"tasks: {without[0].name} is {without[0].called}, which has no options to be uncertain about; "
             "give question sets (mllm10) or picture tasks (clip8)"
         )
-    pictures = [task.name for task in tasks if isinstance(task, Task)]
-    questions = [task.name for task in tasks if not isinstance(task, Task)]
+    pictures = [task.name for task in tasks if task.kind == PictureTask.kind]
+    questions = [task.name for task in tasks if task.kind != PictureTask.kind]
     if pictures and questions:
         raise RecipeError(
             f"tasks: {questions[0]} is a question set and {pictures[0]} a picture task; no model does both"

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smelt.errors import NumericalError
-from smelt.evaluation.fingerprint import task_fingerprint
-from smelt.evaluation.intervals import wilson
 from smelt.select.uncertainty import SetUncertainty, mean_of_sets, set_uncertainty, uncertainty
+from smelt.tasks.intervals import wilson
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,7 +72,7 @@ class Measure:
 
     def __init__(self, asking: Asking, store: LogitStore, *, repeats: int = 1):
         self.asking, self.store, self.repeats = asking, store, repeats
-        self._prints = {one.task.name: task_fingerprint(one.task) for one in asking.sets}
+        self._prints = {one.task.name: one.task.fingerprint() for one in asking.sets}
         self._text = asking.text_fingerprint
         self.asked = 0
         """Passes over a set that were made here, and not found in the store."""

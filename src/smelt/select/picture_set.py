@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smelt.tasks.perturb.perturbation import Perturbation
-    from smelt.tasks.pictures.data import Data
-    from smelt.tasks.pictures.task import Task
+    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.pictures.task import PictureTask
 
 __all__ = ["PictureSet"]
 
@@ -30,7 +30,7 @@ _KEPT = 256 << 20
 class PictureSet:
     """A fixed part of one split of a picture task."""
 
-    def __init__(self, task: Task, split: str, limit: int | None, batch: int, data: Data):
+    def __init__(self, task: PictureTask, split: str, limit: int | None, batch: int, data: DataCache):
         self.task, self._place, self._batch = task, f"{task.name}/{split}", batch
         self._split = data.split(task, split)
         self._indices = fixed_subset(self._split.labels, limit, self._place)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smelt.evaluation.questions.ask import asked, option_logits
+from smelt.tasks.questions.option_scores import option_logits, question_subset
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smelt.evaluation.questions.features import Features
     from smelt.tasks.perturb.perturbation import Perturbation
-    from smelt.tasks.pictures.data import Data
+    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.questions.feature_cache import FeatureCache
     from smelt.tasks.questions.task import QuestionTask
 
 __all__ = ["QuestionSet"]
@@ -22,10 +22,12 @@ __all__ = ["QuestionSet"]
 class QuestionSet:
     """A fixed part of one split of a question set."""
 
-    def __init__(self, task: QuestionTask, split: str, limit: int | None, batch: int, data: Data, features: Features):
+    def __init__(
+        self, task: QuestionTask, split: str, limit: int | None, batch: int, data: DataCache, features: FeatureCache
+    ):
         """`features` are what the vision towers of one run share."""
         self.task, self._batch, self._features = task, batch, features
-        self._asked = asked(task, split, limit, data=data)
+        self._asked = question_subset(task, split, limit, data=data)
         self.labels: NDArray[np.int64] | None = self._asked.labels
 
     @property

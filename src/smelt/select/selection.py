@@ -17,8 +17,8 @@ from typing import Any
 
 from smelt.engine.merge import Options, merge_to_folder
 from smelt.errors import RecipeError
-from smelt.evaluation.protocol import content_of, seen_from
 from smelt.evaluation.run_folder import Folder
+from smelt.evaluation.study import content_of, seen_from
 from smelt.recipe.read import read_recipe
 from smelt.recipe.schema import Recipe, Used
 from smelt.select.asking import Asking, asking
@@ -27,8 +27,8 @@ from smelt.select.measured import Measure, Measured
 from smelt.select.narrow import in_pool_order, narrowed, single
 from smelt.select.store import LogitStore
 from smelt.select.trace import FILE, Trace
-from smelt.tasks.find import Tasks, find_tasks
 from smelt.tasks.perturb.perturbation import Perturbation
+from smelt.tasks.registry import Tasks, find_tasks
 
 __all__ = ["Frame", "Selected", "frame", "given"]
 

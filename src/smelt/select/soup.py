@@ -19,7 +19,7 @@ from smelt.select.choose import ordered
 from smelt.select.measured import Measured
 from smelt.select.selection import Frame, Selected, frame, given
 from smelt.select.trace import Step
-from smelt.tasks.find import Tasks
+from smelt.tasks.registry import Tasks
 
 __all__ = ["Tried", "greedy", "soup"]
 

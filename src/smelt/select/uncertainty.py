@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smelt.errors import NumericalError, RecipeError
-from smelt.evaluation.intervals import Z95
+from smelt.tasks.intervals import Z95
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -27,8 +27,8 @@ from smelt.select.choose import Choice, Guide, Order, chosen_step, ordered
 from smelt.select.measured import Measured
 from smelt.select.selection import Frame, Selected, frame, given
 from smelt.select.trace import Step
-from smelt.tasks.find import Tasks
 from smelt.tasks.perturb.perturbation import Perturbation
+from smelt.tasks.registry import Tasks
 
 __all__ = ["uq_merge"]
 

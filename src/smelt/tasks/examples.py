@@ -1,74 +1,82 @@
 """Examples: data as statistics and learning take it. A task's split in, batches of a network's inputs out.
 
-The only way by which data reaches `measure`, `learn` and `mix`, so that what was used is always known: every stream
-has a name, a hash over its content, and the budget that goes into result rows.
+The only way by which data reaches `measurement`, `learning` and `mixing`, so that what was used is always known: every
+stream has a name, a hash over its content, and the budget that goes into result rows. Models and their data are paired
+by name and never by position.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
-from smelt.errors import RecipeError
-from smelt.evaluation.row import DataBudget
+from pydantic import Field
+
+from smelt.errors import RecipeError, unknown
+from smelt.files.schema import Strict
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from smelt.models.families.family import Classifier
-    from smelt.models.families.preprocess import Preprocess
-    from smelt.tasks.corruptions import Corruption
-    from smelt.tasks.language.examples import LanguageExamples
-    from smelt.tasks.language.task import LanguageTask
-    from smelt.tasks.pictures.data import Data
-    from smelt.tasks.pictures.task import Task
+    from smelt.recipe.schema import DataUse
+    from smelt.tasks.task import Task
 
-__all__ = ["ArrayStream", "Batch", "Examples", "Stream", "examples_for", "shuffled", "stream_for"]
+__all__ = [
+    "ArrayStream",
+    "DataBudget",
+    "ExampleBatch",
+    "ExampleStream",
+    "check_streams",
+    "enough",
+    "shuffled",
+    "streams_for",
+    "tasks_for",
+]
+
+
+class DataBudget(Strict, allow_inf_nan=False):
+    """What data the model's making used, beyond the training of its parts."""
+
+    split: str | None = None
+    images: Annotated[int, Field(ge=0)] = 0
+    labels: Annotated[int, Field(ge=0)] = 0
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Inputs of a network with their labels, and what it knows of the classes; all on the network's device."""
+class ExampleBatch:
+    """Inputs [b, ...] of a network with their labels [b], and what it knows of the classes; all on its device."""
 
     inputs: Any
     labels: Tensor
     head: Tensor | None
 
 
-class Stream(Protocol):
+class ExampleStream(Protocol):
     """Examples of one task in a fixed order."""
 
-    @property
-    def name(self) -> str:
-        """The task."""
-
-    @property
-    def hash(self) -> str:
-        """Over the examples and their order."""
-
-    @property
-    def budget(self) -> DataBudget:
-        """What its use costs in data."""
+    name: str
+    """The task."""
+    hash: str
+    """Over the examples and their order."""
+    budget: DataBudget
+    """What its use costs in data."""
 
     def __len__(self) -> int: ...
 
-    def batch(self, indices: Sequence[int]) -> Batch:
+    def batch(self, indices: Sequence[int]) -> ExampleBatch:
         """The examples at these places."""
 
-    def batches(self, size: int) -> Iterator[Batch]:
+    def batches(self, size: int) -> Iterator[ExampleBatch]:
         """All of them in order."""
+        for start in range(0, len(self), size):
+            yield self.batch(range(start, min(start + size, len(self))))
 
 
-def _in_order(stream: Stream, size: int) -> Iterator[Batch]:
-    for start in range(0, len(stream), size):
-        yield stream.batch(range(start, min(start + size, len(stream))))
-
-
-class ArrayStream:
+class ArrayStream(ExampleStream):
     """Examples in memory: inputs [n, ...] and labels [n]."""
 
     def __init__(self, name: str, inputs: Tensor, labels: Tensor, head: Tensor | None = None):
@@ -85,107 +93,9 @@ class ArrayStream:
     def __len__(self) -> int:
         return len(self._inputs)
 
-    def batch(self, indices: Sequence[int]) -> Batch:
+    def batch(self, indices: Sequence[int]) -> ExampleBatch:
         places = list(indices)
-        return Batch(self._inputs[places], self._labels[places], self._head)
-
-    def batches(self, size: int) -> Iterator[Batch]:
-        return _in_order(self, size)
-
-
-class Examples:
-    """A fixed part of one split of a task, as a model with this pre-processing takes it."""
-
-    def __init__(
-        self,
-        name: str,
-        split: str,
-        pictures: NDArray[np.uint8],
-        labels: NDArray[np.int64],
-        head: Tensor,
-        preprocess: Preprocess,
-        device: str,
-    ):
-        self.name, self.split = name, split
-        self._pictures, self._labels, self._head, self._preprocess = pictures, labels, head, preprocess
-        self._device = device
-        content = hashlib.sha256(f"{name}\0{split}\0{preprocess}\0{pictures.shape}\0".encode())
-        content.update(pictures.tobytes())
-        content.update(labels.tobytes())
-        content.update(head.detach().float().cpu().numpy().tobytes())
-        self.hash = content.hexdigest()
-        self.budget = DataBudget(split=split, images=len(pictures), labels=0)
-
-    def __len__(self) -> int:
-        return len(self._pictures)
-
-    def batch(self, indices: Sequence[int]) -> Batch:
-        import torch
-
-        places = list(indices)
-        pictures = torch.from_numpy(self._pictures[places]).to(self._device)
-        labels = torch.from_numpy(self._labels[places]).to(self._device)
-        return Batch(self._preprocess.normalise(pictures, torch.float32), labels, self._head)
-
-    def batches(self, size: int) -> Iterator[Batch]:
-        return _in_order(self, size)
-
-
-def examples_for(
-    classifier: Classifier,
-    task: Task,
-    *,
-    split: str,
-    count: int | None = None,
-    data: Data | None = None,
-    corruption: Corruption | None = None,
-) -> Examples:
-    """The examples of a task for one model: `count` of the split, always the same and in the same order, or all.
-
-    With a corruption the pictures are damaged before the model's own resize, and the budget says so.
-
-    Fewer than asked for is an error, not a smaller number: a statistic of 100 examples must not pass for one of 256.
-    """
-    import numpy as np
-
-    from smelt.tasks.pictures.data import Data
-
-    task.check_split(split)
-    data = data or Data()
-    part = data.part(task, split, count, classifier.preprocess, corruption)
-    if count is not None and len(part) < count:
-        raise RecipeError(
-            f"{task.name}: {count} examples are asked for, but its {split} split has {len(part)}; "
-            f"ask for at most {len(part)}, or use another split"
-        )
-    pairs = list(part.batches(512, keep=data.room))
-    pictures = np.concatenate([pictures for pictures, _ in pairs])
-    labels = np.concatenate([labels for _, labels in pairs])
-    order = shuffled(len(pictures), f"{task.name}/{split}")
-    head = classifier.head(task.classes, task.templates)
-    used = split if corruption is None else f"{split}, {corruption.name}"
-    return Examples(task.name, used, pictures[order], labels[order], head, classifier.preprocess, classifier.device)
-
-
-def stream_for(
-    model: Any,
-    task: Task | LanguageTask,
-    *,
-    split: str,
-    count: int | None = None,
-    data: Data | None = None,
-    corruption: Corruption | None = None,
-) -> Examples | LanguageExamples:
-    """The examples of a task of any kind, for a model that was loaded for it."""
-    from smelt.tasks.language.task import LanguageTask
-
-    if not isinstance(task, LanguageTask):
-        return examples_for(model, task, split=split, count=count, data=data, corruption=corruption)
-    from smelt.tasks.language.examples import language_examples
-
-    if corruption is not None:
-        raise RecipeError(f"{task.name}: {corruption.name} is done to pictures, and this task has texts; leave it out")
-    return language_examples(model, task, split=split, count=count)
+        return ExampleBatch(self._inputs[places], self._labels[places], self._head)
 
 
 def shuffled(count: int, place: str) -> NDArray[np.int64]:
@@ -194,3 +104,68 @@ def shuffled(count: int, place: str) -> NDArray[np.int64]:
 
     ranks = [hashlib.blake2b(f"{place}\0order {i}".encode(), digest_size=8).digest() for i in range(count)]
     return np.array(sorted(range(count), key=ranks.__getitem__), dtype=np.int64)
+
+
+def enough(task: Task, split: str, count: int | None, there: int) -> None:
+    """Refuse to take more examples than there are."""
+    if count is not None and there < count:
+        raise RecipeError(
+            f"{task.name}: {count} examples are asked for, but its {split} split has {there}; "
+            f"ask for at most {there}, or use another split"
+        )
+
+
+def tasks_for(models: Sequence[str], use: DataUse | None) -> dict[str, Task]:
+    """The task of every model: as `data.tasks` says, else the one that has the model's name. All faults at once."""
+    from smelt.tasks.registry import find_task, list_tasks
+
+    said = dict(use.tasks) if use else {}
+    faults = [f"data.tasks: {unknown('model', name, models)}" for name in said if name not in models]
+    known = {name: task for name, task in list_tasks().items() if task.has_examples}
+    without = [name for name in models if name not in said and name not in known]
+    if without:
+        faults.append(
+            f"no data for {', '.join(map(repr, without))}: there is no task of that name (tasks: {', '.join(known)}); "
+            f"say which it is with `data: {{tasks: {{{without[0]}: TASK}}}}`"
+        )
+    if faults:
+        raise RecipeError(faults[0] if len(faults) == 1 else "".join(f"\n  - {f}" for f in ["", *faults])[5:])
+    found = {name: find_task(said[name]) if name in said else known[name] for name in models}
+    for task in found.values():
+        if not task.has_examples:
+            raise RecipeError(f"data.tasks: {task.name} is {task.called}, on which nothing is measured or learned")
+    return found
+
+
+def streams_for(
+    model: Any,
+    tasks: Mapping[str, Task],
+    use: DataUse | None,
+    *,
+    split: str,
+    at_most: int | None = None,
+) -> dict[str, ExampleStream]:
+    """Examples of every model's task, as `use` says; else of `split`, all of them but `at_most`."""
+    from smelt.tasks.corruptions import Corruption
+    from smelt.tasks.pictures.cache import DataCache
+
+    data = DataCache()
+    found: dict[str, ExampleStream] = {}
+    split = (use.split if use else None) or split
+    damage = Corruption.parse(use.corruption) if use and use.corruption else None
+    for name, task in tasks.items():
+        task.check_split(split)
+        wanted = use.examples if use else None
+        if wanted is None and at_most is not None:
+            wanted = min(at_most, task.number_of_examples(split, data))
+        found[name] = task.examples(model, split, count=wanted, data=data, corruption=damage)
+    return found
+
+
+def check_streams(models: Sequence[str], streams: Mapping[str, ExampleStream]) -> dict[str, ExampleStream]:
+    """Streams that were given, in the order of the models; a name without a partner is refused."""
+    faults = [unknown("model", name, models) for name in streams if name not in models]
+    faults += [f"no stream of examples for {name!r}" for name in models if name not in streams]
+    if faults:
+        raise RecipeError("streams: " + "; ".join(faults))
+    return {name: streams[name] for name in models}

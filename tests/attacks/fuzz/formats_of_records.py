@@ -137,9 +137,9 @@ def _read_learned(place: Path, file: str) -> Any:
 
 
 def _make_neulig(place: Path) -> None:
-    from smelt.evaluation.row import DataBudget
     from smelt.learning.neulig.note import NeuLigNote
     from smelt.recipe.schema import Pool
+    from smelt.tasks.examples import DataBudget
 
     note = NeuLigNote(
         pool=Pool(base="base", models={"cars": "cars", "birds": "birds"}),

@@ -113,8 +113,8 @@ def _make_task(place: Path) -> None:
 
 
 def _read_task(place: Path, file: str) -> Any:
-    from smelt.tasks.find import find_task
     from smelt.tasks.pictures.splits import open_split
+    from smelt.tasks.registry import find_task
 
     task = find_task(place / "colours")
     split = open_split(task, "test")
@@ -147,7 +147,7 @@ def _make_language_task(place: Path) -> None:
 
 
 def _read_language_task(place: Path, file: str) -> Any:
-    from smelt.tasks.find import find_task
+    from smelt.tasks.registry import find_task
 
     task: Any = find_task(place / "up")
     about = [task.version, task.title, task.domain, task.chat, task.metric, task.source, task.licence, task.splits]
@@ -170,13 +170,13 @@ def _make_questions(place: Path) -> None:
 
 
 def _read_questions(place: Path, file: str) -> Any:
-    from smelt.evaluation.questions.ask import asked
-    from smelt.tasks.find import find_task
-    from smelt.tasks.pictures.data import Data
+    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.questions.option_scores import question_subset
+    from smelt.tasks.registry import find_task
 
     task: Any = find_task(place / "noise")
-    data = Data()
-    found = [asked(task, split, None, data) for split in task.splits]
+    data = DataCache()
+    found = [question_subset(task, split, None, data) for split in task.splits]
     return [(one.texts, [one.pictures.read(question.picture) for question in one.questions]) for one in found]
 
 

@@ -3,12 +3,13 @@
 import pytest
 
 from made_up_suite import TASKS, row, suite_rows
-from smelt.evaluation.row import DataBudget, Row
+from smelt.evaluation.row import Row
 from smelt.reporting.facts import facts, is_zoo
 from smelt.reporting.headline import build_headline, sentences
 from smelt.reporting.opening import build_opening
 from smelt.reporting.tables.grid import build_grid
 from smelt.suites.sheets import build_sheets
+from smelt.tasks.examples import DataBudget
 
 
 def headline(rows):

@@ -7,7 +7,7 @@ import pytest
 from made_up_data_suites import KINDS, robustness_rows
 from made_up_suite import row
 from smelt.errors import CorruptFile
-from smelt.evaluation.row import DataBudget, Row
+from smelt.evaluation.row import Row
 from smelt.reporting.tables.as_csv import as_csv
 from smelt.reporting.tables.as_markdown import as_markdown
 from smelt.reporting.tables.cells import Cell, mean_on_same_pictures
@@ -16,6 +16,7 @@ from smelt.suites.clip.report.headline_robust import robust_sentences
 from smelt.suites.clip.report.robustness import severity_curves
 from smelt.suites.clip.report.severity import severity_figure
 from smelt.suites.sheets import build_sheets
+from smelt.tasks.examples import DataBudget
 
 
 def scored(entry, corruption, photos, digits, **words):

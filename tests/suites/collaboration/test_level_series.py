@@ -9,13 +9,13 @@ import pytest
 from made_up_levels import curve, lines_content
 from made_up_suite import row
 from smelt.errors import CorruptFile
-from smelt.evaluation.row import DataBudget
 from smelt.reporting.analyses import read_analyses
 from smelt.reporting.figures.curves import scale_curves
 from smelt.reporting.figures.line_charts import line_figure, series_figures
 from smelt.reporting.tables.as_csv import as_csv
 from smelt.reporting.tables.as_markdown import as_markdown
 from smelt.suites.collaboration.report.series import courses, series_sheets
+from smelt.tasks.examples import DataBudget
 
 
 def epochs(entry="neulig-semi-original", label="Original experts", part="ViT, 2 experts", more=0):

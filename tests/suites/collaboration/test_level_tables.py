@@ -7,7 +7,7 @@ import pytest
 
 from made_up_levels import TASKS, both, collaboration_rows, curve, write_collaboration
 from made_up_suite import row
-from smelt.evaluation.row import DataBudget, Row
+from smelt.evaluation.row import Row
 from smelt.reporting.opening import build_opening
 from smelt.reporting.tables.as_csv import as_csv
 from smelt.reporting.tables.as_latex import as_latex
@@ -17,6 +17,7 @@ from smelt.suites.collaboration.report.gaps import gap_figure, pairs
 from smelt.suites.collaboration.report.headline import level_sentences, level_tiles
 from smelt.suites.collaboration.report.levels import largest
 from smelt.suites.sheets import build_sheets
+from smelt.tasks.examples import DataBudget
 
 PART = "ViT, 2 experts"
 

@@ -8,10 +8,10 @@ import pytest
 
 from pico_llama import WORDS, pairs, write_chat_task, write_llama
 from smelt.errors import RecipeError
-from smelt.evaluation.language.model import harness_model
-from smelt.evaluation.row import DataBudget
 from smelt.models.families.causal_lm.family import CausalLM, load_causal_lm
+from smelt.tasks.examples import DataBudget
 from smelt.tasks.language.examples import encoded, language_examples
+from smelt.tasks.language.harness_model import harness_model
 from smelt.tasks.language.task import LanguageTask
 
 

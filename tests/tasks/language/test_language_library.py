@@ -10,8 +10,8 @@ import yaml
 
 from pico_language import FOLLOWS, write_language_model, write_language_task
 from smelt.evaluation.evaluate import evaluate, evaluation
-from smelt.tasks.language import library
-from smelt.tasks.pictures.task import TaskError
+from smelt.tasks.language import library_task as library
+from smelt.tasks.task import TaskError
 
 TASK = {
     "dataset_path": "json",
@@ -70,10 +70,10 @@ def test_a_group_is_the_mean_over_all_its_examples(shelf: Path, up: Path) -> Non
 
 
 def test_pairs_are_those_of_one_task_and_not_of_a_group(shelf: Path) -> None:
-    assert library.library_task("shelf_one").pairs("test") == [("a", "b"), ("c", "d")]
-    assert library.library_task("shelf_one").delimiter == " "
+    assert library.lm_eval_task("shelf_one").pairs("test") == [("a", "b"), ("c", "d")]
+    assert library.lm_eval_task("shelf_one").delimiter == " "
     with pytest.raises(TaskError, match="shelf_both is a group of 2 tasks; take one of them, such as shelf_one"):
-        library.library_task("shelf_both").pairs("test")
+        library.lm_eval_task("shelf_both").pairs("test")
 
 
 def test_the_word_that_allows_code_is_there_only_while_a_task_is_loaded(
@@ -83,7 +83,7 @@ def test_the_word_that_allows_code_is_there_only_while_a_task_is_loaded(
     for before in (None, "0"):
         monkeypatch.delenv(word, raising=False) if before is None else monkeypatch.setenv(word, before)
         library._parts.cache_clear()
-        library.library_task("shelf_one").pairs("test")
+        library.lm_eval_task("shelf_one").pairs("test")
         assert os.environ.get(word) == before
 
 
@@ -114,7 +114,7 @@ def test_a_task_that_would_run_programs_outside_the_sandbox_is_refused(shelf: Pa
         with pytest.raises(
             TaskError, match=f"lm-eval:{name}: runs what a model wrote by functions of its own, outside"
         ):
-            library.library_task(name).pairs("test")
+            library.lm_eval_task(name).pairs("test")
 
 
 def test_programs_run_in_the_sandbox_and_pass_or_not() -> None:

@@ -8,10 +8,11 @@ import yaml
 from pico_language import write_language_task
 from smelt.errors import CorruptFile, RecipeError
 from smelt.files.remote_code import trusting
-from smelt.tasks.find import GROUPS, find_task, find_tasks, picture_tasks
-from smelt.tasks.language.library import library_task
+from smelt.tasks.groups import GROUPS
+from smelt.tasks.language.library_task import lm_eval_task
 from smelt.tasks.language.task import LanguageTask
-from smelt.tasks.pictures.task import TaskError
+from smelt.tasks.registry import find_task, find_tasks, picture_tasks
+from smelt.tasks.task import TaskError
 
 TWO = [("a", "b"), ("c", "d")]
 
@@ -144,14 +145,14 @@ def test_groups_of_language_have_their_domains_and_the_papers_tasks() -> None:
 
 
 def test_a_task_of_the_library_is_known_by_its_prefix_and_metric() -> None:
-    task = library_task("lm-eval:arc_multilingual@acc_norm")
+    task = lm_eval_task("lm-eval:arc_multilingual@acc_norm")
     assert (task.name, task.metric, task.reference) == (
         "arc_multilingual@acc_norm",
         "acc_norm",
         "lm-eval:arc_multilingual@acc_norm",
     )
     assert find_task("lm-eval:ifeval").chat  # type: ignore[union-attr]
-    assert library_task("gsm8k_cot").metric == ""
+    assert lm_eval_task("gsm8k_cot").metric == ""
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import yaml
 from PIL import Image
 
 from smelt.evaluation.evaluate import TasksFailed, evaluate, evaluation
-from smelt.tasks.pictures.task import TaskError
+from smelt.tasks.task import TaskError
 from smelt.testing.pico_llava import save_llava
 
 pytest.importorskip("lmms_eval", reason="lmms-eval is not installed (see docs/multimodal.md)")
@@ -70,7 +70,7 @@ def write_task(folder: Path, name: str, **other: Any) -> None:
 def test_pictures_that_are_cut_off_are_refused_after_it_was_loaded_too() -> None:
     script = """
 from PIL import ImageFile
-from smelt.tasks.lmms.library import lmms
+from smelt.tasks.lmms.harness import lmms
 lmms()
 print(ImageFile.LOAD_TRUNCATED_IMAGES)
 """
@@ -80,7 +80,7 @@ print(ImageFile.LOAD_TRUNCATED_IMAGES)
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A library: four questions with one or two pictures, their likelihoods, and a task whose data are not there."""
-    from smelt.tasks.lmms import library
+    from smelt.tasks.lmms import harness as library
 
     library.lmms()  # as Smelt loads it
     from lmms_eval.api.task import ConfigurableTask
@@ -130,7 +130,7 @@ def test_a_task_of_the_library_gives_a_row_with_an_interval(shelf: Path, model: 
     records = [json.loads(line) for line in shelf.read_text().splitlines()]
     records[0]["answer"], records[2]["answer"] = answers[0], answers[2]  # two of four are right now
     shelf.write_text("\n".join(map(json.dumps, records)))
-    from smelt.tasks.lmms import library
+    from smelt.tasks.lmms import harness as library
 
     library.parts.cache_clear()
     (row,) = evaluate(model, "lmms:shelf_words")
@@ -223,8 +223,8 @@ def test_every_set_of_the_paper_can_be_asked_by_its_own_prompts_and_scoring(
 ) -> None:
     import datasets
 
-    from smelt.tasks.find import GROUPS
-    from smelt.tasks.lmms import library
+    from smelt.tasks.groups import GROUPS
+    from smelt.tasks.lmms import harness as library
 
     names = (*GROUPS["uqmerge"], *GROUPS["uqmerge-in"])
     plain = [name.removeprefix("lmms:").partition("@")[0] for name in names]

@@ -8,7 +8,7 @@ from PIL import Image
 
 from smelt.errors import CorruptFile
 from smelt.tasks.pictures.mosaic import read_mosaic, write_mosaic
-from smelt.tasks.pictures.task import TaskError
+from smelt.tasks.task import TaskError
 
 
 def numbered(n: int, size: int = 2) -> np.ndarray:

@@ -8,12 +8,14 @@ from PIL import Image
 
 from pico_clip import COLOURS, colour_pictures, write_task
 from smelt.errors import CorruptFile, SmeltError
-from smelt.tasks.find import GROUPS, picture_task
+from smelt.tasks.groups import GROUPS
 from smelt.tasks.pictures.splits import count, open_split
-from smelt.tasks.pictures.task import HeldOut, HubData, Task, TaskError
+from smelt.tasks.pictures.task import HeldOut, HubData, PictureTask
+from smelt.tasks.registry import picture_task
+from smelt.tasks.task import TaskError
 
 
-def picture_folder(root: Path, **words: object) -> Task:
+def picture_folder(root: Path, **words: object) -> PictureTask:
     """A task of plain files: two red, one blue; sizes 8 and 5×6."""
     folder = write_task(root / "files", size=None, data={"folder": "pictures"}, **words)
     for name, (colour, size) in {
@@ -24,11 +26,11 @@ def picture_folder(root: Path, **words: object) -> Task:
         path = folder / "pictures" / "test" / f"{name}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", size, COLOURS[colour]).save(path)
-    return Task.load(folder)
+    return PictureTask.load(folder)
 
 
 def test_a_mosaic_split_has_the_pictures_and_labels_that_were_packed(tmp_path: Path) -> None:
-    split = open_split(Task.load(write_task(tmp_path / "colours")), "test")
+    split = open_split(PictureTask.load(write_task(tmp_path / "colours")), "test")
     pictures, labels = colour_pictures(dict.fromkeys(COLOURS, 10), seed=1)
     assert np.array_equal(split.labels, labels)
     assert np.array_equal(split.read([5, 2]), pictures[[5, 2]])
@@ -52,7 +54,7 @@ def test_a_class_folder_that_is_not_in_the_list_gets_a_suggestion(tmp_path: Path
 
 def test_a_file_of_the_wrong_size_is_named(tmp_path: Path) -> None:
     task = picture_folder(tmp_path)
-    sized = Task.parse({**task.model_dump(), "size": 8}, folder=task.folder)
+    sized = PictureTask.parse({**task.model_dump(), "size": 8}, folder=task.folder)
     with pytest.raises(TaskError, match=r"b\.png: is 5×6, but the task files says size: 8"):
         open_split(sized, "test").read([0, 1, 2])
 
@@ -65,7 +67,7 @@ def test_a_file_that_is_no_picture_is_named(tmp_path: Path) -> None:
 
 
 def test_labels_outside_the_class_list_are_refused(tmp_path: Path) -> None:
-    task = Task.load(write_task(tmp_path / "colours", classes=["red", "green"]))
+    task = PictureTask.load(write_task(tmp_path / "colours", classes=["red", "green"]))
     with pytest.raises(TaskError, match=r"colours/test: picture \d+ has the label 2, but the class list has 2 entries"):
         open_split(task, "test")
 
@@ -85,17 +87,17 @@ def test_labels_that_do_not_fit_are_refused(tmp_path: Path, labels: dict[str, np
     folder = write_task(tmp_path / "colours")
     np.savez(folder / "labels.npz", **labels)
     with pytest.raises(SmeltError, match=message):
-        open_split(Task.load(folder), "test")
+        open_split(PictureTask.load(folder), "test")
 
 
 def test_a_damaged_or_missing_label_file_is_named(tmp_path: Path) -> None:
     folder = write_task(tmp_path / "colours")
     (folder / "labels.npz").write_bytes(b"PK\x03\x04 no more")
     with pytest.raises(CorruptFile, match=r"labels\.npz: cannot be read as labels"):
-        open_split(Task.load(folder), "test")
+        open_split(PictureTask.load(folder), "test")
     (folder / "labels.npz").unlink()
     with pytest.raises(TaskError, match=r"labels\.npz: the labels are not there"):
-        open_split(Task.load(folder), "test")
+        open_split(PictureTask.load(folder), "test")
 
 
 def test_a_data_set_of_the_hub_is_read_by_its_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,16 +112,18 @@ def test_a_data_set_of_the_hub_is_read_by_its_columns(tmp_path: Path, monkeypatc
     table = {"picture": [Image.fromarray(picture) for picture in pictures], "colour": labels.tolist()}
     (folder / "rows").mkdir()
     datasets.Dataset.from_dict(table, features=features).to_parquet(folder / "rows" / "train.parquet")
-    task = Task.load(folder)
+    task = PictureTask.load(folder)
     split = open_split(task, "test")
     assert split.labels.tolist() == labels.tolist()
     assert np.array_equal(np.stack(split.read(np.array([7, 0]))), pictures[[7, 0]])
     assert count(task, "test") is None
 
-    fewer = Task.parse({**task.model_dump(), "classes": ["red", "blue"]}, folder=folder)
+    fewer = PictureTask.parse({**task.model_dump(), "classes": ["red", "blue"]}, folder=folder)
     with pytest.raises(TaskError, match="has 3 classes, but the class list has 2"):
         open_split(fewer, "test")
-    other = Task.parse({**task.model_dump(), "data": {**task.data.model_dump(), "label": "color"}}, folder=folder)
+    other = PictureTask.parse(
+        {**task.model_dump(), "data": {**task.data.model_dump(), "label": "color"}}, folder=folder
+    )
     with pytest.raises(TaskError, match=r"no column named 'color' \(did you mean 'colour'\?\)"):
         open_split(other, "test")
 
@@ -137,7 +141,7 @@ def test_val_of_data_that_are_sorted_by_class_has_every_class(tmp_path: Path, mo
     (folder / "rows").mkdir()
     for name in ("train", "test"):
         table.to_parquet(folder / "rows" / f"{name}.parquet")
-    task = Task.load(folder)
+    task = PictureTask.load(folder)
     assert task.splits == ("train", "val", "test")
     train, val, test = (open_split(task, split) for split in task.splits)
     assert (len(train), len(val), len(test)) == (54, 6, 60)
@@ -158,7 +162,7 @@ def test_public_tasks_hold_out_what_fusionbench_holds_out(name: str) -> None:
 def test_a_second_val_beside_the_held_out_one_is_refused(tmp_path: Path) -> None:
     data = {"dataset": "rows", "splits": {"train": "train", "val": "val"}, "held_out": {}}
     with pytest.raises(TaskError, match="held_out takes `val` from `train`"):
-        Task.load(write_task(tmp_path / "hub", data=data))
+        PictureTask.load(write_task(tmp_path / "hub", data=data))
 
 
 def test_a_data_set_that_cannot_be_had_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,4 +176,4 @@ def test_a_data_set_that_cannot_be_had_says_so(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(
         TaskError, match=r"hub: the data set 'tanganke/dtd' is not in the local cache .*ConnectionError"
     ):
-        open_split(Task.load(folder), "test")
+        open_split(PictureTask.load(folder), "test")

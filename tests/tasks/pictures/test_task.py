@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from pico_clip import write_task
-from smelt.tasks.pictures.task import Task, TaskError
+from smelt.tasks.pictures.task import PictureTask
+from smelt.tasks.task import TaskError
 
 
 def test_a_folder_is_a_task(tmp_path: Path) -> None:
-    task = Task.load(write_task(tmp_path / "colours"))
+    task = PictureTask.load(write_task(tmp_path / "colours"))
     assert (task.name, task.version, task.classes) == ("colours", 1, ("red", "green", "blue"))
     assert (task.splits, task.size, task.folder) == (("val", "test"), 8, tmp_path / "colours")
     assert task.licence == "CC0."
@@ -17,7 +18,7 @@ def test_a_folder_is_a_task(tmp_path: Path) -> None:
 
 def test_its_yaml_file_is_the_same_task(tmp_path: Path) -> None:
     folder = write_task(tmp_path / "colours")
-    assert Task.load(folder / "task.yaml") == Task.load(folder)
+    assert PictureTask.load(folder / "task.yaml") == PictureTask.load(folder)
 
 
 @pytest.mark.parametrize(
@@ -41,14 +42,14 @@ def test_its_yaml_file_is_the_same_task(tmp_path: Path) -> None:
 def test_a_wrong_word_is_refused_with_its_reason(tmp_path: Path, words: dict[str, object], message: str) -> None:
     folder = write_task(tmp_path / "colours", **words)
     with pytest.raises(TaskError) as error:
-        Task.load(folder)
+        PictureTask.load(folder)
     assert message in str(error.value)
     assert str(folder / "task.yaml") in str(error.value)
 
 
 def test_all_faults_are_named_at_once(tmp_path: Path) -> None:
     with pytest.raises(TaskError) as error:
-        Task.load(write_task(tmp_path / "colours", version=0, templates=["x"], size=-1))
+        PictureTask.load(write_task(tmp_path / "colours", version=0, templates=["x"], size=-1))
     assert len(str(error.value).splitlines()) == 4
 
 
@@ -56,17 +57,17 @@ def test_all_faults_are_named_at_once(tmp_path: Path) -> None:
 def test_a_file_that_is_no_table_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "task.yaml").write_text(content, encoding="latin-1")
     with pytest.raises(TaskError, match=r"task\.yaml"):
-        Task.load(tmp_path)
+        PictureTask.load(tmp_path)
 
 
 def test_a_folder_without_a_task_says_so(tmp_path: Path) -> None:
     with pytest.raises(TaskError, match=r"no such task \(a folder with a task\.yaml\)"):
-        Task.load(tmp_path)
+        PictureTask.load(tmp_path)
 
 
 def test_a_split_that_is_not_there_gets_a_suggestion(tmp_path: Path) -> None:
     with pytest.raises(TaskError, match=r"colours: no split named 'tets' \(did you mean 'test'\?\)"):
-        Task.load(write_task(tmp_path / "colours")).check_split("tets")
+        PictureTask.load(write_task(tmp_path / "colours")).check_split("tets")
 
 
 @pytest.mark.parametrize(
@@ -75,4 +76,4 @@ def test_a_split_that_is_not_there_gets_a_suggestion(tmp_path: Path) -> None:
 def test_the_licence_is_found_however_it_is_written(tmp_path: Path, text: str) -> None:
     folder = write_task(tmp_path / "colours")
     (folder / "README.md").write_text(f"# Colours\n\n{text}\n")
-    assert Task.load(folder).licence == "MIT, by us"
+    assert PictureTask.load(folder).licence == "MIT, by us"

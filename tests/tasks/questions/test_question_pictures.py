@@ -6,11 +6,12 @@ import pytest
 from pico_clip import write_task
 from question_sets import question, write_set
 from smelt.errors import CorruptFile
-from smelt.evaluation.questions.ask import asked
-from smelt.tasks.pictures.data import Data
-from smelt.tasks.pictures.task import Task, TaskError
+from smelt.tasks.pictures.cache import DataCache
+from smelt.tasks.pictures.task import PictureTask
+from smelt.tasks.questions.option_scores import question_subset
 from smelt.tasks.questions.pictures import Pictures, grid
 from smelt.tasks.questions.task import QuestionTask
+from smelt.tasks.task import TaskError
 
 
 def plain(value, side=4):
@@ -35,11 +36,11 @@ def test_cells_are_resized_bilinearly_and_share_what_does_not_divide():
 
 
 def test_files_tasks_and_grids_are_read(tmp_path):
-    task, data = write_task(tmp_path / "plain"), Data()
+    task, data = write_task(tmp_path / "plain"), DataCache()
     place = [str(task), "test", 3]
     folder = write_set(tmp_path / "set", [question(0)])
     pictures = Pictures(folder, data)
-    stored = data.split(Task.load(task), "test").read([3])[0]
+    stored = data.split(PictureTask.load(task), "test").read([3])[0]
     assert pictures.read(place).tolist() == stored.tolist()
     red = pictures.read("red.png")
     assert red.shape == (8, 8, 3)
@@ -55,17 +56,17 @@ def test_a_picture_that_a_task_does_not_have_is_refused_with_the_line_of_its_que
     with pytest.raises(
         TaskError, match=r"line 2: there is no picture 30 in the test split of .*plain, which has 30 \(0 to 29\)"
     ):
-        asked(QuestionTask.load(write_set(tmp_path / "set", [question(0), beyond])), "test")
+        question_subset(QuestionTask.load(write_set(tmp_path / "set", [question(0), beyond])), "test")
     for place, fault in (
         ([str(task), "train", 0], "no split named 'train'"),
         (["plane", "test", 0], "no task named 'plane'"),
     ):
         folder = write_set(tmp_path / "set", [question(0, picture=place)])
         with pytest.raises(TaskError, match=f"line 1: its picture cannot be found: .*{fault}"):
-            asked(QuestionTask.load(folder), "test")
+            question_subset(QuestionTask.load(folder), "test")
 
 
 def test_a_file_that_is_no_picture_is_named(tmp_path):
     (tmp_path / "bad.png").write_bytes(b"no picture")
     with pytest.raises(CorruptFile, match=r"bad\.png: cannot be read as a picture"):
-        Pictures(tmp_path, Data()).read("bad.png")
+        Pictures(tmp_path, DataCache()).read("bad.png")

@@ -3,10 +3,10 @@
 import pytest
 
 from question_sets import question, write_set
-from smelt.tasks.find import find_task, find_tasks, picture_task
-from smelt.tasks.pictures.task import TaskError
 from smelt.tasks.questions.prompt import LETTERS, prompt_of
 from smelt.tasks.questions.task import QuestionTask
+from smelt.tasks.registry import find_task, find_tasks, picture_task
+from smelt.tasks.task import TaskError
 
 
 def test_a_folder_is_read_and_found(tmp_path):
@@ -96,7 +96,7 @@ def test_a_question_set_is_no_data_to_measure_or_learn_on(tmp_path):
     from smelt.errors import RecipeError
     from smelt.measurement.checks import one_task
     from smelt.recipe.schema import DataUse
-    from smelt.tasks.pairs import tasks_for
+    from smelt.tasks.examples import tasks_for
 
     folder = write_set(tmp_path / "colours", [question(0)])
     with pytest.raises(RecipeError, match="colours is a question set, on which nothing is measured"):

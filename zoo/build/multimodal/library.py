@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import captions
-from smelt.tasks.find import picture_task
 from smelt.tasks.pictures.mosaic import read_mosaic
 from smelt.tasks.pictures.splits import open_split
+from smelt.tasks.registry import picture_task
 
 POOL = "pool"
 """The name of the training split in a reference."""

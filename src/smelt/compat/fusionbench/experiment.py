@@ -16,10 +16,11 @@ from smelt.compat.fusionbench.compose import Job, compose_jobs
 from smelt.compat.fusionbench.methods import Cosine
 from smelt.compat.fusionbench.reader import Evaluation, Experiment, read_experiment
 from smelt.errors import OutputError, RecipeError, SmeltError
-from smelt.evaluation.row import DataBudget, code_version, fusionbench_report, now
+from smelt.evaluation.row import code_version, fusionbench_report, now
 from smelt.files.atomic import write_json
 from smelt.files.remote_code import FLAG, is_trusted, takes_trust
-from smelt.tasks.pictures.data import Data
+from smelt.tasks.examples import DataBudget
+from smelt.tasks.pictures.cache import DataCache
 
 if TYPE_CHECKING:
     import torch
@@ -65,7 +66,7 @@ def run(
     and the report is empty.
     """
     jobs = prepare(overrides, multirun=multirun, config_dir=config_dir)
-    data = Data()
+    data = DataCache()
     outcomes = [attempt(job, quiet=quiet, data=data) for job in jobs]
     if not multirun and outcomes[0].error is not None:
         raise outcomes[0].error
@@ -89,7 +90,7 @@ def prepare(
     return _apart(prepared)
 
 
-def attempt(one: Prepared, *, quiet: bool = True, data: Data | None = None) -> Outcome:
+def attempt(one: Prepared, *, quiet: bool = True, data: DataCache | None = None) -> Outcome:
     """Carry out an experiment unless it is a dry run; a failure is part of the outcome. `data` keeps pictures."""
     if one.experiment.dry_run:
         return Outcome(one.job.swept, None, {})
@@ -100,12 +101,12 @@ def attempt(one: Prepared, *, quiet: bool = True, data: Data | None = None) -> O
     return Outcome(one.job.swept, one.experiment.report, report)
 
 
-def _carry_out(job: Job, experiment: Experiment, quiet: bool, data: Data | None) -> dict[str, Any]:
+def _carry_out(job: Job, experiment: Experiment, quiet: bool, data: DataCache | None) -> dict[str, Any]:
     """Merge, analyse and evaluate; the report comes back and is saved where the config says."""
     for place in (experiment.report, experiment.save, experiment.cosine.csv if experiment.cosine else None):
         if place is not None:
             _make_room(place)
-    data = data or Data()
+    data = data or DataCache()
     if experiment.evaluation is not None:
         _check_evaluation(experiment, experiment.evaluation, data)
     command = shlex.join(["smelt", "run", *job.overrides, *([FLAG] if is_trusted() else [])])
@@ -196,19 +197,17 @@ def _found(experiment: Experiment, quiet: bool) -> Found:
     )
 
 
-def _check_evaluation(experiment: Experiment, wanted: Evaluation, data: Data) -> None:
+def _check_evaluation(experiment: Experiment, wanted: Evaluation, data: DataCache) -> None:
     """Open the pictures and the text model before anything is merged: what is missing is said at once."""
     from smelt.engine.pool import opened
     from smelt.files.json_reader import read_json_table
     from smelt.recipe.schema import Pool
-    from smelt.tasks.find import find_tasks
-    from smelt.tasks.pictures.task import Task
+    from smelt.tasks.registry import find_tasks
 
     for task in find_tasks(list(wanted.tasks)):
-        if isinstance(task, Task):
-            data.split(task, wanted.split)
-        else:
-            task.check_split(wanted.split)
+        task.check_split(wanted.split)
+        if not task.fails_alone:
+            task.prepare(wanted.split, limit=None, data=data)
     if wanted.text_from is None or experiment.pool.base in (None, wanted.text_from):
         return
     pool = Pool(base=experiment.pool.base, models={"clip_model": wanted.text_from})
@@ -233,7 +232,7 @@ def _evaluated(
     made: tuple[Model, DataBudget],
     command: str,
     quiet: bool,
-    data: Data,
+    data: DataCache,
 ) -> dict[str, Any]:
     """Accuracy and loss by task, in FusionBench's shape."""
     from smelt.evaluation.evaluate import evaluate

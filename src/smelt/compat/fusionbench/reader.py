@@ -229,7 +229,7 @@ def _evaluation(run: _Run, pool: Pool) -> Evaluation | None:
     """The tasks by name, each known to exist."""
     if isinstance(run.taskpool, _NoTasks):
         return None
-    from smelt.tasks.find import find_tasks
+    from smelt.tasks.registry import find_tasks
 
     chosen = run.taskpool
     try:

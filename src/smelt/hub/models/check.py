@@ -39,7 +39,7 @@ class Facts:
 
 def check_model(ref: str, folder: Path, graph: SemanticGraph) -> Facts:
     """Load a model and try it on two pictures of the graph and two words."""
-    from smelt.evaluation.classify import load_classifier
+    from smelt.evaluation.load import load_classifier
     from smelt.hub.labels.label import identity_of
     from smelt.models.references import open_ref
     from smelt.models.zoo.catalogue import first_sentence

@@ -15,7 +15,7 @@ from smelt.files.yaml_reader import read_yaml
 from smelt.hub.selection.select import TaskWords
 
 if TYPE_CHECKING:
-    from smelt.tasks.pictures.task import Task
+    from smelt.tasks.pictures.task import PictureTask
 
 __all__ = ["PaperHub", "PaperModel", "PaperTask", "Row", "paper_hub"]
 
@@ -82,7 +82,7 @@ class PaperTask(Strict):
         """Their names; the sample sets have none here: a graph is built from ImageNet's own numbers of synsets."""
         names = _words().get(self.name)
         if names is None and self.task_name is not None:
-            from smelt.tasks.find import picture_task
+            from smelt.tasks.registry import picture_task
 
             return picture_task(self.task_name).classes
         return names or ()
@@ -93,10 +93,10 @@ class PaperTask(Strict):
             return TaskWords(self.classes, self.domain, self.task)
         return TaskWords(self.classes, self.code_domain or self.domain, self.code_task or self.task)
 
-    def as_task(self, root: str | Path) -> Task:
+    def as_task(self, root: str | Path) -> PictureTask:
         """A task that `smelt.evaluate` takes: on the pictures of the public task, else of `root`/name/split/class."""
-        from smelt.tasks.find import picture_task
-        from smelt.tasks.pictures.task import Task
+        from smelt.tasks.pictures.task import PictureTask
+        from smelt.tasks.registry import picture_task
 
         content: dict[str, Any] = {
             "name": f"mll-{self.name}",
@@ -105,7 +105,7 @@ class PaperTask(Strict):
             "templates": ["a photo of {}"],
             "data": picture_task(self.task_name).data if self.task_name else {"folder": self.name},
         }
-        return Task.parse(content, folder=Path(root), where=self.name)
+        return PictureTask.parse(content, folder=Path(root), where=self.name)
 
 
 class Row(Strict):
@@ -181,7 +181,7 @@ class PaperHub(Strict):
         """
         return {model.name: model.ref for model in self.models if only == "all" or getattr(model, only)}
 
-    def tasks(self, root: str | Path) -> list[Task]:
+    def tasks(self, root: str | Path) -> list[PictureTask]:
         """The targets as tasks; pictures that no public task has are looked for in folders of `root`."""
         return [task.as_task(root) for task in self.targets]
 

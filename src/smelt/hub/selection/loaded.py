@@ -45,7 +45,7 @@ class Loaded:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key][0]
-            from smelt.evaluation.classify import load_classifier
+            from smelt.evaluation.load import load_classifier
             from smelt.hub.labels.label import identity_of
             from smelt.hub.models.check import preprocess_words
 

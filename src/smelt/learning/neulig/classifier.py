@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from smelt.evaluation.row import DataBudget
     from smelt.models.families.preprocess import Preprocess
+    from smelt.tasks.examples import DataBudget
 
 __all__ = ["Collaboration", "load_collaboration"]
 

@@ -20,8 +20,8 @@ from smelt.learning.neulig.features import Features, features_of
 from smelt.models.references import open_ref
 
 if TYPE_CHECKING:
-    from smelt.tasks.examples import Stream
-    from smelt.tasks.pictures.task import Task
+    from smelt.tasks.examples import ExampleStream
+    from smelt.tasks.pictures.task import PictureTask
 
 __all__ = ["BASE", "Company", "company_of"]
 
@@ -30,9 +30,9 @@ BASE = "base"
 
 
 def _pictures() -> Any:
-    from smelt.tasks.pictures.data import Data
+    from smelt.tasks.pictures.cache import DataCache
 
-    return Data()
+    return DataCache()
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Company:
     """Held by whoever computes with the modules: they have one set of weights at a time."""
     _data: Any = field(default_factory=_pictures)
     _groups: dict[tuple[str, ...], Experts] = field(default_factory=dict)
-    _streams: dict[tuple[str, str, int | None], Stream] = field(default_factory=dict)
+    _streams: dict[tuple[str, str, int | None], ExampleStream] = field(default_factory=dict)
 
     def experts(self, names: Sequence[str]) -> Experts:
         """Some of them, ready to be merged. One group at a time is kept."""
@@ -57,19 +57,17 @@ class Company:
             self._groups = {key: Experts({name: self.everyone.networks[name] for name in key})}
         return self._groups[key]
 
-    def stream(self, task: Task, split: str, count: int | None) -> Stream:
+    def stream(self, task: PictureTask, split: str, count: int | None) -> ExampleStream:
         """So many pictures of a split, or all that there are if those are fewer; the same ones for everybody."""
-        from smelt.tasks.examples import examples_for
-
         key = (str(task.folder), split, count)
         if key not in self._streams:
             task.check_split(split)
             there = len(self._data.part(task, split, None, self.classifier.preprocess))
             wanted = None if count is None else min(count, there)
-            self._streams[key] = examples_for(self.classifier, task, split=split, count=wanted, data=self._data)
+            self._streams[key] = task.examples(self.classifier, split=split, count=wanted, data=self._data)
         return self._streams[key]
 
-    def features(self, task: Task, split: str, count: int | None) -> Features:
+    def features(self, task: PictureTask, split: str, count: int | None) -> Features:
         """What the base and every expert see in them."""
         return features_of(self.everyone, self.stream(task, split, count))
 
@@ -90,7 +88,7 @@ def _stamp(ref: str) -> tuple[tuple[Path, FileIdentity], ...]:
 
 @functools.lru_cache(maxsize=2)
 def _company(base: str, models: tuple[tuple[str, str], ...], device: str, stamps: Any) -> Company:
-    from smelt.evaluation.classify import load_classifier
+    from smelt.evaluation.load import load_classifier
     from smelt.models.families.network import network_of
 
     whole = load_classifier(base, device=device)

@@ -23,7 +23,7 @@ from smelt.optimise.tensors import load_tensors, save_tensors
 
 if TYPE_CHECKING:
     from smelt.learning.neulig.experts import EncodingNetwork, Experts
-    from smelt.tasks.examples import Batch, Stream
+    from smelt.tasks.examples import ExampleBatch, ExampleStream
 
 __all__ = ["Features", "features_of"]
 
@@ -80,7 +80,7 @@ class Features:
         return replace(self, z=self.z[:, places], experts=tuple(experts))
 
 
-def features_of(experts: Experts, stream: Stream, *, batch: int = 128) -> Features:
+def features_of(experts: Experts, stream: ExampleStream, *, batch: int = 128) -> Features:
     """The features of a stream's examples, from the cache or computed and kept."""
     if batch < 1:
         raise RecipeError(f"batch is a number of examples, at least 1; got {batch}")
@@ -99,7 +99,7 @@ def features_of(experts: Experts, stream: Stream, *, batch: int = 128) -> Featur
 
 
 def _computed(
-    networks: Mapping[str, EncodingNetwork], stream: Stream, size: int
+    networks: Mapping[str, EncodingNetwork], stream: ExampleStream, size: int
 ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     """Labels, head, and the features of every network; each expert is computed by one thread at a time."""
     from smelt.system.threads import one_core_each
@@ -109,7 +109,7 @@ def _computed(
     labels: list[Tensor] = []
     head: Tensor | None = None
 
-    def encode(name: str, batch: Batch) -> Tensor:
+    def encode(name: str, batch: ExampleBatch) -> Tensor:
         with torch.no_grad():
             z = networks[name].encode(weights[name], batch.inputs).float().cpu()
         if not bool(z.isfinite().all()):
@@ -127,7 +127,7 @@ def _computed(
     return torch.cat(labels), head.detach().float().cpu(), {name: torch.cat(parts) for name, parts in seen.items()}
 
 
-def _checked(batch: Batch, task: str) -> Tensor:
+def _checked(batch: ExampleBatch, task: str) -> Tensor:
     """The head of a batch that has all that is needed."""
     if batch.head is None:
         raise RecipeError(f"{task}: its examples come without a head (class embeddings), so no feature can be scored")
@@ -139,7 +139,7 @@ def _checked(batch: Batch, task: str) -> Tensor:
     return batch.head
 
 
-def _file(experts: Experts, name: str, stream: Stream) -> Path:
+def _file(experts: Experts, name: str, stream: ExampleStream) -> Path:
     kind = experts.network.device.split(":")[0]
     key = hashlib.sha256("\0".join([_VERSION, kind, experts.hashes[name], stream.hash]).encode()).hexdigest()
     return cache_folder() / "features" / f"{key[:32]}.safetensors"

@@ -57,7 +57,8 @@ def neulig(
     from smelt.learning.neulig.portlands import Portlands
     from smelt.recipe.schema import DataUse, Pool
     from smelt.system.threads import some_threads
-    from smelt.tasks.pairs import only_pictures, tasks_for
+    from smelt.tasks.examples import tasks_for
+    from smelt.tasks.pictures.task import PictureTask
 
     folder, names = Path(out), list(models)
     _check_names(names, BASE)
@@ -67,7 +68,13 @@ def neulig(
     how = Setting(**{"batch": 32, "epochs": 20, **setting})
     pool = Pool(base=base, models=dict(models))
     seen = _check_output(folder, pool, force)
-    found = only_pictures(tasks_for(names, DataUse(tasks=dict(tasks or {}))), "a collaboration")
+    found = {}
+    for name, task in tasks_for(names, DataUse(tasks=dict(tasks or {}))).items():
+        if task.kind != PictureTask.kind:
+            raise RecipeError(
+                f"a collaboration learns on pictures, but {task.name!r}, the task of {name}, is about texts"
+            )
+        found[name] = PictureTask.of(task)
     with some_threads(threads):
         company = company_of({"base": base, "models": dict(models)}, device)
         portlands = Portlands(company, names, found, examples=examples, validation=validation)
@@ -120,7 +127,7 @@ def _check_output(folder: Path, pool: Pool, force: bool) -> dict[Path, FileIdent
 
 def _seen_from(pool: Pool, folder: Path) -> Pool:
     """The pool as a file in `folder` writes it: paths relative to it, hub and zoo names as they are."""
-    from smelt.evaluation.protocol import seen_from
+    from smelt.evaluation.study import seen_from
 
     recipe = Recipe.parse({"pool": pool, "merge": "average"})
     return seen_from(recipe, None, folder).pool

@@ -9,11 +9,11 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from smelt.errors import CorruptFile
-from smelt.evaluation.row import DataBudget
 from smelt.files.json_reader import read_json
 from smelt.files.replace import Mark
 from smelt.files.schema import Strict, first_fault
 from smelt.recipe.schema import Pool
+from smelt.tasks.examples import DataBudget
 from smelt.version import __version__
 
 __all__ = ["MARK", "NOTE", "NeuLigNote", "is_collaboration"]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from smelt.evaluation.row import DataBudget
 from smelt.learning.neulig.alignment import Alignment
 from smelt.learning.neulig.coopmap import CoopVecMap, coopvec_map
 from smelt.learning.neulig.features import Features
 from smelt.learning.neulig.fit import Fitted, Setting, fit
+from smelt.tasks.examples import DataBudget
 
 if TYPE_CHECKING:
     from smelt.learning.neulig.company import Company
-    from smelt.tasks.pictures.task import Task
+    from smelt.tasks.pictures.task import PictureTask
 
 __all__ = ["Portlands"]
 
@@ -25,7 +25,7 @@ class Portlands:
         self,
         company: Company,
         names: Sequence[str],
-        tasks: Mapping[str, Task],
+        tasks: Mapping[str, PictureTask],
         *,
         examples: int | None,
         validation: int | None,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import RecipeError, SmeltError, unknown
-from smelt.evaluation.fingerprint import model_fingerprints, task_fingerprint
+from smelt.evaluation.fingerprint import model_fingerprints
 from smelt.evaluation.row import CostRow, Row
 from smelt.evaluation.run_folder import Folder
 from smelt.files.remote_code import takes_trust
@@ -25,7 +25,7 @@ from smelt.suites.failures import complain
 from smelt.suites.find import find_suite, kind_of
 from smelt.suites.frame import refuse_presets
 from smelt.suites.options import Finished, Options
-from smelt.tasks.find import picture_tasks
+from smelt.tasks.registry import picture_tasks
 
 __all__ = ["Finished", "Options", "bench", "bench_pictures"]
 
@@ -106,7 +106,7 @@ class _Run:
             "curve_limit": options.curve_limit or suite.curve_limit,
             "dtype": options.dtype,
             "models": model_fingerprints(suite.pool, allow_pickle=suite.allow_pickle),
-            "tasks": {name: task_fingerprint(task) for name, task in known.items()},
+            "tasks": {name: task.fingerprint() for name, task in known.items()},
         }
         self.folder = Folder(out, words, force=force)
         self.steps = Steps(suite, entries, list(chosen.values()), options, self.folder)

@@ -9,15 +9,15 @@ from typing import Any
 from smelt.evaluation.evaluate import evaluation
 from smelt.evaluation.row import Row
 from smelt.files.schema import Strict
-from smelt.tasks.pictures.data import Data
+from smelt.tasks.pictures.cache import DataCache
 
 __all__ = ["Ask", "shared_data"]
 
-_DATA = Data()
+_DATA = DataCache()
 """Pictures stay with the process: the next unit that it computes asks for the same ones."""
 
 
-def shared_data() -> Data:
+def shared_data() -> DataCache:
     """The pictures that this process keeps."""
     return _DATA
 
@@ -43,7 +43,7 @@ class Ask(Strict):
 
     def put_to(self, model: Any, **about: Any) -> tuple[list[Row], float]:
         """Ask a model: its rows, and the seconds that it took. It is loaded once whatever the number of questions."""
-        from smelt.evaluation.classify import load_classifier
+        from smelt.evaluation.load import load_classifier
 
         began = time.perf_counter()
         loaded = load_classifier(model, device=self.device, dtype=self.dtype, allow_pickle=self.allow_pickle)

@@ -17,13 +17,13 @@ from smelt.jobs.job import Job
 from smelt.recipe.schema import Recipe
 from smelt.suites.clip.suite import Entry, Suite
 from smelt.suites.clip.units import setting_of
-from smelt.tasks.find import task_folders
+from smelt.tasks.registry import task_folders
 
 if TYPE_CHECKING:
     from smelt.evaluation.row import Row, Variant
     from smelt.evaluation.run_folder import Folder
     from smelt.suites.options import Options
-    from smelt.tasks.pictures.task import Task
+    from smelt.tasks.pictures.task import PictureTask
 
 __all__ = ["Step", "Steps"]
 
@@ -47,7 +47,7 @@ class Steps:
     """The steps of one run of a suite, worked out from what the folder has."""
 
     def __init__(
-        self, suite: Suite, entries: dict[str, Entry], tasks: Sequence[Task], options: Options, folder: Folder
+        self, suite: Suite, entries: dict[str, Entry], tasks: Sequence[PictureTask], options: Options, folder: Folder
     ):
         self.suite, self.entries, self.options, self.folder = suite, entries, options, folder
         self.tasks = tuple(task.name for task in tasks)

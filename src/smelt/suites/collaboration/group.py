@@ -10,13 +10,13 @@ from smelt.learning.neulig import CoopVecMap, Portland, re_estimated
 from smelt.learning.neulig.company import BASE, Company, company_of
 from smelt.learning.neulig.portlands import Portlands
 from smelt.suites.collaboration.score import digest, scored
-from smelt.tasks.find import picture_task
+from smelt.tasks.registry import picture_task
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from smelt.learning.neulig import Features
-    from smelt.tasks.pictures.task import Task
+    from smelt.tasks.pictures.task import PictureTask
 
 __all__ = ["WorkingGroup"]
 
@@ -29,7 +29,7 @@ class WorkingGroup:
     def __init__(self, pool: Mapping[str, Any], experts: Sequence[str], ask: Mapping[str, Any]):
         self.company: Company = company_of(pool, ask["device"])
         self.names, self.limit = tuple(experts), ask["limit"]
-        self.tasks: dict[str, Task] = {name: picture_task(name) for name in experts}
+        self.tasks: dict[str, PictureTask] = {name: picture_task(name) for name in experts}
         self.base_words = {"device": ask["device"], "model": "merged", "seed": ask["seed"]}
         self.hash = digest([self.company.everyone.hashes[name] for name in (BASE, *experts)])
         self.classify = self.company.everyone.network.classify

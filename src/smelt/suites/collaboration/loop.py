@@ -10,7 +10,7 @@ from typing import Any
 
 from smelt.engine.pool import opened
 from smelt.errors import IncompatibleModels, RecipeError, SmeltError, unknown
-from smelt.evaluation.fingerprint import model_fingerprints, task_fingerprint
+from smelt.evaluation.fingerprint import model_fingerprints
 from smelt.evaluation.row import Row
 from smelt.evaluation.run_folder import Folder
 from smelt.suites.collaboration.blend import coefficients
@@ -19,8 +19,8 @@ from smelt.suites.collaboration.suite import CollaborationSuite
 from smelt.suites.frame import refuse_presets, run_through
 from smelt.suites.options import Finished, Options
 from smelt.suites.rounds import settled
-from smelt.tasks.find import picture_task
-from smelt.tasks.pictures.task import Task
+from smelt.tasks.pictures.task import PictureTask
+from smelt.tasks.registry import picture_task
 
 __all__ = ["collaborate"]
 
@@ -71,7 +71,7 @@ def _check(suite: CollaborationSuite, methods: Sequence[str], options: Options) 
                 raise RecipeError(f"{name}: {error}") from None
 
 
-def _tasks(suite: CollaborationSuite, methods: Sequence[str]) -> list[Task]:
+def _tasks(suite: CollaborationSuite, methods: Sequence[str]) -> list[PictureTask]:
     """Every expert's task, with the splits that the methods look at."""
     fitted = any(name not in suite.baselines or suite.baselines[name].batch_norm for name in methods)
     found = []
@@ -107,7 +107,7 @@ class _Run:
             "groups": {name: [group.pool, *group.experts] for name, group in suite.groups.items()},
             "transfer": suite.transfer.to if suite.transfer else None,
             "models": _fingerprints(suite),
-            "tasks": {task.name: task_fingerprint(task) for task in _tasks(suite, methods)},
+            "tasks": {task.name: task.fingerprint() for task in _tasks(suite, methods)},
         }
         self.steps = list(steps_of(suite, methods, options))
         self.folder = Folder(out, words, force=force)

@@ -8,19 +8,19 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import NumericalError
-from smelt.evaluation.intervals import wilson
 from smelt.evaluation.row import Level, Row, code_version, now
+from smelt.tasks.intervals import wilson
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.tasks.pictures.task import Task
+    from smelt.tasks.pictures.task import PictureTask
 
 __all__ = ["digest", "scored"]
 
 
 def scored(
-    logits: Tensor, labels: Tensor, *, task: Task, level: Level | None, about: Mapping[str, Any], **words: Any
+    logits: Tensor, labels: Tensor, *, task: PictureTask, level: Level | None, about: Mapping[str, Any], **words: Any
 ) -> Row:
     """The row of `logits`; `about` and `words` are its other fields."""
     import torch

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from smelt.evaluation.row import DataBudget, Row
+from smelt.evaluation.row import Row
 from smelt.learning.neulig import Setting, re_estimated
 from smelt.learning.neulig.company import BASE
 from smelt.learning.neulig.portlands import Portlands
@@ -20,6 +20,7 @@ from smelt.suites.collaboration.figures import figures
 from smelt.suites.collaboration.group import WorkingGroup
 from smelt.suites.collaboration.score import digest
 from smelt.system.threads import some_threads
+from smelt.tasks.examples import DataBudget
 
 __all__ = ["baseline", "fractions", "neulig", "references", "transfer"]
 

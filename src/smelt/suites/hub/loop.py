@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile, RecipeError, SmeltError
-from smelt.evaluation.fingerprint import model_fingerprints, task_fingerprint
+from smelt.evaluation.fingerprint import model_fingerprints
 from smelt.evaluation.row import CostRow, Row
 from smelt.evaluation.run_folder import Folder
 from smelt.files.atomic import write_json
@@ -25,7 +25,7 @@ from smelt.suites.hub.steps import Step, Steps
 from smelt.suites.hub.suite import HubSuite
 from smelt.suites.options import Finished, Options
 from smelt.suites.rounds import settled
-from smelt.tasks.find import picture_task
+from smelt.tasks.registry import picture_task
 
 __all__ = ["bench_hub"]
 
@@ -85,7 +85,7 @@ class _Run:
             "graph": find_graph(suite.graph).version,
             **{word: self.steps.hub[word] for word in ("embedder", "nodes", "scale", "seed")},
             "models": model_fingerprints(Pool(models=self.steps.models)),
-            "tasks": {name: task_fingerprint(task) for name, task in found.items()},
+            "tasks": {name: task.fingerprint() for name, task in found.items()},
             "told": {name: [suite.tasks[name].domain, suite.tasks[name].task] for name in tasks},
         }
         self.folder = Folder(out, words, force=force)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from smelt.errors import NumericalError, RecipeError
-from smelt.evaluation.fingerprint import task_fingerprint
 from smelt.files.cache import cache_folder
 from smelt.hub.labels.label import LabelKey
 from smelt.suites.clip.questions import shared_data
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from smelt.hub.labels.index import Index
     from smelt.hub.labels.label import Label, NodeText
     from smelt.hub.selection.lovm import TaskTexts
-    from smelt.tasks.pictures.task import Task
+    from smelt.tasks.pictures.task import PictureTask
 
 __all__ = ["Identity", "Member", "true_classes"]
 
@@ -59,7 +58,7 @@ class Member:
     @cached_property
     def classifier(self) -> Any:
         """The model, loaded. It needs features of its own: cosines are what answers are made of."""
-        from smelt.evaluation.classify import load_classifier
+        from smelt.evaluation.load import load_classifier
 
         loaded = load_classifier(self.ref, device=self.device)
         if not hasattr(loaded, "features"):
@@ -117,18 +116,18 @@ class Member:
         path = _kept(key.digest, "label")
         return found if path.is_file() and (found := Label.open(path)).key == key else None
 
-    def cosines(self, task: Task, graph: SemanticGraph, limit: int | None) -> NDArray[np.float32]:
+    def cosines(self, task: PictureTask, graph: SemanticGraph, limit: int | None) -> NDArray[np.float32]:
         """The cosines of test pictures and classes, [n, classes]; kept under their content."""
         from smelt.models.families.clip.head_cache import remembered
 
         shape = (len(true_classes(task, limit)), len(task.classes))
-        words = [_ANSWERS, self.identity(graph), task_fingerprint(task), limit, self.device.split(":")[0]]
+        words = [_ANSWERS, self.identity(graph), task.fingerprint(), limit, self.device.split(":")[0]]
         found: NDArray[np.float32] = remembered(
             f"answers-{digest(words)}", shape, lambda: self._ask(task, limit)
         ).numpy()
         return found
 
-    def _ask(self, task: Task, limit: int | None) -> Tensor:
+    def _ask(self, task: PictureTask, limit: int | None) -> Tensor:
         import torch
 
         from smelt.system.threads import ahead, one_core_each
@@ -153,7 +152,7 @@ class Member:
             raise NumericalError(f"{self.name} gives NaN or infinite cosines on {task.name}; its weights are not sound")
         return cosines
 
-    def text_scores(self, task: Task, texts: TaskTexts, graph: SemanticGraph, seed: int) -> NDArray[np.float64]:
+    def text_scores(self, task: PictureTask, texts: TaskTexts, graph: SemanticGraph, seed: int) -> NDArray[np.float64]:
         """What it makes of the texts of a task, in the order of lovm.FEATURES without the last; kept.
 
         Models that share everything but the picture tower share these.
@@ -203,7 +202,7 @@ class _Reader:
         return torch.cat(list(self._pool.map(self._model.text_features, parts)))
 
 
-def true_classes(task: Task, limit: int | None) -> NDArray[np.int64]:
+def true_classes(task: PictureTask, limit: int | None) -> NDArray[np.int64]:
     """The true classes of a task's test pictures, or of the fixed part of them that a limit takes."""
     from smelt.tasks.subset import fixed_subset
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from smelt.evaluation.intervals import wilson
-from smelt.evaluation.row import CostRow, DataBudget, Row, code_version, now
+from smelt.evaluation.row import CostRow, Row, code_version, now
 from smelt.suites.collaboration.score import digest, scored
 from smelt.suites.hub.growth import chosen_among
 from smelt.suites.hub.suite import Method
 from smelt.suites.hub.task_scores import Chosen, Weights
 from smelt.suites.hub.work import WorkingHub
+from smelt.tasks.examples import DataBudget
+from smelt.tasks.intervals import wilson
 
 __all__ = ["anybody_row", "chosen_by", "chosen_row", "cost_row", "used_in"]
 

@@ -16,7 +16,7 @@ from smelt.suites.hub.growth import Opinion
 from smelt.suites.hub.member import Identity, Member, true_classes
 from smelt.suites.hub.suite import Method
 from smelt.suites.hub.task_scores import Desk, softmax
-from smelt.tasks.find import picture_task
+from smelt.tasks.registry import picture_task
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from smelt.hub.matching.matching import Matching
     from smelt.hub.selection.lovm import TaskTexts
     from smelt.hub.selection.select import Selection
-    from smelt.tasks.pictures.task import Task
+    from smelt.tasks.pictures.task import PictureTask
 
 __all__ = ["WorkingHub", "forget_work", "work_of"]
 
@@ -73,7 +73,7 @@ class WorkingHub:
             for name, ref in words["models"].items()
         }
         self.names = list(self.members)
-        self.tasks: dict[str, Task] = {name: picture_task(name) for name in words["tasks"]}
+        self.tasks: dict[str, PictureTask] = {name: picture_task(name) for name in words["tasks"]}
         self._desks: dict[str, Desk] = {}
         self._single: dict[str, NDArray[np.float64]] = {}
         self._texts: dict[str, TaskTexts] = {}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import RecipeError, SmeltError
-from smelt.evaluation.fingerprint import model_fingerprints, task_fingerprint
+from smelt.evaluation.fingerprint import model_fingerprints
 from smelt.evaluation.row import CostRow, Row
 from smelt.evaluation.run_folder import Folder
 from smelt.jobs.failure import unpack_error
@@ -68,15 +68,14 @@ def _check(suite: LanguageSuite, entries: Sequence[str], options: Options) -> No
 
 def _tasks(words: Sequence[str], split: str) -> dict[str, Any]:
     """Tasks by what the suite calls them: each is one task, of text, and has the split."""
-    from smelt.tasks.find import find_tasks
-    from smelt.tasks.pictures.task import Task
+    from smelt.tasks.registry import find_tasks
 
     found: dict[str, Any] = {}
     for word in words:
         meant = find_tasks([word])
         if len(meant) != 1:
             raise RecipeError(f"{word!r} means {len(meant)} tasks; name them one by one")
-        if isinstance(meant[0], Task):
+        if meant[0].model_kind == "classifier":
             raise RecipeError(f"{word!r} is a task of pictures; a language suite asks language tasks")
         meant[0].check_split(split)
         found[word] = meant[0]
@@ -106,7 +105,7 @@ class _Run:
             "dtype": options.dtype,
             "entries": {name: digest(suite.recipe(entry).dump()) for name, entry in suite.entries.items()},
             "models": model_fingerprints(everyone, allow_pickle=suite.allow_pickle),
-            "tasks": {task.name: task_fingerprint(task) for task in (*known.values(), *chosen_on.values())},
+            "tasks": {task.name: task.fingerprint() for task in (*known.values(), *chosen_on.values())},
         }
         self.folder = Folder(out, words, force=force)
         self.steps = Steps(suite, entries, self.names, _quick_first(chosen_on), options, self.folder).all()

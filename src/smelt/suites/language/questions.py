@@ -53,7 +53,7 @@ class Questions(Strict):
     def put_to(self, model: str, about: Mapping[str, Any], *, called: str = "", first: Sequence[str] = ()) -> Answers:
         """Ask a model, which is loaded once. In commands it is `called` so, after the command `first` made it."""
         from smelt.evaluation.load import load_model
-        from smelt.tasks.find import find_task
+        from smelt.tasks.registry import find_task
 
         began, answers = time.perf_counter(), Answers()
         loaded: Any = None

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from smelt.evaluation.row import CostRow, DataBudget, Row, code_version, now, read_rows
+from smelt.evaluation.row import CostRow, Row, code_version, now, read_rows
 from smelt.recipe.schema import Recipe
 from smelt.suites.clip.units import setting_of
 from smelt.suites.language.look import look
 from smelt.suites.language.questions import Answers, Questions
 from smelt.suites.merging import merge_apart
+from smelt.tasks.examples import DataBudget
 
 __all__ = ["made", "reference"]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smelt.evaluation.intervals import Z95
+from smelt.tasks.intervals import Z95
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,11 +57,11 @@ def picture_names(task: QuestionTask, split: str, limit: int | None) -> list[str
     """
     import json
 
-    from smelt.evaluation.questions.ask import asked
+    from smelt.tasks.questions.option_scores import question_subset
     from smelt.tasks.questions.records import picture_files
 
     found = []
-    for question in asked(task, split, limit).questions:
+    for question in question_subset(task, split, limit).questions:
         home = [str(task.folder)] if any(picture_files(question.picture)) else []
         found.append(json.dumps([*home, question.picture], sort_keys=True))
     return found

@@ -30,8 +30,8 @@ class Run:
     """Steps over an open folder."""
 
     def __init__(self, suite: SelectionSuite, out: Path, entries: list[str], options: Options, force: bool):
-        from smelt.evaluation.protocol import content_of
-        from smelt.tasks.find import find_tasks
+        from smelt.evaluation.study import content_of
+        from smelt.tasks.registry import find_tasks
 
         self.suite, self.options, self.entries = suite, options, entries
         recipe = suite.recipe(suite.average)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from smelt.evaluation.questions.run import Answers
     from smelt.select.asking import OptionSet
+    from smelt.tasks.result import Result
 
 __all__ = ["asked", "soup"]
 
@@ -126,23 +126,20 @@ def _flags(ask: Mapping[str, Any], kind: str) -> list[str]:
     return [*flags, *(["--allow-pickle"] if ask["allow_pickle"] else [])]
 
 
-def _result(one: OptionSet, split: str, scores: NDArray[np.float32], seconds: float) -> Answers:
+def _result(one: OptionSet, split: str, scores: NDArray[np.float32], seconds: float) -> Result:
     """What an evaluation makes of the same scores."""
     import numpy as np
 
-    from smelt.evaluation.questions.run import Answers
     from smelt.tasks.questions.prompt import LETTERS
+    from smelt.tasks.result import choice_result
 
     labels, values = one.labels, scores.astype(np.float64)
     assert labels is not None
     shifted = values - values.max(axis=1, keepdims=True)
     chances = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    width = scores.shape[1]
-    confusion = np.zeros((width, width), dtype=np.int64)
-    np.add.at(confusion, (labels, scores.argmax(axis=1)), 1)
     loss = -float(chances[np.arange(one.n), labels].mean())
-    about = (one.task.name, one.task.version, split, one.n, int(confusion.trace()))
-    return Answers(*about, loss, seconds, tuple(LETTERS[:width]), confusion)
+    letters = LETTERS[: scores.shape[1]]
+    return choice_result(one.task, split, labels, scores.argmax(axis=1), letters, loss, seconds=seconds)
 
 
 @contextlib.contextmanager

@@ -8,17 +8,16 @@ the beginning of its prompt, so that the answer stays whole.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
-from smelt.evaluation.row import DataBudget
 from smelt.models.families.causal_lm.batch import token_batch
+from smelt.tasks.examples import DataBudget, ExampleBatch, ExampleStream, enough, shuffled
 from smelt.tasks.language.chat import chat_text
 
 if TYPE_CHECKING:
     from smelt.models.families.causal_lm.model import CausalLM
-    from smelt.tasks.examples import Batch
     from smelt.tasks.language.task import LanguageTask
 
 __all__ = ["LENGTH", "LanguageExamples", "encoded", "language_examples"]
@@ -27,7 +26,7 @@ LENGTH = 512
 """Tokens of one example at most."""
 
 
-class LanguageExamples:
+class LanguageExamples(ExampleStream):
     """Texts of one split of a task in a fixed order: for each its token ids, and the place where the answer begins.
 
     Every answer counts as a label: whatever is computed from a text, the given answer is part of it.
@@ -55,34 +54,19 @@ class LanguageExamples:
         """The tokens of all examples."""
         return sum(len(ids) for ids, _ in self._texts)
 
-    def batch(self, indices: Sequence[int]) -> Batch:
-        from smelt.tasks.examples import Batch
-
+    def batch(self, indices: Sequence[int]) -> ExampleBatch:
         some = [self._texts[place] for place in indices]
         inputs = token_batch([ids for ids, _ in some], [begin for _, begin in some], self._device)
-        return Batch(inputs, inputs.ids, None)
-
-    def batches(self, size: int) -> Iterator[Batch]:
-        for start in range(0, len(self), size):
-            yield self.batch(range(start, min(start + size, len(self))))
+        return ExampleBatch(inputs, inputs.ids, None)
 
 
 def language_examples(
     model: CausalLM, task: LanguageTask, *, split: str, count: int | None = None, length: int = LENGTH
 ) -> LanguageExamples:
-    """The examples of a task for one model: `count` of the split, always the same and in the same order, or all.
-
-    Fewer than asked for is an error, not a smaller number: a statistic of 100 examples must not pass for one of 256.
-    """
-    from smelt.tasks.examples import shuffled
-
+    """The examples of a task for one model, as `Task.examples` says; each of at most `length` tokens."""
     task.check_split(split)
     pairs = task.pairs(split)
-    if count is not None and len(pairs) < count:
-        raise RecipeError(
-            f"{task.name}: {count} examples are asked for, but its {split} split has {len(pairs)}; "
-            f"ask for at most {len(pairs)}, or use another split"
-        )
+    enough(task, split, count, len(pairs))
     order = shuffled(len(pairs), f"{task.name}/{split}")[:count]
     where = f"{task.name}/{split}"
     how: dict[str, Any] = {"chat": task.chat, "between": task.delimiter, "length": length}

@@ -19,7 +19,7 @@ from typing import Any
 from smelt.files.remote_code import permit_code
 from smelt.files.yaml_reader import read_yaml
 from smelt.tasks.language import scoring
-from smelt.tasks.pictures.task import TaskError
+from smelt.tasks.task import TaskError
 
 __all__ = ["Function", "read_harness_file", "resolved"]
 

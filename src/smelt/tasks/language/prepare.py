@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import SmeltError, unknown
 from smelt.files.remote_code import permit_code
+from smelt.tasks.language.harness import quiet_harness
 from smelt.tasks.language.harness_file import resolved
-from smelt.tasks.language.quiet import quiet_harness
 from smelt.tasks.language.records import as_dataset
-from smelt.tasks.pictures.task import TaskError
+from smelt.tasks.task import TaskError
 from smelt.tasks.templates import TemplateFailed
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from smelt.errors import CorruptFile, shortened
 from smelt.files.bounded import is_there, read_bytes
 from smelt.files.gzip_reader import unpacked
 from smelt.files.json_reader import parse_json
-from smelt.tasks.pictures.task import TaskError
+from smelt.tasks.task import TaskError
 
 __all__ = ["as_dataset", "count_records", "numbered_records", "read_records"]
 

@@ -23,14 +23,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from smelt.errors import RecipeError, unknown
-from smelt.files.bounded import read_text
+from smelt.tasks.kinds import TaskKind, kinds
 from smelt.tasks.language.harness_file import read_harness_file
-from smelt.tasks.pictures.task import TaskError, licence_in
+from smelt.tasks.task import Task, TaskError
 
-__all__ = ["FILE", "LanguageTask"]
+if TYPE_CHECKING:
+    from smelt.tasks.corruptions import Corruption
+    from smelt.tasks.language.ask import PreparedLanguage
+    from smelt.tasks.language.examples import LanguageExamples
+    from smelt.tasks.pictures.cache import DataCache
+
+__all__ = ["FILE", "LanguageTask", "LibraryTask"]
 
 FILE = "harness.yaml"
 
@@ -39,8 +45,15 @@ _SPLITS = {"train": "training_split", "val": "validation_split", "test": "test_s
 
 
 @dataclass(frozen=True)
-class LanguageTask:
+class LanguageTask(Task):
     """What is asked of a language model, and how its answers are judged."""
+
+    kind: ClassVar[str] = "language"
+    called: ClassVar[str] = "a language task"
+    model_kind: ClassVar[str] = "causal_lm"
+    fails_alone: ClassVar[bool] = True
+    has_examples: ClassVar[bool] = True
+    corruption_refusal: ClassVar[str | None] = "language tasks have no pictures to corrupt; leave it out"
 
     name: str
     folder: Path
@@ -62,11 +75,6 @@ class LanguageTask:
         return cls(config["task"], file.parent.resolve(), config)
 
     @property
-    def reference(self) -> str:
-        """What names it on a command line, wherever it lies."""
-        return str(self.folder)
-
-    @property
     def metadata(self) -> Mapping[str, Any]:
         """What the YAML says of the task beyond the harness's own words."""
         known: Mapping[str, Any] = self.config.get("metadata") or {}
@@ -79,11 +87,6 @@ class LanguageTask:
     @property
     def title(self) -> str:
         return str(self.metadata.get("title", ""))
-
-    @property
-    def kind(self) -> str:
-        """What is asked of a model, in one word for listings."""
-        return "language"
 
     @property
     def domain(self) -> str | None:
@@ -118,11 +121,6 @@ class LanguageTask:
     def splits(self) -> tuple[str, ...]:
         """The names of its splits."""
         return tuple(self.files) or tuple(split for split, word in _SPLITS.items() if self.config.get(word))
-
-    def check_split(self, split: str) -> None:
-        """Refuse a split that the task does not have."""
-        if split not in self.splits:
-            raise TaskError(f"{self.name}: {unknown('split', split, self.splits)}")
 
     def count(self, split: str) -> int | None:
         """The number of examples of a split, where it is known without a download."""
@@ -178,16 +176,71 @@ class LanguageTask:
         name = self.config.get("dataset_name")
         return f"hf:{self.config.get('dataset_path')}" + (f" ({name})" if name else "")
 
-    @property
-    def readme(self) -> str:
-        """Its README, or nothing."""
-        path = self.folder / "README.md"
-        return read_text(path) if path.is_file() else ""
+    def prepare(
+        self, split: str, *, limit: int | None, data: DataCache, corruption: Corruption | None = None
+    ) -> PreparedLanguage:
+        from smelt.tasks.language.ask import PreparedLanguage
+
+        return PreparedLanguage(self, split, limit, self.harness_tasks(split))
+
+    def examples(
+        self,
+        model: Any,
+        split: str,
+        *,
+        count: int | None = None,
+        data: DataCache | None = None,
+        corruption: Corruption | None = None,
+    ) -> LanguageExamples:
+        from smelt.tasks.language.examples import language_examples
+
+        if corruption is not None:
+            raise RecipeError(
+                f"{self.name}: {corruption.name} is done to pictures, and this task has texts; leave it out"
+            )
+        return language_examples(model, self, split=split, count=count)
+
+    def number_of_examples(self, split: str, data: DataCache) -> int:
+        return self.count(split) or len(self.pairs(split))
+
+    def words(self) -> dict[str, Any]:
+        return {**super().words(), "domain": self.domain, "metric": self.metric or None, "chat": self.chat}
+
+    def first_lines(self) -> list[str]:
+        return [
+            *super().first_lines(),
+            *([f"domain:     {self.domain}"] if self.domain else []),
+            f"metric:     {self.metric or 'its first'}" + (", chat" if self.chat else ""),
+        ]
+
+    def last_lines(self) -> list[str]:
+        split = "test" if "test" in self.splits else next(iter(self.splits), "")
+        if split not in self.files:
+            return []
+        first = self.records(split)[0]
+        shown = [f"  {word}: {first[word]}" for word in ("prompt", "choices", "answer") if word in first]
+        return [f"an example of {split}:", *shown]
+
+
+@dataclass(frozen=True)
+class LibraryTask(LanguageTask):
+    """A task or a group of a harness's own library, by its name there; what it holds is known when it is prepared."""
+
+    PREFIX: ClassVar[str]
 
     @property
-    def licence(self) -> str | None:
-        """What the README says under the heading `Licence`."""
-        return licence_in(self.readme)
+    def reference(self) -> str:
+        return self.PREFIX + self.name
+
+    @property
+    def metric(self) -> str:
+        """The one that was named; else the first, which is known when it is prepared."""
+        return self.name.partition("@")[2]
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The library decides itself which part of the data it evaluates."""
+        return ("test",)
 
 
 def _faults(config: Mapping[str, Any]) -> list[str]:
@@ -232,7 +285,4 @@ def _version_faults(version: Any) -> list[str]:
         return [f"version is {version!r}, which is no number"]
 
 
-def check_limit(limit: int | None) -> None:
-    """Refuse a limit that takes nothing."""
-    if limit is not None and limit < 1:
-        raise RecipeError(f"limit is a number of examples, at least 1; got {limit}")
+kinds["language"] = TaskKind(LanguageTask.load, file=FILE)

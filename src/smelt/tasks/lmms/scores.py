@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from smelt.tasks.pictures.task import TaskError
+from smelt.tasks.task import TaskError
 
 __all__ = ["score_of"]
 

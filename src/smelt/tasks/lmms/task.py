@@ -9,10 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from smelt.tasks.language.task import LanguageTask
-from smelt.tasks.pictures.task import TaskError
+from smelt.tasks.kinds import TaskKind, kinds
+from smelt.tasks.language.task import LibraryTask
+from smelt.tasks.task import TaskError
+
+if TYPE_CHECKING:
+    from smelt.tasks.corruptions import Corruption
+    from smelt.tasks.lmms.ask import PreparedLmms
+    from smelt.tasks.pictures.cache import DataCache
 
 __all__ = ["HELD_IN", "HELD_OUT", "PREFIX", "LmmsTask", "lmms_task"]
 
@@ -26,37 +32,29 @@ _JUDGED = {"mmbench_en_dev": "mmbench_en_dev_static"}
 
 
 @dataclass(frozen=True)
-class LmmsTask(LanguageTask):
+class LmmsTask(LibraryTask):
     """A task or a group of the library, answered in words about pictures; its data are loaded when it is prepared."""
 
-    @property
-    def reference(self) -> str:
-        return PREFIX + self.name
-
-    @property
-    def kind(self) -> str:
-        """Questions about pictures, mostly."""
-        return "questions"
-
-    @property
-    def metric(self) -> str:
-        """The one that was named; else the first, which is known when it is prepared."""
-        return self.name.partition("@")[2]
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """The library decides itself which part of the data it evaluates."""
-        return ("test",)
+    kind: ClassVar[str] = "questions"
+    model_kind: ClassVar[str] = "image_text"
+    PREFIX: ClassVar[str] = PREFIX
 
     @property
     def source(self) -> str:
         return "lmms-eval, with data of the Hugging Face hub"
 
     def harness_tasks(self, split: str) -> dict[str, Any]:
-        from smelt.tasks.lmms.library import parts
+        from smelt.tasks.lmms.harness import parts
 
         self.check_split(split)
         return dict(parts(self.name.partition("@")[0]))
+
+    def prepare(
+        self, split: str, *, limit: int | None, data: DataCache, corruption: Corruption | None = None
+    ) -> PreparedLmms:
+        from smelt.tasks.lmms.ask import PreparedLmms
+
+        return PreparedLmms(self, split, limit, self.harness_tasks(split))
 
 
 def lmms_task(name: str) -> LmmsTask:
@@ -69,3 +67,6 @@ def lmms_task(name: str) -> LmmsTask:
             f"take {PREFIX}{other}, which reads the same answers by rules"
         )
     return LmmsTask(name, Path(), {})
+
+
+kinds["lmms"] = TaskKind(lmms_task, prefix=PREFIX)

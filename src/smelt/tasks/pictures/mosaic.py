@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, MissingExtra, shortened
 from smelt.files.bounded import is_there, read_bytes
-from smelt.tasks.pictures.task import TaskError
+from smelt.tasks.task import TaskError
 
 if TYPE_CHECKING:
     import numpy as np

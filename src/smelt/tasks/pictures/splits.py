@@ -11,7 +11,8 @@ from smelt.errors import CorruptFile, MissingExtra, shortened, unknown
 from smelt.files.bounded import is_there
 from smelt.tasks.pictures.held_out import held_out
 from smelt.tasks.pictures.mosaic import pillow, read_mosaic, read_picture
-from smelt.tasks.pictures.task import FolderData, HubData, MosaicData, Task, TaskError
+from smelt.tasks.pictures.task import FolderData, HubData, MosaicData, PictureTask
+from smelt.tasks.task import TaskError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +36,7 @@ class Split(ABC):
         return len(self.labels)
 
 
-def open_split(task: Task, split: str) -> Split:
+def open_split(task: PictureTask, split: str) -> Split:
     """Open one split of a task; every label is one of the task's classes."""
     task.check_split(split)
     opened: Split
@@ -50,7 +51,7 @@ def open_split(task: Task, split: str) -> Split:
     return opened
 
 
-def count(task: Task, split: str) -> int | None:
+def count(task: PictureTask, split: str) -> int | None:
     """The number of pictures of a split, where it is known without a download."""
     task.check_split(split)
     match task.data:
@@ -62,7 +63,7 @@ def count(task: Task, split: str) -> int | None:
             return None
 
 
-def _check_labels(labels: NDArray[np.int64], task: Task, split: str) -> None:
+def _check_labels(labels: NDArray[np.int64], task: PictureTask, split: str) -> None:
     where = f"{task.name}/{split}"
     if not len(labels):
         raise TaskError(f"{where}: holds no pictures")
@@ -85,7 +86,7 @@ class ArraySplit(Split):
         return self.pictures[indices]  # type: ignore[return-value]  # an array is a sequence of its rows
 
 
-def _open_mosaic(task: Task, split: str, data: MosaicData) -> ArraySplit:
+def _open_mosaic(task: PictureTask, split: str, data: MosaicData) -> ArraySplit:
     if task.size is None:
         raise TaskError(f"{task.name}: a task with mosaics gives the `size` of their tiles")
     labels = _read_labels(task.folder / data.labels, split)
@@ -112,7 +113,7 @@ def _read_labels(path: Path, split: str) -> NDArray[np.int64]:
 class _FileSplit(Split):
     """Plain picture files under one folder per class."""
 
-    def __init__(self, task: Task, split: str, folder: Path):
+    def __init__(self, task: PictureTask, split: str, folder: Path):
         import numpy as np
 
         self._task, self._size = task.name, task.size
@@ -143,7 +144,7 @@ class _FileSplit(Split):
 class _HubSplit(Split):
     """A split of a data set of the Hugging Face hub, or of a folder with its parquet files; decoded when read."""
 
-    def __init__(self, task: Task, split: str, data: HubData):
+    def __init__(self, task: PictureTask, split: str, data: HubData):
         import numpy as np
 
         pillow()
@@ -171,7 +172,7 @@ class _HubSplit(Split):
         return [np.asarray(picture.convert("RGB")) for picture in pictures]
 
 
-def _load_dataset(task: Task, split: str, data: HubData) -> Any:
+def _load_dataset(task: PictureTask, split: str, data: HubData) -> Any:
     try:
         import datasets
     except ImportError:

@@ -10,38 +10,33 @@
     # or  {dataset: tanganke/dtd, splits: {train: train, test: test}, held_out: {}, image: image, label: label}
     # or  {folder: pictures}            # pictures/<split>/<class name>/*.png
 
-Nothing here opens a picture; `pictures.py` does.
+Nothing here opens a picture; `splits.py` does.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import (
     BeforeValidator,
     Field,
-    PrivateAttr,
-    ValidationError,
     field_validator,
     model_validator,
 )
 
-from smelt.errors import RecipeError, unknown
-from smelt.files.bounded import read_text
-from smelt.files.schema import Strict, faults_of, place_of, reason_of
-from smelt.files.yaml_reader import read_yaml
+from smelt.files.schema import Strict
+from smelt.tasks.kinds import TaskKind, kinds
+from smelt.tasks.task import FileTask
 
-__all__ = ["FILE", "FolderData", "HubData", "MosaicData", "Task", "TaskError", "licence_in", "read_table", "refused"]
+if TYPE_CHECKING:
+    from smelt.tasks.corruptions import Corruption
+    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.pictures.classify import PreparedPictures
+    from smelt.tasks.pictures.examples import PictureExamples
 
-FILE = "task.yaml"
-
-
-class TaskError(RecipeError):
-    """A task, its class list or its pictures are not what they should be."""
+__all__ = ["FolderData", "HubData", "MosaicData", "PictureTask"]
 
 
 class MosaicData(Strict):
@@ -104,8 +99,19 @@ def _read_data(value: Any) -> Any:
 TaskData: TypeAlias = Annotated[MosaicData | HubData | FolderData, BeforeValidator(_read_data)]
 
 
-class Task(Strict):
+class PictureTask(FileTask):
     """What is asked of a model: to tell these classes apart in these pictures."""
+
+    kind: ClassVar[str] = "pictures"
+    called: ClassVar[str] = "a task of pictures"
+    unit: ClassVar[str] = "picture"
+    model_kind: ClassVar[str] = "classifier"
+    has_examples: ClassVar[bool] = True
+    has_options: ClassVar[bool] = True
+    corruption_refusal: ClassVar[str | None] = None
+    FILE: ClassVar[str] = "task.yaml"
+    NOUN: ClassVar[str] = "task"
+    NEEDED: ClassVar[str] = "name, classes, templates and data"
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
     version: Annotated[int, Field(ge=1)] = 1
@@ -113,26 +119,8 @@ class Task(Strict):
     classes: tuple[str, ...]
     templates: tuple[str, ...]
     size: Annotated[int, Field(ge=1)] | None = None
+    """The side of the stored pictures in pixels, where all have the same."""
     data: TaskData
-    _folder: Path = PrivateAttr(default=Path())
-
-    README: ClassVar[str] = "README.md"
-
-    @classmethod
-    def load(cls, path: str | Path) -> Task:
-        """Read a task's folder (or its task.yaml); every fault is named at once."""
-        content, file = read_table(path, FILE, "task", "name, classes, templates and data")
-        return cls.parse(content, folder=file.parent, where=str(file))
-
-    @classmethod
-    def parse(cls, content: Mapping[str, Any], *, folder: Path, where: str = "task") -> Task:
-        """A task from a table; its files are relative to `folder`."""
-        try:
-            task = cls.model_validate(dict(content))
-        except ValidationError as error:
-            raise refused(where, error, "task", cls.model_fields) from None
-        task._folder = folder
-        return task
 
     @field_validator("classes", "templates", mode="before")
     @classmethod
@@ -163,16 +151,6 @@ class Task(Strict):
         return value
 
     @property
-    def folder(self) -> Path:
-        """Where its files are."""
-        return self._folder
-
-    @property
-    def reference(self) -> str:
-        """What names it on a command line, wherever it lies."""
-        return str(self.folder)
-
-    @property
     def splits(self) -> tuple[str, ...]:
         """The names of its splits."""
         match self.data:
@@ -183,11 +161,6 @@ class Task(Strict):
             case FolderData(folder=name):
                 folder = self.folder / name
                 return tuple(sorted(p.name for p in folder.iterdir() if p.is_dir())) if folder.is_dir() else ()
-
-    def check_split(self, split: str) -> None:
-        """Refuse a split that the task does not have."""
-        if split not in self.splits:
-            raise TaskError(f"{self.name}: {unknown('split', split, self.splits)}")
 
     @property
     def source(self) -> str:
@@ -200,48 +173,54 @@ class Task(Strict):
             case FolderData(folder=name):
                 return f"picture files in {name}/"
 
-    @property
-    def readme(self) -> str:
-        """Its README, or nothing."""
-        path = self.folder / self.README
-        return read_text(path) if path.is_file() else ""
+    def count(self, split: str) -> int | None:
+        from smelt.tasks.pictures.splits import count
+
+        return count(self, split)
+
+    def number_of_examples(self, split: str, data: DataCache) -> int:
+        return len(data.split(self, split))
+
+    def prepare(
+        self, split: str, *, limit: int | None, data: DataCache, corruption: Corruption | None = None
+    ) -> PreparedPictures:
+        from smelt.tasks.pictures.classify import PreparedPictures
+
+        data.split(self, split)
+        return PreparedPictures(self, split, limit, data, corruption)
+
+    def examples(
+        self,
+        model: Any,
+        split: str,
+        *,
+        count: int | None = None,
+        data: DataCache | None = None,
+        corruption: Corruption | None = None,
+    ) -> PictureExamples:
+        """With a corruption the pictures are damaged before the model's own resize, and the budget says so."""
+        from smelt.tasks.pictures.examples import picture_examples
+
+        return picture_examples(model, self, split, count=count, data=data, corruption=corruption)
 
     @property
-    def licence(self) -> str | None:
-        """What the README says under the heading `Licence`, or on a line that begins with it."""
-        return licence_in(self.readme)
+    def summary(self) -> str:
+        return f"{len(self.classes):>4} classes  {self.title}"
+
+    def words(self) -> dict[str, Any]:
+        return {"kind": self.kind, **self.model_dump(mode="json", exclude={"data"})}
+
+    def first_lines(self) -> list[str]:
+        return [f"pictures:   {self.source}" + (f", {self.size}×{self.size}" if self.size else "")]
+
+    def last_lines(self) -> list[str]:
+        width = len(str(len(self.classes) - 1))
+        return [
+            "templates:",
+            *(f"  {template}" for template in self.templates),
+            f"classes ({len(self.classes)}):",
+            *(f"  {number:>{width}} {name}" for number, name in enumerate(self.classes)),
+        ]
 
 
-def licence_in(readme: str) -> str | None:
-    """What a README says under the heading `Licence`, or on a line that begins with it."""
-    found = re.search(r"^#+\s*Licen[cs]e\s*\n+(.+?)(?:\n\s*\n|\n#|\Z)", readme, re.M | re.S | re.I)
-    found = found or re.search(r"^[-*\s]*\**Licen[cs]e\**\s*:\**\s*(.+)$", readme, re.M | re.I)
-    return " ".join(found[1].split()) if found else None
-
-
-def read_table(path: str | Path, name: str, what: str, words: str) -> tuple[dict[str, Any], Path]:
-    """The table in a task's file, given by its path or its folder's, and the file; `words` are what it has to hold."""
-    path = Path(path)
-    file = path if path.is_file() else path / name
-    if not file.is_file():
-        raise TaskError(f"{path}: no such {what} (a folder with a {name})")
-    content = read_yaml(file, kind=TaskError)
-    if not isinstance(content, dict):
-        raise TaskError(f"{file}: a {what} is a table with {words}")
-    return content, file
-
-
-def refused(where: str, error: ValidationError, what: str, known: Iterable[str]) -> TaskError:
-    """Every fault of a task's table at once; `known` are the words that it may have."""
-    options = list(known)
-    faults = faults_of(error, lambda one: _fault(one, what, options))
-    return TaskError(f"{where}: " + (faults[0] if len(faults) == 1 else "".join(f"\n  - {one}" for one in faults)))
-
-
-def _fault(error: Any, what: str, known: Sequence[str]) -> str:
-    where = place_of(error)
-    if error["type"] == "extra_forbidden":
-        return unknown(f"word of a {what}", str(error["loc"][-1]), known)
-    if error["type"] == "missing":
-        return f"{where} is missing"
-    return f"{where}: {reason_of(error)}"
+kinds["pictures"] = TaskKind(PictureTask.load, file=PictureTask.FILE)

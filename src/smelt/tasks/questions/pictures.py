@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.tasks.pictures.mosaic import pillow, read_picture
-from smelt.tasks.pictures.task import Task, TaskError
+from smelt.tasks.pictures.task import PictureTask
 from smelt.tasks.questions.records import Question, picture_places
+from smelt.tasks.task import TaskError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from smelt.tasks.pictures.data import Data
+    from smelt.tasks.pictures.cache import DataCache
 
 __all__ = ["Pictures", "grid"]
 
@@ -26,9 +27,9 @@ __all__ = ["Pictures", "grid"]
 class Pictures:
     """Reads what records name. `data` is shared, so that a picture task is opened once."""
 
-    def __init__(self, folder: Path, data: Data):
+    def __init__(self, folder: Path, data: DataCache):
         self._folder, self._data = folder, data
-        self._tasks: dict[str, Task] = {}
+        self._tasks: dict[str, PictureTask] = {}
 
     def read(self, picture: Any) -> NDArray[np.uint8]:
         """A picture [height, width, 3] as bytes, at the size that it is stored in."""
@@ -53,8 +54,8 @@ class Pictures:
                         f"which has {count} (0 to {count - 1})"
                     )
 
-    def _task(self, name: str) -> Task:
-        from smelt.tasks.find import picture_task
+    def _task(self, name: str) -> PictureTask:
+        from smelt.tasks.registry import picture_task
 
         if name not in self._tasks:
             self._tasks[name] = picture_task(name)

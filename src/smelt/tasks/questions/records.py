@@ -16,7 +16,7 @@ from typing import Any
 from smelt.errors import unknown
 from smelt.files.bounded import is_there
 from smelt.tasks.language.records import numbered_records
-from smelt.tasks.pictures.task import TaskError
+from smelt.tasks.task import TaskError
 
 __all__ = ["Question", "picture_files", "picture_places", "read_questions"]
 

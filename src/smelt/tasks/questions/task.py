@@ -12,29 +12,38 @@ Nothing here opens a picture.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import Field, PrivateAttr, ValidationError, field_validator
+from pydantic import Field, field_validator
 
-from smelt.errors import unknown
-from smelt.files.bounded import read_text
-from smelt.files.schema import Strict
-from smelt.tasks.pictures.task import TaskError, licence_in, read_table, refused
-from smelt.tasks.questions.prompt import EXTRA, INSTRUCTION
+from smelt.tasks.kinds import TaskKind, kinds
+from smelt.tasks.questions.prompt import EXTRA, INSTRUCTION, LETTERS, prompt_of
+from smelt.tasks.task import FileTask, files_digest, short_digest
 
 if TYPE_CHECKING:
+    from smelt.tasks.corruptions import Corruption
+    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.questions.ask import PreparedQuestions
     from smelt.tasks.questions.records import Question
 
-__all__ = ["FILE", "QuestionTask"]
-
-FILE = "questions.yaml"
-_WORDS = ("name", "version", "title", "splits", "instruction", "extra")
+__all__ = ["QuestionTask"]
 
 
-class QuestionTask(Strict, strict=True):
+class QuestionTask(FileTask, strict=True):
     """What is asked of a model that sees and reads: to choose the letter of the right option."""
+
+    kind: ClassVar[str] = "questions"
+    called: ClassVar[str] = "a question set"
+    unit: ClassVar[str] = "question"
+    model_kind: ClassVar[str] = "image_text"
+    has_options: ClassVar[bool] = True
+    corruption_refusal: ClassVar[str | None] = "is done to tasks of pictures, not to question sets; leave it out"
+    FILE: ClassVar[str] = "questions.yaml"
+    NOUN: ClassVar[str] = "question set"
+    NEEDED: ClassVar[str] = "name and splits"
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
     version: Annotated[int, Field(ge=1)] = 1
@@ -43,23 +52,6 @@ class QuestionTask(Strict, strict=True):
     """The file of every split."""
     instruction: Annotated[str, Field(min_length=1)] = INSTRUCTION
     extra: tuple[str, ...] = EXTRA
-    _folder: Path = PrivateAttr(default=Path())
-
-    @classmethod
-    def load(cls, path: str | Path) -> QuestionTask:
-        """Read a set's folder (or its questions.yaml); every fault is named at once."""
-        content, file = read_table(path, FILE, "question set", "name and splits")
-        return cls.parse(content, folder=file.parent, where=str(file))
-
-    @classmethod
-    def parse(cls, content: Mapping[str, Any], *, folder: Path, where: str = "question set") -> QuestionTask:
-        """A set from a table; its files are relative to `folder`."""
-        try:
-            task = cls.model_validate(dict(content))
-        except ValidationError as error:
-            raise refused(where, error, "question set", _WORDS) from None
-        task._folder = folder
-        return task
 
     @field_validator("extra", mode="before")
     @classmethod
@@ -71,24 +63,9 @@ class QuestionTask(Strict, strict=True):
         return tuple(value)
 
     @property
-    def folder(self) -> Path:
-        """Where its files are."""
-        return self._folder
-
-    @property
-    def reference(self) -> str:
-        """What names it on a command line, wherever it lies."""
-        return str(self.folder)
-
-    @property
     def splits(self) -> tuple[str, ...]:
         """The names of its splits."""
         return tuple(self.files)
-
-    def check_split(self, split: str) -> None:
-        """Refuse a split that the set does not have."""
-        if split not in self.files:
-            raise TaskError(f"{self.name}: {unknown('split', split, self.files)}")
 
     def count(self, split: str) -> int | None:
         """The number of questions of a split; nothing where its file is not there."""
@@ -109,13 +86,47 @@ class QuestionTask(Strict, strict=True):
         """Where the questions come from, for people."""
         return "files in the set's folder"
 
-    @property
-    def readme(self) -> str:
-        """Its README, or nothing."""
-        path = self.folder / "README.md"
-        return read_text(path) if path.is_file() else ""
+    def prepare(
+        self, split: str, *, limit: int | None, data: DataCache, corruption: Corruption | None = None
+    ) -> PreparedQuestions:
+        """One question without its answer is refused: then accuracy cannot be told."""
+        from smelt.tasks.questions.cache import QuestionCache
+
+        return data.beside(QuestionCache).prepared(self, split, limit, data)
+
+    def fingerprint(self) -> str:
+        """Also over what the records name elsewhere: picture tasks, and pictures outside the folder."""
+        files = self._files()
+        own, named = files_digest(files), self._named(files)
+        return f"{self.version}-{short_digest(chr(10).join([own, *named])) if named else own}"
+
+    def _named(self, known: Sequence[Path]) -> list[str]:
+        """What the records need beside the files of the folder, by its content."""
+        from smelt.tasks.questions.records import picture_files, picture_places
+        from smelt.tasks.registry import picture_task
+
+        there = [split for split, name in self.files.items() if (self.folder / name).is_file()]
+        pictures = [question.picture for split in there for question in self.questions(split)]
+        tasks = sorted({name for picture in pictures for name, _, _ in picture_places(picture)})
+        files = {self.folder / name for picture in pictures for name in picture_files(picture)} - set(known)
+        prints = [f"{picture_task(name).name} {picture_task(name).fingerprint()}" for name in tasks]
+        return [*prints, *([files_digest(sorted(files))] if files else [])]
 
     @property
-    def licence(self) -> str | None:
-        """What the README says under the heading `Licence`."""
-        return licence_in(self.readme)
+    def summary(self) -> str:
+        return f"{self.kind:>12}  {self.title}"
+
+    def words(self) -> dict[str, Any]:
+        return {"kind": self.kind, **self.model_dump(mode="json", exclude={"files"})}
+
+    def last_lines(self) -> list[str]:
+        first = self.questions(self.splits[0])[0]
+        return [
+            f"an example of {self.splits[0]}:",
+            *(f"  {line}" for line in prompt_of(first, self.extra, self.instruction).split("\n")),
+            f"picture:    {json.dumps(first.picture)}",
+            f"answer:     {'not told' if first.answer is None else LETTERS[first.answer]}",
+        ]
+
+
+kinds["questions"] = TaskKind(QuestionTask.load, file=QuestionTask.FILE)

@@ -11,6 +11,6 @@ the first call says so on stderr before it runs anything.
 from __future__ import annotations
 
 from smelt.tasks.sandbox.protection import Protection, SandboxError, announced, protection
-from smelt.tasks.sandbox.run import Outcome, Status, judge, run
+from smelt.tasks.sandbox.run import ProgramOutcome, Status, judge, run
 
-__all__ = ["Outcome", "Protection", "SandboxError", "Status", "announced", "judge", "protection", "run"]
+__all__ = ["ProgramOutcome", "Protection", "SandboxError", "Status", "announced", "judge", "protection", "run"]

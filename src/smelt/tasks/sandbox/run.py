@@ -21,14 +21,14 @@ from smelt.tasks.sandbox.names import names_meant
 from smelt.tasks.sandbox.process import Process, watch
 from smelt.tasks.sandbox.protection import SandboxError, announced
 
-__all__ = ["Outcome", "Status", "judge", "run"]
+__all__ = ["ProgramOutcome", "Status", "judge", "run"]
 
 Status: TypeAlias = Literal["ok", "error", "timeout", "memory", "output"]
 """`ok`: it ran to its end, or passed its tests; `error`: it did not; the others name the limit that it met."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProgramOutcome:
     """How it went, what was written, and how long it took."""
 
     status: Status
@@ -37,7 +37,7 @@ class Outcome:
     seconds: float
 
 
-def run(code: str, *, stdin: str = "", seconds: float = 5, memory: int = 512 << 20) -> Outcome:
+def run(code: str, *, stdin: str = "", seconds: float = 5, memory: int = 512 << 20) -> ProgramOutcome:
     """Run a Python program with the standard library alone; it ends within about `seconds`, whatever it does.
 
     It gets a folder of its own to write in, which is deleted, an empty environment, at most `memory` bytes of address
@@ -56,7 +56,7 @@ def judge(
     names: Iterable[str] | None = None,
     seconds: float = 5,
     memory: int = 512 << 20,
-) -> Outcome:
+) -> ProgramOutcome:
     """Whether a program passes tests, which are Python code that raises where something is wrong.
 
     The tests may use what they import, what `given` defines (code of the task, which they trust as themselves), and the
@@ -107,7 +107,7 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _outcome(chief: Process, program: Process, seconds: float) -> Outcome:
+def _outcome(chief: Process, program: Process, seconds: float) -> ProgramOutcome:
     """The chief, the program itself or its judge, says how it went, unless a limit was met."""
     everyone = list(dict.fromkeys([chief, program]))
     late, took = watch(everyone, seconds)
@@ -117,7 +117,7 @@ def _outcome(chief: Process, program: Process, seconds: float) -> Outcome:
             reason = process.text("stderr").strip() or "it did not begin in time"
             raise SandboxError(f"the sandbox for programs does not work here; nothing was run ({reason})")
     stderr = "".join(process.text("stderr") for process in reversed(everyone))
-    return Outcome(_status(everyone, codes, late), program.text("stdout"), stderr, took)
+    return ProgramOutcome(_status(everyone, codes, late), program.text("stdout"), stderr, took)
 
 
 def _status(everyone: list[Process], codes: list[int], late: bool) -> Status:

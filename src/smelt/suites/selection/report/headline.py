@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.evaluation.intervals import Z95
 from smelt.evaluation.row import Row
 from smelt.reporting.tables.cells import Cell
 from smelt.reporting.tile import Tile
@@ -12,6 +11,7 @@ from smelt.reporting.words import count, percent, plural
 from smelt.suites.selection.report.analyses import Compared, Selection
 from smelt.suites.selection.report.lines import Scores
 from smelt.suites.selection.report.questions import apart
+from smelt.tasks.intervals import Z95
 
 __all__ = ["selection_sentences", "selection_tiles"]
 

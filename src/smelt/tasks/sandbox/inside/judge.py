@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, NoReturn
 
-__all__ = ["Program", "ProgramLeft", "Remote", "judge"]
+__all__ = ["ProgramLeft", "ProgramUnderTest", "Remote", "judge"]
 
 
 def judge(order: dict[str, Any], channel: Channel, space: dict[str, Any]) -> None:
@@ -26,7 +26,7 @@ def judge(order: dict[str, Any], channel: Channel, space: dict[str, Any]) -> Non
     `given` is code that comes first and is the task's, as the tests are; `names` are what the tests use of the program,
     and `modules` of the standard library.
     """
-    program = Program(channel)
+    program = ProgramUnderTest(channel)
     exec(compile(order["given"], "given.py", "exec"), space)
     space.update({name: __import__(name) for name in order["modules"]})
     for name in order["names"]:
@@ -40,7 +40,7 @@ class ProgramLeft(BaseException):
     """The program ended, or speaks nonsense. No test is meant to catch this, and one that does is told again."""
 
 
-class Program:
+class ProgramUnderTest:
     """The program as the judge sees it: something that answers calls with plain data."""
 
     def __init__(self, channel: Channel):
@@ -113,11 +113,11 @@ class Program:
 class Remote:
     """Something that stays in the program: `n`, a name in it; `k`, a result kept there; `p`, a builtin of Python."""
 
-    def __init__(self, program: Program, tag: str, text: str):
+    def __init__(self, program: ProgramUnderTest, tag: str, text: str):
         vars(self)["__where__"] = (program, tag, text)
 
     def __call__(self, /, *given: Any, **named: Any) -> Any:
-        program: Program = vars(self)["__where__"][0]
+        program: ProgramUnderTest = vars(self)["__where__"][0]
         return program.call(self, given, named)
 
     def __getattr__(self, name: str) -> Any:

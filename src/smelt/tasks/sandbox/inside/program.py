@@ -22,13 +22,13 @@ __all__ = ["serve"]
 
 def serve(space: dict[str, Any], channel: Channel) -> None:
     """Answer calls of what the program has defined until nobody asks any more."""
-    kept = _Kept(space)
+    kept = _Objects(space)
     channel.send(encode("loaded", kept.refer))
     while (request := channel.receive()) is not None:
         channel.send(_answer(request, kept))
 
 
-def _answer(request: bytes, kept: _Kept) -> bytes:
+def _answer(request: bytes, kept: _Objects) -> bytes:
     """The value and how arguments were changed; or what was raised."""
     try:
         function, given, named = decode(request, kept.find)
@@ -44,11 +44,11 @@ def _answer(request: bytes, kept: _Kept) -> bytes:
         return encode(("raised", kind.__name__, str(error)), kept.refer)
 
 
-def _changeable(value: Any, kept: _Kept) -> bytes | None:
+def _changeable(value: Any, kept: _Objects) -> bytes | None:
     return encode(value, kept.refer) if isinstance(value, list | dict | set | bytearray) else None
 
 
-class _Kept:
+class _Objects:
     """What stays in the program: by name, or by a number where it was the result of a call."""
 
     def __init__(self, space: dict[str, Any]):

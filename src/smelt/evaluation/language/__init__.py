@@ -1,1 +1,0 @@
-"""Language tasks asked of a causal language model."""

@@ -1,1 +1,0 @@
-"""Tasks of lmms-eval asked of a model of pictures and texts."""

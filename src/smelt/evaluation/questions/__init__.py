@@ -1,1 +1,0 @@
-"""Question sets asked of a model of pictures and texts."""

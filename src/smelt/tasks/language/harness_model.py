@@ -1,0 +1,206 @@
+"""A Smelt model as the harness sees it: the few questions that its tasks put to a model.
+
+The same numbers as the harness's own class for Hugging Face models gives, quicker: see packed.py and greedy.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from smelt.tasks.language.chat import chat_text
+from smelt.tasks.language.forward import packs
+from smelt.tasks.language.greedy import generate
+from smelt.tasks.language.harness import harness
+from smelt.tasks.language.likelihoods import BatchBudget, likelihoods
+from smelt.tasks.task import TaskError
+
+if TYPE_CHECKING:
+    from smelt.models.families.causal_lm.model import CausalLM
+
+__all__ = ["harness_model", "longest_input"]
+
+_USUAL_LENGTH = 2048
+_LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx", "seq_length")
+_GREEDY = {"do_sample": (False, None), "num_beams": (1, None), "num_return_sequences": (1, None)}
+_HARMLESS = {"temperature", "top_p", "top_k", "max_length", "use_cache"}
+"""Words of generation that mean nothing where the likeliest token is taken."""
+
+
+def harness_model(model: CausalLM, *, rows: int = 256, tell: Callable[[int], None] = lambda done: None) -> Any:
+    """An `lm_eval.api.model.LM`; `tell` hears how many requests were answered."""
+    return _kind()(model, rows, tell)
+
+
+def longest_input(model: CausalLM) -> int:
+    """The tokens that a model takes at once, by its config or its tokenizer."""
+    config = model.module.config
+    known = [getattr(config, word) for word in _LENGTHS if isinstance(getattr(config, word, None), int)]
+    by_tokenizer = getattr(model.tokenizer, "model_max_length", None)
+    if not known and isinstance(by_tokenizer, int) and by_tokenizer < 10**9:  # else a huge number that means unknown
+        known = [by_tokenizer]
+    return int(known[0]) if known else _USUAL_LENGTH
+
+
+@functools.cache
+def _kind() -> Any:
+    """The class, which exists only where its base does."""
+    template: Any = harness().api.model.TemplateLM
+
+    class SmeltLM(template):  # type: ignore[misc]
+        """Answers by the model's own module and tokenizer."""
+
+        def __init__(self, model: CausalLM, rows: int, tell: Callable[[int], None]):
+            super().__init__()
+            self._smelt, self._tell = model, tell
+            self.tokenizer = model.tokenizer
+            self._device = model.device
+            self._budget = BatchBudget.on(model.device, rows)
+            self.max_length = longest_input(model)
+
+        @functools.cached_property
+        def _packs(self) -> bool:
+            return packs(self._smelt.module)
+
+        @property
+        def eot_token_id(self) -> int:
+            end = self.tokenizer.eos_token_id
+            return int(end if end is not None else min(self._ends, default=0))
+
+        @property
+        def prefix_token_id(self) -> int:
+            begin = self.tokenizer.bos_token_id
+            return int(begin) if begin is not None else self.eot_token_id
+
+        @functools.cached_property
+        def _begin(self) -> str:
+            return str(self.tokenizer.decode([self.prefix_token_id]))
+
+        @functools.cached_property
+        def _ends(self) -> frozenset[int]:
+            """Tokens that end an answer: the tokenizer's, and those of the model's generation config."""
+            told = getattr(getattr(self._smelt.module, "generation_config", None), "eos_token_id", None)
+            some = told if isinstance(told, list) else [told]
+            return frozenset(int(one) for one in [*some, self.tokenizer.eos_token_id] if one is not None)
+
+        @property
+        def tokenizer_name(self) -> str:
+            return str(self.tokenizer.name_or_path).replace("/", "__")
+
+        def tok_encode(self, string: str, add_special_tokens: bool | None = None, **_: Any) -> list[int]:
+            if add_special_tokens is None:  # a chat template has written the first token already
+                add_special_tokens = not string.startswith(self._begin)
+            return list(self.tokenizer.encode(string, add_special_tokens=add_special_tokens))
+
+        def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+            return chat_text(
+                self.tokenizer,
+                chat_history,
+                add_generation_prompt=add_generation_prompt,
+                continue_final_message=not add_generation_prompt,
+            )
+
+        def loglikelihood(self, requests: Any, disable_tqdm: bool = True) -> list[tuple[float, bool]]:
+            answers: list[tuple[float, bool]] = super().loglikelihood(requests, disable_tqdm=True)
+            return answers
+
+        def _loglikelihood_tokens(self, requests: Sequence[Any], **_: Any) -> list[tuple[float, bool]]:
+            pairs = [self._fitting(context, continuation) for _, context, continuation in requests]
+            return likelihoods(self._smelt.module, pairs, self._budget, packed=self._packs, tell=self._tell)
+
+        def _fitting(self, context: list[int], continuation: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+            """Cut from the left to what the model takes; the last token is only predicted.
+
+            A continuation that is too long by itself is refused, as by the harness's own class.
+            """
+            if len(continuation) > self.max_length:
+                raise TaskError(
+                    f"an answer of {len(continuation)} tokens is too long; {self._smelt.label} takes at most "
+                    f"{self.max_length}"
+                )
+            room = self.max_length + 1 - len(continuation)
+            return tuple(context[-room:]), tuple(continuation)
+
+        def loglikelihood_rolling(self, requests: Any, disable_tqdm: bool = True) -> list[float]:
+            from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
+
+            windows, counts = [], []
+            for request in requests:
+                found = get_rolling_token_windows(
+                    token_list=self.tok_encode(request.args[0]),
+                    prefix_token=self.prefix_token_id,
+                    max_seq_len=self.max_length,
+                    context_len=1,
+                )
+                own = [(None, *make_disjoint_window(window)) for window in found]
+                windows += own
+                counts.append(len(own))
+            logs = iter(self._loglikelihood_tokens(windows))
+            return [sum(next(logs)[0] for _ in range(count)) for count in counts]
+
+        def generate_until(self, requests: Any, disable_tqdm: bool = True) -> list[str]:
+            asked = [(self.tok_encode(request.args[0]), *_limits(request.args[1])) for request in requests]
+            texts = [""] * len(asked)
+            for batch in self._alike(asked):
+                _, longest, until = asked[batch[0]]
+                if longest >= self.max_length:
+                    raise TaskError(
+                        f"max_gen_toks: {longest} leaves no room for a prompt; {self._smelt.label} takes at most "
+                        f"{self.max_length} tokens"
+                    )
+                prompts = [asked[number][0][longest - self.max_length :] for number in batch]
+                found = generate(self._smelt.module, prompts, longest, self._ends, self._stop(until))
+                for number, tokens in zip(batch, found, strict=True):
+                    texts[number] = _cut(str(self.tokenizer.decode(tokens, skip_special_tokens=True)), until)
+                self._tell(len(batch))
+            return texts
+
+        def _alike(self, asked: Sequence[tuple[list[int], int, tuple[str, ...]]]) -> list[list[int]]:
+            """Numbers of requests that can be answered together: same limits, like length, within the budget."""
+            batches: list[list[int]] = []
+            for number in sorted(range(len(asked)), key=lambda number: (asked[number][1:], -len(asked[number][0]))):
+                _, longest, until = asked[number]
+                last = batches[-1] if batches else []
+                first = asked[last[0]] if last else None
+                wide = (len(first[0]) + longest) * (len(last) + 1) if first else 0
+                fits = wide <= 4 * self._budget.tokens and len(last) < self._budget.rows
+                if first is not None and first[1:] == (longest, until) and fits:
+                    last.append(number)
+                else:
+                    batches.append([number])
+            return batches
+
+        def _stop(self, until: Sequence[str]) -> Callable[[list[int]], bool] | None:
+            """Whether a text has reached a stop; a look at as many tokens as the longest stop has bytes will do."""
+            if not until:
+                return None
+            back = max(len(stop.encode()) for stop in until) + 1
+
+            def stopped(tokens: list[int]) -> bool:
+                tail = self.tokenizer.decode(tokens[-back:], skip_special_tokens=True)
+                return any(stop in tail for stop in until)
+
+            return stopped
+
+    return SmeltLM
+
+
+def _limits(words: dict[str, Any]) -> tuple[int, tuple[str, ...]]:
+    """The most tokens and the stops of a request; anything but greedy decoding is refused."""
+    from lm_eval.models.utils import normalize_gen_kwargs
+
+    known = dict(normalize_gen_kwargs(words))
+    longest, until = int(known.pop("max_gen_toks")), known.pop("until", None) or []
+    for word, value in known.items():
+        if word in _GREEDY and value not in _GREEDY[word]:
+            raise TaskError(f"generation_kwargs: {word}: {value!r}; language tasks are answered greedily, without it")
+        if word not in _GREEDY and word not in _HARMLESS:
+            raise TaskError(f"generation_kwargs: {word} is not understood; there is max_gen_toks and until")
+    return longest, tuple(stop for stop in ([until] if isinstance(until, str) else until) if stop)
+
+
+def _cut(text: str, until: Sequence[str]) -> str:
+    """What comes before the first stop."""
+    return re.split("|".join(map(re.escape, until)), text, maxsplit=1)[0] if until else text

@@ -1,0 +1,81 @@
+"""A task of lmms-eval on one model.
+
+The library's own objects build the prompts, filter the answers and score each; what it does after that (counts, files
+for servers, judges over the network) is left out: a score here is a mean over examples, with its interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from smelt.system.progress import Progress
+from smelt.system.threads import some_threads
+from smelt.tasks.language.ask import PreparedLanguage, task_faults
+from smelt.tasks.lmms.harness import quiet_lmms
+from smelt.tasks.lmms.scores import score_of
+from smelt.tasks.result import Result, as_scores
+from smelt.tasks.task import TaskError
+
+if TYPE_CHECKING:
+    from smelt.models.families.image_text.model import ImageText
+
+__all__ = ["PreparedLmms"]
+
+
+@dataclass(frozen=True)
+class PreparedLmms(PreparedLanguage):
+    """A task with the library's own objects: one, or all those of a group."""
+
+    @property
+    def version(self) -> int:
+        """What the library says: a number, or a list with one; mostly 0."""
+        noted = next(iter(self.parts.values())).config.metadata
+        first = noted[0] if isinstance(noted, list) and noted else noted
+        told = first.get("version") if isinstance(first, Mapping) else None
+        return int(float(told)) if isinstance(told, int | float) else self.task.version
+
+    def ask(self, model: ImageText, *, batch: int, threads: int | None, watch: Progress) -> Result:
+        from smelt.tasks.lmms.harness_model import lmms_model
+
+        who = self.task.reference
+        with some_threads(threads), quiet_lmms(), task_faults(who):
+            lm = lmms_model(model, rows=batch, tell=watch.advance)
+            for part in self.parts.values():
+                part.build_all_requests(limit=self.limit)
+                lm.task_dict[part.config.task] = part.dataset
+            watch.begin(self.task.name, sum(len(part.instances) for part in self.parts.values()))
+            samples = [sample for part in self.parts.values() for sample in _samples(lm, part, self.metric)]
+        scored = [sample for sample in samples if sample["score"] is not None]
+        if not scored:
+            known = ", ".join(samples[0]["told"])
+            raise TaskError(f"{who}: its scoring gives no {self.metric!r}, which is its score; it gives: {known}")
+        return self.result(as_scores(who, self.metric, [sample["score"] for sample in scored]), scored)
+
+
+def _samples(lm: Any, part: Any, metric: str) -> list[dict[str, Any]]:
+    """Every example of a part, with its answers by the first filter and its score."""
+    kinds: dict[str, list[Any]] = {}
+    for instance in part.instances:
+        kinds.setdefault(instance.request_type, []).append(instance)
+    for kind, instances in kinds.items():
+        if not hasattr(lm, kind):
+            raise TaskError(f"{part.config.task}: its requests are of the kind {kind}, which cannot be asked here")
+        for instance, answer in zip(instances, getattr(lm, kind)(instances), strict=True):
+            instance.resps.append(answer)
+    part.apply_filters()
+    groups: dict[int, list[Any]] = {}
+    for instance in part.instances:
+        groups.setdefault(instance.doc_id, []).append(instance)
+    docs, found = part.eval_docs_no_media, []
+    for number, instances in sorted(groups.items()):
+        instances.sort(key=lambda one: one.idx)
+        first = next(iter(instances[0].filtered_resps))
+        answers = [one.filtered_resps[first] for one in instances]
+        told: Mapping[str, Any] = part.process_results(docs[number], answers)
+        score = score_of(part, metric, told)
+        found.append(
+            {"doc_id": number, "prompt": instances[0].args[0], "answers": answers, "told": told, "score": score}
+        )
+    return found

@@ -1,0 +1,150 @@
+"""Answers in words about pictures: the likeliest next token again and again, and how likely a given answer is.
+
+Generation is the one of language models (greedy.py of `language`); the tower looks at the pictures in the first step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from smelt.errors import NumericalError
+from smelt.tasks.language.greedy import generate
+from smelt.tasks.language.likelihoods import BatchBudget
+from smelt.tasks.lmms.prompts import Prompt, StopRule
+from smelt.tasks.task import TaskError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from smelt.models.families.image_text.model import ImageText
+
+__all__ = ["likelihood", "written"]
+
+_UNKNOWN = 2048
+"""The tokens that a model takes, where its config does not say it."""
+
+
+def written(
+    model: ImageText,
+    asked: Sequence[tuple[Prompt, StopRule]],
+    *,
+    rows: int = 256,
+    tell: Callable[[int], None] = lambda done: None,
+) -> list[str]:
+    """The answer to every prompt; at most `rows` at once, and no more than memory takes."""
+    texts = [""] * len(asked)
+    most, ends = _longest(model), _ends(model)
+    for batch in _alike(asked, BatchBudget.on(model.device, rows)):
+        prompts, limits = [asked[number][0] for number in batch], asked[batch[0]][1]
+        room = most - max(len(prompt.tokens) for prompt in prompts)
+        if room < 1:
+            raise TaskError(
+                f"a question of {most - room} tokens, with its pictures, is too long; "
+                f"{model.label} takes at most {most}"
+            )
+        found = generate(
+            _Seeing(model, prompts),
+            [prompt.tokens for prompt in prompts],
+            min(limits.longest, room),
+            ends,
+            _stop(model, limits.until),
+        )
+        for number, tokens in zip(batch, found, strict=True):
+            texts[number] = _cut(str(model.tokenizer.decode(tokens, skip_special_tokens=True)), limits.until)
+        tell(len(batch))
+    return texts
+
+
+def likelihood(model: ImageText, prompt: Prompt, answer: Sequence[int]) -> tuple[float, bool]:
+    """The log-likelihood of the tokens of an answer after a prompt, and whether greedy generation would give them."""
+    import torch
+
+    ids = torch.tensor([[*prompt.tokens, *answer]], device=model.device)
+    with torch.inference_mode():
+        out = _Seeing(model, [prompt])(input_ids=ids, use_cache=False, logits_to_keep=len(answer) + 1)
+        logs = torch.log_softmax(out.logits[0, :-1].float(), dim=-1)
+    wanted = ids[0, -len(answer) :]
+    total = float(logs.gather(1, wanted[:, None]).double().sum())
+    if total != total or total == float("-inf"):
+        raise NumericalError(f"{model.label} gives NaN or infinite scores; its weights are not sound")
+    return total, bool((logs.argmax(dim=-1) == wanted).all())
+
+
+class _Seeing:
+    """The model's module, which is shown the pictures of a batch when a text begins."""
+
+    def __init__(self, model: ImageText, prompts: Sequence[Prompt]):
+        self._module, self.device = model.module, model.module.device
+        self._pixels = _pixels(model, prompts)
+
+    def forward(self, past_key_values: Any = None, **words: Any) -> Any:
+        shown = {} if past_key_values is not None or self._pixels is None else {"pixel_values": self._pixels}
+        return self._module(past_key_values=past_key_values, **shown, **words)
+
+    __call__ = forward
+
+
+def _pixels(model: ImageText, prompts: Sequence[Prompt]) -> Tensor | None:
+    """The pictures of all prompts, one after the other."""
+    import numpy as np
+    import torch
+
+    some = [prompt.pictures for prompt in prompts if prompt.pictures is not None]
+    if not some:
+        return None
+    whole = torch.from_numpy(np.concatenate(some)).to(model.device)
+    return model.preprocess.normalise(whole, getattr(torch, model.dtype))
+
+
+def _longest(model: ImageText) -> int:
+    """The tokens that the language model takes at once."""
+    config = getattr(model.module.config, "text_config", model.module.config)
+    known = getattr(config, "max_position_embeddings", None)
+    return int(known) if isinstance(known, int) else _UNKNOWN
+
+
+def _ends(model: ImageText) -> frozenset[int]:
+    """Tokens that end an answer: the tokenizer's, and those of the model's generation config."""
+    told = getattr(getattr(model.module, "generation_config", None), "eos_token_id", None)
+    some = told if isinstance(told, list) else [told]
+    return frozenset(int(one) for one in [*some, model.tokenizer.eos_token_id] if one is not None)
+
+
+def _alike(asked: Sequence[tuple[Prompt, StopRule]], budget: BatchBudget) -> Iterator[list[int]]:
+    """Numbers of prompts that can be answered together: same limits, like length, within the budget."""
+    batch: list[int] = []
+
+    def order(number: int) -> tuple[int, tuple[str, ...], int]:
+        prompt, limits = asked[number]
+        return limits.longest, limits.until, -len(prompt.tokens)
+
+    for number in sorted(range(len(asked)), key=order):
+        if batch:
+            first, limits = asked[batch[0]]
+            wide = (len(first.tokens) + limits.longest) * (len(batch) + 1)
+            if limits != asked[number][1] or wide > 4 * budget.tokens or len(batch) >= budget.rows:
+                yield batch
+                batch = []
+        batch.append(number)
+    if batch:
+        yield batch
+
+
+def _stop(model: ImageText, until: Sequence[str]) -> Callable[[list[int]], bool] | None:
+    """Whether a text has reached a stop; a look at as many tokens as the longest stop has bytes will do."""
+    if not until:
+        return None
+    back = max(len(stop.encode()) for stop in until) + 1
+
+    def stopped(tokens: list[int]) -> bool:
+        tail = model.tokenizer.decode(tokens[-back:], skip_special_tokens=True)
+        return any(stop in tail for stop in until)
+
+    return stopped
+
+
+def _cut(text: str, until: Sequence[str]) -> str:
+    """What comes before the first stop."""
+    return re.split("|".join(map(re.escape, until)), text, maxsplit=1)[0] if until else text

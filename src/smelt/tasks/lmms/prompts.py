@@ -1,0 +1,95 @@
+"""What a task asks, as a model takes it: a chat with pictures as tokens; the most tokens and the stops of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from smelt.errors import RecipeError
+from smelt.tasks.language.chat import chat_text
+from smelt.tasks.questions.tokens import prompt_tokens
+from smelt.tasks.task import TaskError
+from smelt.tasks.templates import TemplateLimit
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from smelt.models.families.image_text.model import ImageText
+
+__all__ = ["Prompt", "StopRule", "places_of", "prompt_of", "stop_rule_of"]
+
+_USUAL = 1024
+"""Tokens of an answer at most, where a task does not say it; lmms-eval's own number."""
+_GREEDY: dict[str, tuple[Any, ...]] = {"do_sample": (False, None), "num_beams": (1, None), "num_return_sequences": (1,)}
+_HARMLESS = {"temperature", "top_p", "top_k", "use_cache", "image_aspect_ratio", "image_sizes"}
+"""Words that mean nothing where the likeliest token is taken, or where the model shapes its pictures itself."""
+
+
+@dataclass(frozen=True)
+class StopRule:
+    """When an answer ends, beside the model's own end."""
+
+    longest: int
+    until: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Tokens, with a placeholder for every place of every picture, and the pictures as the model's tower takes them."""
+
+    tokens: tuple[int, ...]
+    pictures: NDArray[np.uint8] | None
+
+
+def stop_rule_of(words: Mapping[str, Any]) -> StopRule:
+    """The limits in a task's `generation_kwargs`; anything but greedy decoding is refused."""
+    for word, value in words.items():
+        if word in _GREEDY and value not in _GREEDY[word]:
+            raise TaskError(f"generation_kwargs: {word}: {value!r}; questions are answered greedily, without it")
+        if word not in _GREEDY and word not in _HARMLESS and word not in ("max_new_tokens", "until"):
+            raise TaskError(f"generation_kwargs: {word} is not understood; there is max_new_tokens and until")
+    until = words.get("until") or ()
+    stops = tuple(stop for stop in ([until] if isinstance(until, str) else until) if stop)
+    return StopRule(int(words.get("max_new_tokens") or _USUAL), stops)
+
+
+def places_of(model: ImageText) -> int:
+    """The places that the model sees a picture in; all pictures are brought to one size."""
+    import numpy as np
+
+    return int(model.features(model.preprocess.shape([np.zeros((2, 2, 3), dtype=np.uint8)])).shape[1])
+
+
+def prompt_of(model: ImageText, text: str, pictures: Sequence[Any], places: int) -> Prompt:
+    """One user's turn: the pictures first and then the text, or the text alone where it has the placeholders itself."""
+    import numpy as np
+
+    mark = str(model.tokenizer.convert_ids_to_tokens(model.placeholder))
+    before = [] if mark in text else [{"type": "image"}] * len(pictures)
+    messages: Any = [{"role": "user", "content": [*before, {"type": "text", "text": text}]}]
+    try:
+        chat = chat_text(model.tokenizer, messages, chat_template=model.template, add_generation_prompt=True)
+    except TemplateLimit:
+        raise
+    except Exception as error:  # whatever a template raises
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise RecipeError(f"{model.label}: its chat template takes no picture beside a text ({reason})") from None
+    (tokens,) = prompt_tokens(model, [chat])
+    if tokens.count(model.placeholder) != len(pictures):
+        raise TaskError(
+            f"a question with {len(pictures)} pictures has {tokens.count(model.placeholder)} placeholders ({mark}) "
+            f"for them in the chat template of {model.label}"
+        )
+    spread = [one for token in tokens for one in [token] * (places if token == model.placeholder else 1)]
+    shaped = model.preprocess.shape([np.asarray(_picture(one)) for one in pictures]) if pictures else None
+    return Prompt(tuple(spread), shaped)
+
+
+def _picture(one: Any) -> Any:
+    if not hasattr(one, "convert"):
+        raise TaskError(
+            f"a question comes with {type(one).__name__}, not with pictures; films and sounds cannot be asked"
+        )
+    return one.convert("RGB")

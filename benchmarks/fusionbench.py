@@ -153,9 +153,9 @@ def _adamerging(data: dict[str, Tensor], threads: int) -> Callable[[], Tensor]:
 
     from smelt.engine.pool import ModelPool
     from smelt.evaluation.load import load_classifier
-    from smelt.learning.deltas import TaskVectors
-    from smelt.learning.merged import MergedObjective, Weighted
-    from smelt.learning.passes import Passes
+    from smelt.learning.differentiable_merge import MergedObjective, Weighted
+    from smelt.learning.parallel_passes import Passes
+    from smelt.learning.task_vectors import TaskVectors
     from smelt.models.families.network import network_of
     from smelt.tasks.examples import ExampleBatch
 

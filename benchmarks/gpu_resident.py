@@ -23,8 +23,8 @@ from smelt.engine.run.cpu import backend
 from smelt.engine.run.cpu.operations import Code
 from smelt.engine.run.gpu.backend import GpuBackend
 from smelt.engine.run.gpu.launch import TensorRun
-from smelt.engine.run.pipeline import Pipeline
 from smelt.ops.block import Block
+from smelt.recipe.schema import Pipeline
 
 METHODS: dict[str, Any] = {
     "average": "average",

@@ -27,9 +27,9 @@ from torch.func import functional_call
 
 from smelt.engine.pool import ModelPool
 from smelt.evaluation.load import load_classifier
-from smelt.learning.deltas import TaskVectors
-from smelt.learning.merged import MergedObjective, Weighted
-from smelt.learning.passes import Passes
+from smelt.learning.differentiable_merge import MergedObjective, Weighted
+from smelt.learning.parallel_passes import Passes
+from smelt.learning.task_vectors import TaskVectors
 from smelt.models.families.network import Network, network_of
 from smelt.tasks.examples import ExampleBatch
 from smelt.tasks.groups import GROUPS

@@ -30,7 +30,7 @@ from provenance import provenance
 from result_file import save, say
 from smelt.engine.merge import Options
 from smelt.engine.scales import Scaled, at_scale
-from smelt.prepare.merges import Merges
+from smelt.prepare.repeated_merges import RepeatedMerges
 from smelt.recipe.schema import Recipe
 from smelt.tasks.groups import GROUPS
 from tools import find_smelt
@@ -94,7 +94,7 @@ def _sweep(name: str, merge: Any, checkpoints: Path, trials: int, repeat: int) -
     recipe = Recipe.parse({"pool": {"base": str(checkpoints / "base"), "models": models}, "merge": merge})
     recipes = [at_scale(recipe, round((number + 1) / trials, 6)) for number in range(trials)]
     apart, shared, first, same = [], [], [], True
-    resident = Merges(recipe).pool
+    resident = RepeatedMerges(recipe).pool
     parameters = sum(info.count for info in resident.reference.tensors.values())
     for _ in range(repeat):
         merges = Scaled(resident, options=Options(threads=torch.get_num_threads()))

@@ -4,13 +4,11 @@ import yaml
 import smelt
 from checkpoints import state, write_model
 from smelt.advice import evidence
-from smelt.advice.advise import advise
-from smelt.advice.base import kind_of_name
-from smelt.advice.recipe import thinned
-from smelt.advice.rules import rules
-from smelt.advice.situation import read_situation
+from smelt.advice.advise import advise, thinned
+from smelt.advice.evidence import guideline
+from smelt.advice.situation import kind_of_name, read_situation
 from smelt.errors import OutputError, RecipeError
-from smelt.measurement.needs import memory_needs
+from smelt.measurement.memory_needs import memory_needs
 from smelt.models.shapes import known_sizes
 from smelt.recipe.schema import Recipe
 from smelt.search.grids import grids
@@ -35,9 +33,9 @@ def without_ours(tmp_path, monkeypatch):
     path = tmp_path / "evidence.yaml"
     path.write_text(yaml.safe_dump({**OURS, "methods": {}}))
     monkeypatch.setattr(evidence, "FILE", path)
-    evidence.ours.cache_clear()
+    evidence.own_run.cache_clear()
     yield
-    evidence.ours.cache_clear()
+    evidence.own_run.cache_clear()
 
 
 @pytest.fixture
@@ -45,9 +43,9 @@ def with_ours(tmp_path, monkeypatch):
     path = tmp_path / "evidence.yaml"
     path.write_text(yaml.safe_dump(OURS))
     monkeypatch.setattr(evidence, "FILE", path)
-    evidence.ours.cache_clear()
+    evidence.own_run.cache_clear()
     yield
-    evidence.ours.cache_clear()
+    evidence.own_run.cache_clear()
 
 
 @pytest.fixture
@@ -189,7 +187,7 @@ def test_the_time_of_one_trial_follows_from_our_run_and_the_size(with_ours):
 
 
 def test_grids_are_those_that_tuning_ships():
-    for entry, rule in rules().methods.items():
+    for entry, rule in guideline().methods.items():
         if rule.tune:
             ((word, values),) = rule.tune.items()
             assert grids()[entry][0][word.partition(".")[2]] == values

@@ -20,9 +20,9 @@ def test_a_suites_folder_becomes_evidence(tmp_path):
 def test_evidence_is_written_so_that_it_reads_back(tmp_path, monkeypatch):
     path = evidence.write_evidence(write_language(tmp_path / "llm5"), tmp_path / "evidence.yaml")
     monkeypatch.setattr(evidence, "FILE", path)
-    evidence.ours.cache_clear()
-    own = evidence.ours()
-    evidence.ours.cache_clear()
+    evidence.own_run.cache_clear()
+    own = evidence.own_run()
+    evidence.own_run.cache_clear()
     assert own.witness.scores["ties"] == yaml.safe_load(path.read_text())["methods"]["ties"]["normalised"]
     trials = [one.trials for one in language_rows() if one.kind == "cost"]
     seconds = [one.validate_seconds for one in language_rows() if one.kind == "cost"]
@@ -35,6 +35,6 @@ def test_another_suite_is_no_evidence(tmp_path):
 
 
 def test_the_shipped_evidence_can_be_read():
-    evidence.ours.cache_clear()
-    own = evidence.ours()
+    evidence.own_run.cache_clear()
+    own = evidence.own_run()
     assert own is None or own.witness.scores

@@ -47,7 +47,7 @@ def judged(monkeypatch):
         return run
 
     monkeypatch.setattr("smelt.analyse.scales.evaluator", fake)
-    monkeypatch.setattr("smelt.analyse.path.evaluator", fake)
+    monkeypatch.setattr("smelt.analyse.interpolation.evaluator", fake)
     return asked
 
 

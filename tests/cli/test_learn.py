@@ -68,7 +68,7 @@ def test_a_place_that_is_taken_is_refused_before_anything_is_learned(scene: Path
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("learned")
 
-    monkeypatch.setattr("smelt.learning.work.optimise", fail)
+    monkeypatch.setattr("smelt.learning.learner.optimise", fail)
     (scene / "full").mkdir()
     (scene / "full" / "mine.txt").write_text("mine")
     for place in (scene / "full", scene / "recipe.yaml"):

@@ -12,7 +12,7 @@ import torch
 
 import smelt
 from smelt.errors import IncompatibleModels, RecipeError
-from smelt.learning.neulig import load_collaboration
+from smelt.learning.neulig.classifier import load_collaboration
 
 MODELS = {"photos": "zoo:clip-tiny-photos", "digits": "zoo:clip-tiny-digits"}
 FLAGS = [word for name, ref in MODELS.items() for word in ("--model", f"{name}={ref}")]

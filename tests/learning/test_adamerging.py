@@ -97,7 +97,7 @@ def test_the_same_call_again_computes_nothing(monkeypatch: pytest.MonkeyPatch):
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("learned again")
 
-    monkeypatch.setattr("smelt.learning.work.optimise", fail)
+    monkeypatch.setattr("smelt.learning.learner.optimise", fail)
     second = learn(MODELS, **HOW)
     assert second.cached
     assert second.coefficients == first.coefficients
@@ -112,7 +112,7 @@ def test_the_same_call_again_computes_nothing(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_an_interrupted_run_goes_on_and_ends_the_same(monkeypatch: pytest.MonkeyPatch):
-    from smelt.learning import work
+    from smelt.learning import learner as work
 
     whole, plain = learn(MODELS, **HOW, seed=5), work.optimise
 
@@ -127,11 +127,11 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(monkeypatch: pytest.Monkey
 
         return plain(*words, tell=told, save_every=1, **more)
 
-    monkeypatch.setattr("smelt.learning.work.optimise", stop_early)
+    monkeypatch.setattr("smelt.learning.learner.optimise", stop_early)
     monkeypatch.setenv("SMELT_CACHE", str(whole.folder.parents[1] / "other"))
     with pytest.raises(Stopped):
         learn(MODELS, **HOW, seed=5)
-    monkeypatch.setattr("smelt.learning.work.optimise", plain)
+    monkeypatch.setattr("smelt.learning.learner.optimise", plain)
     again = learn(MODELS, **HOW, seed=5)
     assert again.coefficients == whole.coefficients
     assert again.trace[0]["seconds"] > 0

@@ -10,7 +10,7 @@ import torch
 
 from pico_clip import random_clip, save_clip
 from smelt.evaluation.load import load_classifier
-from smelt.learning.passes import Passes
+from smelt.learning.parallel_passes import Passes
 from smelt.models.families.network import Divided, Network, Replicable, network_of
 from smelt.optimise.losses import entropy
 from smelt.tasks.examples import ExampleBatch

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from smelt.errors import CorruptFile, RecipeError
-from smelt.learning.coefficients import Coefficients, load_coefficients, patterns_for, save_coefficients
-from smelt.learning.heat import heat_rows
-from smelt.learning.levels import groups_of
+from smelt.learning.coefficients import Coefficients, heat_rows, load_coefficients, patterns_for, save_coefficients
+from smelt.learning.tensor_groups import groups_of
 from smelt.reporting.analyses import read_analyses
 
 KEYS = ("v.embed.weight", "v.layers.0.a", "v.layers.0.b", "v.layers.1.a", "v.layers.1.b", "v.norm.weight")

@@ -11,9 +11,9 @@ from safetensors.torch import load_file
 import smelt
 from pico_clip import conv_pool, write_task
 from smelt.errors import RecipeError
-from smelt.learning.deltas import TaskVectors
-from smelt.learning.merged import MergedObjective, Weighted
-from smelt.learning.passes import Passes
+from smelt.learning.differentiable_merge import MergedObjective, Weighted
+from smelt.learning.parallel_passes import Passes
+from smelt.learning.task_vectors import TaskVectors
 from smelt.models.families.clip.family import CLIP
 from smelt.models.families.network import network_of
 from smelt.models.references import open_ref

@@ -11,9 +11,9 @@ from torch import nn
 
 from learned_by_hand import Slope, batch, moved, random_batch, small, vectors
 from smelt.errors import IncompatibleModels, NumericalError
-from smelt.learning.levels import groups_of
-from smelt.learning.merged import MergedObjective, Weighted
-from smelt.learning.passes import Passes
+from smelt.learning.differentiable_merge import MergedObjective, Weighted
+from smelt.learning.parallel_passes import Passes
+from smelt.learning.tensor_groups import groups_of
 from smelt.models.families.network import ModuleNetwork
 from smelt.optimise.losses import LOSSES
 from smelt.tasks.examples import ExampleBatch

@@ -13,8 +13,8 @@ from checkpoints import write_model
 from learned_by_hand import moved, small, stream
 from smelt.engine.pool import ModelPool
 from smelt.errors import InputChanged, OutputError
+from smelt.learning.context import LearningContext
 from smelt.learning.learn import Learned, learn
-from smelt.learning.setting import Setting
 from smelt.learning.store import lock_of, place_of
 from smelt.models.families.network import ModuleNetwork
 from smelt.models.references import open_ref
@@ -98,13 +98,13 @@ def test_the_place_of_another_result_is_refused_before_anything_is_learned(tmp_p
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("learned")
 
-    monkeypatch.setattr("smelt.learning.work.optimise", fail)
+    monkeypatch.setattr("smelt.learning.learner.optimise", fail)
     with pytest.raises(OutputError, match="exists and holds something else"):
         learned(out=tmp_path / "out", seed=1)
 
 
 def test_a_second_run_waits_for_the_first_and_takes_its_result(monkeypatch: pytest.MonkeyPatch, capsys):
-    from smelt.learning import work
+    from smelt.learning import learner as work
 
     monkeypatch.setattr(state, "_LOOK_EVERY", 0.01)
     plain, begun, go_on, runs = work.optimise, threading.Event(), threading.Event(), []
@@ -115,7 +115,7 @@ def test_a_second_run_waits_for_the_first_and_takes_its_result(monkeypatch: pyte
         assert go_on.wait(240)
         return plain(*words, **more)
 
-    monkeypatch.setattr("smelt.learning.work.optimise", slow)
+    monkeypatch.setattr("smelt.learning.learner.optimise", slow)
     found: dict[str, Learned] = {}
     first = threading.Thread(target=lambda: found.update(first=learned()))
     first.start()
@@ -189,7 +189,7 @@ def test_two_files_of_one_name_both_count(tmp_path: Path):
         ref = "+".join([str(base), *(str(folders[name]) for name in adapters)])
         source = open_ref(ref)
         try:
-            scene = Setting(ModuleNetwork(small()), ModelPool(None, {"red": source}), (), {})
+            scene = LearningContext(ModuleNetwork(small()), ModelPool(None, {"red": source}), (), {})
             return scene.hashes()["red"]
         finally:
             source.close()

@@ -10,8 +10,8 @@ from torch import nn
 import smelt
 from learned_by_hand import moved, small, stream, work_with
 from smelt.learning.adarank import Components, adarank
+from smelt.learning.differentiable_merge import MergedObjective
 from smelt.learning.learn import learn
-from smelt.learning.merged import MergedObjective
 from smelt.tasks.examples import ArrayStream
 
 

@@ -10,7 +10,7 @@ import torch
 import smelt
 from checkpoints import read_weights
 from pico_llama import pairs, write_llama
-from smelt.learning.passes import Passes
+from smelt.learning.parallel_passes import Passes
 from smelt.models.families.causal_lm.family import CausalLM, load_causal_lm
 from smelt.optimise.losses import LOSSES
 from smelt.tasks.language.examples import LanguageExamples, encoded

@@ -11,10 +11,10 @@ from torch import nn
 import smelt
 from learned_by_hand import moved, small, stream, work_with
 from smelt.formats.statistics import open_statistics
+from smelt.learning.differentiable_merge import MergedObjective
+from smelt.learning.largest_scores import top
 from smelt.learning.learn import learn
 from smelt.learning.localize import _Masked, localize
-from smelt.learning.merged import MergedObjective
-from smelt.learning.top import top
 from smelt.tasks.examples import ArrayStream
 
 

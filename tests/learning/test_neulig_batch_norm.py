@@ -9,7 +9,7 @@ from torch import nn
 from pico_clip import random_conv_clip, save_clip
 from smelt.errors import RecipeError
 from smelt.evaluation.load import load_classifier
-from smelt.learning.neulig import re_estimated
+from smelt.learning.neulig.batch_norm import re_estimated
 from smelt.models.families.network import network_of
 from towers_by_hand import BETA, Conv, Tower, mlp, towers
 

@@ -12,7 +12,9 @@ from torch import Tensor
 from pico_clip import random_clip, random_conv_clip, save_clip
 from smelt.errors import RecipeError
 from smelt.evaluation.load import load_classifier
-from smelt.learning.neulig import MODES, Experts, Portland, ensembled_logits, merged_logits
+from smelt.learning.neulig.collaborate import MODES, ensembled_logits, merged_logits
+from smelt.learning.neulig.experts import Experts
+from smelt.learning.neulig.portland import Portland
 from smelt.models.families.network import network_of
 from towers_by_hand import BETA, Conv, Tower, coopvecs, head, linear, mlp, three, towers
 

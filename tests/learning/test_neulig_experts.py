@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from smelt.errors import IncompatibleModels, RecipeError
-from smelt.learning.neulig import Experts
+from smelt.learning.neulig.experts import Experts
 from smelt.models.families.network import ModuleNetwork
 from towers_by_hand import BETA, ROWS, Conv, Numbers, Tower, linear, mlp, three, towers
 

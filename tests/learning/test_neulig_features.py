@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from smelt.errors import NumericalError, RecipeError
-from smelt.learning.neulig import Experts, Features, features_of
+from smelt.learning.neulig.experts import Experts
+from smelt.learning.neulig.features import ExpertFeatures, features_of
 from smelt.tasks.examples import ArrayStream, ExampleBatch
 from towers_by_hand import Tower, head, mlp, towers
 
@@ -70,7 +71,7 @@ def test_fractions_are_nested_and_follow_from_the_seed():
     assert torch.equal(part.labels, whole.labels[sorted(places[0.1])])
 
 
-def _places(whole: Features, part: Features) -> set[int]:
+def _places(whole: ExpertFeatures, part: ExpertFeatures) -> set[int]:
     return {int((whole.z == one).all(dim=(1, 2)).nonzero()) for one in part.z}
 
 
@@ -114,8 +115,8 @@ def test_features_that_are_not_finite_are_refused_with_the_experts_name():
 
 def test_features_of_the_wrong_shape_are_refused():
     with pytest.raises(RecipeError, match=r"cars: features are .* got \(4, 3\) and 4 labels"):
-        Features("cars", torch.zeros(4, 3), torch.zeros(4), head(4, 3))
+        ExpertFeatures("cars", torch.zeros(4, 3), torch.zeros(4), head(4, 3))
     with pytest.raises(RecipeError, match="features of 3 experts, but 2 names"):
-        Features("cars", torch.zeros(4, 3, 2), torch.zeros(4), head(4, 2), ("a", "b"))
+        ExpertFeatures("cars", torch.zeros(4, 3, 2), torch.zeros(4), head(4, 2), ("a", "b"))
     with pytest.raises(RecipeError, match="there are no features of x"):
-        Features("cars", torch.zeros(4, 2, 2), torch.zeros(4), head(4, 2), ("a", "b")).of(["x"])
+        ExpertFeatures("cars", torch.zeros(4, 2, 2), torch.zeros(4), head(4, 2), ("a", "b")).of(["x"])

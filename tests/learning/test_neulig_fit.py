@@ -8,28 +8,24 @@ from torch.nn.functional import normalize
 
 from smelt import merge
 from smelt.errors import RecipeError
-from smelt.learning.neulig import (
-    Alignment,
-    Experts,
-    Features,
-    Portland,
-    Setting,
-    coopvec_map,
-    ensembled_logits,
-    features_of,
-    fit,
-)
+from smelt.learning.neulig.collaborate import ensembled_logits
+from smelt.learning.neulig.coopmap import coopvec_map
+from smelt.learning.neulig.experts import Experts
+from smelt.learning.neulig.features import ExpertFeatures, features_of
+from smelt.learning.neulig.fit import FitSettings, fit
+from smelt.learning.neulig.objective import OffsetAlignment
+from smelt.learning.neulig.portland import Portland
 from smelt.tasks.examples import ArrayStream
 from towers_by_hand import Tower, head, mlp, towers
 
-OFF = Alignment("off")
+OFF = OffsetAlignment("off")
 
 
 def classify(features: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
     return 10 * normalize(features, dim=-1) @ classes.T
 
 
-def made(task: str, right: int, count: int = 40, experts: int = 3) -> Features:
+def made(task: str, right: int, count: int = 40, experts: int = 3) -> ExpertFeatures:
     """Features of which one expert's are the class, the others' noise; its own is larger so that it can be found."""
     draw = torch.Generator().manual_seed(right)
     labels = torch.arange(count) % 4
@@ -37,15 +33,15 @@ def made(task: str, right: int, count: int = 40, experts: int = 3) -> Features:
     z = torch.randn(count, experts, 5, generator=draw)
     z[:, right] = 3 * classes[labels] + 0.1 * z[:, right]
     z[:, :, 4] = float(right)  # what the data sets are told apart by
-    return Features(task, z, labels, classes, tuple("abcdefgh"[:experts]))
+    return ExpertFeatures(task, z, labels, classes, tuple("abcdefgh"[:experts]))
 
 
-def two_tasks(count: int = 40) -> dict[str, Features]:
+def two_tasks(count: int = 40) -> dict[str, ExpertFeatures]:
     return {"first": made("first", 0, count), "second": made("second", 2, count)}
 
 
 def test_the_loss_falls_and_the_map_turns_to_the_right_experts():
-    setting = Setting(alignment="off", rate=1e-2, epochs=30, batch=16)
+    setting = FitSettings(alignment="off", rate=1e-2, epochs=30, batch=16)
     fitted = fit(two_tasks(), setting, alignment=OFF, classify=classify)
     losses = [epoch.loss for epoch in fitted.history]
     assert [epoch.number for epoch in fitted.history] == list(range(31))
@@ -56,16 +52,16 @@ def test_the_loss_falls_and_the_map_turns_to_the_right_experts():
 
 
 def test_epoch_zero_is_the_untrained_portland():
-    first = fit(two_tasks(), Setting(alignment="off", seed=3), alignment=OFF, classify=classify).history[0]
+    first = fit(two_tasks(), FitSettings(alignment="off", seed=3), alignment=OFF, classify=classify).history[0]
     assert torch.equal(first.portland.linear.weight, Portland("abc", 5, seed=3).linear.weight)
     begun = Portland("abc", 5, seed=9)
-    first = fit(two_tasks(), Setting(alignment="off"), alignment=OFF, classify=classify, start=begun).history[0]
+    first = fit(two_tasks(), FitSettings(alignment="off"), alignment=OFF, classify=classify, start=begun).history[0]
     assert torch.equal(first.portland.linear.weight, begun.linear.weight)
 
 
 def test_the_same_setting_gives_the_same_numbers_and_another_seed_others():
     def weights(seed: int) -> torch.Tensor:
-        setting = Setting(alignment="off", epochs=2, batch=16, seed=seed)
+        setting = FitSettings(alignment="off", epochs=2, batch=16, seed=seed)
         return fit(two_tasks(), setting, alignment=OFF, classify=classify).portland.linear.weight
 
     assert torch.equal(weights(1), weights(1))
@@ -75,7 +71,7 @@ def test_the_same_setting_gives_the_same_numbers_and_another_seed_others():
 def test_a_start_is_left_as_it_was():
     begun = Portland("abc", 5)
     before = begun.linear.weight.detach().clone()
-    fit(two_tasks(), Setting(alignment="off", epochs=1), alignment=OFF, classify=classify, start=begun)
+    fit(two_tasks(), FitSettings(alignment="off", epochs=1), alignment=OFF, classify=classify, start=begun)
     assert torch.equal(begun.linear.weight, before)
 
 
@@ -87,7 +83,7 @@ def test_an_epoch_has_a_step_on_every_data_set_for_each_batch_of_the_smallest(mo
     step = torch.optim.Adam.step
     monkeypatch.setattr(torch.optim.Adam, "step", lambda self, *words: taken.append(1) or step(self, *words))
     train = {"first": made("first", 0, sizes[0]), "second": made("second", 2, sizes[1])}
-    fit(train, Setting(alignment="off", epochs=3, batch=batch), alignment=OFF, classify=classify)
+    fit(train, FitSettings(alignment="off", epochs=3, batch=batch), alignment=OFF, classify=classify)
     assert len(taken) == 3 * steps
 
 
@@ -98,12 +94,12 @@ def test_n12_the_gradient_reaches_portland_only():
     stream = ArrayStream("cars", torch.randn(30, 12), torch.arange(30) % 4, classes)
     features = features_of(experts, stream)
     assert not features.z.requires_grad
-    live = Features("cars", features.z.clone().requires_grad_(), features.labels, classes, experts.names)
+    live = ExpertFeatures("cars", features.z.clone().requires_grad_(), features.labels, classes, experts.names)
     before = Portland(experts.names, 16).linear.weight.detach().clone()
     fitted = fit(
         {"cars": live},
-        Setting(epochs=2),
-        alignment=Alignment.of(experts),
+        FitSettings(epochs=2),
+        alignment=OffsetAlignment.of(experts),
         classify=lambda z, rows: scale * normalize(z, dim=-1) @ rows.T,
     )
     assert not torch.equal(fitted.portland.linear.weight, before)
@@ -113,8 +109,10 @@ def test_n12_the_gradient_reaches_portland_only():
 
 def test_semi_supervised_fitting_and_choosing_look_at_no_label():
     def fitted(labels: int) -> Portland:
-        train = {task: Features(task, f.z, f.labels * labels, f.head, f.experts) for task, f in two_tasks().items()}
-        setting = Setting(boosting="semi", alignment="off", epochs=4, batch=16)
+        train = {
+            task: ExpertFeatures(task, f.z, f.labels * labels, f.head, f.experts) for task, f in two_tasks().items()
+        }
+        setting = FitSettings(boosting="semi", alignment="off", epochs=4, batch=16)
         return fit(train, setting, alignment=OFF, classify=classify, validation=train).portland
 
     assert torch.equal(fitted(0).linear.weight, fitted(1).linear.weight)
@@ -123,8 +121,8 @@ def test_semi_supervised_fitting_and_choosing_look_at_no_label():
 def test_the_epoch_of_the_lowest_validation_loss_is_chosen():
     # Labels that contradict the training ones: every step makes it worse, so that the untrained one is the best.
     train = two_tasks()
-    against = {task: Features(task, f.z, (f.labels + 1) % 4, f.head, f.experts) for task, f in train.items()}
-    setting = Setting(alignment="off", rate=1e-2, epochs=5)
+    against = {task: ExpertFeatures(task, f.z, (f.labels + 1) % 4, f.head, f.experts) for task, f in train.items()}
+    setting = FitSettings(alignment="off", rate=1e-2, epochs=5)
     worse = fit(train, setting, alignment=OFF, classify=classify, validation=against)
     better = fit(train, setting, alignment=OFF, classify=classify, validation=train)
     assert (worse.chosen, better.chosen) == (0, 5)
@@ -138,8 +136,8 @@ def test_alignment_draws_the_coefficients_together():
     experts = Experts({name: Tower(mlp(seed, width=5)) for seed, name in enumerate("abc")})
     diagonals = {}
     for weight in (0.0, 10.0):
-        setting = Setting(alignment="gram", alignment_weight=weight, rate=1e-2, epochs=30, batch=16)
-        fitted = fit(two_tasks(), setting, alignment=Alignment.of(experts, "gram"), classify=classify)
+        setting = FitSettings(alignment="gram", alignment_weight=weight, rate=1e-2, epochs=30, batch=16)
+        fitted = fit(two_tasks(), setting, alignment=OffsetAlignment.of(experts, "gram"), classify=classify)
         diagonals[weight] = float(fitted.history[-1].map.max())
     assert diagonals[10.0] < 0.5 < diagonals[0.0]
 
@@ -147,14 +145,14 @@ def test_alignment_draws_the_coefficients_together():
 def test_a_fraction_of_the_examples_is_all_that_is_seen():
     train = two_tasks(100)
     part = {task: one.part(0.1, seed=0) for task, one in train.items()}
-    whole = fit(train, Setting(alignment="off", epochs=2, fraction=0.1), alignment=OFF, classify=classify)
-    small = fit(part, Setting(alignment="off", epochs=2), alignment=OFF, classify=classify)
+    whole = fit(train, FitSettings(alignment="off", epochs=2, fraction=0.1), alignment=OFF, classify=classify)
+    small = fit(part, FitSettings(alignment="off", epochs=2), alignment=OFF, classify=classify)
     assert torch.equal(whole.portland.linear.weight, small.portland.linear.weight)
 
 
 def test_an_expert_that_joins_later_is_found_out():
     two = {task: one.of("bc") for task, one in two_tasks().items()}
-    setting = Setting(alignment="off", rate=1e-2, epochs=30, batch=16)
+    setting = FitSettings(alignment="off", rate=1e-2, epochs=30, batch=16)
     before = fit(two, setting, alignment=OFF, classify=classify).portland
     three = {task: one.of("bca") for task, one in two_tasks().items()}
     # A bias of -20 is below what gradients in fp32 can lift in a few epochs; -4 leaves a share of about one percent.
@@ -177,14 +175,14 @@ def test_an_expert_that_joins_later_is_found_out():
 )
 def test_a_setting_that_means_nothing_is_refused(words, said):
     with pytest.raises(RecipeError, match=said):
-        Setting(**words)
+        FitSettings(**words)
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ({"train": {}}, "no features were given"),
-        ({"alignment": Alignment("scalar", torch.zeros(3))}, "says alignment 'off', but 'scalar' was given"),
+        ({"alignment": OffsetAlignment("scalar", torch.zeros(3))}, "says alignment 'off', but 'scalar' was given"),
         (
             {"train": {**two_tasks(), "x": made("x", 1, experts=4)}},
             "of first are of a, b, c .* those of x of a, b, c, d",
@@ -198,7 +196,7 @@ def test_features_that_do_not_go_together_are_refused(words, said):
         fit(
             **{
                 "train": two_tasks(),
-                "setting": Setting(alignment="off"),
+                "setting": FitSettings(alignment="off"),
                 "alignment": OFF,
                 "classify": classify,
                 **words,
@@ -225,7 +223,7 @@ def test_a_row_of_the_map_is_an_ordinary_recipe_with_the_same_weights(tmp_path):
         save_file(network.weights(), tmp_path / name / "model.safetensors")
     pool = {"models": {name: f"dir:{tmp_path / name}" for name in reversed(experts.names)}}
     z = torch.randn(20, 3, 16)
-    features = Features("cars", z, torch.zeros(20, dtype=torch.int64), head(4, 16), experts.names)
+    features = ExpertFeatures("cars", z, torch.zeros(20, dtype=torch.int64), head(4, 16), experts.names)
     found = coopvec_map(Portland(experts.names, 16), {"cars": features})
     merge(found.recipe("cars", pool), out=tmp_path / "merged")
     merged = load_file(tmp_path / "merged" / "model.safetensors")

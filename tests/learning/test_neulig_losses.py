@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from smelt.errors import RecipeError
-from smelt.learning.neulig import Alignment, Experts, boosting
-from smelt.learning.neulig.alignment import z_scores
+from smelt.learning.neulig.experts import Experts
+from smelt.learning.neulig.objective import OffsetAlignment, boosting, z_scores
 from towers_by_hand import BETA, Numbers, Tower, three
 
 
@@ -20,19 +20,19 @@ def test_n6_the_scalar_alignment_of_three_rows():
     zs = z_scores(experts.offsets())
     assert zs.tolist() == pytest.approx([0.577350, -1.154701, 0.577350], abs=1e-6)
     assert float(BETA.double() @ zs) == pytest.approx(-0.288675, abs=1e-6)
-    loss = float(Alignment.of(experts, "scalar")(BETA[None]))
+    loss = float(OffsetAlignment.of(experts, "scalar")(BETA[None]))
     assert loss == pytest.approx(0.0833333, abs=1e-6)
     assert loss / 100 == pytest.approx(8.33333e-4, abs=1e-8)
 
 
 def test_the_alignment_of_several_examples_is_the_mean_of_squares_not_the_square_of_the_mean():
     both = torch.stack([BETA, torch.tensor([0.0, 1.0, 0.0])])
-    assert float(Alignment.of(three())(both)) == pytest.approx((1 / 12 + 4 / 3) / 2, abs=1e-6)
+    assert float(OffsetAlignment.of(three())(both)) == pytest.approx((1 / 12 + 4 / 3) / 2, abs=1e-6)
 
 
 @pytest.mark.parametrize("rows", [((0.0, 1.0, 2.0), (5.0, 5.0, 5.0)), ((1.0, 0.0, 0.0), (0.0, -3.0, 0.5))])
 def test_n7_two_experts_are_aligned_by_their_shares_whatever_their_weights(rows):
-    alignment = Alignment.of(Experts({"a": Tower(Numbers(*rows[0])), "b": Tower(Numbers(*rows[1]))}))
+    alignment = OffsetAlignment.of(Experts({"a": Tower(Numbers(*rows[0])), "b": Tower(Numbers(*rows[1]))}))
     for share in (0.0, 0.3, 0.5, 1.0):
         beta = torch.tensor([[share, 1 - share]])
         assert float(alignment(beta)) == pytest.approx(0.5 * (2 * share - 1) ** 2, abs=1e-6)
@@ -42,7 +42,7 @@ def test_n7_two_experts_are_aligned_by_their_shares_whatever_their_weights(rows)
 def test_n8_identical_experts_have_no_alignment_loss_and_no_nan(kind):
     same = Experts({name: Tower(Numbers(0.1, 0.2, 0.3)) for name in "abc"})
     beta = BETA[None].clone().requires_grad_()
-    loss = Alignment.of(same, kind)(beta)
+    loss = OffsetAlignment.of(same, kind)(beta)
     (gradient,) = torch.autograd.grad(loss, beta)
     assert float(loss.detach()) == 0.0
     assert gradient.tolist() == [[0.0, 0.0, 0.0]]
@@ -54,12 +54,12 @@ def test_the_gram_alignment_is_the_squared_length_of_the_weighted_offset():
     gram = torch.tensor([[1.0, -1.0, 0.0], [-1.0, 6.0, -5.0], [0.0, -5.0, 5.0]], dtype=torch.float64) / 12
     torch.testing.assert_close(experts.gram(), gram)
     # 0.2 (0, 1, 0) + 0.5 (1, -1, -2) + 0.3 (-1, 0, 2) = (0.2, -0.3, -0.4), of squared length 0.29
-    assert float(Alignment.of(experts, "gram")(BETA[None])) == pytest.approx(0.29 / 12, abs=1e-7)
-    assert float(Alignment.of(experts, "gram")(torch.full((1, 3), 1 / 3))) == pytest.approx(0, abs=1e-7)
+    assert float(OffsetAlignment.of(experts, "gram")(BETA[None])) == pytest.approx(0.29 / 12, abs=1e-7)
+    assert float(OffsetAlignment.of(experts, "gram")(torch.full((1, 3), 1 / 3))) == pytest.approx(0, abs=1e-7)
 
 
 def test_alignment_that_is_off_is_nothing():
-    assert float(Alignment.of(three(), "off")(BETA[None])) == 0.0
+    assert float(OffsetAlignment.of(three(), "off")(BETA[None])) == 0.0
 
 
 @pytest.mark.parametrize("classes", [2, 10])
@@ -78,9 +78,9 @@ def test_supervised_loss_is_the_cross_entropy():
 
 def test_what_is_no_loss_is_refused():
     with pytest.raises(RecipeError, match=r"no alignment named 'scaler' \(did you mean 'scalar'"):
-        Alignment("scaler", torch.zeros(3))
+        OffsetAlignment("scaler", torch.zeros(3))
     with pytest.raises(RecipeError, match=r"'gram' is made from the Gram matrix .* got a tensor of \(3,\)"):
-        Alignment("gram", torch.zeros(3))
+        OffsetAlignment("gram", torch.zeros(3))
     with pytest.raises(RecipeError, match="no boosting named 'supervise'"):
         boosting("supervise", torch.zeros(1, 2), torch.zeros(1, dtype=torch.int64))
     with pytest.raises(RecipeError, match="needs labels"):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from smelt.errors import CorruptFile, RecipeError
-from smelt.learning.neulig import Portland
+from smelt.learning.neulig.portland import Portland
 from towers_by_hand import linear, towers
 
 Z = torch.randn(7, 3, 4, generator=torch.Generator().manual_seed(5))

@@ -7,17 +7,11 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from smelt.learning.neulig import (
-    Alignment,
-    CoopVecMap,
-    Features,
-    Setting,
-    coopvec_map,
-    ensembled_logits,
-    features_of,
-    fit,
-    merged_logits,
-)
+from smelt.learning.neulig.collaborate import ensembled_logits, merged_logits
+from smelt.learning.neulig.coopmap import CoopVecMap, coopvec_map
+from smelt.learning.neulig.features import ExpertFeatures, features_of
+from smelt.learning.neulig.fit import FitSettings, fit
+from smelt.learning.neulig.objective import OffsetAlignment
 from towers_by_hand import Toy
 
 
@@ -44,16 +38,16 @@ class Accuracies:
         return abs(self.mer - self.ens)
 
 
-def features(toy: Toy, split: str) -> dict[str, Features]:
+def features(toy: Toy, split: str) -> dict[str, ExpertFeatures]:
     return {task: features_of(toy.experts, stream) for task, stream in toy.splits[split].items()}
 
 
 def collaboration(toy: Toy, fraction: float = 1.0) -> Accuracies:
     """Full batches of 300 steps of Adam in all: a hundred epochs of one step on each of the three data sets."""
-    setting = Setting(rate=1e-2, epochs=100, batch=10**6, fraction=fraction)
+    setting = FitSettings(rate=1e-2, epochs=100, batch=10**6, fraction=fraction)
     classify = toy.experts.network.classify
     portland = fit(
-        features(toy, "train"), setting, alignment=Alignment.of(toy.experts, "scalar"), classify=classify
+        features(toy, "train"), setting, alignment=OffsetAlignment.of(toy.experts, "scalar"), classify=classify
     ).portland
     test = features(toy, "test")
     own, mer, ens = [], [], []

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from learned_by_hand import stream
 from smelt.errors import CorruptFile, NumericalError, OutputError, RecipeError
+from smelt.optimise.batch_indices import batch_indices
 from smelt.optimise.loop import optimise
-from smelt.optimise.picks import picks
 from smelt.optimise.state import State
 
 
@@ -64,19 +64,19 @@ def test_the_trace_has_the_loss_of_every_task_at_every_step():
 
 
 def test_an_epoch_shows_every_example_once():
-    seen = [place for step in range(5) for place in picks(0, "a", step, size=10, batch=2)]
+    seen = [place for step in range(5) for place in batch_indices(0, "a", step, size=10, batch=2)]
     assert sorted(seen) == list(range(10))
-    assert [place for step in range(5, 10) for place in picks(0, "a", step, size=10, batch=2)] != seen
+    assert [place for step in range(5, 10) for place in batch_indices(0, "a", step, size=10, batch=2)] != seen
 
 
 def test_a_batch_may_cross_the_end_of_an_epoch():
-    across = picks(0, "a", 1, size=3, batch=2)
-    assert sorted([*picks(0, "a", 0, size=3, batch=2), across[0]]) == [0, 1, 2]
+    across = batch_indices(0, "a", 1, size=3, batch=2)
+    assert sorted([*batch_indices(0, "a", 0, size=3, batch=2), across[0]]) == [0, 1, 2]
 
 
 def test_the_examples_of_a_step_depend_on_seed_task_and_step_alone():
-    assert picks(0, "a", 4, size=50, batch=6) == picks(0, "a", 4, size=50, batch=6)
-    assert len({tuple(picks(seed, task, 4, size=50, batch=6)) for seed in (0, 1) for task in ("a", "b")}) == 4
+    assert batch_indices(0, "a", 4, size=50, batch=6) == batch_indices(0, "a", 4, size=50, batch=6)
+    assert len({tuple(batch_indices(seed, task, 4, size=50, batch=6)) for seed in (0, 1) for task in ("a", "b")}) == 4
     alone, together = Distance(), Distance()
     optimise(alone, {"a": STREAMS["a"]}, steps=3, **HOW)
     optimise(together, STREAMS, steps=3, **HOW)
@@ -84,7 +84,7 @@ def test_the_examples_of_a_step_depend_on_seed_task_and_step_alone():
 
 
 def test_the_order_of_examples_is_the_same_on_every_machine():
-    assert picks(7, "photos", 0, size=8, batch=8) == [3, 1, 7, 5, 0, 2, 4, 6]
+    assert batch_indices(7, "photos", 0, size=8, batch=8) == [3, 1, 7, 5, 0, 2, 4, 6]
 
 
 @pytest.mark.parametrize("stopped", [1, 4, 8])

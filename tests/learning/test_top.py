@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from smelt.learning.top import top
+from smelt.learning.largest_scores import top
 
 
 def test_the_largest_are_kept_over_all_tensors_together() -> None:

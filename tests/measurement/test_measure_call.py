@@ -14,11 +14,11 @@ from pico_clip import random_clip, save_clip, write_task
 from smelt.errors import InputChanged, OutputError, RecipeError
 from smelt.formats.statistics import NOTE, VALUES, open_statistics
 from smelt.measurement import store
+from smelt.measurement.combine import combine
 from smelt.measurement.fisher import fisher
 from smelt.measurement.gram import gram
 from smelt.measurement.gram_merged import gram_merged
 from smelt.measurement.measure import measure, measure_merged
-from smelt.measurement.shares import combine
 from smelt.models.families.clip.family import CLIP
 from smelt.tasks.registry import find_task
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from smelt.errors import NumericalError, RecipeError
-from smelt.measurement.chunks import Work, check_finite, parts, summed
+from smelt.measurement.streaming_sums import Work, check_finite, parts, summed
 from smelt.models.families.network import ModuleNetwork, Network
 
 NETWORK = ModuleNetwork(nn.Linear(1, 1))

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 import enumerated
 from smelt.errors import NumericalError, RecipeError
 from smelt.measurement.gram import gram, mirrored, tied_names, upper_gram
-from smelt.measurement.gram_strips import strips
+from smelt.measurement.gram_row_blocks import strips
 from smelt.models.families.network import ModuleNetwork
 from smelt.tasks.examples import ArrayStream
 

@@ -8,11 +8,11 @@ from torch import Tensor
 
 from pico_llama import pairs, write_llama
 from smelt.errors import RecipeError
-from smelt.measurement.batch_size import TOGETHER, examples_at_once
 from smelt.measurement.fisher import fisher
 from smelt.measurement.fisher_tokens import drawn_tokens
 from smelt.measurement.gram import gram, grams
-from smelt.measurement.needs import memory_needs
+from smelt.measurement.gram_rounds import TOGETHER, examples_at_once
+from smelt.measurement.memory_needs import memory_needs
 from smelt.models.families.causal_lm.family import CausalLM, load_causal_lm
 from smelt.models.families.network import ModuleNetwork
 from smelt.tasks.examples import ArrayStream

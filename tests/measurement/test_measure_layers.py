@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from smelt.measurement.layers import Scratch, delta_rows, known_layer, pairs_pay, squares_of
+from smelt.measurement.squared_gradients import Scratch, delta_rows, known_layer, pairs_pay, squares_of
 
 
 def summed(module: nn.Module, inputs: Tensor, deltas: list[Tensor], rank: int) -> dict[str, Tensor]:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from smelt.measurement.scores import drawn_labels, exact_directions, label_directions
+from smelt.measurement.fisher_directions import drawn_labels, exact_directions, label_directions
 
 
 def information(logits: Tensor) -> Tensor:

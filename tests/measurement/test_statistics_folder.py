@@ -18,7 +18,7 @@ from smelt.formats.statistics import (
     open_statistics,
     write_statistics,
 )
-from smelt.measurement.shares import combine
+from smelt.measurement.combine import combine
 
 
 def note(**words: Any) -> StatisticsNote:

@@ -61,7 +61,7 @@ def test_a_mixture_is_learned_saved_and_loaded_again(tmp_path: Path, recipe: dic
 def test_what_was_learned_on_is_what_is_saved(
     tmp_path: Path, recipe: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from smelt.mixing import folder
+    from smelt.mixing import mixed_folder as folder
 
     seen: list[torch.Tensor] = []
     real = folder.write_mixed
@@ -209,7 +209,7 @@ def test_a_base_is_needed(recipe: dict[str, Any]) -> None:
 
 def test_models_in_memory_are_pointed_to_the_right_door() -> None:
     state = {"weight": torch.zeros(1)}
-    with pytest.raises(RecipeError, match=r"for models in memory see `smelt.mix.mixed_network`"):
+    with pytest.raises(RecipeError, match=r"for models in memory see `smelt.mixing.network.mixed_network`"):
         mix({"a": state}, base=state)
 
 
@@ -226,7 +226,7 @@ def test_an_existing_output_is_kept(tmp_path: Path, recipe: dict[str, Any]) -> N
 def test_a_failure_leaves_nothing_behind(
     tmp_path: Path, recipe: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from smelt.mixing import folder
+    from smelt.mixing import mixed_folder as folder
 
     monkeypatch.setattr(folder, "encode_manifest", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -310,7 +310,7 @@ def test_recipe_files_are_read_with_paths_relative_to_them(tmp_path: Path, recip
 def test_a_model_that_changes_while_routers_are_learned_gives_no_mixture(
     tmp_path: Path, recipe: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from smelt.mixing import folder
+    from smelt.mixing import mixed_folder as folder
 
     weights, real = Path(recipe["pool"]["models"]["one"]) / "model.safetensors", folder.write_mixed
 

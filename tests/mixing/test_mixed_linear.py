@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from smelt.mixing import linear
-from smelt.mixing.linear import mixed_linear
+from smelt.mixing import mixed_linear as linear
+from smelt.mixing.mixed_linear import mixed_linear
 
 
 def test_each_sample_has_its_own_weight() -> None:

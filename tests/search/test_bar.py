@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from smelt.search.bar import Bar, bar_after
+from smelt.search.pruning import PruningThreshold, pruning_threshold
 
 FOUR = [(0.9, 0.1, 0.5), (0.1, 0.8, 0.5), (0.5, 0.5, 0.8), (0.2, 0.2, 0.2)]
 
 
 def test_the_bar_is_the_best_mean_and_the_best_of_every_task() -> None:
-    assert bar_after(FOUR, 3) == Bar(pytest.approx(0.6), (0.9, 0.8, 0.8))
+    assert pruning_threshold(FOUR, 3) == PruningThreshold(pytest.approx(0.6), (0.9, 0.8, 0.8))
 
 
 def test_there_is_no_bar_before_four_whole_trials() -> None:
-    assert bar_after(FOUR[:3], 3) is None
-    assert bar_after([*FOUR[:3], (0.9, 0.9)], 3) is None
+    assert pruning_threshold(FOUR[:3], 3) is None
+    assert pruning_threshold([*FOUR[:3], (0.9, 0.9)], 3) is None
 
 
 def test_a_stopped_trial_counts_as_far_as_it_went() -> None:
-    assert bar_after([*FOUR, (1.0, 0.0)], 3) == Bar(pytest.approx(0.6), (1.0, 0.8, 0.8))
+    assert pruning_threshold([*FOUR, (1.0, 0.0)], 3) == PruningThreshold(pytest.approx(0.6), (1.0, 0.8, 0.8))
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,4 @@ def test_a_stopped_trial_counts_as_far_as_it_went() -> None:
 def test_a_trial_goes_on_while_the_best_scores_ever_seen_could_make_it_the_best(
     scores: tuple[float, ...], hopeless: bool
 ) -> None:
-    assert Bar(0.6, (0.9, 0.8, 0.8)).beyond(scores) is hopeless
+    assert PruningThreshold(0.6, (0.9, 0.8, 0.8)).beyond(scores) is hopeless

@@ -11,8 +11,8 @@ import torch
 import smelt
 from checkpoints import state, write_model
 from smelt.engine import scales as scaled
-from smelt.prepare import merges as merging
-from smelt.prepare.merges import Merges
+from smelt.prepare import repeated_merges as merging
+from smelt.prepare.repeated_merges import RepeatedMerges
 from smelt.recipe.schema import Recipe
 from smelt.search import trial
 from smelt.search.space import recipe_at
@@ -33,7 +33,7 @@ def recipe(tmp_path: Path) -> Recipe:
 @pytest.mark.parametrize("merge", [{"ties": {"density": 0.4, "scale": 0.7}}, "task_arithmetic", "karcher"])
 def test_a_trial_merges_what_smelt_merge_merges(recipe: Recipe, tmp_path: Path, merge: Any, dtype: str | None) -> None:
     wanted = Recipe.parse({**recipe.dump(), "merge": merge, "dtype": dtype})
-    made = Merges(wanted, tmp_path).at(wanted)
+    made = RepeatedMerges(wanted, tmp_path).at(wanted)
     path = tmp_path / "recipe.yaml"
     wanted.save(path)
     true = smelt.merge(path)
@@ -44,14 +44,14 @@ def test_a_trial_merges_what_smelt_merge_merges(recipe: Recipe, tmp_path: Path, 
 
 
 def test_one_merge_gives_all_scales_and_another_density_is_another_merge(recipe: Recipe, tmp_path: Path) -> None:
-    merges = Merges(recipe, tmp_path)
+    merges = RepeatedMerges(recipe, tmp_path)
     for density, scale in [(0.5, 0.1), (0.5, 0.9), (0.2, 0.1), (0.5, 0.4)]:
         merges.at(recipe_at(recipe, {"ties.density": density, "ties.scale": scale}))
     assert merges._scaled.merged == 2
 
 
 def test_models_are_read_once_and_their_files_closed(recipe: Recipe, tmp_path: Path) -> None:
-    merges = Merges(recipe, tmp_path)
+    merges = RepeatedMerges(recipe, tmp_path)
     for name in ("base", "cars", "birds"):
         for file in (tmp_path / name).glob("*.safetensors"):
             file.unlink()
@@ -60,11 +60,11 @@ def test_models_are_read_once_and_their_files_closed(recipe: Recipe, tmp_path: P
 
 
 def test_models_that_do_not_fit_stay_on_disk(recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    inside = Merges(recipe, tmp_path).at(recipe)
+    inside = RepeatedMerges(recipe, tmp_path).at(recipe)
     monkeypatch.setattr(merging, "_MODELS", 0)
     monkeypatch.setattr(scaled, "KEPT", 0)
     monkeypatch.setattr(scaled, "LARGEST", 0)
-    merges = Merges(recipe, tmp_path)
+    merges = RepeatedMerges(recipe, tmp_path)
     other = merges.at(recipe_at(recipe, {"ties.density": 0.1}))
     outside = merges.at(recipe)
     assert len(merges._scaled._changes) == 1
@@ -83,9 +83,9 @@ def test_what_one_device_looked_at_is_not_used_for_another(recipe: Recipe, tmp_p
 
 
 def test_a_study_that_tries_no_scale_keeps_no_change(recipe: Recipe, tmp_path: Path) -> None:
-    merges = Merges(recipe, tmp_path)
+    merges = RepeatedMerges(recipe, tmp_path)
     kept = merges.at(recipe)
-    alone = Merges(recipe, tmp_path)
+    alone = RepeatedMerges(recipe, tmp_path)
     once = alone.at(recipe, once=True)
     assert (len(merges._scaled._changes), len(alone._scaled._changes)) == (1, 0)
     assert all(torch.equal(kept[key], once[key]) for key in kept)

@@ -74,7 +74,7 @@ def test_a_finished_study_computes_nothing(
     study: Run, whole: Tuned, copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = (copied / "rows.jsonl").read_bytes()
-    monkeypatch.setattr("smelt.prepare.merges.Merges.at", None)
+    monkeypatch.setattr("smelt.prepare.repeated_merges.RepeatedMerges.at", None)
     lines: list[str] = []
     again = study(limit=5, tell=lines.append)
     assert (again.computed, lines, again.values, again.trials) == (0, [], whole.values, whole.trials)
@@ -92,16 +92,16 @@ def test_a_study_goes_on_until_its_trials_are_reached_as_if_it_had_not_stopped(s
 def test_a_study_that_is_interrupted_keeps_what_is_finished_and_begins_the_rest_again(
     study: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from smelt.prepare.merges import Merges
+    from smelt.prepare.repeated_merges import RepeatedMerges
 
-    real, count = Merges.at, iter(range(99))
+    real, count = RepeatedMerges.at, iter(range(99))
 
-    def third_time(self: Merges, recipe: Any, **words: Any) -> Any:
+    def third_time(self: RepeatedMerges, recipe: Any, **words: Any) -> Any:
         if next(count) == 2:
             raise KeyboardInterrupt
         return real(self, recipe, **words)
 
-    monkeypatch.setattr(Merges, "at", third_time)
+    monkeypatch.setattr(RepeatedMerges, "at", third_time)
     with pytest.raises(KeyboardInterrupt):
         study()
     found = study()
@@ -112,22 +112,22 @@ def test_a_study_that_is_interrupted_keeps_what_is_finished_and_begins_the_rest_
 
 
 def test_a_setting_that_fails_is_recorded_and_the_others_go_on(study: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from smelt.prepare.merges import Merges
+    from smelt.prepare.repeated_merges import RepeatedMerges
 
-    real = Merges.at
+    real = RepeatedMerges.at
 
-    def fussy(self: Merges, recipe: Any, **words: Any) -> Any:
+    def fussy(self: RepeatedMerges, recipe: Any, **words: Any) -> Any:
         if recipe.merge[0].parameters["scale"] == 0.6:
             raise SmeltError("not this one")
         return real(self, recipe, **words)
 
-    monkeypatch.setattr(Merges, "at", fussy)
+    monkeypatch.setattr(RepeatedMerges, "at", fussy)
     lines: list[str] = []
     found = study(tell=lines.append)
     assert found.values == {SCALE: 0.8}
     assert [trial.error for trial in found.trials if trial.state == "failed"] == ["not this one"]
     assert sum("failed: not this one" in line for line in lines) == 1
-    monkeypatch.setattr(Merges, "at", real)
+    monkeypatch.setattr(RepeatedMerges, "at", real)
     assert study().values == {SCALE: 0.6}  # what failed is tried again by the next run
 
 
@@ -135,7 +135,7 @@ def test_where_every_setting_fails_the_error_is_the_studys(study: Run, monkeypat
     def refuse(self: Any, recipe: Any, **words: Any) -> Any:
         raise RecipeError("never")
 
-    monkeypatch.setattr("smelt.prepare.merges.Merges.at", refuse)
+    monkeypatch.setattr("smelt.prepare.repeated_merges.RepeatedMerges.at", refuse)
     lines: list[str] = []
     with pytest.raises(RecipeError, match="never"):
         study(tell=lines.append)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.select.choose import chosen_step, ordered
+from smelt.select.step_choice import chosen_step, ordered
 
 _PAPER = {"OKVQA": 0.1314, "OCRVQA": 0.0548, "GQA": 0.2141, "VQAv2": 0.0322, "TextCaps": 0.0073, "A-OKVQA": 0.1078}
 _PAPER |= {"RefCOCO": 0.0275, "LLaVA-Instruct": 0.0713, "ShareGPT": 0.0317, "VG": 0.0379}

@@ -9,7 +9,7 @@ import pytest
 
 from pico_selection import write_clips
 from smelt.errors import RecipeError
-from smelt.select.soup import greedy, soup
+from smelt.select.greedy_soup import greedy, soup
 
 pytest.importorskip("transformers")
 

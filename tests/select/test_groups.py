@@ -13,8 +13,8 @@ from checkpoints import random_state, write_model
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.formats.source import Source
 from smelt.recipe.schema import Recipe
-from smelt.select.groups import Groups, identity_of
-from smelt.select.narrow import narrowed, single
+from smelt.select.group_merges import GroupMerges, identity_of
+from smelt.select.subset_recipe import narrowed, single
 
 _SHAPES = {"layers.0.w": (4, 3), "layers.1.w": (3, 3), "frozen.w": (2,)}
 _NAMES = ["red", "green", "blue", "gold"]
@@ -32,8 +32,8 @@ def _recipe(models: dict[str, str], merge: Any = "average", **words: Any) -> Rec
     return Recipe.parse({"pool": pool, "merge": merge, "skip": "frozen.*", **words})
 
 
-def _groups(recipe: Recipe) -> Groups:
-    return Groups(recipe, None, {name: name for name in ("base", *_NAMES)})
+def _groups(recipe: Recipe) -> GroupMerges:
+    return GroupMerges(recipe, None, {name: name for name in ("base", *_NAMES)})
 
 
 def _state(source: Source) -> dict[str, torch.Tensor]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from smelt.select.store import LogitStore
+from smelt.select.logit_store import LogitStore
 
 _WORDS = {"model": "a", "set": "objects", "repeat": 0}
 _LOGITS = np.array([[[1.5, -np.inf], [0.25, 3.0]]], dtype=np.float32)

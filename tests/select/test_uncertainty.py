@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from smelt.errors import NumericalError, RecipeError
-from smelt.select.uncertainty import Uncertainty, mean_of_sets, set_uncertainty, uncertainty
+from smelt.select.entropy import Uncertainty, mean_of_sets, set_uncertainty, uncertainty
 
 _SPLIT = [[2.0, 1, 0, 0, 0, 0]] * 2 + [[1.0, 2, 0, 0, 0, 0]] * 2
 

@@ -14,10 +14,10 @@ import smelt
 from checkpoints import read_weights
 from pico_selection import NAMES, write_clips, write_recipe
 from smelt.errors import RecipeError
-from smelt.select.asking import asking
-from smelt.select.measured import Measure
-from smelt.select.store import LogitStore
-from smelt.select.uq_merge import uq_merge
+from smelt.select.logit_store import LogitStore
+from smelt.select.option_sets import open_option_sets
+from smelt.select.scores import Scorer
+from smelt.select.uq import uq_merge
 from smelt.tasks.perturb.perturbation import Perturbation
 
 pytest.importorskip("transformers")
@@ -118,7 +118,7 @@ def test_the_batch_does_not_change_what_models_see(root: Path, tmp_path: Path):
     """Perturbations belong to samples: one by one or all together, and for any model."""
     found = []
     for batch in (1, 5, 64):
-        sets = asking(root / "colours", Perturbation(text=False, passes=2), batch=batch)
+        sets = open_option_sets(root / "colours", Perturbation(text=False, passes=2), batch=batch)
         model = sets.load(str(root / "wild"))
         found.append(torch.from_numpy(sets.sets[0].logits(model, sets.perturbation, 1)))
     assert torch.allclose(found[0], found[1], atol=1e-5)
@@ -127,8 +127,8 @@ def test_the_batch_does_not_change_what_models_see(root: Path, tmp_path: Path):
 
 def test_a_part_of_a_set_is_perturbed_as_in_the_whole(root: Path):
     how = Perturbation(text=False, passes=1)
-    whole, part = (asking(root / "colours", how, limit=limit).sets[0] for limit in (None, 5))
-    model = asking(root / "colours", how).load(str(root / "far"))
+    whole, part = (open_option_sets(root / "colours", how, limit=limit).sets[0] for limit in (None, 5))
+    model = open_option_sets(root / "colours", how).load(str(root / "far"))
     places = [list(whole._indices).index(index) for index in part._indices]  # type: ignore[attr-defined]
     answers = torch.from_numpy(whole.logits(model, how, 0))[places]
     assert torch.allclose(answers, torch.from_numpy(part.logits(model, how, 0)), atol=1e-5)
@@ -136,14 +136,14 @@ def test_a_part_of_a_set_is_perturbed_as_in_the_whole(root: Path):
 
 def test_without_any_perturbation_nothing_is_uncertain(root: Path, tmp_path: Path):
     """U12: dropout 0, and pictures and texts as they are."""
-    sets = asking(root / "colours", Perturbation(image=False, text=False, dropout=0.0))
-    found = Measure(sets, LogitStore(tmp_path)).of("wild", lambda: str(root / "wild"))
+    sets = open_option_sets(root / "colours", Perturbation(image=False, text=False, dropout=0.0))
+    found = Scorer(sets, LogitStore(tmp_path)).of("wild", lambda: str(root / "wild"))
     assert found.uncertainty == pytest.approx(0, abs=1e-12)
 
 
 def test_repeats_are_other_draws_and_are_stored_apart(root: Path, tmp_path: Path):
-    sets = asking(root / "colours", Perturbation(text=False, passes=2))
-    once, thrice = (Measure(sets, LogitStore(tmp_path), repeats=repeats) for repeats in (1, 3))
+    sets = open_option_sets(root / "colours", Perturbation(text=False, passes=2))
+    once, thrice = (Scorer(sets, LogitStore(tmp_path), repeats=repeats) for repeats in (1, 3))
     first = once.of("wild", lambda: str(root / "wild"))
     assert thrice.of("wild", lambda: str(root / "wild")).uncertainty != first.uncertainty
     assert (once.asked, thrice.asked) == (3, 4)
@@ -168,8 +168,8 @@ def test_the_model_of_text_towers_is_known_by_its_content(root: Path, tmp_path: 
     for number in range(3):
         if number == 2:
             (base / "tokenizer_config.json").write_text("{}")
-        sets = asking(root / "colours", None, text_from=str(base))
-        words.append(Measure(sets, LogitStore(tmp_path)).words("model 1", sets.sets[0], None)["text_from"])
+        sets = open_option_sets(root / "colours", None, text_from=str(base))
+        words.append(Scorer(sets, LogitStore(tmp_path)).words("model 1", sets.sets[0], None)["text_from"])
         base = base.rename(tmp_path / f"moved-{number}")
     assert words[0] == words[1] != words[2]
 
@@ -184,7 +184,7 @@ def test_the_recipe_says_how_to_choose_and_the_call_says_it_over(root: Path, tmp
 
 
 def test_texts_are_not_perturbed_on_pictures_and_a_note_says_so(root: Path):
-    sets = asking(root / "colours", Perturbation())
+    sets = open_option_sets(root / "colours", Perturbation())
     assert sets.perturbation is not None
     assert not sets.perturbation.text
     assert "texts are not perturbed" in sets.notes[0]

@@ -12,10 +12,10 @@ import torch
 from checkpoints import read_weights
 from pico_selection import write_questions
 from smelt.errors import IncompatibleModels, RecipeError
-from smelt.select.asking import asking
-from smelt.select.measured import Measure
-from smelt.select.store import LogitStore
-from smelt.select.uq_merge import uq_merge
+from smelt.select.logit_store import LogitStore
+from smelt.select.option_sets import open_option_sets
+from smelt.select.scores import Scorer
+from smelt.select.uq import uq_merge
 from smelt.tasks.questions.task import QuestionTask
 
 pytest.importorskip("transformers")
@@ -72,8 +72,8 @@ def test_towers_that_differ_are_refused_before_any_pass(root: Path, tmp_path: Pa
 def _words(folder: Path, **said: Any) -> dict[str, Any]:
     task = QuestionTask.load(folder).model_copy(update=said)
     task._folder = folder
-    (one,) = (sets := asking([task], None)).sets
-    return Measure(sets, LogitStore(folder / "logits")).words("model 1", one, None)
+    (one,) = (sets := open_option_sets([task], None)).sets
+    return Scorer(sets, LogitStore(folder / "logits")).words("model 1", one, None)
 
 
 def test_answers_are_kept_under_the_words_of_the_prompt_and_the_way_of_asking(
@@ -84,7 +84,7 @@ def test_answers_are_kept_under_the_words_of_the_prompt_and_the_way_of_asking(
     assert plain == _words(root / "noise")
     assert _words(root / "noise", instruction="Say the letter.") != plain
     assert _words(root / "noise", extra=("Who knows",)) != plain
-    monkeypatch.setattr("smelt.select.measured._ASKING", 0)
+    monkeypatch.setattr("smelt.select.scores._ASKING", 0)
     assert _words(root / "noise") != plain
 
 

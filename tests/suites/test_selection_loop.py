@@ -17,7 +17,7 @@ from selection_suite import CHANGES, write_selection_suite
 from smelt.cli.app import app
 from smelt.errors import RecipeError
 from smelt.evaluation.row import Row
-from smelt.select.uq_merge import uq_merge
+from smelt.select.uq import uq_merge
 from smelt.suites.clip.loop import Finished
 
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from smelt.formats.source import MemorySource
-from smelt.learning.deltas import TaskVectors
-from smelt.learning.passes import Passes
-from smelt.learning.work import Work
+from smelt.learning.learner import Work
+from smelt.learning.parallel_passes import Passes
+from smelt.learning.task_vectors import TaskVectors
 from smelt.models.families.network import ModuleNetwork
 from smelt.tasks.examples import ArrayStream, ExampleBatch
 

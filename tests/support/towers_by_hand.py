@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy, normalize
 
-from smelt.learning.neulig import Experts
+from smelt.learning.neulig.experts import Experts
 from smelt.tasks.examples import ArrayStream
 
 

@@ -1,24 +1,69 @@
-"""What advice rests on: the paper's rows (Tables 7 to 9), and those of our own run. Every number has its place.
+"""What advice rests on: the guideline (`rules.yaml`), the paper's rows (Tables 7 to 9), and those of our own run.
 
 `evidence.yaml` is our run in short, made from a suite's folder by `evidence_from`; the paper's numbers are the report's
-(`smelt.suites.language.published`).
+(`smelt.suites.language.published`). Every number has its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from smelt.advice.rules import rules
 from smelt.errors import RecipeError
 from smelt.suites.language.published import mergebench
 
-__all__ = ["Citation", "Ours", "Witness", "evidence_from", "mean", "ours", "witnesses", "write_evidence"]
+__all__ = [
+    "Advised",
+    "Citation",
+    "Guideline",
+    "OwnRun",
+    "Witness",
+    "evidence_from",
+    "guideline",
+    "mean",
+    "own_run",
+    "witnesses",
+    "write_evidence",
+]
 
 FILE = Path(__file__).parent / "evidence.yaml"
+
+
+@dataclass(frozen=True)
+class Advised:
+    """One method that the guideline names. `merge` and `tune` are words of a recipe."""
+
+    name: str
+    needs: Sequence[str]
+    why: str
+    merge: Any
+    chosen_by: str | None = None
+    """The data that its setting is chosen on."""
+    tune: Mapping[str, list[float]] | None = None
+    """The values of one parameter."""
+
+    @property
+    def settings(self) -> int:
+        """How many settings its grid has; 0 where there is nothing to choose."""
+        return sum(map(len, (self.tune or {}).values()))
+
+
+@dataclass(frozen=True)
+class Guideline:
+    """Everything that is decided by data and not by code."""
+
+    small_below: float
+    tiny_below: float
+    poor_below: float
+    examples: int
+    instruct: Sequence[str]
+    kinds: dict[str, str]
+    methods: dict[str, Advised]
+    avoided: dict[str, dict[str, str]]
+    say: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -46,7 +91,7 @@ class Citation:
 
 
 @dataclass(frozen=True)
-class Ours:
+class OwnRun:
     """Our own run: for every method its numbers, by their names in the file."""
 
     witness: Witness
@@ -61,7 +106,17 @@ class Ours:
 
 
 @cache
-def ours() -> Ours | None:
+def guideline() -> Guideline:
+    """Read once."""
+    from smelt.recipe.read import load_yaml
+
+    words: dict[str, Any] = dict(load_yaml(Path(__file__).parent / "rules.yaml", "guideline"))
+    words["methods"] = {entry: Advised(**one) for entry, one in words["methods"].items()}
+    return Guideline(**words)
+
+
+@cache
+def own_run() -> OwnRun | None:
     """Our run as it is shipped; None while there is none."""
     from smelt.recipe.read import load_yaml
 
@@ -71,7 +126,7 @@ def ours() -> Ours | None:
         return None
     scores = {entry: words["normalised"] for entry, words in methods.items()}
     source = f"this project's own run, results/{content['suite']}"
-    return Ours(Witness(source, content["base"], content["size"], content["kind"], scores), methods)
+    return OwnRun(Witness(source, content["base"], content["size"], content["kind"], scores), methods)
 
 
 def witnesses(size: float | None, kind: str | None) -> list[Witness]:
@@ -79,16 +134,15 @@ def witnesses(size: float | None, kind: str | None) -> list[Witness]:
 
     A base of another kind is not similar, whatever its size: then there is no row.
     """
-    own = ours()
-    if own and size is not None and size < rules().tiny_below:
+    own, limit = own_run(), guideline().small_below
+    if own and size is not None and size < guideline().tiny_below:
         return [own.witness] if kind in (None, own.witness.kind) else []
     paper = mergebench()
     source = f"MergeBench, Table {paper.multitask.number}"
     return [
         Witness(source, name, base.size, base.kind, paper.multitask.lines[name])
         for name, base in paper.bases.items()
-        if (kind is None or base.kind == kind)
-        and (size is None or (base.size < rules().small_below) == (size < rules().small_below))
+        if kind in (None, base.kind) and (size is None or (base.size < limit) == (size < limit))
     ]
 
 
@@ -134,5 +188,5 @@ def write_evidence(folder: str | Path, path: str | Path = FILE) -> Path:
     content = evidence_from(folder)
     head = "# Our own run, in percent. Made by `smelt.advice.evidence.write_evidence(FOLDER)`; not by hand.\n"
     Path(path).write_text(head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
-    ours.cache_clear()
+    own_run.cache_clear()
     return Path(path)

@@ -12,19 +12,19 @@ report draws.
 
 from __future__ import annotations
 
-from smelt.analyse.cosine import Cosine, cosine_similarity
-from smelt.analyse.norms import Norms, delta_norms
-from smelt.analyse.path import Interpolation, interpolation_path
-from smelt.analyse.scales import Curve, scale_curve, scaled_merges
-from smelt.analyse.signs import Signs, sign_conflicts
+from smelt.analyse.cosine import CosineSimilarity, cosine_similarity
+from smelt.analyse.interpolation import Interpolation, interpolation_path
+from smelt.analyse.norms import DeltaNorms, delta_norms
+from smelt.analyse.scales import ScaleCurve, scale_curve, scaled_merges
+from smelt.analyse.signs import SignConflicts, sign_conflicts
 from smelt.analyse.write import write_analyses
 
 __all__ = [
-    "Cosine",
-    "Curve",
+    "CosineSimilarity",
+    "DeltaNorms",
     "Interpolation",
-    "Norms",
-    "Signs",
+    "ScaleCurve",
+    "SignConflicts",
     "cosine_similarity",
     "delta_norms",
     "interpolation_path",

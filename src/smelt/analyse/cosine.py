@@ -17,11 +17,11 @@ from smelt.analyse.deltas import Deltas, Patterns
 from smelt.analyse.models import open_models
 from smelt.analyse.tables import plain, write_matrix
 
-__all__ = ["Cosine", "cosine_similarity"]
+__all__ = ["CosineSimilarity", "cosine_similarity"]
 
 
 @dataclass(frozen=True)
-class Cosine:
+class CosineSimilarity:
     """The matrix of cosines between task vectors, in the order of `names`."""
 
     names: tuple[str, ...]
@@ -48,7 +48,7 @@ def cosine_similarity(
     skip: Patterns = None,
     allow_pickle: bool = False,
     quiet: bool = True,
-) -> Cosine:
+) -> CosineSimilarity:
     """The cosine similarity of every pair of task vectors.
 
     `pool` is a ModelPool, a recipe or pool (or the path of its YAML), or models as `smelt.merge` takes them, with
@@ -70,4 +70,4 @@ def cosine_similarity(
         if norm == 0
     )
     rows = tuple(tuple(row) for row in matrix.tolist())
-    return Cosine(deltas.names, rows, len(deltas.keys), deltas.parameters, (*deltas.notes, *notes))
+    return CosineSimilarity(deltas.names, rows, len(deltas.keys), deltas.parameters, (*deltas.notes, *notes))

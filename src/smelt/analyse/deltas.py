@@ -21,7 +21,7 @@ from smelt.formats import dtype as dtypes
 from smelt.formats.architecture.layout import Layout
 from smelt.formats.source import Source
 from smelt.ops.block import Block, Place
-from smelt.recipe.values import matches
+from smelt.recipe.values import chosen, matches
 from smelt.system.progress import Progress
 
 __all__ = ["Deltas", "Patterns", "chosen_keys"]
@@ -59,8 +59,7 @@ def chosen_keys(pool: ModelPool, keys: Patterns = None, skip: Patterns = None) -
     for pattern in (*wanted, *unwanted):
         if not any(matches(pattern, name) for name in names):
             raise RecipeError(f"the pattern {pattern!r} matches no tensor (names look like {_example(names)!r})")
-    names = [n for n in names if not wanted or any(matches(p, n) for p in wanted)]
-    names = [n for n in names if not any(matches(p, n) for p in unwanted) and _is_float(pool, n)]
+    names = [name for name in names if chosen(name, wanted, unwanted) and _is_float(pool, name)]
     shared = [n for n in names if all(n in source.tensors for source in pool.all.values())]
     faults = [fault for name in shared if (fault := _shape_fault(pool, name))]
     if faults:

@@ -21,11 +21,11 @@ from smelt.analyse.tables import plain
 from smelt.files.natural_order import natural
 from smelt.formats.architecture.layout import Layout
 
-__all__ = ["Norms", "delta_norms"]
+__all__ = ["DeltaNorms", "delta_norms"]
 
 
 @dataclass(frozen=True)
-class Norms:
+class DeltaNorms:
     """Lengths of task vectors per layer and over all; `relative` is divided by the base's length (nan where 0)."""
 
     layers: tuple[str, ...]
@@ -53,7 +53,7 @@ def delta_norms(
     skip: Patterns = None,
     allow_pickle: bool = False,
     quiet: bool = True,
-) -> Norms:
+) -> DeltaNorms:
     """The length of every task vector, per layer and over all, as such and relative to the base's weights.
 
     `pool`, `base`, `keys`, `skip` and `allow_pickle` as for `cosine_similarity`.
@@ -73,7 +73,7 @@ def delta_norms(
     kept = [number for number, moved in enumerate(changed) if moved]
     by_model = {name: tuple(lengths[kept, column].tolist()) for column, name in enumerate(deltas.names)}
     of_base = tuple(lengths[kept, -1].tolist())
-    return Norms(
+    return DeltaNorms(
         layers=tuple(layers[number] for number in kept),
         base=of_base,
         models=by_model,

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
     from smelt.evaluation.row import Row
 
-__all__ = ["SCALES", "Curve", "scale_curve", "scaled_merges"]
+__all__ = ["SCALES", "ScaleCurve", "scale_curve", "scaled_merges"]
 
 SCALES = tuple(step / 10 for step in range(1, 11))
 """The scales that the papers search: 0.1 to 1."""
 
 
 @dataclass(frozen=True)
-class Curve:
+class ScaleCurve:
     """The rows of a scale curve, scale after scale."""
 
     rows: tuple[Row, ...]
@@ -85,7 +85,7 @@ def scale_curve(
     quiet: bool = True,
     trust_remote_code: bool = False,
     **words: Any,
-) -> Curve:
+) -> ScaleCurve:
     """Merge at every scale and evaluate on tasks: by default on `val`, since a scale chosen on `test` proves nothing.
 
     `models`, `base`, `method` and other words as for `smelt.merge`; `tasks`, `split`, `limit`, `text_from` and
@@ -114,7 +114,7 @@ def scale_curve(
                 "command": command,
             }
             rows += [row.model_copy(update=about) for row in run(state)]
-    return Curve(tuple(rows), is_linear(recipe))
+    return ScaleCurve(tuple(rows), is_linear(recipe))
 
 
 def scaled_merges(

@@ -28,11 +28,11 @@ from smelt.ops.block import Block
 from smelt.ops.order import Largest, keep_shares
 from smelt.ops.prune import keep_rows
 
-__all__ = ["Signs", "sign_conflicts"]
+__all__ = ["SignConflicts", "sign_conflicts"]
 
 
 @dataclass(frozen=True)
-class Signs:
+class SignConflicts:
     """Shares of entries in conflict, between 0 and 1; nan where there is nothing to count."""
 
     names: tuple[str, ...]
@@ -65,7 +65,7 @@ def sign_conflicts(
     skip: Patterns = None,
     allow_pickle: bool = False,
     quiet: bool = True,
-) -> Signs:
+) -> SignConflicts:
     """How often the models' changes have opposite signs: for every pair, and over all models.
 
     `density` counts only that share of each model's largest changes. `pool`, `base`, `keys`, `skip` and
@@ -87,7 +87,7 @@ def sign_conflicts(
             both += signs.abs_() @ signs.mT
     pairs = (both - agree) / 2 / both
     changed, mixed, mass, mixed_mass, left = sums.tolist()
-    return Signs(
+    return SignConflicts(
         names=deltas.names,
         pairs=_rows(pairs),
         overlap=_rows(both / deltas.parameters),

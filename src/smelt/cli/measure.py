@@ -155,7 +155,7 @@ def combine(
     \b
     smelt measure combine A B -o C
     """
-    from smelt.measurement.shares import combine as add_up
+    from smelt.measurement.combine import combine as add_up
 
     _show(add_up(first, second, out=out, force=force), quiet, as_json)
 

@@ -14,7 +14,7 @@ from smelt.cli.request import JsonOption, TrustOption
 
 if TYPE_CHECKING:
     from smelt.select.selection import Selected
-    from smelt.select.trace import Step
+    from smelt.select.trace import SelectionStep
 
 __all__ = ["app"]
 
@@ -77,7 +77,7 @@ def uq(
     smelt select uq RECIPE.yaml --tasks mllm10 --limit 200 -o OUT
     smelt select uq RECIPE.yaml --tasks photos,digits --no-text --choose first_local_min -o OUT
     """
-    from smelt.select.uq_merge import uq_merge
+    from smelt.select.uq import uq_merge
 
     words: dict[str, Any] = {"passes": passes, "image": image, "text": text, "model": model, "dropout": dropout}
     words |= {"seed": seed, "repeats": repeats, "guide": guide, "order": order, "choose": choose}
@@ -108,7 +108,7 @@ def soup(
     \b
     smelt select soup RECIPE.yaml --tasks photos,digits --split val -o OUT
     """
-    from smelt.select.soup import soup as run
+    from smelt.select.greedy_soup import soup as run
 
     words: dict[str, Any] = {"tasks": tasks, "split": split, "limit": limit, "batch": batch, "text_from": text_from}
     words |= {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code, "store": store, "force": force}
@@ -149,7 +149,7 @@ def _show(found: Selected) -> None:
     typer.echo(f"chosen: {names}. The model: {found.model}. The same again: {again}")
 
 
-def _cells(step: Step) -> dict[str, str]:
+def _cells(step: SelectionStep) -> dict[str, str]:
     """What is known of a step, under its headings."""
     about, cells = step.measured.to_json(), dict[str, str]()
     if "uncertainty" in about:
@@ -161,6 +161,6 @@ def _cells(step: Step) -> dict[str, str]:
     return cells
 
 
-def _mark(step: Step, chosen: bool) -> str:
+def _mark(step: SelectionStep, chosen: bool) -> str:
     kept = "" if step.kept is None else "stays" if step.kept else "goes"
     return f"{kept} ← chosen".strip() if chosen else kept

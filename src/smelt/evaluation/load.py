@@ -91,7 +91,7 @@ def load_classifier(
     if hasattr(model, "logits") and hasattr(model, "head"):
         loaded: Classifier = model
         return loaded
-    from smelt.mixing.note import is_mixed
+    from smelt.mixing.mix_note import is_mixed
 
     if is_mixed(model):
         from smelt.mixing.classifier import load_mixed

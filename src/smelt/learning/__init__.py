@@ -5,6 +5,7 @@
     localize       which few weights make each model good at its task
     tuned          the merged weights themselves: the baseline of all others
 
-Data, models and a method in; a folder with a recipe that streams through the engine out. One loop (loop.py) serves all
-of them, and the mixtures too; a learner is one short file. Importing this room registers them all.
+Data, models and a method in; a folder with a recipe that streams through the engine out. One loop
+(`smelt.optimise.loop`) serves all of them, and the mixtures too; a learner is one short file. The public call is
+`smelt.learn(recipe)`.
 """

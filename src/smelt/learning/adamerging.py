@@ -13,11 +13,10 @@ Yang et al. 2024, arXiv:2310.02575. Differs from the released code and FusionBen
 from __future__ import annotations
 
 from smelt.learning.coefficients import Coefficients
-from smelt.learning.deltas import DeltaDtype
-from smelt.learning.learner import Count, learner
-from smelt.learning.levels import Level
-from smelt.learning.merged import MergedObjective, Weighted
-from smelt.learning.work import Found, Where, Work
+from smelt.learning.differentiable_merge import MergedObjective, Weighted
+from smelt.learning.learner import Count, LearnedMerge, Where, Work, learner
+from smelt.learning.task_vectors import DeltaDtype
+from smelt.learning.tensor_groups import Level
 from smelt.methods.method import Positive
 from smelt.optimise.losses import Loss
 
@@ -35,10 +34,10 @@ def adamerging(
     loss: Loss = "entropy",
     deltas: Where = "memory",
     delta_dtype: DeltaDtype = "float32",
-) -> Found:
+) -> LearnedMerge:
     merge = Weighted(work.deltas(deltas, delta_dtype), level, init, clamp=clamp)
     trace = work.optimise(MergedObjective(merge, work.passes, loss), steps=steps, lr=lr, batch=batch)
     rows = merge.coefficients.double().tolist()
     values = {name: tuple(row) for name, row in zip(work.models, rows, strict=True)}
     found = Coefficients(level, merge.groups, values)
-    return Found(found.merge(work.names), trace, coefficients=found)
+    return LearnedMerge(found.merge(work.names), trace, coefficients=found)

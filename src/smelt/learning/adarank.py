@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 
 from smelt.errors import RecipeError
 from smelt.formats.architecture.layout import Layout
-from smelt.learning.deltas import DeltaDtype, TaskVectors
-from smelt.learning.learner import Count, learner
-from smelt.learning.merged import MergedObjective
-from smelt.learning.passes import Passes
-from smelt.learning.work import Found, Where, Work
+from smelt.learning.differentiable_merge import MergedObjective
+from smelt.learning.learner import Count, LearnedMerge, Where, Work, learner
+from smelt.learning.parallel_passes import Passes
+from smelt.learning.task_vectors import DeltaDtype, TaskVectors
 from smelt.methods.method import Fraction, Positive
 from smelt.ops.spectral import svd
 from smelt.optimise.losses import Loss
@@ -124,9 +123,9 @@ def adarank(
     loss: Loss = "entropy",
     deltas: Where = "memory",
     delta_dtype: DeltaDtype = "float32",
-) -> Found:
+) -> LearnedMerge:
     merge = Components(work.deltas(deltas, delta_dtype), scale, init, work.passes)
     trace = work.optimise(MergedObjective(merge, work.passes, loss), steps=steps, lr=lr, batch=batch)
     for model in work.models:
         work.keep(model, "components", merge.masks(model))
-    return Found([{"adarank": {"scale": scale}}], trace)
+    return LearnedMerge([{"adarank": {"scale": scale}}], trace)

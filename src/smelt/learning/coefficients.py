@@ -12,15 +12,15 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from smelt.errors import CorruptFile, RecipeError
 from smelt.files.atomic import atomic_file, write_json
 from smelt.files.json_reader import read_json
-from smelt.learning.levels import Level, groups_of
+from smelt.learning.tensor_groups import Level, groups_of
 from smelt.recipe.values import matches
 
-__all__ = ["Coefficients", "load_coefficients", "patterns_for", "save_coefficients"]
+__all__ = ["Coefficients", "heat_map", "heat_rows", "load_coefficients", "patterns_for", "save_coefficients"]
 
 _TORCH = (".pt", ".pth", ".ckpt")
 
@@ -147,3 +147,36 @@ def patterns_for(keys: Sequence[str], names: Sequence[str]) -> list[str]:
 
 def _equal(pair: tuple[str, str]) -> bool:
     return pair[0] == pair[1]
+
+
+def heat_rows(coefficients: Coefficients, by: Literal["layer", "tensor"] = "layer") -> dict[str, Any]:
+    """Rows of a heat map in the shape of the analyses by layer: {layers: [...], models: {name: [one per layer]}}.
+
+    By layer, a number is the mean over the tensors of the layer; by tensor, it is each tensor's own.
+    """
+    level: Level = by
+    group = {key: number for number, keys in enumerate(coefficients.groups.values()) for key in keys}
+    layers = groups_of(list(group), level)
+    return {
+        "layers": list(layers),
+        "models": {
+            model: [sum(row[group[key]] for key in keys) / len(keys) for keys in layers.values()]
+            for model, row in coefficients.values.items()
+        },
+        "level": coefficients.level,
+        "tensors": len(group),
+    }
+
+
+def heat_map(coefficients: Coefficients) -> dict[str, Any]:
+    """Learned coefficients as the heat map of layers and models that the report draws."""
+    found = heat_rows(coefficients)
+    models = found["models"]
+    return {
+        "title": "Learned coefficients",
+        "rows": found["layers"],
+        "columns": list(models),
+        "matrix": [[models[name][number] for name in models] for number in range(len(found["layers"]))],
+        "note": "how much of each model's change is added, layer by layer (the mean over a layer's tensors)",
+        "signed": True,
+    }

@@ -18,11 +18,10 @@ from smelt.files.atomic import move_into_place
 from smelt.files.identity import check_unchanged
 from smelt.files.remote_code import takes_trust
 from smelt.formats.source import files_of
-from smelt.learning.coefficients import Coefficients, load_coefficients, patterns_for, save_coefficients
-from smelt.learning.heat import heat_rows
-from smelt.learning.learner import Learner, check_learner
-from smelt.learning.passes import Passes
-from smelt.learning.setting import Setting, setting
+from smelt.learning.coefficients import Coefficients, heat_rows, load_coefficients, patterns_for, save_coefficients
+from smelt.learning.context import LearningContext, learning_context
+from smelt.learning.learner import LearnedMerge, Learner, Work, check_learner
+from smelt.learning.parallel_passes import Passes
 from smelt.learning.store import (
     LEARNED,
     check_out,
@@ -35,7 +34,6 @@ from smelt.learning.store import (
     sealed,
     write_recipe,
 )
-from smelt.learning.work import Found, Work
 from smelt.optimise.state import alone, read_trace
 from smelt.recipe.schema import Recipe, Used
 from smelt.recipe.words import MergeWords
@@ -107,7 +105,7 @@ def learn(
     place = None if out is None else Path(out).resolve()
     if place is not None:
         check_out(place)
-    with setting(
+    with learning_context(
         recipe,
         chosen,
         relative_to=request.relative_to,
@@ -140,7 +138,7 @@ def learn(
     return _learned(recipe, about, folder, request.relative_to, cached)
 
 
-def _check_inputs(scene: Setting, partial: Path) -> None:
+def _check_inputs(scene: LearningContext, partial: Path) -> None:
     """Refuse what was learned from models that changed meanwhile; it is thrown away."""
     try:
         check_unchanged(files_of(scene.pool.all.values()))
@@ -159,7 +157,7 @@ def _with_parameters(recipe: Recipe, parameters: Mapping[str, Any]) -> Recipe:
     return Recipe.parse({**recipe.dump(), "merge": {call.name: {**call.parameters, **parameters}}})
 
 
-def _said(recipe: Recipe, chosen: Learner, values: Mapping[str, Any], scene: Setting) -> dict[str, Any]:
+def _said(recipe: Recipe, chosen: Learner, values: Mapping[str, Any], scene: LearningContext) -> dict[str, Any]:
     """All that the result follows from."""
     return {
         "method": chosen.name,
@@ -176,7 +174,7 @@ def _learn(
     recipe: Recipe,
     chosen: Learner,
     values: Mapping[str, Any],
-    scene: Setting,
+    scene: LearningContext,
     said: Mapping[str, Any],
     key: str,
     folder: Path,
@@ -215,13 +213,13 @@ def _learn(
             tell=tell,
             keep=keep,
         )
-        found: Found = chosen.stage.function(work, **values)
+        found: LearnedMerge = chosen.stage.function(work, **values)
         progress.end("learned")
     if found.coefficients is not None:
         save_coefficients(folder / "coefficients.json", found.coefficients)
         _write(folder / "heat.json", heat_rows(found.coefficients))
     if found.weights is not None:
-        from smelt.learning.whole import write_model
+        from smelt.learning.store import write_model
 
         write_model(folder / "model", found.weights, scene, recipe.dtype)
     (folder / "trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in found.trace), encoding="utf-8")
@@ -272,7 +270,7 @@ def _tell_of_waiting() -> None:
     sys.stderr.flush()
 
 
-def _include(scene: Setting) -> list[str]:
+def _include(scene: LearningContext) -> list[str]:
     """Patterns that have the merge leave alone what was not learned about; none where that is everything."""
     patterns = patterns_for(scene.keys, scene.names)
     return [] if patterns == ["*"] else patterns
@@ -285,7 +283,7 @@ def _write_statistics(
     tensors: Mapping[str, Tensor],
     chosen: Learner,
     values: Mapping[str, Any],
-    scene: Setting,
+    scene: LearningContext,
 ) -> None:
     from smelt.formats.statistics import DataUse, StatisticsNote, write_statistics
 

@@ -2,28 +2,91 @@
 
 Registered by a decorator that returns the function unchanged. Its first argument is the Work (network, models,
 examples); its parameters are keyword-only and their types validate them, as those of a merge method do. It gives a
-Found, and never writes where the user looks.
+LearnedMerge, and never writes where the user looks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import Field
 
 from smelt.errors import RecipeError, SmeltError, unknown
+from smelt.learning.task_vectors import DeltaDtype, TaskVectors
 from smelt.methods.method import Parameter, Stage
+from smelt.optimise.loop import Objective, Tell, optimise
 from smelt.recipe.values import check, constant
 from smelt.registry import Registry
 
 if TYPE_CHECKING:
-    from smelt.recipe.schema import Recipe
+    from torch import Tensor
 
-__all__ = ["Count", "Learner", "check_learner", "learner", "learners"]
+    from smelt.formats.source import Source
+    from smelt.learning.coefficients import Coefficients
+    from smelt.learning.parallel_passes import Passes
+    from smelt.recipe.schema import Recipe
+    from smelt.tasks.examples import ExampleStream
+
+__all__ = ["Count", "LearnedMerge", "Learner", "Where", "Work", "check_learner", "learner", "learners"]
 
 Count: TypeAlias = Annotated[int, Field(gt=0)]
+Where: TypeAlias = Literal["memory", "disk"]
+
+
+@dataclass(frozen=True)
+class Work:
+    """A network, the models that are merged in it, examples for each of them, and a folder for what is on the way."""
+
+    base: Mapping[str, Tensor]
+    """The base's weights that are merged, in float32."""
+    names: tuple[str, ...]
+    """All tensors of the base, merged or not."""
+    models: Mapping[str, Source]
+    streams: Mapping[str, ExampleStream]
+    """By the model's name."""
+    passes: Passes
+    folder: Path
+    seed: int = 0
+    tell: Tell | None = None
+    keep: Callable[[str, str, Mapping[str, Tensor]], None] = field(default=lambda model, kind, tensors: None)
+    """Keeps what was found for one model: keep(model, "mask", tensors)."""
+
+    def deltas(self, where: Where = "memory", dtype: DeltaDtype = "float32", model: str | None = None) -> TaskVectors:
+        """The changes of all models, or of one."""
+        chosen = self.models if model is None else {model: self.models[model]}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return TaskVectors(self.base, chosen, dtype=dtype, file=self.folder / "deltas.bin" if where == "disk" else None)
+
+    def optimise(
+        self, objective: Objective, *, steps: int, lr: float, batch: int, model: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Run the loop on all streams, or on one model's; its state lies in the folder."""
+        streams = self.streams if model is None else {model: self.streams[model]}
+        place = "run" if model is None else f"run-{list(self.models).index(model)}"
+        return optimise(
+            objective,
+            streams,
+            steps=steps,
+            lr=lr,
+            batch=batch,
+            seed=self.seed,
+            folder=self.folder / place,
+            tell=self.tell,
+        )
+
+
+@dataclass(frozen=True)
+class LearnedMerge:
+    """What was learned: the stages that merge with it, and what they need beside the models."""
+
+    merge: list[dict[str, Any]]
+    trace: list[dict[str, Any]]
+    coefficients: Coefficients | None = None
+    weights: Mapping[str, Tensor] | None = None
+    """A whole model, where that is what was learned."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +145,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def learner(
     name: str, *, paper: str | None = None, split: str = "val", examples: int | None = None
 ) -> Callable[[F], F]:
-    """Register `function(work, *, ...) -> Found` under a name."""
+    """Register `function(work, *, ...) -> LearnedMerge` under a name."""
 
     def decorate(function: F) -> F:
         known = learners.own(name)

@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from pydantic import Field
 
-from smelt.learning.deltas import DeltaDtype, TaskVectors
-from smelt.learning.learner import Count, learner
-from smelt.learning.merged import MergedObjective
-from smelt.learning.top import top
-from smelt.learning.work import Found, Where, Work
+from smelt.learning.differentiable_merge import MergedObjective
+from smelt.learning.largest_scores import top
+from smelt.learning.learner import Count, LearnedMerge, Where, Work, learner
+from smelt.learning.task_vectors import DeltaDtype, TaskVectors
 from smelt.methods.method import Fraction, Positive
 from smelt.optimise.losses import Loss
 
@@ -81,7 +80,7 @@ def localize(
     loss: Loss = "labels",
     deltas: Where = "memory",
     delta_dtype: DeltaDtype = "float32",
-) -> Found:
+) -> LearnedMerge:
     trace = []
     for model in work.models:
         merge = _Masked(work.deltas(deltas, delta_dtype, model), density, l1)
@@ -89,4 +88,4 @@ def localize(
         lines = work.optimise(objective, steps=steps, lr=lr, batch=batch, model=model)
         trace += [{"model": model, **line} for line in lines]
         work.keep(model, "mask", merge.mask(density))
-    return Found([{"stitch": {}}], trace)
+    return LearnedMerge([{"stitch": {}}], trace)

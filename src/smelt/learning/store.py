@@ -20,7 +20,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -30,8 +30,16 @@ from smelt.files.cache import cache_folder
 from smelt.files.hashing.remembered import hash_file
 from smelt.files.json_reader import read_json
 from smelt.files.replace import is_free
+from smelt.formats import dtype as dtypes
+from smelt.formats.folder_files import small_files
 from smelt.models.references import local_path, ref_seen_from
+from smelt.optimise.tensors import save_tensors
 from smelt.recipe.schema import Recipe
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from smelt.learning.context import LearningContext
 
 __all__ = [
     "LEARNED",
@@ -44,6 +52,7 @@ __all__ = [
     "place_of",
     "recipe_for",
     "sealed",
+    "write_model",
     "write_recipe",
 ]
 
@@ -171,3 +180,27 @@ def _absolute(ref: str, relative_to: Path | None) -> str:
         return "+".join(_absolute(part, relative_to) for part in ref.split("+"))
     path = local_path(ref, relative_to)
     return ref if path is None else str(path)
+
+
+def write_model(folder: Path, weights: Mapping[str, Tensor], context: LearningContext, dtype: str | None) -> Path:
+    """Write a folder that loads like the base. Learned tensors have `dtype`, or that of the base's."""
+    import torch
+
+    base = context.pool.base
+    assert base is not None
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    state: dict[str, Tensor] = {}
+    for name, info in base.tensors.items():
+        own = dtypes.torch_dtype(info.dtype)
+        if name in weights:
+            state[name] = weights[name].detach().to("cpu", getattr(torch, dtype) if dtype else own)
+            continue
+        flat = torch.empty(info.count, dtype=own)
+        base.read(name, 0, flat)
+        state[name] = flat.view(info.shape)
+    for place, file in small_files(base.folder).items():
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, folder / place)
+    save_tensors(folder / "model.safetensors", state)
+    return folder

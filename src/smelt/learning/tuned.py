@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from smelt.learning.deltas import DeltaDtype, TaskVectors
-from smelt.learning.learner import Count, learner
-from smelt.learning.merged import MergedObjective
-from smelt.learning.work import Found, Work
+from smelt.learning.differentiable_merge import MergedObjective
+from smelt.learning.learner import Count, LearnedMerge, Work, learner
+from smelt.learning.task_vectors import DeltaDtype, TaskVectors
 from smelt.methods.method import Positive
 from smelt.optimise.losses import Loss
 
@@ -49,10 +48,10 @@ def tuned(
     batch: Count = 16,
     loss: Loss = "entropy",
     delta_dtype: DeltaDtype = "float32",
-) -> Found:
+) -> LearnedMerge:
     merge = _Free(_task_arithmetic(work.deltas(dtype=delta_dtype), scale))
     trace = work.optimise(MergedObjective(merge, work.passes, loss), steps=steps, lr=lr, batch=batch)
-    return Found([{"passthrough": {}}], trace, weights=merge.parameters)
+    return LearnedMerge([{"passthrough": {}}], trace, weights=merge.parameters)
 
 
 def _task_arithmetic(deltas: TaskVectors, scale: float) -> dict[str, Tensor]:

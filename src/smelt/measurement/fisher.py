@@ -7,9 +7,9 @@
 
 The last squares after summing over a batch, which is what FusionBench computes; it is no Fisher information, and its
 value depends on the batch: `batch`, 32 examples. All come as sums over examples; divided by their number they are the
-mean. Gradients of single examples never lie in memory (layers.py), and the classes are not looped over for
-themselves (scores.py). Language models have estimators of their own (fisher_tokens.py). Matena and Raffel 2022,
-arXiv:2111.09832.
+mean. Gradients of single examples never lie in memory (squared_gradients.py), and the classes are not looped over for
+themselves (fisher_directions.py). Language models have estimators of their own (fisher_tokens.py). Matena and Raffel
+2022, arXiv:2111.09832.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from smelt.errors import NumericalError, RecipeError, unknown
-from smelt.measurement.chunks import NoScores, Watch, Work, check_finite, span, summed, threads_for
+from smelt.measurement.streaming_sums import NoScores, Watch, Work, check_finite, span, summed, threads_for
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.measurement.capture import Capture, Graph
+    from smelt.measurement.per_example_capture import Capture, Graph
     from smelt.models.families.network import Network
     from smelt.tasks.examples import ExampleBatch, ExampleStream
 
@@ -123,7 +123,7 @@ def _hands(network: Network) -> int:
 def _directions(
     estimator: str, stream: ExampleStream, seed: int, tolerance: float
 ) -> Callable[[ExampleBatch, Graph, range], Tensor]:
-    from smelt.measurement import scores
+    from smelt.measurement import fisher_directions as scores
 
     def exact(batch: ExampleBatch, graph: Graph, places: range) -> Tensor:
         return scores.exact_directions(graph.logits, batch.head, tolerance=tolerance)
@@ -140,7 +140,7 @@ def _directions(
 def _per_example(
     network: Network, stream: ExampleStream, directions: Callable[[ExampleBatch, Graph, range], Tensor]
 ) -> Work:
-    from smelt.measurement.capture import Capture
+    from smelt.measurement.per_example_capture import Capture
 
     capture = Capture(network)
 
@@ -162,7 +162,7 @@ def _per_example(
 
 def _squares(capture: Capture, graph: Graph, directions: Tensor) -> dict[str, Tensor]:
     """The squared gradients along all directions, summed over them and the examples."""
-    from smelt.measurement.layers import delta_rows, squares_of
+    from smelt.measurement.squared_gradients import delta_rows, squares_of
 
     names = [call.name for call in graph.calls]
     inputs = {name: [call.inputs for call in graph.calls if call.name == name] for name in names}
@@ -252,7 +252,7 @@ def _scores(network: Network, weights: Mapping[str, Tensor], batch: ExampleBatch
 
 @contextlib.contextmanager
 def _seen_into(estimator: str) -> Iterator[None]:
-    from smelt.measurement.capture import per_example
+    from smelt.measurement.per_example_capture import per_example
 
     with contextlib.nullcontext() if estimator == "batched_sqrt" else per_example():
         yield

@@ -7,9 +7,10 @@ An example's gradient is the sum over its answer's tokens, and is squared then. 
 one in both, so that the draws of an example need one pass only. `exact` is not for language models: it sums over all
 answers that there are, and already one token of it has as many classes as the vocabulary has words.
 
-One example at a time, without the ways of layers.py: a text has so many tokens that its own matrix products keep a
-processor busy, any architecture is differentiated as it stands, and nothing is filled up. A gradient is squared and
-added in the moment in which it is known, and let go: beside the weights there are the sums, and one tensor's gradient.
+One example at a time, without the ways of squared_gradients.py: a text has so many tokens that its own matrix products
+keep a processor busy, any architecture is differentiated as it stands, and nothing is filled up. A gradient is squared
+and added in the moment in which it is known, and let go: beside the weights there are the sums, and one tensor's
+gradient.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ import torch
 from torch import Tensor
 
 from smelt.errors import RecipeError
-from smelt.measurement.chunks import NoScores
+from smelt.measurement.streaming_sums import NoScores
 
 if TYPE_CHECKING:
-    from smelt.measurement.chunks import Work
+    from smelt.measurement.streaming_sums import Work
     from smelt.models.families.causal_lm.batch import TokenBatch
     from smelt.models.families.network import Network
     from smelt.tasks.examples import ExampleStream

@@ -6,8 +6,8 @@ the same number of tokens, and it makes no difference.)
 
 The forward pass ends at the last layer, layers with one input share one Gram, and of a symmetric matrix little more
 than half is computed. In the forward pass each thread has a chunk of its own; then all of them share the matrices, by
-strips (strips.py). Where the matrices of all layers are too large to lie in memory together, the data goes through
-the network several times, for a few blocks each (rounds.py). Jin et al. 2023, arXiv:2212.09849.
+strips (gram_row_blocks.py). Where the matrices of all layers are too large to lie in memory together, the data goes
+through the network several times, for a few blocks each (gram_rounds.py). Jin et al. 2023, arXiv:2212.09849.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from smelt.measurement.batch_size import CHUNK, TOGETHER, examples_at_once
-from smelt.measurement.chunks import Watch, check_finite, own_copy, parts, span, threads_for, with_own_copy
-from smelt.measurement.gram_strips import Rows, StripSums, strips
-from smelt.measurement.rounds import Grams, rounds_of
+from smelt.measurement.gram_rounds import CHUNK, TOGETHER, Grams, examples_at_once, rounds_of
+from smelt.measurement.gram_row_blocks import Rows, StripSums, strips
+from smelt.measurement.streaming_sums import Watch, check_finite, own_copy, parts, span, threads_for, with_own_copy
 from smelt.system.threads import one_core_each
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.measurement.inputs import Group
+    from smelt.measurement.layer_inputs import InputGroup
     from smelt.models.families.network import Network
     from smelt.tasks.examples import ExampleStream
 
@@ -68,7 +67,7 @@ def grams(
     memory: int | None = None,
 ) -> Grams:
     """As `gram`, but no more matrices at once than take `memory` bytes (a quarter of what is free by default)."""
-    from smelt.measurement.inputs import calls_seen, groups_of, input_width, linear_layers
+    from smelt.measurement.layer_inputs import calls_seen, groups_of, input_width, linear_layers
     from smelt.system.spare_memory import spare_bytes
 
     places, threads = span(stream, first, examples), threads_for(network, threads)
@@ -80,10 +79,10 @@ def grams(
     chunks = parts(places, examples_at_once(numbers, network.device, chunk))
     layers = linear_layers(network)
     widths = {group.leader: input_width(layers[group.leader]) for group in groups}
-    rounds = rounds_of(groups, widths, spare_bytes() if memory is None else memory)
+    rounds = rounds_of(groups, lambda group: widths[group.leader], spare_bytes() if memory is None else memory)
     together = threads * math.ceil(TOGETHER / threads)
 
-    def collect(some: Sequence[Group]) -> dict[str, Tensor]:
+    def collect(some: Sequence[InputGroup]) -> dict[str, Tensor]:
         return _collected(network, stream, some, chunks, together, threads, watch, label)
 
     return Grams(rounds, widths, collect)
@@ -92,7 +91,7 @@ def grams(
 def _collected(
     network: Network,
     stream: ExampleStream,
-    groups: Sequence[Group],
+    groups: Sequence[InputGroup],
     chunks: Sequence[range],
     together: int,
     threads: int,
@@ -100,7 +99,7 @@ def _collected(
     label: str,
 ) -> dict[str, Tensor]:
     """One pass over the data, for some layers."""
-    from smelt.measurement.inputs import Inputs, calls_seen
+    from smelt.measurement.layer_inputs import Inputs, calls_seen
 
     calls = sum(group.calls for group in groups)
 

@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from smelt.errors import IncompatibleModels, NumericalError, RecipeError, unknown
-from smelt.measurement.chunks import Work, check_finite, own_copy, span, summed
 from smelt.measurement.gram import mirrored, upper_gram
+from smelt.measurement.streaming_sums import Work, check_finite, own_copy, span, summed
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.measurement.inputs import Group
+    from smelt.measurement.layer_inputs import InputGroup
     from smelt.models.families.network import Network
     from smelt.system.progress import Progress
     from smelt.tasks.examples import ExampleStream
@@ -66,7 +66,7 @@ def gram_merged(
 
     `fixed` are tensors that are not merged but copied: they are in place from the start, and have no Gram.
     """
-    from smelt.measurement.inputs import calls_seen, groups_of, is_conv1d, linear_layers
+    from smelt.measurement.layer_inputs import calls_seen, groups_of, is_conv1d, linear_layers
 
     if step not in STEPS:
         raise RecipeError(unknown("step of RegMean++", step, STEPS))
@@ -87,7 +87,9 @@ def gram_merged(
                 watch.begin(f"{step} {number} of {len(stages)}", sum(map(len, places.values())))
             for name, network in networks.items():
                 weights = {**merged, **{key: own[name][key] for key in stage.own}}
-                work = _Pass(streams[name], {k: t.to(network.device) for k, t in weights.items()}, stage.groups, name)
+                work = _MergedPass(
+                    streams[name], {k: t.to(network.device) for k, t in weights.items()}, stage.groups, name
+                )
                 sums = summed(network, places[name], work.prepare, chunk=chunk, threads=threads, watch=watch)
                 for group in stage.groups:
                     grams[name] |= dict.fromkeys(group.keys, mirrored(sums[group.leader]))
@@ -103,19 +105,19 @@ def gram_merged(
 class _Stage:
     """Layers that are solved from one pass, and the weights that stay the model's own meanwhile."""
 
-    groups: list[Group]
+    groups: list[InputGroup]
     own: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class _Pass:
+class _MergedPass:
     stream: ExampleStream
     weights: Mapping[str, Tensor]
-    groups: Sequence[Group]
+    groups: Sequence[InputGroup]
     label: str
 
     def prepare(self, network: Network) -> Work:
-        from smelt.measurement.inputs import Inputs
+        from smelt.measurement.layer_inputs import Inputs
 
         inputs = Inputs(network, [group.leader for group in self.groups])
         calls = sum(group.calls for group in self.groups)
@@ -152,12 +154,12 @@ def _check(networks: Mapping[str, Network], streams: Mapping[str, ExampleStream]
         raise IncompatibleModels(faults)
 
 
-def _stages(groups: Sequence[Group], keys: Sequence[str], step: str) -> list[_Stage]:
+def _stages(groups: Sequence[InputGroup], keys: Sequence[str], step: str) -> list[_Stage]:
     from smelt.formats.architecture.layout import Layout
 
     if step == "layer":
         return [_Stage([group], ()) for group in groups]
-    stages: dict[object, list[Group]] = {}
+    stages: dict[object, list[InputGroup]] = {}
     for group in groups:
         block = Layout.block(group.leader)
         stages.setdefault(block[:2] if block else group.leader, []).append(group)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import RecipeError, unknown
 from smelt.files.remote_code import takes_trust
 from smelt.formats.statistics import DataUse, StatisticsNote, check_statistics_place
-from smelt.measurement.checks import model_files, one_task, stored_dtype
 from smelt.measurement.fisher import BATCH, ESTIMATORS, default_estimator
 from smelt.measurement.measure_merged import measure_merged
+from smelt.measurement.request import model_files, one_task, stored_dtype
 from smelt.measurement.store import Made, Measured, content_key, keep
 from smelt.models.families.network import network_of
 
@@ -56,7 +56,7 @@ def measure(
     `model` is a reference, a module, a state dict or a loaded model. `examples` are a fixed part of the split,
     always the same (None: all of it). `estimator`, for Fisher: exact (pictures, by default), sampled (with `seed`;
     texts, by default), empirical, batched_sqrt (with `batch`, which it depends on).
-    With `share="1/2"` only the first half of the examples is used, and `smelt.measure.combine` adds such shares up.
+    With `share="1/2"` only the first half of the examples is used, and `smelt.measurement.combine` adds them up.
     Of a language model embeddings and head are measured only where `include` (patterns) names them.
     `dtype` float32 halves the files; sums of shares then agree with the whole to one unit in the last place only.
 

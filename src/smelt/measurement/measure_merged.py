@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import RecipeError
 from smelt.files.remote_code import takes_trust
 from smelt.formats.statistics import DataUse, StatisticsNote, check_statistics_place
-from smelt.measurement.checks import model_files, one_task, stored_dtype
 from smelt.measurement.gram import tied_names
+from smelt.measurement.request import model_files, one_task, stored_dtype
 from smelt.measurement.store import Made, Measured, content_key, keep
 
 if TYPE_CHECKING:
@@ -139,10 +139,7 @@ def _load(ref: Any, task: Task, how: Mapping[str, Any]) -> Loaded:
 def _not_merged(reference: Loaded, include: Sequence[str], skip: Sequence[str]) -> dict[str, Tensor]:
     """The tensors that a merge copies, as it will copy them."""
     from smelt.models.families.network import network_of
-    from smelt.recipe.values import matches
+    from smelt.recipe.values import chosen
 
-    def merged(key: str) -> bool:
-        wanted = not include or any(matches(pattern, key) for pattern in include)
-        return wanted and not any(matches(pattern, key) for pattern in skip)
-
-    return {key: tensor for key, tensor in network_of(reference, include).weights().items() if not merged(key)}
+    weights = network_of(reference, include).weights()
+    return {key: tensor for key, tensor in weights.items() if not chosen(key, include, skip)}

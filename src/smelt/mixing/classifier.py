@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, unknown
-from smelt.mixing.note import EXPERTS, MODEL, NOTE, ROUTERS, MixNote, is_mixed, mixed_folder
+from smelt.mixing.mix_note import EXPERTS, MODEL, NOTE, ROUTERS, MixNote, is_mixed, mixed_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -99,7 +99,7 @@ def _operate(module: Any, note: MixNote, place: Path, dtype: str) -> dict[str, R
     import torch
 
     from smelt.mixing.checkpoint import load_routers
-    from smelt.mixing.routed import find_routed, install, linear_keys, width_of
+    from smelt.mixing.routed_module import find_routed, install, linear_keys, width_of
     from smelt.mixing.router import Router
     from smelt.optimise.tensors import load_tensors
 

@@ -17,8 +17,8 @@ from smelt.files.cache import cache_folder
 from smelt.files.json_reader import read_json
 from smelt.files.remote_code import takes_trust
 from smelt.formats import dtype as dtypes
+from smelt.mixing.mix_note import ROUTING, TRACE, Learning, MixNote
 from smelt.mixing.mixers import ROUTED, mixers, read_mixer
-from smelt.mixing.note import ROUTING, TRACE, Learning, MixNote
 from smelt.recipe.schema import Recipe
 from smelt.recipe.words import MergeWords
 from smelt.tasks.examples import DataBudget
@@ -50,7 +50,7 @@ class Mixed:
     trace: list[dict[str, Any]]
     """A line per step: step, loss by model, seconds."""
     routing: dict[str, Any] | None
-    """Mean gates by task and expert; see `mix.routing`."""
+    """Mean gates by task and expert; see `smelt.mixing.routing`."""
     cached: bool = False
 
     @property
@@ -106,8 +106,8 @@ def mix(
     from smelt.engine.pool import opened
 
     with opened(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle) as pool:
-        job = _Job(recipe, settings, pool, streams, routers, text_from, device, threads)
-        return job.run(Path(out) if out is not None else None, resume=resume, force=force, quiet=quiet)
+        mixture = _Mixture(recipe, settings, pool, streams, routers, text_from, device, threads)
+        return mixture.run(Path(out) if out is not None else None, resume=resume, force=force, quiet=quiet)
 
 
 def _read(models: Any, base: Any, method: str | None, words: Mapping[str, Any]) -> tuple[Recipe, Path | None]:
@@ -115,7 +115,8 @@ def _read(models: Any, base: Any, method: str | None, words: Mapping[str, Any]) 
         request = read_request(models, base, method or "wemoe", words)
         if request.pool is not None:
             raise RecipeError(
-                "a mixture is a folder made from references; for models in memory see `smelt.mix.mixed_network`"
+                "a mixture is a folder made from references; for models in memory see "
+                "`smelt.mixing.network.mixed_network`"
             )
         return request.recipe, request.relative_to
     own = {name for stage in mixers.values() for name in stage.parameters}
@@ -130,7 +131,7 @@ def _read(models: Any, base: Any, method: str | None, words: Mapping[str, Any]) 
     return request.recipe.model_copy(update={"merge": calls}), request.relative_to
 
 
-class _Job:
+class _Mixture:
     """One mixture on its way: everything is known, nothing is computed yet."""
 
     def __init__(
@@ -165,7 +166,7 @@ class _Job:
     def run(self, out: Path | None, *, resume: bool, force: bool, quiet: bool) -> Mixed:
         from smelt.engine.sink.output import check_output
         from smelt.formats.source import files_of
-        from smelt.mixing.folder import Record, bytes_of, write_mixed
+        from smelt.mixing.mixed_folder import Record, bytes_of, write_mixed
         from smelt.mixing.network import mixed_network
         from smelt.mixing.routing import routing_of_streams
 
@@ -244,11 +245,9 @@ class _Job:
 
     def _keys(self) -> list[str]:
         """The tensors that the experts may change."""
-        from smelt.recipe.values import matches
+        from smelt.recipe.values import chosen
 
-        include, skip = self.recipe.include, self.recipe.skip
-        keys = [key for key in self.network.keys if not include or any(matches(one, key) for one in include)]
-        return [key for key in keys if not any(matches(one, key) for one in skip)]
+        return [key for key in self.network.keys if chosen(key, self.recipe.include, self.recipe.skip)]
 
     def _formats(self) -> dict[str, torch.dtype]:
         """The number format of each tensor on disk: the recipe's for what is merged, the base's own otherwise."""
@@ -266,14 +265,18 @@ class _Job:
         if not self.learns:
             return []
         from smelt.mixing.objective import router_objective
-        from smelt.mixing.progress import Steps
         from smelt.optimise.loop import optimise
+        from smelt.system.progress import Progress
 
         if not resume and folder.exists():
             shutil.rmtree(folder)
         want = self.settings
-        with router_objective(mixed, want.loss, threads=self.threads) as objective, Steps(want.steps, quiet) as steps:
-            return optimise(
+        with (
+            router_objective(mixed, want.loss, threads=self.threads) as objective,
+            Progress(quiet, "pictures") as watch,
+        ):
+            watch.begin(self.recipe.merge[0].name, want.steps * want.batch * len(self.streams))
+            trace = optimise(
                 objective,
                 self.streams,
                 steps=want.steps,
@@ -281,8 +284,10 @@ class _Job:
                 batch=want.batch,
                 seed=self.recipe.seed,
                 folder=folder,
-                tell=steps.tell,
+                tell=lambda line: watch.advance(want.batch * len(line["loss"])),
             )
+            watch.end("learned")
+            return trace
 
     def _note(self, trace: list[dict[str, Any]]) -> dict[str, Any]:
         return {

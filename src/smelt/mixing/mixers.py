@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from smelt.errors import RecipeError, unknown
 from smelt.methods.method import Stage
-from smelt.mixing.wemoe import WeMoE
 from smelt.recipe.schema import Recipe
 from smelt.recipe.values import check, constant
+from smelt.registry import Registry
 
-__all__ = ["ROUTED", "check_mixer", "mixers", "read_mixer"]
+if TYPE_CHECKING:
+    from smelt.mixing.wemoe import WeMoE
 
-mixers: dict[str, Stage] = {"wemoe": Stage("wemoe", "method", WeMoE, paper="2402.00433")}
+__all__ = ["ROUTED", "mixer", "mixers", "read_mixer"]
+
+C = TypeVar("C", bound=type)
+mixers: Registry[Stage] = Registry(
+    "smelt.mixers", own=lambda: {"wemoe": "smelt.mixing.wemoe"}, home=lambda stage: stage.function.__module__
+)
 """Every way to mix; a recipe names it under `merge` like a merge method."""
 
 ROUTED = {"clip": "vision_model.encoder.layers.*.mlp"}
@@ -22,13 +29,18 @@ _WORDS = frozenset("pool merge data dtype seed include skip missing config shard
 """`missing` and `config` say what a mixture does anyway: what experts lack, and its config, are the base's."""
 
 
-def check_mixer(recipe: Recipe) -> None:
-    """Refuse a recipe that cannot be mixed, with every reason; no model is opened."""
-    read_mixer(recipe)
+def mixer(name: str, *, paper: str | None = None) -> Callable[[C], C]:
+    """Register the parameters of a way to mix, a data class, under a name."""
+
+    def decorate(parameters: C) -> C:
+        mixers[name] = Stage(name, "method", parameters, paper=paper)
+        return parameters
+
+    return decorate
 
 
 def read_mixer(recipe: Recipe) -> WeMoE:
-    """The parameters of the one way to mix that a recipe names."""
+    """The parameters of the one way to mix that a recipe names, or a RecipeError with every fault; opens no model."""
     names = [call.name for call in recipe.merge]
     if len(names) != 1:
         raise RecipeError(f"a mixture is one stage, not a pipeline of {', '.join(names)}; write `merge: wemoe`")
@@ -50,7 +62,9 @@ def read_mixer(recipe: Recipe) -> WeMoE:
         raise RecipeError(
             faults[0] if len(faults) == 1 else "it cannot be mixed:" + "".join(f"\n  - {f}" for f in faults)
         )
-    return WeMoE(**{name: stage.parameters[name].adapter.validate_python(value) for name, value in given.items()})
+    values = {name: stage.parameters[name].adapter.validate_python(value) for name, value in given.items()}
+    parameters: WeMoE = stage.function(**values)
+    return parameters
 
 
 def _varying(given: dict[str, Any]) -> list[str]:

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from smelt.errors import RecipeError
 from smelt.formats.source import MemorySource, Source
-from smelt.mixing.changes import check_models, routed_changes, task_arithmetic
-from smelt.mixing.routed import find_routed, install, linear_keys, width_of
+from smelt.mixing.expert_deltas import check_models, routed_changes, task_arithmetic
+from smelt.mixing.routed_module import find_routed, install, linear_keys, width_of
 from smelt.mixing.router import Router
 from smelt.mixing.wemoe import WeMoE
 from smelt.models.families.network import Network

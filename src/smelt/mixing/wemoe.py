@@ -25,10 +25,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from smelt.methods.method import Fraction, Positive
+from smelt.mixing.mixers import mixer
 
 __all__ = ["WeMoE"]
 
 
+@mixer("wemoe", paper="2402.00433")
 @dataclass(frozen=True, kw_only=True)
 class WeMoE:
     __doc__ = __doc__

@@ -1,1 +1,1 @@
-"""The optimiser loop that learners and mixers share: picks of examples, losses, state on disk."""
+"""The optimiser loop that learners and mixers share: the order of examples, losses, state on disk."""

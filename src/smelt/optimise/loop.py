@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from smelt.errors import NumericalError, OutputError, RecipeError
-from smelt.optimise.picks import picks
+from smelt.optimise.batch_indices import batch_indices
 
 if TYPE_CHECKING:
     import torch
@@ -66,7 +66,7 @@ def optimise(
     objective has an `after_step`, it is called after each step (to keep parameters in their range).
     """
     _check(streams, steps, batch)
-    run = _Run(objective, streams, lr, batch, seed, folder, steps)
+    run = _Optimisation(objective, streams, lr, batch, seed, folder, steps)
     try:
         with _patient_interrupt() as interrupted:
             while run.step < steps:
@@ -85,7 +85,7 @@ def optimise(
     return run.trace
 
 
-class _Run:
+class _Optimisation:
     """Parameters, moments, trace, and where they are kept."""
 
     def __init__(
@@ -120,7 +120,7 @@ class _Run:
         """One step."""
         began = time.perf_counter()
         batches = {
-            name: stream.batch(picks(self._seed, stream.name, self.step, size=len(stream), batch=self._batch))
+            name: stream.batch(batch_indices(self._seed, stream.name, self.step, size=len(stream), batch=self._batch))
             for name, stream in self._streams.items()
         }
         gradients, losses = self._objective.gradients(batches)
@@ -238,7 +238,7 @@ def _patient_interrupt() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _interruption(run: _Run, folder: Path | None) -> BaseException:
+def _interruption(run: _Optimisation, folder: Path | None) -> BaseException:
     if folder is None:
         return KeyboardInterrupt()
     return OutputError(f"interrupted after {run.step} steps, which are kept in {folder}; run the same again to go on")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from smelt.engine.plan.prepared import PreparedMerge
-    from smelt.measurement.needs import Method
+    from smelt.measurement.memory_needs import Method
 
 __all__ = ["ExpectedSource", "plan"]
 
@@ -75,7 +75,7 @@ class ExpectedSource(Source):
         from smelt.engine.plan.statistics import statistic_shape
         from smelt.formats.architecture.layout import Layout
         from smelt.formats.architecture.orientation import Orientation
-        from smelt.measurement.needs import is_measured
+        from smelt.measurement.memory_needs import is_measured
 
         self.label = f"the {kind} statistics of {name}"
         some = _is_language_model(model)
@@ -139,7 +139,7 @@ def _data_needs(
     asked = [stage for stage in calls if stage.name in _LIKE]
     if not asked or not _is_language_model(reference):
         return []
-    from smelt.measurement.needs import memory_needs
+    from smelt.measurement.memory_needs import memory_needs
 
     shapes = {name: info.shape for name, info in reference.tensors.items()}
     count = examples or _EXAMPLES

@@ -87,13 +87,13 @@ def needs_data(recipe: Recipe) -> bool:
 def check_recipe(recipe: Recipe) -> None:
     """That every stage exists and takes its parameters, and that every model has its data; nothing is computed."""
     from smelt.learning.learner import check_learner
-    from smelt.mixing.mixers import check_mixer
+    from smelt.mixing.mixers import read_mixer
     from smelt.recipe.pipeline import bind
 
     finder = _finder(recipe)
     check_data_words(recipe)
     if finder == "mix":
-        check_mixer(recipe)
+        read_mixer(recipe)
     elif finder == "learn":
         check_learner(recipe)
     else:
@@ -215,8 +215,7 @@ def _mixed(recipe: Recipe, how: dict[str, Any], learned: Path | None, save: Path
 
 
 def _learned(recipe: Recipe, how: dict[str, Any], save: Path | None) -> Prepared:
-    from smelt.learning.coefficients import save_coefficients
-    from smelt.learning.heat import heat_map
+    from smelt.learning.coefficients import heat_map, save_coefficients
     from smelt.learning.learn import learn
 
     found = learn(recipe, **how)
@@ -237,9 +236,8 @@ def _learned(recipe: Recipe, how: dict[str, Any], save: Path | None) -> Prepared
 
 def _with_coefficients(recipe: Recipe, path: Path) -> Prepared:
     from smelt.engine.pool import opened
-    from smelt.learning.coefficients import load_coefficients
-    from smelt.learning.heat import heat_map
-    from smelt.learning.levels import learned_keys
+    from smelt.learning.coefficients import heat_map, load_coefficients
+    from smelt.learning.tensor_groups import learned_keys
     from smelt.models.families.load import load_any
     from smelt.models.families.network import network_of
 

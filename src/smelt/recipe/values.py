@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from smelt.methods import Stage
     from smelt.methods.method import Parameter
 
-__all__ = ["Spot", "check", "constant", "matches", "normalized", "patterns_in", "resolve", "skip_remedy"]
+__all__ = ["Spot", "check", "chosen", "constant", "matches", "normalized", "patterns_in", "resolve", "skip_remedy"]
 
 
 @lru_cache(maxsize=4096)
@@ -40,6 +40,12 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 def matches(pattern: str, name: str) -> bool:
     """Shell patterns over whole names: `*` any run of letters, `?` one, `[ab]` a set."""
     return _compiled(pattern).match(name) is not None
+
+
+def chosen(name: str, include: Sequence[str], skip: Sequence[str]) -> bool:
+    """Whether a tensor is among those that the patterns `include` name (all, where none are given) and `skip` not."""
+    wanted = not include or any(matches(pattern, name) for pattern in include)
+    return wanted and not any(matches(pattern, name) for pattern in skip)
 
 
 def skip_remedy(key: str, of: str = "the reference model", *, module: bool = False) -> str:

@@ -6,6 +6,8 @@ when the study was begun, so a study that was stopped goes on as if it had not b
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import random
 import warnings
@@ -208,3 +210,19 @@ def _optuna() -> Any:
         raise MissingExtra("tuning needs Optuna: pip install 'smelt[tune]'") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
+
+
+def write_trials(path: Path, trials: Sequence[Trial], tasks: Sequence[str]) -> None:
+    """Every trial on a line: its values, its scores, its costs."""
+    words = list(dict.fromkeys(word for trial in trials for word in trial.values))
+    costs = ["merge_seconds", "evaluate_seconds"]
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["trial", "phase", "state", "accuracy", *words, *tasks, *costs, "recipe_hash", "error"])
+    for trial in trials:
+        values = [trial.values.get(word, "") for word in words]
+        scores = [trial.scores.get(task, "") for task in tasks]
+        spent = [f"{trial.merge_seconds:.3f}", f"{trial.evaluate_seconds:.3f}"]
+        first = [trial.number, trial.phase, trial.state, "" if trial.accuracy is None else trial.accuracy]
+        table.writerow([*first, *values, *scores, *spent, trial.recipe_hash, trial.error])
+    path.write_text(text.getvalue(), encoding="utf-8")

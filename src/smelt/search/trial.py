@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.recipe.schema import Recipe
-from smelt.search.bar import Bar
+from smelt.search.pruning import PruningThreshold
 from smelt.tasks.examples import DataBudget
 
 if TYPE_CHECKING:
-    from smelt.prepare.merges import Merges
+    from smelt.prepare.repeated_merges import RepeatedMerges
     from smelt.tasks.pictures.cache import DataCache
     from smelt.tasks.task import Task
 
@@ -56,7 +56,7 @@ def run_trial(
     rows, stopped = study.rows(
         state,
         tasks,
-        Bar(bar["best"], tuple(bar["ceiling"])) if bar else None,
+        PruningThreshold(bar["best"], tuple(bar["ceiling"])) if bar else None,
         {"recipe": made.dump(), "recipe_hash": recipe_hash, "seed": made.seed, **about},
         split=split,
         limit=limit,
@@ -91,7 +91,7 @@ def _models(recipe: Recipe) -> list[list[str]]:
 class _Held:
     """What a study's trials share: models, data, tasks, and the tokenizer of a language model."""
 
-    def __init__(self, merges: Merges, data: DataCache):
+    def __init__(self, merges: RepeatedMerges, data: DataCache):
         self.merges, self._data = merges, data
         self._tasks: dict[str, Task] = {}
         self._sizes: dict[tuple[str, str], int] = {}
@@ -101,7 +101,7 @@ class _Held:
         self,
         state: Mapping[str, Any],
         places: Sequence[str],
-        bar: Bar | None,
+        bar: PruningThreshold | None,
         about: Mapping[str, Any],
         *,
         split: str,
@@ -166,11 +166,13 @@ def _together(looked: DataBudget, chosen_by: DataBudget) -> DataBudget:
 
 
 def _study(recipe: Recipe, relative_to: str | None, about: Mapping[str, Any], device: str) -> _Held:
-    from smelt.prepare.merges import Merges
+    from smelt.prepare.repeated_merges import RepeatedMerges
     from smelt.tasks.pictures.cache import DataCache
 
     key = json.dumps([about, relative_to, device], sort_keys=True)
     if key not in _held:
         _held.clear()  # the old study's models go before the new one's come
-        _held[key] = _Held(Merges(recipe, Path(relative_to) if relative_to else None, device=device), DataCache())
+        _held[key] = _Held(
+            RepeatedMerges(recipe, Path(relative_to) if relative_to else None, device=device), DataCache()
+        )
     return _held[key]

@@ -1,6 +1,6 @@
 """The public call: `smelt.tune(recipe)` -> the best setting. The command `smelt tune` is this function.
 
-Checks everything that was asked for before the first trial; the trials themselves are `loop`'s.
+Checks everything that was asked for before the first trial; the trials themselves are `smelt.search.run_study`'s.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ from smelt.recipe.read import read_recipe
 from smelt.recipe.schema import Recipe
 from smelt.recipe.tune import Spread
 from smelt.search.grids import shipped_phases
-from smelt.search.loop import JOBS, Loop
+from smelt.search.run_study import JOBS, Loop
 from smelt.search.space import Space, read_space, recipe_at
-from smelt.search.study import Study, Trial, check_sampler
-from smelt.search.table import write_trials
+from smelt.search.study import Study, Trial, check_sampler, write_trials
 from smelt.search.trial import forget
 from smelt.tasks.registry import Tasks, find_tasks
 

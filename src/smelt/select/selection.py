@@ -1,4 +1,4 @@
-"""The frame that all selections share: a request checked, models and sets open, the chosen model written.
+"""What all selections share: a request checked, models and sets open, the chosen model written.
 
 OUT holds `trace.json`, `chosen.yaml` (an ordinary recipe), `model` (what it makes, with its manifest) and `logits`, the
 answers. A run that was stopped goes on where it was; a folder that was begun with another request is refused, and
@@ -21,16 +21,16 @@ from smelt.evaluation.run_folder import Folder
 from smelt.evaluation.study import content_of, seen_from
 from smelt.recipe.read import read_recipe
 from smelt.recipe.schema import Recipe, Used
-from smelt.select.asking import Asking, asking
-from smelt.select.groups import Groups
-from smelt.select.measured import Measure, Measured
-from smelt.select.narrow import in_pool_order, narrowed, single
-from smelt.select.store import LogitStore
+from smelt.select.group_merges import GroupMerges
+from smelt.select.logit_store import LogitStore
+from smelt.select.option_sets import OptionSets, open_option_sets
+from smelt.select.scores import ModelScores, Scorer
+from smelt.select.subset_recipe import in_pool_order, narrowed, single
 from smelt.select.trace import FILE, Trace
 from smelt.tasks.perturb.perturbation import Perturbation
 from smelt.tasks.registry import Tasks, find_tasks
 
-__all__ = ["Frame", "Selected", "frame", "given"]
+__all__ = ["Selected", "SelectionRun", "requested_words", "selection_run"]
 
 _CHOSEN, _MODEL, _LOGITS = "chosen.yaml", "model", "logits"
 
@@ -72,20 +72,20 @@ class Selected:
 
 
 @dataclass
-class Frame:
+class SelectionRun:
     """A selection on its way."""
 
     recipe: Recipe
     relative_to: Path | None
-    groups: Groups
-    measure: Measure
+    groups: GroupMerges
+    measure: Scorer
     trace: Trace
     folder: Path
     tell: Callable[[str], None]
     began: float
     chosen_by_labels: bool
 
-    def measured(self, names: Sequence[str]) -> Measured:
+    def measured(self, names: Sequence[str]) -> ModelScores:
         """What a group's merge is like; it is made if it has not been asked before."""
         return self.measure.of(self.groups.identity(names), lambda: self.groups.at(names))
 
@@ -94,8 +94,8 @@ class Frame:
         group = self.trace.group
         own = in_pool_order(self.recipe, group)
         recipe = narrowed(self.recipe, own) if len(own) > 1 else single(self.recipe, own[0])
-        images = sum(one.n for one in self.measure.asking.sets)
-        used = Used(split=self.measure.asking.split, images=images, labels=images if self.chosen_by_labels else 0)
+        images = sum(one.n for one in self.measure.option_sets.sets)
+        used = Used(split=self.measure.option_sets.split, images=images, labels=images if self.chosen_by_labels else 0)
         recipe = recipe.model_copy(update={"looked_at": used})
         seen = seen_from(recipe, self.relative_to, self.folder)
         seen.save(self.folder / _CHOSEN)
@@ -106,7 +106,7 @@ class Frame:
 
 
 @contextmanager
-def frame(
+def selection_run(
     recipe: Recipe | str | Path | Mapping[str, Any],
     *,
     out: str | Path,
@@ -117,7 +117,7 @@ def frame(
     limit: int | None,
     repeats: int,
     chosen_by_labels: bool,
-    check: Callable[[Asking], None],
+    check: Callable[[OptionSets], None],
     batch: int,
     text_from: str | None,
     device: str,
@@ -125,7 +125,7 @@ def frame(
     store: str | Path | None,
     force: bool,
     tell: Callable[[str], None],
-) -> Iterator[Frame]:
+) -> Iterator[SelectionRun]:
     """Everything that a selection needs, checked before the first pass.
 
     `words` are its own part of the request, `check` refuses what it cannot go by.
@@ -144,7 +144,7 @@ def frame(
         "dtype": dtype,
         "allow_pickle": read.allow_pickle,
     }
-    sets = asking(tasks, perturbation, split=split, limit=limit, batch=batch, **loading)
+    sets = open_option_sets(tasks, perturbation, split=split, limit=limit, batch=batch, **loading)
     _check_labels(sets, chosen_by_labels)
     check(sets)
     content = content_of(read, relative_to, find_tasks(tasks))
@@ -155,18 +155,18 @@ def frame(
     try:
         if force:
             _clear(folder.path, store)
-        groups = Groups(plain, relative_to, content["models"], content.get("statistics"))
+        groups = GroupMerges(plain, relative_to, content["models"], content.get("statistics"))
         try:
-            measure = Measure(sets, LogitStore(store or folder.path / _LOGITS), repeats=repeats)
+            measure = Scorer(sets, LogitStore(store or folder.path / _LOGITS), repeats=repeats)
             trace = Trace({**request, "tasks": [one.task.name for one in sets.sets]}, sets.notes)
-            yield Frame(plain, relative_to, groups, measure, trace, folder.path, tell, began, chosen_by_labels)
+            yield SelectionRun(plain, relative_to, groups, measure, trace, folder.path, tell, began, chosen_by_labels)
         finally:
             groups.close()
     finally:
         folder.close()
 
 
-def given(recipe: Any, kind: str, words: Mapping[str, Any]) -> dict[str, Any]:
+def requested_words(recipe: Any, kind: str, words: Mapping[str, Any]) -> dict[str, Any]:
     """What a call says (None is nothing) over what the recipe's `select` says."""
     read, _ = read_recipe(recipe)
     own = getattr(read.select, kind, None)
@@ -174,7 +174,7 @@ def given(recipe: Any, kind: str, words: Mapping[str, Any]) -> dict[str, Any]:
     return {**said, **{word: value for word, value in words.items() if value is not None}}
 
 
-def _check_labels(sets: Asking, needed: bool) -> None:
+def _check_labels(sets: OptionSets, needed: bool) -> None:
     without = [one.task.name for one in sets.sets if one.labels is None]
     if needed and without:
         raise RecipeError(f"tasks: {without[0]} has no labels, so accuracy cannot choose; go by uncertainty")

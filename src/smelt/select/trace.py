@@ -12,22 +12,22 @@ from pathlib import Path
 from typing import Any
 
 from smelt.files.atomic import write_json
-from smelt.select.measured import Measured
+from smelt.select.scores import ModelScores
 from smelt.version import __version__
 
-__all__ = ["FILE", "Step", "Trace"]
+__all__ = ["FILE", "SelectionStep", "Trace"]
 
 FILE = "trace.json"
 
 
 @dataclass(frozen=True)
-class Step:
+class SelectionStep:
     """One merge that was tried."""
 
     models: tuple[str, ...]
     """Those that were merged, in their order."""
     added: str
-    measured: Measured
+    measured: ModelScores
     value: float
     """What the choice goes by: an uncertainty, or the share of wrong answers. Lower is better."""
     kept: bool | None = None
@@ -46,9 +46,9 @@ class Trace:
     words: Mapping[str, Any]
     """What was asked for."""
     notes: tuple[str, ...] = ()
-    singles: dict[str, Measured] = field(default_factory=dict)
+    singles: dict[str, ModelScores] = field(default_factory=dict)
     order: tuple[str, ...] = ()
-    steps: list[Step] = field(default_factory=list)
+    steps: list[SelectionStep] = field(default_factory=list)
     chosen: int | None = None
     """The number of the chosen step, from 1; nothing while the run goes on."""
 

@@ -211,7 +211,7 @@ def _report(place: Path, file: str) -> Any:
 def _make_stores(place: Path) -> None:
     from smelt.jobs.job import Job
     from smelt.jobs.store import Store
-    from smelt.select.store import LogitStore
+    from smelt.select.logit_store import LogitStore
 
     logits = LogitStore(place / "logits")
     logits.write(WORDS, LOGITS)
@@ -228,7 +228,7 @@ LOGITS = np.arange(12, dtype=np.float32).reshape(3, 4)
 def _read_stores(place: Path, file: str) -> Any:
     from smelt.jobs.job import Job
     from smelt.jobs.store import Store
-    from smelt.select.store import LogitStore
+    from smelt.select.logit_store import LogitStore
 
     logits, jobs, job = LogitStore(place / "logits"), Store(place / "jobs"), Job("work:square", {"x": 3})
     shutil.copyfile(place / "logits/one.npz", logits.path(WORDS))

@@ -13,7 +13,7 @@ from smelt.errors import CorruptFile
 from smelt.evaluation.row import append_rows
 from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.write import report
-from smelt.select.choose import chosen_step
+from smelt.select.step_choice import chosen_step
 from smelt.suites.selection.published import uqmerge
 from smelt.suites.selection.report.analyses import Selection, read_selection
 from smelt.suites.selection.report.figures import random_figure, trace_figure

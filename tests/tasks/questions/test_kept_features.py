@@ -5,7 +5,7 @@ import pytest
 from question_sets import question, write_set
 from smelt.evaluation.evaluate import evaluation
 from smelt.models.families.image_text.model import ImageText
-from smelt.prepare.merges import Merges
+from smelt.prepare.repeated_merges import RepeatedMerges
 from smelt.recipe.schema import Recipe
 from smelt.search.trial import _Held
 from smelt.tasks.pictures.cache import DataCache
@@ -71,7 +71,7 @@ def test_questions_are_read_once_and_another_limit_is_another_part(colours):
 def test_the_trials_of_a_study_look_once_at_each_picture(models, colours, looked):
     recipe = {"pool": {"base": models["base"], "models": {"tuned": models["tuned"]}}, "merge": "task_arithmetic"}
     made = Recipe.parse(recipe)
-    study = _Held(Merges(made), DataCache())
+    study = _Held(RepeatedMerges(made), DataCache())
     words = {"text_from": None, "device": "cpu", "dtype": "float32", "split": "test", "limit": None}
     rows, counts = {}, []
     for scale in (0.2, 0.9):

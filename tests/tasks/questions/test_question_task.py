@@ -94,7 +94,7 @@ def test_where_pictures_are_told_apart_a_question_set_is_refused(tmp_path):
 
 def test_a_question_set_is_no_data_to_measure_or_learn_on(tmp_path):
     from smelt.errors import RecipeError
-    from smelt.measurement.checks import one_task
+    from smelt.measurement.request import one_task
     from smelt.recipe.schema import DataUse
     from smelt.tasks.examples import tasks_for
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from smelt.errors import IncompatibleModels, RecipeError, unknown
 from smelt.evaluation.row import Level
 from smelt.learning.neulig.collaborate import Mode, ensembled_logits, merged_logits
-from smelt.learning.neulig.company import BASE, Company, company_of
+from smelt.learning.neulig.loaded_experts import BASE, LoadedExperts, load_experts
 from smelt.learning.neulig.note import NeuLigNote
 from smelt.learning.neulig.portland import Portland
 from smelt.models.references import absolute_ref
@@ -36,7 +36,7 @@ class Collaboration:
     """A Classifier of several experts. Every picture goes through all of them first: that is what its CoopVec needs."""
 
     label: str
-    company: Company
+    company: LoadedExperts
     portland: Portland
     note: NeuLigNote
     level: Level = "merged"
@@ -122,7 +122,7 @@ def load_collaboration(
             f"Portland is for {', '.join(portland.experts)}, but the models are {', '.join(models)}; name them alike"
         )
     own = {name: absolute_ref(ref, place) for name, ref in note.pool.models.items()}
-    company = company_of({"base": absolute_ref(str(note.pool.base), place), "models": models or own}, device)
+    company = load_experts({"base": absolute_ref(str(note.pool.base), place), "models": models or own}, device)
     held = note.experts if models is None else {BASE: note.experts[BASE]}
     changed = [name for name, known in held.items() if company.hashes.get(name) != known]
     if changed:

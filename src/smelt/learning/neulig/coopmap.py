@@ -16,7 +16,7 @@ from smelt.errors import RecipeError, unknown
 from smelt.recipe.schema import Pool, Recipe
 
 if TYPE_CHECKING:
-    from smelt.learning.neulig.features import Features
+    from smelt.learning.neulig.features import ExpertFeatures
     from smelt.learning.neulig.portland import Portland
 
 __all__ = ["CoopVecMap", "coopvec_map"]
@@ -57,7 +57,7 @@ class CoopVecMap:
         return Recipe.parse({"pool": models, "merge": {"average": {"weights": weights}}, **words})
 
 
-def coopvec_map(portland: Portland, features: Mapping[str, Features]) -> CoopVecMap:
+def coopvec_map(portland: Portland, features: Mapping[str, ExpertFeatures]) -> CoopVecMap:
     """The mean CoopVec of every data set."""
     if not features:
         raise RecipeError("a CoopVec Map needs features of at least one data set")

@@ -18,21 +18,21 @@ from torch import Tensor
 
 from smelt.errors import CorruptFile, NumericalError, RecipeError
 from smelt.files.cache import cache_folder
-from smelt.optimise.picks import picks
+from smelt.optimise.batch_indices import batch_indices
 from smelt.optimise.tensors import load_tensors, save_tensors
 
 if TYPE_CHECKING:
     from smelt.learning.neulig.experts import EncodingNetwork, Experts
     from smelt.tasks.examples import ExampleBatch, ExampleStream
 
-__all__ = ["Features", "features_of"]
+__all__ = ["ExpertFeatures", "features_of"]
 
 _VERSION = "1"
 """Raised when the same question gets another answer."""
 
 
 @dataclass(frozen=True, eq=False)
-class Features:
+class ExpertFeatures:
     """The examples of one task as the experts see them."""
 
     task: str
@@ -56,22 +56,22 @@ class Features:
     def __len__(self) -> int:
         return len(self.z)
 
-    def part(self, fraction: float, seed: int = 0) -> Features:
+    def part(self, fraction: float, seed: int = 0) -> ExpertFeatures:
         """A fixed part of the examples, at least one. A smaller part of the same seed is contained in a larger one."""
         if not 0 < fraction <= 1:
             raise RecipeError(f"fraction: is above 0 and at most 1, got {fraction}")
         if fraction == 1:
             return self
         count = max(1, round(fraction * len(self)))
-        order = picks(seed, f"{self.task}/part", 0, size=len(self), batch=len(self))
+        order = batch_indices(seed, f"{self.task}/part", 0, size=len(self), batch=len(self))
         return self.at(sorted(order[:count]))
 
-    def at(self, places: Sequence[int]) -> Features:
+    def at(self, places: Sequence[int]) -> ExpertFeatures:
         """The examples at these places."""
         chosen = torch.as_tensor(places, dtype=torch.int64, device=self.z.device)
         return replace(self, z=self.z[chosen], labels=self.labels[chosen])
 
-    def of(self, experts: Sequence[str]) -> Features:
+    def of(self, experts: Sequence[str]) -> ExpertFeatures:
         """The same examples as some of the experts see them, in this order."""
         lacking = [name for name in experts if name not in self.experts]
         if lacking:
@@ -80,7 +80,7 @@ class Features:
         return replace(self, z=self.z[:, places], experts=tuple(experts))
 
 
-def features_of(experts: Experts, stream: ExampleStream, *, batch: int = 128) -> Features:
+def features_of(experts: Experts, stream: ExampleStream, *, batch: int = 128) -> ExpertFeatures:
     """The features of a stream's examples, from the cache or computed and kept."""
     if batch < 1:
         raise RecipeError(f"batch is a number of examples, at least 1; got {batch}")
@@ -95,7 +95,7 @@ def features_of(experts: Experts, stream: ExampleStream, *, batch: int = 128) ->
     device = experts.network.device
     one = known[experts.names[0]]
     z = torch.stack([known[name]["z"] for name in experts.names], dim=1)
-    return Features(stream.name, z.to(device), one["labels"].to(device), one["head"].to(device), experts.names)
+    return ExpertFeatures(stream.name, z.to(device), one["labels"].to(device), one["head"].to(device), experts.names)
 
 
 def _computed(

@@ -17,21 +17,20 @@ import torch
 from torch import Tensor
 
 from smelt.errors import NumericalError, RecipeError, unknown
-from smelt.learning.neulig.alignment import ALIGNMENTS, Alignment, AlignmentKind
 from smelt.learning.neulig.collaborate import ensembled_logits
-from smelt.learning.neulig.features import Features
-from smelt.learning.neulig.losses import BOOSTING, Boosting, boosting
+from smelt.learning.neulig.features import ExpertFeatures
+from smelt.learning.neulig.objective import ALIGNMENTS, BOOSTING, AlignmentKind, Boosting, OffsetAlignment, boosting
 from smelt.learning.neulig.portland import Portland
-from smelt.optimise.picks import picks
+from smelt.optimise.batch_indices import batch_indices
 from smelt.system.threads import some_threads
 
-__all__ = ["Epoch", "Fitted", "Setting", "fit"]
+__all__ = ["Epoch", "FitSettings", "Fitted", "fit"]
 
 Classify: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class Setting:
+class FitSettings:
     """How Portland is fitted."""
 
     boosting: Boosting = "supervised"
@@ -84,12 +83,12 @@ class Fitted:
 
 
 def fit(
-    train: Mapping[str, Features],
-    setting: Setting,
+    train: Mapping[str, ExpertFeatures],
+    setting: FitSettings,
     *,
-    alignment: Alignment,
+    alignment: OffsetAlignment,
     classify: Classify,
-    validation: Mapping[str, Features] | None = None,
+    validation: Mapping[str, ExpertFeatures] | None = None,
     start: Portland | None = None,
 ) -> Fitted:
     """Fit Portland on the features of several tasks, or go on from `start`.
@@ -104,10 +103,10 @@ def fit(
 
 
 def _fit(
-    train: Mapping[str, Features],
-    setting: Setting,
+    train: Mapping[str, ExpertFeatures],
+    setting: FitSettings,
     judge: _Judge,
-    validation: Mapping[str, Features] | None,
+    validation: Mapping[str, ExpertFeatures] | None,
     start: Portland | None,
 ) -> Fitted:
     parts = {task: one.part(setting.fraction, setting.seed) for task, one in train.items()}
@@ -120,7 +119,8 @@ def _fit(
     rounds = min(math.ceil(len(part) / setting.batch) for part in parts.values())
     for number in range(1, setting.epochs + 1):
         orders = {
-            task: picks(setting.seed, task, number - 1, size=len(part), batch=len(part)) for task, part in parts.items()
+            task: batch_indices(setting.seed, task, number - 1, size=len(part), batch=len(part))
+            for task, part in parts.items()
         }
         for turn in range(rounds):
             for task, part in parts.items():
@@ -143,15 +143,19 @@ def _fit(
 class _Judge:
     """The losses of a setting."""
 
-    def __init__(self, setting: Setting, alignment: Alignment, classify: Classify):
+    def __init__(self, setting: FitSettings, alignment: OffsetAlignment, classify: Classify):
         self._setting, self._alignment, self._classify = setting, alignment, classify
 
-    def loss(self, portland: Portland, features: Features) -> Tensor:
+    def loss(self, portland: Portland, features: ExpertFeatures) -> Tensor:
         """What is minimised."""
         return self._total(*self._boost(portland, features))
 
     def epoch(
-        self, number: int, portland: Portland, train: Mapping[str, Features], validation: Mapping[str, Features] | None
+        self,
+        number: int,
+        portland: Portland,
+        train: Mapping[str, ExpertFeatures],
+        validation: Mapping[str, ExpertFeatures] | None,
     ) -> Epoch:
         with torch.no_grad():
             rows, losses = [], []
@@ -166,21 +170,21 @@ class _Judge:
     def _total(self, boost: Tensor, beta: Tensor) -> Tensor:
         return boost + self._setting.alignment_weight * self._alignment(beta)
 
-    def _boost(self, portland: Portland, features: Features) -> tuple[Tensor, Tensor]:
+    def _boost(self, portland: Portland, features: ExpertFeatures) -> tuple[Tensor, Tensor]:
         beta = portland.coopvec(features.z)
         logits = ensembled_logits(self._classify, beta, features.z, features.head)
         return boosting(self._setting.boosting, logits, features.labels), beta
 
 
-def _names(features: Features) -> tuple[str, ...]:
+def _names(features: ExpertFeatures) -> tuple[str, ...]:
     return features.experts or tuple(f"expert {number}" for number in range(features.z.shape[1]))
 
 
 def _check(
-    train: Mapping[str, Features],
-    validation: Mapping[str, Features] | None,
-    setting: Setting,
-    alignment: Alignment,
+    train: Mapping[str, ExpertFeatures],
+    validation: Mapping[str, ExpertFeatures] | None,
+    setting: FitSettings,
+    alignment: OffsetAlignment,
     start: Portland | None,
 ) -> None:
     if not train:

@@ -47,14 +47,14 @@ def neulig(
 
     `models` are references by name; every expert's task has its name unless `tasks` says otherwise. `examples` of each
     `train` split are learned from and `validation` of each `val` split choose the epoch (None: all). Other words are
-    those of Setting: `boosting` ("supervised", or "semi" without labels), `alignment` ("scalar", "gram", "off"),
+    those of FitSettings: `boosting` ("supervised", or "semi" without labels), `alignment` ("scalar", "gram", "off"),
     `alignment_weight`, `epochs`, `rate`, `batch`, `fraction`, `seed`. `smelt.evaluate(out)` asks the merged models.
     """
     from smelt.learning.neulig.classifier import load_collaboration
-    from smelt.learning.neulig.company import BASE, company_of
-    from smelt.learning.neulig.fit import Setting
+    from smelt.learning.neulig.fit import FitSettings
+    from smelt.learning.neulig.loaded_experts import BASE, load_experts
     from smelt.learning.neulig.note import MARK, NeuLigNote
-    from smelt.learning.neulig.portlands import Portlands
+    from smelt.learning.neulig.portland_fitter import PortlandFitter
     from smelt.recipe.schema import DataUse, Pool
     from smelt.system.threads import some_threads
     from smelt.tasks.examples import tasks_for
@@ -62,10 +62,10 @@ def neulig(
 
     folder, names = Path(out), list(models)
     _check_names(names, BASE)
-    strange = sorted(setting.keys() - Setting.__dataclass_fields__.keys())
+    strange = sorted(setting.keys() - FitSettings.__dataclass_fields__.keys())
     if strange:
-        raise RecipeError(unknown("word of a setting", strange[0], list(Setting.__dataclass_fields__)))
-    how = Setting(**{"batch": 32, "epochs": 20, **setting})
+        raise RecipeError(unknown("word of a setting", strange[0], list(FitSettings.__dataclass_fields__)))
+    how = FitSettings(**{"batch": 32, "epochs": 20, **setting})
     pool = Pool(base=base, models=dict(models))
     seen = _check_output(folder, pool, force)
     found = {}
@@ -76,14 +76,14 @@ def neulig(
             )
         found[name] = PictureTask.of(task)
     with some_threads(threads):
-        company = company_of({"base": base, "models": dict(models)}, device)
-        portlands = Portlands(company, names, found, examples=examples, validation=validation)
+        company = load_experts({"base": base, "models": dict(models)}, device)
+        portlands = PortlandFitter(company, names, found, examples=examples, validation=validation)
         fitted = portlands.fit(how)
         table = portlands.map(fitted, how)
     note = NeuLigNote(
         pool=_seen_from(pool, folder),
         tasks={name: task.name for name, task in found.items()},
-        setting={word: getattr(how, word) for word in Setting.__dataclass_fields__},
+        setting={word: getattr(how, word) for word in FitSettings.__dataclass_fields__},
         chosen=fitted.chosen,
         losses=[{"epoch": e.number, "train": e.loss, "val": e.validation_loss} for e in fitted.history],
         map={task: dict(zip(table.experts, table.row(task).tolist(), strict=True)) for task in table.tasks},

@@ -100,7 +100,7 @@ def line(
     about: Mapping[str, Any],
 ) -> Rows:
     """The models on the straight line between two."""
-    from smelt.analyse.path import interpolation_path
+    from smelt.analyse.interpolation import interpolation_path
 
     questions = Ask(**ask)
     start, end = ends

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from smelt.learning.neulig import CoopVecMap, Fitted
+from smelt.learning.neulig.coopmap import CoopVecMap
+from smelt.learning.neulig.fit import Fitted
 
 __all__ = ["figures"]
 

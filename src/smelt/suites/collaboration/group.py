@@ -6,16 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smelt.evaluation.row import Row
-from smelt.learning.neulig import CoopVecMap, Portland, re_estimated
-from smelt.learning.neulig.company import BASE, Company, company_of
-from smelt.learning.neulig.portlands import Portlands
+from smelt.learning.neulig.batch_norm import re_estimated
+from smelt.learning.neulig.coopmap import CoopVecMap
+from smelt.learning.neulig.loaded_experts import BASE, LoadedExperts, load_experts
+from smelt.learning.neulig.portland import Portland
+from smelt.learning.neulig.portland_fitter import PortlandFitter
 from smelt.suites.collaboration.score import digest, scored
 from smelt.tasks.registry import picture_task
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.learning.neulig import Features
+    from smelt.learning.neulig.features import ExpertFeatures
     from smelt.tasks.pictures.task import PictureTask
 
 __all__ = ["WorkingGroup"]
@@ -27,14 +29,14 @@ class WorkingGroup:
     """The models of a group at work: what each sees in the test pictures, and what a merge of them answers."""
 
     def __init__(self, pool: Mapping[str, Any], experts: Sequence[str], ask: Mapping[str, Any]):
-        self.company: Company = company_of(pool, ask["device"])
+        self.company: LoadedExperts = load_experts(pool, ask["device"])
         self.names, self.limit = tuple(experts), ask["limit"]
         self.tasks: dict[str, PictureTask] = {name: picture_task(name) for name in experts}
         self.base_words = {"device": ask["device"], "model": "merged", "seed": ask["seed"]}
         self.hash = digest([self.company.everyone.hashes[name] for name in (BASE, *experts)])
         self.classify = self.company.everyone.network.classify
 
-    def seen(self, task: str) -> Features:
+    def seen(self, task: str) -> ExpertFeatures:
         """The test pictures of a task as the base and the experts see them."""
         return self.company.features(self.tasks[task], "test", self.limit).of([BASE, *self.names])
 
@@ -53,9 +55,9 @@ class WorkingGroup:
         batches = zip(*(stream.batches(each) for stream in streams), strict=False)
         return [torch.cat([batch.inputs for batch in together]) for together in batches]
 
-    def portlands(self, fit: Mapping[str, Any]) -> Portlands:
+    def portlands(self, fit: Mapping[str, Any]) -> PortlandFitter:
         words = {word: fit[word] for word in ("examples", "validation")}
-        return Portlands(self.company, self.names, self.tasks, **words)
+        return PortlandFitter(self.company, self.names, self.tasks, **words)
 
     def both(
         self,
@@ -71,7 +73,7 @@ class WorkingGroup:
         """
         import torch
 
-        from smelt.learning.neulig import ensembled_logits
+        from smelt.learning.neulig.collaborate import ensembled_logits
 
         rows = []
         for task in self.names:
@@ -91,7 +93,7 @@ class WorkingGroup:
         """The scores of the test pictures by merged models."""
         import torch
 
-        from smelt.learning.neulig import merged_logits
+        from smelt.learning.neulig.collaborate import merged_logits
 
         experts = self.company.experts(self.names)
         if mode != "map_bn":
@@ -109,7 +111,7 @@ class WorkingGroup:
             ]
         )
 
-    def row(self, logits: Tensor, seen: Features, level: Any, about: Mapping[str, Any], **words: Any) -> Row:
+    def row(self, logits: Tensor, seen: ExpertFeatures, level: Any, about: Mapping[str, Any], **words: Any) -> Row:
         return scored(
             logits,
             seen.labels,

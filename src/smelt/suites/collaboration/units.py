@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from smelt.evaluation.row import Row
-from smelt.learning.neulig import Setting, re_estimated
-from smelt.learning.neulig.company import BASE
-from smelt.learning.neulig.portlands import Portlands
+from smelt.learning.neulig.batch_norm import re_estimated
+from smelt.learning.neulig.fit import FitSettings
+from smelt.learning.neulig.loaded_experts import BASE
+from smelt.learning.neulig.portland_fitter import PortlandFitter
 from smelt.recipe.schema import Recipe
 from smelt.suites.collaboration.blend import coefficients, heard_gates
 from smelt.suites.collaboration.figures import figures
@@ -155,7 +156,7 @@ def neulig(
     about: Mapping[str, Any],
 ) -> Result:
     """Portland of one group, and the group at both levels; `entries` are the modes of merging, {entry: {mode, …}}."""
-    from smelt.learning.neulig import coopvec_map
+    from smelt.learning.neulig.coopmap import coopvec_map
 
     group = WorkingGroup(pool, experts, ask)
     portlands, setting = group.portlands(fit), _setting(fit, boosting, alignment)
@@ -231,12 +232,12 @@ def fractions(
     return _plain(rows)
 
 
-def _setting(fit: Mapping[str, Any], boosting: Any, alignment: Any, fraction: float = 1.0) -> Setting:
+def _setting(fit: Mapping[str, Any], boosting: Any, alignment: Any, fraction: float = 1.0) -> FitSettings:
     words = {word: fit[word] for word in ("epochs", "rate", "batch", "alignment_weight", "seed")}
-    return Setting(boosting=boosting, alignment=alignment, fraction=fraction, **words)
+    return FitSettings(boosting=boosting, alignment=alignment, fraction=fraction, **words)
 
 
-def _told(setting: Setting, portlands: Portlands) -> dict[str, Any]:
+def _told(setting: FitSettings, portlands: PortlandFitter) -> dict[str, Any]:
     """What rows say about a Portland: its setting, its seed, and the data that it used."""
     words = {"boosting": setting.boosting, "alignment": setting.alignment}
     return {"setting": words, "seed": setting.seed, "data_budget": portlands.budget(setting)}

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from smelt.errors import SmeltError
-from smelt.select.uncertainty import mean_of_sets, uncertainty
+from smelt.select.entropy import mean_of_sets, uncertainty
 from smelt.suites.selection.paired import picture_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smelt.select.asking import OptionSet
-    from smelt.select.measured import Measure, Measured
+    from smelt.select.option_sets import OptionSet
+    from smelt.select.scores import ModelScores, Scorer
     from smelt.suites.selection.session import Desk
     from smelt.tasks.perturb.perturbation import Perturbation
 
@@ -28,7 +28,7 @@ class Answers:
     def __init__(self, desk: Desk):
         self._desk = desk
         self._known: dict[tuple[Any, ...], NDArray[np.float32]] = {}
-        self._measured: dict[tuple[str, str], Measured] = {}
+        self._measured: dict[tuple[str, str], ModelScores] = {}
         self._pictures: dict[str, list[str]] = {}
 
     def has(self, identity: str, kinds: Sequence[str], perturbations: Sequence[str]) -> bool:
@@ -38,14 +38,14 @@ class Answers:
         return all(
             self._read(measure, identity, one, how) is not None
             for measure, how in [*plain, *drawn]
-            for one in measure.asking.sets
+            for one in measure.option_sets.sets
         )
 
     def right(self, identity: str, kinds: Sequence[str]) -> list[NDArray[np.float64]]:
         """1 or 0 for every question, set by set."""
         found = []
         for measure in (self._desk.plain[kind] for kind in kinds):
-            for one in measure.asking.sets:
+            for one in measure.option_sets.sets:
                 logits = self._sure(measure, identity, one, None)
                 found.append((logits[:, 0].argmax(axis=1) == one.labels).astype(np.float64))
         return found
@@ -69,7 +69,7 @@ class Answers:
     def uncertain(self, identity: str, perturbation: str) -> list[NDArray[np.float64]]:
         """The model uncertainty of every question, set by set: its mean over the repeats."""
         measure, found = self._desk.perturbed[perturbation], []
-        for one in measure.asking.sets:
+        for one in measure.option_sets.sets:
             drawn = [uncertainty(self._sure(measure, identity, one, how)).model for _, how in self._draws(measure)]
             found.append(np.mean(drawn, axis=0))
         return found
@@ -77,30 +77,30 @@ class Answers:
     def pictures(self, kinds: Sequence[str]) -> list[list[str]]:
         """What names the picture of every question, set by set; sets may share some."""
         found = []
-        for asking in (self._desk.plain[kind].asking for kind in kinds):
-            for one in asking.sets:
+        for option_sets in (self._desk.plain[kind].option_sets for kind in kinds):
+            for one in option_sets.sets:
                 name = one.task.name
                 if name not in self._pictures:
-                    self._pictures[name] = picture_names(one.task, asking.split, asking.limit)
+                    self._pictures[name] = picture_names(one.task, option_sets.split, option_sets.limit)
                 found.append(self._pictures[name])
         return found
 
     @staticmethod
-    def _draws(measure: Measure) -> list[tuple[Measure, Perturbation | None]]:
-        how = measure.asking.perturbation
+    def _draws(measure: Scorer) -> list[tuple[Scorer, Perturbation | None]]:
+        how = measure.option_sets.perturbation
         assert how is not None
         return [(measure, how.repeated(repeat)) for repeat in range(measure.repeats)]
 
-    def _sure(self, measure: Measure, identity: str, one: OptionSet, how: Perturbation | None) -> NDArray[np.float32]:
+    def _sure(self, measure: Scorer, identity: str, one: OptionSet, how: Perturbation | None) -> NDArray[np.float32]:
         found = self._read(measure, identity, one, how)
         if found is None:
             _gone()
         return found
 
     def _read(
-        self, measure: Measure, identity: str, one: OptionSet, how: Perturbation | None
+        self, measure: Scorer, identity: str, one: OptionSet, how: Perturbation | None
     ) -> NDArray[np.float32] | None:
-        key = (identity, one.task.name, measure.asking.split, how)
+        key = (identity, one.task.name, measure.option_sets.split, how)
         if key not in self._known:
             found = self._desk.store.read(measure.words(identity, one, how))
             if found is None:

@@ -89,7 +89,7 @@ class _Description:
     def _sets(self, kind: str) -> Sequence[Any]:
         from smelt.suites.selection.session import desk_of
 
-        return desk_of(self.steps.ask).plain[kind].asking.sets
+        return desk_of(self.steps.ask).plain[kind].option_sets.sets
 
     def _singles(self) -> dict[str, dict[str, Any]]:
         """The uncertainty of every model as it is, by perturbation."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from smelt.select.choose import Choice, Guide, Order, chosen_step, ordered
+from smelt.select.step_choice import Choice, Guide, Order, chosen_step, ordered
 from smelt.select.subsets import random_subsets
 from smelt.suites.selection.member import Member, group
 from smelt.suites.selection.suite import SelectionSuite

@@ -138,7 +138,7 @@ class Run:
         member = step.member
         assert member is not None
         rows = {row.task for row in self.folder.rows if _of(row, member) and isinstance(row, Row)}
-        wanted = {one.task.name for kind in step.kinds for one in self.desk.plain[kind].asking.sets}
+        wanted = {one.task.name for kind in step.kinds for one in self.desk.plain[kind].option_sets.sets}
         return wanted <= rows and self.answers.has(self.steps.identity(member), step.kinds, step.perturbations)
 
     def _new(self, contents: Sequence[Mapping[str, Any]]) -> list[Row | CostRow]:
@@ -164,7 +164,7 @@ class Run:
 
 def _check_labels(plain: Mapping[str, Any]) -> None:
     for measure in plain.values():
-        without = next((one.task.name for one in measure.asking.sets if one.labels is None), None)
+        without = next((one.task.name for one in measure.option_sets.sets if one.labels is None), None)
         if without:
             raise RecipeError(f"{without} has no labels; a suite reports accuracy on all of its sets")
 

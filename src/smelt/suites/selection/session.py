@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from smelt.recipe.schema import Recipe
-from smelt.select.asking import asking
-from smelt.select.groups import Groups
-from smelt.select.measured import Measure
-from smelt.select.store import LogitStore
+from smelt.select.group_merges import GroupMerges
+from smelt.select.logit_store import LogitStore
+from smelt.select.option_sets import open_option_sets
+from smelt.select.scores import Scorer
 from smelt.tasks.perturb.perturbation import Perturbation
 
 __all__ = ["Desk", "desk_of", "forget_desk"]
@@ -26,27 +26,27 @@ class Desk:
         how = {word: words[word] for word in ("limit", "device", "dtype", "allow_pickle")}
         self.store = LogitStore(words["store"])
         self.plain = {
-            kind: Measure(asking(one["tasks"], None, split=one["split"], **how), self.store)
+            kind: Scorer(open_option_sets(one["tasks"], None, split=one["split"], **how), self.store)
             for kind, one in words["kinds"].items()
             if one["tasks"]
         }
-        held_in = self.plain["held_in"].asking
+        held_in = self.plain["held_in"].option_sets
         self.perturbed = {
-            name: Measure(replace(held_in, perturbation=Perturbation(**one)), self.store, repeats=words["repeats"])
+            name: Scorer(replace(held_in, perturbation=Perturbation(**one)), self.store, repeats=words["repeats"])
             for name, one in words["perturbations"].items()
         }
-        self._open: tuple[str, Groups] | None = None
+        self._open: tuple[str, GroupMerges] | None = None
 
-    def groups(self, recipe: Recipe, prints: Mapping[str, str]) -> Groups:
+    def groups(self, recipe: Recipe, prints: Mapping[str, str]) -> GroupMerges:
         """The models of a recipe, open; those of the recipe before it are closed."""
         if self._open is None or self._open[0] != recipe.hash:
             self.close()
-            self._open = recipe.hash, Groups(recipe, None, dict(prints))
+            self._open = recipe.hash, GroupMerges(recipe, None, dict(prints))
         return self._open[1]
 
     def load(self, model: Any) -> Any:
         """A model in memory, from a reference or a Source."""
-        return self.plain["held_in"].asking.load(model)
+        return self.plain["held_in"].option_sets.load(model)
 
     def close(self) -> None:
         if self._open is not None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.jobs.job import Job
 from smelt.recipe.schema import Recipe
-from smelt.select.groups import identity_of
-from smelt.select.narrow import narrowed
+from smelt.select.group_merges import identity_of
+from smelt.select.subset_recipe import narrowed
 from smelt.suites.clip.units import setting_of
 from smelt.suites.selection.member import BASE, JOINT, Member
 from smelt.suites.selection.suite import KINDS, SelectionSuite

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from smelt.evaluation.provenance import row_of
 from smelt.evaluation.row import CostRow, Row, code_version, now
 from smelt.recipe.schema import Recipe
-from smelt.select.choose import ordered
-from smelt.select.soup import greedy
+from smelt.select.greedy_soup import greedy
+from smelt.select.step_choice import ordered
 from smelt.suites.selection.member import group
 from smelt.suites.selection.session import Desk, desk_of
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from smelt.select.asking import OptionSet
+    from smelt.select.option_sets import OptionSet
     from smelt.tasks.result import Result
 
 __all__ = ["asked", "soup"]
@@ -108,10 +108,10 @@ def _rows(
     first: Sequence[str],
 ) -> list[Row]:
     measure, rows = desk.plain[kind], []
-    for one in measure.asking.sets:
+    for one in measure.option_sets.sets:
         began = time.perf_counter()
         logits = measure.logits(identity, one, None, load)
-        result = _result(one, measure.asking.split, logits[:, 0], time.perf_counter() - began)
+        result = _result(one, measure.option_sets.split, logits[:, 0], time.perf_counter() - began)
         asks = ["smelt", "eval", about["called"], "--tasks", ",".join(ask["kinds"][kind]["tasks"]), *_flags(ask, kind)]
         command = " && ".join(shlex.join(words) for words in (first, asks) if words)
         words = {word: value for word, value in about.items() if word != "called"}

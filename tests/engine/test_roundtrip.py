@@ -8,7 +8,7 @@ import torch
 
 import smelt
 from checkpoints import read_weights, snapshot
-from smelt.models.families.image_text.llava import LLAVA
+from smelt.formats.views.llava import LLAVA_NAMES
 
 transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
@@ -131,7 +131,7 @@ def test_copies_of_one_model_give_its_logits_back(tmp_path, checkpoint, method):
         torch.testing.assert_close(again, logits(model, kind), rtol=1e-4, atol=1e-5)
     assert smelt.verify(out).ok
     # `save_pretrained` writes a LLaVA under older names; a merge writes those that it has in memory
-    names = [LLAVA.plain(name) if kind == "llava" else name for name in read_weights(tmp_path / "base")]
+    names = [LLAVA_NAMES.common(name) if kind == "llava" else name for name in read_weights(tmp_path / "base")]
     assert read_weights(out).keys() == set(names)
 
 

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 import smelt
 from checkpoints import read_weights, write_yaml
 from smelt.errors import IncompatibleModels
-from smelt.models.families.image_text.llava import LLAVA
+from smelt.formats.views.llava import LLAVA_NAMES
 from smelt.testing.pico_llava import llava, save_llava
 
 TOWER = "model.vision_tower."
@@ -26,7 +26,7 @@ def pool(tmp_path_factory):
 
 
 def weights(folder):
-    return {LLAVA.plain(name): tensor for name, tensor in read_weights(Path(folder)).items()}
+    return {LLAVA_NAMES.common(name): tensor for name, tensor in read_weights(Path(folder)).items()}
 
 
 def merged(pool, out, *names, **words):

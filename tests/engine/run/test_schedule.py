@@ -7,7 +7,7 @@ from threading import Lock
 
 import pytest
 
-from smelt.engine.run.schedule import OrderedJoin, TaskBatch, run_here, run_workflows
+from smelt.engine.run.executor import OrderedJoin, TaskBatch, run_here, run_workflows
 
 
 @pytest.fixture(params=[1, 2, 4])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from smelt.engine.plan.checks import left_out, tensor_faults
-from smelt.engine.plan.drafts import Draft, Drafts, draft
-from smelt.engine.plan.plan import Item, Plan, RunStage, Tap
+from smelt.engine.plan.plan import Draft, Drafts, Item, Plan, RunStage, Section, Tap
+from smelt.engine.plan.slices import SlicedSection
 from smelt.engine.plan.statistics import StatisticsPairing
 from smelt.engine.pool import BASE, ModelPool
 from smelt.errors import IncompatibleModels, RecipeError
+from smelt.files.natural_order import natural
 from smelt.formats import dtype as dtypes
 from smelt.formats.architecture.layout import Layout
 from smelt.formats.architecture.orientation import Matrices, Orientation
@@ -18,10 +19,10 @@ from smelt.formats.safetensors.header import TensorInfo
 from smelt.methods import Stage, stages
 from smelt.methods.method import Unit
 from smelt.recipe.pipeline import BoundStage, bind
-from smelt.recipe.schema import Recipe
+from smelt.recipe.schema import Recipe, StageCall
 from smelt.recipe.values import constant, matches, patterns_in, resolve, skip_remedy
 
-__all__ = ["make_plan"]
+__all__ = ["draft", "make_plan"]
 
 _COARSENESS: dict[Unit, int] = {"element": 0, "row": 1, "tensor": 2, "matrix": 3}
 
@@ -52,6 +53,43 @@ def make_plan(recipe: Recipe, pool: ModelPool, written: Recipe | None = None) ->
     names = tuple(dict.fromkeys(b.stage.name for stages_ in bound for b in stages_))
     notes = [*recipe.notes, *notes, *builder.notes(), *pairing.notes(), *_left_behind(recipe, pool, drafts)]
     return Plan(recipe, items, tuple(notes), pool.reference.tied, drafts.layers, names, pool.all, pairing.used)
+
+
+def draft(recipe: Recipe, pool: ModelPool) -> Drafts:
+    """Work out every output tensor of a recipe from the names in the pool."""
+    layout = Layout.of(pool.reference.tensors)
+    pipelines: list[tuple[Sequence[StageCall], tuple[str, ...]]] = []
+    items: list[Draft] = []
+    dropped: set[tuple[str, str]] = set()
+    layers: dict[str, list[int]] = {}
+    for section in _sections(recipe, pool):
+        if section.slices is None:
+            pipelines.append((section.merge, section.models))
+            items += [Draft.plain(key, section.models, layout, len(pipelines) - 1) for key in section.keys]
+        else:
+            sliced = SlicedSection(section, pool, layout, pipelines)
+            items += sliced.items
+            dropped |= sliced.dropped
+            layers[sliced.stack] = sliced.reference_layers
+    items.sort(key=lambda item: natural(item.key))
+    return Drafts(items, pipelines, frozenset(dropped), layers)
+
+
+def _sections(recipe: Recipe, pool: ModelPool) -> Iterable[Section]:
+    left = sorted(pool.reference.tensors, key=natural)
+    for part in recipe.parts:
+        keys = tuple(key for key in left if any(matches(pattern, key) for pattern in part.keys))
+        if not keys:
+            raise RecipeError(f"the part {part.keys} matches no tensor that is left")
+        taken = set(keys)
+        left = [key for key in left if key not in taken]
+        models = tuple(part.models or pool.models)
+        strangers = [name for name in models if name not in pool.models]
+        if strangers:
+            raise RecipeError(f"the part {part.keys} names {strangers[0]!r}, which is not in the pool")
+        yield Section(keys, models, part.merge or recipe.merge, part.slices)
+    if left:
+        yield Section(tuple(left), tuple(pool.models), recipe.merge, recipe.slices)
 
 
 def _bind_all(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> tuple[list[list[BoundStage]], list[str]]:

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
-from smelt.engine.plan.drafts import Draft, Drafts
+from smelt.engine.plan.plan import Draft, Drafts
 from smelt.engine.pool import BASE, ModelPool
 from smelt.errors import CorruptFile
 from smelt.files.cache import cache_folder, write_cached

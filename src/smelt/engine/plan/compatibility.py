@@ -68,8 +68,8 @@ class Compatibility:
 def compare(pool: ModelPool, **words: Any) -> Compatibility:
     """Compare every model with the reference; `words` are those of a recipe (`skip`, `missing`, `config`, ...)."""
     from smelt.engine.plan.base_check import foreign_base_in_pool
+    from smelt.engine.plan.build import draft
     from smelt.engine.plan.checks import leave_frozen, tensor_faults
-    from smelt.engine.plan.drafts import draft
     from smelt.engine.plan.prepared import config_faults
     from smelt.engine.pool import BASE, ModelPool
     from smelt.formats.architecture.tied import untie

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.files.identity import FileIdentity
+from smelt.formats.architecture.layout import Layout
 from smelt.formats.architecture.orientation import Matrices
 from smelt.formats.dtype import item_size
 from smelt.formats.safetensors.header import TensorInfo
@@ -24,10 +25,11 @@ from smelt.formats.source import Source, files_of
 from smelt.formats.views.renamed import Piece, RenamedSource
 from smelt.methods import Stage
 from smelt.methods.method import Space, Unit
-from smelt.recipe.schema import Recipe
+from smelt.recipe.schema import Recipe, Slice, StageCall
+from smelt.recipe.values import Spot
 from smelt.version import __version__
 
-__all__ = ["SUMMARIES", "Item", "Plan", "RunStage", "Tap", "in_its_place"]
+__all__ = ["SUMMARIES", "Draft", "Drafts", "Item", "Plan", "RunStage", "Section", "Tap", "in_its_place"]
 
 
 SUMMARIES = {"gram": 2, "components": 1}
@@ -41,6 +43,52 @@ class Tap:
     model: str
     source: Source
     key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One output tensor: the name of its tensor in each model, and which pipeline merges it.
+
+    Usually every model has the tensor under the output's own name. Layer slices change that (slices.py): block 12 of
+    the output may be block 4 of one model and block 20 of another. Parts give some tensors a pipeline or models of
+    their own.
+    """
+
+    key: str
+    taps: Mapping[str, str]
+    base_key: str
+    pipeline: int
+    spot: Spot
+    """Where parameters are evaluated: inside a slice, depth runs over the slice."""
+    depth: float
+
+    @classmethod
+    def plain(cls, key: str, models: Sequence[str], layout: Layout, pipeline: int) -> Draft:
+        """A tensor that all models have under the output's own name."""
+        depth = layout.depth(key)
+        spot = Spot(key, depth, layout.block(key) is not None)
+        return cls(key, dict.fromkeys(models, key), key, pipeline, spot, depth)
+
+
+@dataclass(frozen=True)
+class Drafts:
+    items: Sequence[Draft]
+    pipelines: Sequence[tuple[Sequence[StageCall], tuple[str, ...]]]
+    """Each pipeline's stages and the models it merges."""
+    dropped: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+    """(model, tensor) that slices leave out on purpose."""
+    layers: Mapping[str, list[int]] = field(default_factory=dict)
+    """For each sliced stack, the block of the base (else of the slice's first model) behind every output block."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """Tensors of the output that one word of the recipe speaks of: a part, or all that is left."""
+
+    keys: tuple[str, ...]
+    models: tuple[str, ...]
+    merge: Sequence[StageCall]
+    slices: Sequence[Slice] | None
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from smelt.engine.plan.drafts import Draft
-from smelt.engine.plan.plan import Tap
+from smelt.engine.plan.plan import Draft, Tap
 from smelt.engine.pool import ModelPool
 from smelt.errors import CorruptFile, unknown
 from smelt.files.hashing.remembered import file_hashes

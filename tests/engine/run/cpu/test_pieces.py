@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from smelt.engine.run.cpu.buffers import SamplePieces
+from smelt.engine.run.cpu.machine import SamplePieces
 from smelt.errors import CorruptFile
 from smelt.formats.open import open_path
 from smelt.formats.source import MemorySource

@@ -1,6 +1,6 @@
 """What passes hold lies in the same memory every time."""
 
-from smelt.engine.run.cpu.buffers import Scratch
+from smelt.engine.run.cpu.machine import Scratch
 
 
 def test_every_pass_gets_the_same_again() -> None:

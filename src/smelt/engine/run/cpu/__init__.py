@@ -8,7 +8,6 @@ rules.py       what each stage is in these operations; the torch functions in `m
 support.py     the table of rules, and which items can be run so
 fold_pass.py   what folds gather (`ops.fold`), in these operations; what methods need to know of each row
 template.py    programs that many tensors share
-buffers.py     the memory of a thread, and samples of tensors
 backend.py     how spans are worked on
 """
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import numpy as np
 
 from smelt.engine.run.backends import Span, place_of, row_length
-from smelt.engine.run.cpu.buffers import SamplePieces, Scratch
 from smelt.engine.run.cpu.fold_pass import ReadPart, RowFactors, add_fold, shared_request, wanted_share
-from smelt.engine.run.cpu.machine import BatchRun, CompiledProgram, ProgramRun, floats, library
+from smelt.engine.run.cpu.machine import BatchRun, CompiledProgram, ProgramRun, SamplePieces, Scratch, floats, library
 from smelt.engine.run.cpu.program import WIDTH, Program
 from smelt.engine.run.cpu.support import RULES, RuleCall, Support, stored_dtype
 from smelt.engine.run.cpu.template import Found, Template, form_of_cuts

@@ -19,7 +19,7 @@ from smelt.engine.run.cpu.operations import OP, Code, Numbered, shorten
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smelt.engine.run.cpu.buffers import Scratch
+    from smelt.engine.run.cpu.machine import Scratch
 
 __all__ = ["WIDTH", "Op", "Program"]
 

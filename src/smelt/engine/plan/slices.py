@@ -1,105 +1,25 @@
-"""Drafts: for every tensor of the output, where each model's numbers for it come from.
-
-Usually every model has the tensor under the output's own name. Layer slices change that: block 12 of the output
-may be block 4 of one model and block 20 of another. Parts give some tensors a pipeline or models of their own.
-"""
+"""Layer slices: an output whose blocks are runs of layers of several models, one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
+from smelt.engine.plan.plan import Draft, Section
 from smelt.engine.pool import BASE, ModelPool
 from smelt.errors import RecipeError
-from smelt.files.natural_order import natural
 from smelt.formats.architecture.layout import Layout
-from smelt.recipe.schema import Recipe, Slice, StageCall
-from smelt.recipe.values import Spot, matches
+from smelt.recipe.schema import Slice, StageCall
+from smelt.recipe.values import Spot
 
-__all__ = ["Draft", "Drafts", "draft"]
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """One output tensor: the name of its tensor in each model, and which pipeline merges it."""
-
-    key: str
-    taps: Mapping[str, str]
-    base_key: str
-    pipeline: int
-    spot: Spot
-    """Where parameters are evaluated: inside a slice, depth runs over the slice."""
-    depth: float
+__all__ = ["SlicedSection"]
 
 
-@dataclass(frozen=True)
-class Drafts:
-    items: Sequence[Draft]
-    pipelines: Sequence[tuple[Sequence[StageCall], tuple[str, ...]]]
-    """Each pipeline's stages and the models it merges."""
-    dropped: frozenset[tuple[str, str]] = field(default_factory=frozenset)
-    """(model, tensor) that slices leave out on purpose."""
-    layers: Mapping[str, list[int]] = field(default_factory=dict)
-    """For each sliced stack, the block of the base (else of the slice's first model) behind every output block."""
-
-
-@dataclass(frozen=True)
-class _Section:
-    keys: tuple[str, ...]
-    models: tuple[str, ...]
-    merge: Sequence[StageCall]
-    slices: Sequence[Slice] | None
-
-
-def draft(recipe: Recipe, pool: ModelPool) -> Drafts:
-    """Work out every output tensor of a recipe from the names in the pool."""
-    layout = Layout.of(pool.reference.tensors)
-    pipelines: list[tuple[Sequence[StageCall], tuple[str, ...]]] = []
-    items: list[Draft] = []
-    dropped: set[tuple[str, str]] = set()
-    layers: dict[str, list[int]] = {}
-    for section in _sections(recipe, pool):
-        if section.slices is None:
-            pipelines.append((section.merge, section.models))
-            items += [_plain(key, section.models, layout, len(pipelines) - 1) for key in section.keys]
-        else:
-            sliced = _Sliced(section, pool, layout, pipelines)
-            items += sliced.items
-            dropped |= sliced.dropped
-            layers[sliced.stack] = sliced.reference_layers
-    items.sort(key=lambda item: natural(item.key))
-    return Drafts(items, pipelines, frozenset(dropped), layers)
-
-
-def _sections(recipe: Recipe, pool: ModelPool) -> Iterable[_Section]:
-    left = sorted(pool.reference.tensors, key=natural)
-    for part in recipe.parts:
-        keys = tuple(key for key in left if any(matches(pattern, key) for pattern in part.keys))
-        if not keys:
-            raise RecipeError(f"the part {part.keys} matches no tensor that is left")
-        taken = set(keys)
-        left = [key for key in left if key not in taken]
-        models = tuple(part.models or pool.models)
-        strangers = [name for name in models if name not in pool.models]
-        if strangers:
-            raise RecipeError(f"the part {part.keys} names {strangers[0]!r}, which is not in the pool")
-        yield _Section(keys, models, part.merge or recipe.merge, part.slices)
-    if left:
-        yield _Section(tuple(left), tuple(pool.models), recipe.merge, recipe.slices)
-
-
-def _plain(key: str, models: Sequence[str], layout: Layout, pipeline: int) -> Draft:
-    depth = layout.depth(key)
-    spot = Spot(key, depth, layout.block(key) is not None)
-    return Draft(key, dict.fromkeys(models, key), key, pipeline, spot, depth)
-
-
-class _Sliced:
+class SlicedSection:
     """The output tensors of one section made of layer slices."""
 
     def __init__(
         self,
-        section: _Section,
+        section: Section,
         pool: ModelPool,
         layout: Layout,
         pipelines: list[tuple[Sequence[StageCall], tuple[str, ...]]],
@@ -126,7 +46,7 @@ class _Sliced:
             if block is not None and block[0] == stack:
                 continue
             pipeline, models = (first, slices[0].models) if layout.before_blocks(key) else (last, slices[-1].models)
-            self.items.append(_plain(key, list(models), layout, pipeline))
+            self.items.append(Draft.plain(key, list(models), layout, pipeline))
         self.dropped = self._unused(slices)
 
     def _unused(self, slices: Sequence[Slice]) -> frozenset[tuple[str, str]]:
@@ -144,7 +64,7 @@ class _Sliced:
             if (block := Layout.block(key)) and block[0] == self.stack and block[1] not in used[name]
         )
 
-    def _check_whole(self, section: _Section) -> None:
+    def _check_whole(self, section: Section) -> None:
         held = set(section.keys)
         for key in self._pool.reference.tensors:
             block = Layout.block(key)

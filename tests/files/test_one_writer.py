@@ -1,4 +1,4 @@
-"""Files appear whole in one way, and schemas refuse unknown fields in one way: the room `files` has both."""
+"""Files appear whole, are held by one process and refuse unknown fields in one way each: the room `files` has them."""
 
 import re
 from pathlib import Path
@@ -9,6 +9,7 @@ ROOM = Path(smelt.__file__).parent
 RENAMES = re.compile(
     r"\bos\.(replace|rename)\(|\.(rename|replace)\([^,()]*(\([^()]*\)[^,()]*)*\)$|\bshutil\.move\(", re.MULTILINE
 )
+LOCKS = re.compile(r"\bimport fcntl\b|\bflock\(")
 STRICT = re.compile(r"extra=.forbid.")
 
 STRICT_ELSEWHERE = {
@@ -27,6 +28,10 @@ def outside(paths):
 
 def test_nobody_else_renames_into_place():
     assert outside(found(RENAMES)) == set()
+
+
+def test_nobody_else_locks_files():
+    assert outside(found(LOCKS)) == set()
 
 
 def test_one_base_refuses_unknown_fields():

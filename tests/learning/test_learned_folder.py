@@ -13,13 +13,13 @@ from checkpoints import write_model
 from learned_by_hand import moved, small, stream
 from smelt.engine.pool import ModelPool
 from smelt.errors import InputChanged, OutputError
+from smelt.files import lock
+from smelt.files.lock import exclusive
 from smelt.learning.context import LearningContext
 from smelt.learning.learn import Learned, learn
 from smelt.learning.store import lock_of, place_of
 from smelt.models.families.network import ModuleNetwork
 from smelt.models.references import open_ref
-from smelt.optimise import state
-from smelt.optimise.state import alone
 
 MODELS = {"red": moved(small(), 1), "green": moved(small(), 2)}
 STREAMS = {"red": stream("reds", 40, 1), "green": stream("greens", 30, 2)}
@@ -106,7 +106,7 @@ def test_the_place_of_another_result_is_refused_before_anything_is_learned(tmp_p
 def test_a_second_run_waits_for_the_first_and_takes_its_result(monkeypatch: pytest.MonkeyPatch, capsys):
     from smelt.learning import learner as work
 
-    monkeypatch.setattr(state, "_LOOK_EVERY", 0.01)
+    monkeypatch.setattr(lock, "_LOOK_EVERY", 0.01)
     plain, begun, go_on, runs = work.optimise, threading.Event(), threading.Event(), []
 
     def slow(*words, **more):
@@ -136,11 +136,11 @@ def test_a_second_run_waits_for_the_first_and_takes_its_result(monkeypatch: pyte
 def test_after_a_first_run_that_failed_the_second_learns(monkeypatch: pytest.MonkeyPatch):
     key = json.loads((learned().folder / "learned.json").read_text())["key"]
     place_of(key)[0].rename(place_of(key)[0].with_name("away"))
-    monkeypatch.setattr(state, "_LOOK_EVERY", 0.01)
+    monkeypatch.setattr(lock, "_LOOK_EVERY", 0.01)
     held, release = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with alone(lock_of(key)):
+        with exclusive(lock_of(key), "learning the same"):
             held.set()
             release.wait(240)
 
@@ -153,13 +153,13 @@ def test_after_a_first_run_that_failed_the_second_learns(monkeypatch: pytest.Mon
 
 
 def test_patience_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(state, "_LOOK_EVERY", 0.01)
-    monkeypatch.setattr(state, "_PATIENCE", 0.05)
+    monkeypatch.setattr(lock, "_LOOK_EVERY", 0.01)
+    monkeypatch.setattr(lock, "_LONGEST", 0.05)
     told = []
     with (
-        alone(tmp_path / "x.lock"),
+        exclusive(tmp_path / "x.lock", "learning the same"),
         pytest.raises(OutputError, match="another run has been learning the same for"),
-        alone(tmp_path / "x.lock", lambda: told.append(1)),
+        exclusive(tmp_path / "x.lock", "learning the same", lambda: told.append(1)),
     ):
         pass
     assert told == [1]

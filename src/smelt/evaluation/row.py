@@ -11,7 +11,7 @@ import contextlib
 import functools
 import os
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
@@ -21,6 +21,7 @@ from pydantic import Field, ValidationError
 from smelt.errors import CorruptFile
 from smelt.files.bounded import read_bytes
 from smelt.files.json_reader import parse_json
+from smelt.files.lock import locked
 from smelt.files.schema import Strict, first_fault
 from smelt.tasks.examples import DataBudget
 from smelt.version import __version__
@@ -165,7 +166,7 @@ def append_rows(path: str | Path, rows: Iterable[Row | CostRow]) -> None:
         return
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a+b", buffering=0) as file, _locked(file.fileno()):
+    with open(path, "a+b", buffering=0) as file, locked(file.fileno()):
         _end_last_line(file.fileno())
         os.write(file.fileno(), lines)
         os.fsync(file.fileno())
@@ -190,20 +191,6 @@ def _parse(line: bytes, where: str) -> Row | CostRow:
         return _KINDS[kind].model_validate(content)
     except ValidationError as error:
         raise CorruptFile(f"{where}: not a row ({first_fault(error)})") from None
-
-
-@contextlib.contextmanager
-def _locked(descriptor: int) -> Iterator[None]:
-    try:
-        import fcntl
-    except ImportError:  # not on Windows, where one process at a time has to do
-        yield
-        return
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def _end_last_line(descriptor: int) -> None:

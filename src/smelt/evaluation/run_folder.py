@@ -16,8 +16,10 @@ from typing import Any
 
 from smelt.errors import CorruptFile, OutputError, RecipeError
 from smelt.evaluation.row import CostRow, Row, append_rows, read_rows
+from smelt.files.atomic import write_json
 from smelt.files.json_reader import read_json_table
-from smelt.files.lock import hold
+from smelt.files.lock import lock_folder
+from smelt.files.note import differences
 from smelt.files.replace import Mark, check_place
 from smelt.recipe.schema import Recipe
 
@@ -36,7 +38,8 @@ class Folder:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OutputError(f"{path}: the folder cannot be made ({error.strerror})") from None
-        self._lock = _locked(path)
+        busy = RecipeError(f"{path}: another run is writing there; wait for it or choose another folder")
+        self._lock = lock_folder(path, busy)
         try:
             if force:
                 check_place(path, _MARK, force=True)
@@ -88,33 +91,14 @@ class Folder:
         if not path.exists():
             if self.rows_file.exists():
                 raise RecipeError(f"{self.path} holds rows of something else; choose another folder")
-            path.write_text(json.dumps(words, indent=1) + "\n", encoding="utf-8")
+            write_json(path, words)
             return
         try:
             before = read_json_table(path)
         except CorruptFile as error:
             raise RecipeError(f"{error}; choose another folder, or remove this one") from None
-        other = sorted(word for word in words.keys() | before.keys() if words.get(word) != before.get(word))
-        if other:
-            said = ", ".join(_difference(word, before.get(word), words.get(word)) for word in other)
+        if said := differences(before, words):
             raise RecipeError(f"{self.path} was begun with {said}; choose another folder or give --force to begin anew")
-
-
-def _difference(word: str, before: Any, now: Any) -> str:
-    """`limit 20 instead of 30`, `another flags among the tasks`."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
-        return f"another {', '.join(names)} among the {word}"
-    return f"{word} {before} instead of {now}"
-
-
-def _locked(path: Path) -> int:
-    """An open folder that no other run can have."""
-    descriptor = os.open(path, os.O_RDONLY)
-    if not hold(descriptor):
-        os.close(descriptor)
-        raise RecipeError(f"{path}: another run is writing there; wait for it or choose another folder")
-    return descriptor
 
 
 def _clear(path: Path) -> None:

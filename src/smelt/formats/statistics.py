@@ -15,18 +15,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from smelt.errors import CorruptFile, RecipeError
 from smelt.files.atomic import atomic_folder
 from smelt.files.identity import FileIdentity, check_unchanged, file_identity
-from smelt.files.json_reader import read_json
+from smelt.files.note import Note
 from smelt.files.replace import Mark, check_place
-from smelt.files.schema import Strict, first_fault
+from smelt.files.schema import Strict
 from smelt.formats import dtype as dtypes
 from smelt.formats.safetensors.header import TensorInfo, encode_header
 from smelt.formats.source import FileSource, Source
-from smelt.version import __version__
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -69,12 +68,14 @@ class DataUse(Strict):
     """How many of their labels were looked at."""
 
 
-class StatisticsNote(Strict):
+class StatisticsNote(Note):
     """The content of statistics.json."""
+
+    file = NOTE
+    called = "a note of statistics"
 
     format: Literal["smelt-statistics"] = "smelt-statistics"
     version: Literal[1] = 1
-    smelt: str = __version__
     kind: Kind
     estimator: str
     """How: exact, sampled, empirical, batched_sqrt/32; inputs, merged_inputs/... for Grams."""
@@ -94,23 +95,9 @@ class StatisticsNote(Strict):
     """Of the file with the tensors; this and its size are filled in by writing."""
     size: _Count = 0
 
-    @classmethod
-    def load(cls, folder: Path) -> StatisticsNote:
-        """Read a folder's note; anything that is not one is named."""
-        path = folder / NOTE
-        content = read_json(path)
-        if isinstance(content, dict) and content.get("format") == "smelt-statistics" and content.get("version") != 1:
-            raise CorruptFile(f"{path}: version {content.get('version')} of the format; this Smelt reads version 1")
-        try:
-            note = cls.model_validate(content)
-        except ValidationError as error:
-            raise CorruptFile(f"{path}: not a note of statistics ({first_fault(error)})") from None
-        if note.kind in SUMS and note.examples < 1:
-            raise CorruptFile(f"{path}: not a note of statistics (examples: sums over none have no mean)")
-        return note
-
-    def dump(self) -> bytes:
-        return self.model_dump_json(indent=2).encode() + b"\n"
+    def fault(self) -> str | None:
+        without = self.kind in SUMS and self.examples < 1
+        return "examples: sums over none have no mean" if without else None
 
 
 class StatisticsSource(Source):

@@ -16,6 +16,7 @@ from smelt.errors import InputChanged, RecipeError
 from smelt.evaluation.row import code_version, now
 from smelt.files.atomic import move_into_place
 from smelt.files.identity import check_unchanged
+from smelt.files.lock import exclusive
 from smelt.files.remote_code import takes_trust
 from smelt.formats.source import files_of
 from smelt.learning.coefficients import Coefficients, heat_rows, load_coefficients, patterns_for, save_coefficients
@@ -34,7 +35,7 @@ from smelt.learning.store import (
     sealed,
     write_recipe,
 )
-from smelt.optimise.state import alone, read_trace
+from smelt.optimise.state import read_trace
 from smelt.recipe.schema import Recipe, Used
 from smelt.recipe.words import MergeWords
 from smelt.tasks.examples import DataBudget
@@ -124,7 +125,7 @@ def learn(
         about = finished(folder, key)
         cached = about is not None
         if about is None:
-            with alone(lock_of(key), None if quiet else _tell_of_waiting):
+            with exclusive(lock_of(key), "learning the same", None if quiet else _tell_of_waiting):
                 about = finished(folder, key)  # another run may have been quicker
                 cached = about is not None
                 if about is None:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import ValidationError
+from typing import Any, Literal, Self
 
 from smelt.errors import CorruptFile, RecipeError
 from smelt.files.hashing.remembered import file_hashes
-from smelt.files.json_reader import read_json
-from smelt.files.schema import Strict, first_fault
+from smelt.files.note import Note
+from smelt.files.schema import Strict
 from smelt.tasks.examples import DataBudget
-from smelt.version import __version__
 
 __all__ = ["EXPERTS", "MODEL", "NOTE", "ROUTERS", "ROUTING", "TRACE", "MixNote", "is_mixed"]
 
@@ -35,12 +32,14 @@ class Learning(Strict):
         return cls(steps=len(trace), first=_means(trace[:some]), last=_means(trace[-some:]))
 
 
-class MixNote(Strict):
+class MixNote(Note):
     """The content of mix.json."""
+
+    file = NOTE
+    called = "a mixed model's note"
 
     format: Literal["smelt-mix"] = "smelt-mix"
     version: Literal[1] = 1
-    smelt: str = __version__
     method: str
     family: str
     parameters: dict[str, Any]
@@ -57,9 +56,9 @@ class MixNote(Strict):
     sha256: dict[str, str]
 
     @classmethod
-    def load(cls, folder: Path) -> MixNote:
+    def load(cls, folder: Path) -> Self:
         """Read the note of a folder and hold its files against it."""
-        note = cls._read(folder / NOTE)
+        note = super().load(folder)
         missing = [name for name in (MODEL, EXPERTS, ROUTERS) if not (folder / name).is_file()]
         if missing:
             raise CorruptFile(f"{folder}: is a mixed model without {', '.join(missing)}; mix it again")
@@ -72,21 +71,9 @@ class MixNote(Strict):
             )
         return note
 
-    @classmethod
-    def _read(cls, path: Path) -> MixNote:
-        data = read_json(path)
-        if isinstance(data, dict) and data.get("format") == "smelt-mix" and data.get("version") != 1:
-            raise CorruptFile(f"{path}: version {data.get('version')} of the format; this Smelt reads version 1")
-        try:
-            note = cls.model_validate(data)
-        except ValidationError as error:
-            raise CorruptFile(f"{path}: not a mixed model's note ({first_fault(error)})") from None
-        if not note.experts or len(set(note.experts)) != len(note.experts):
-            raise CorruptFile(f"{path}: not a mixed model's note (experts: names, each once, got {note.experts})")
-        return note
-
-    def dump(self) -> bytes:
-        return self.model_dump_json(indent=2).encode() + b"\n"
+    def fault(self) -> str | None:
+        unique = len(set(self.experts)) == len(self.experts)
+        return None if self.experts and unique else f"experts: names, each once, got {self.experts}"
 
 
 def is_mixed(model: Any) -> bool:

@@ -1,6 +1,6 @@
 """A run's folder: what it was begun with, the last saved state, the trace. One run at a time writes to it.
 
-Runs that want one and the same result wait for each other (`alone`); a folder that is in use is refused (`State`).
+Runs that want one and the same result wait for each other (`exclusive`); a folder that is in use is refused (`State`).
 """
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,18 +16,15 @@ from smelt.errors import CorruptFile, OutputError, RecipeError
 from smelt.files.atomic import write_file, write_json
 from smelt.files.bounded import read_bytes
 from smelt.files.json_reader import parse_json_lines, read_json_table
-from smelt.files.lock import hold
+from smelt.files.lock import lock_folder
+from smelt.files.note import differences
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["State", "alone", "digest", "read_trace"]
+__all__ = ["State", "digest", "read_trace"]
 
 _WORDS, _STATE, _TRACE = "begun.json", "state.safetensors", "trace.jsonl"
-
-_PATIENCE = 3600.0
-"""Seconds that a run waits for another one of the same result."""
-_LOOK_EVERY = 0.5
 
 
 class State:
@@ -39,7 +34,8 @@ class State:
         self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = _locked(folder)
+            busy = RecipeError(f"{folder}: another run is learning there; wait for it or choose another folder")
+            self._lock = lock_folder(folder, busy)
         except OSError as error:
             raise OutputError(f"{folder}: the folder cannot be used ({error.strerror})") from None
         try:
@@ -68,11 +64,8 @@ class State:
         """The trace first: one that is longer than the state says is cut, one that is shorter would be a loss."""
         from smelt.optimise.tensors import save_tensors
 
-        try:
-            write_file(self.folder / _TRACE, "".join(json.dumps(line) + "\n" for line in trace))
-            save_tensors(self.folder / _STATE, tensors, {"step": str(step)})
-        except OSError as error:
-            raise OutputError(f"{self.folder}: the state cannot be saved ({error.strerror})") from None
+        write_file(self.folder / _TRACE, "".join(json.dumps(line) + "\n" for line in trace))
+        save_tensors(self.folder / _STATE, tensors, {"step": str(step)})
 
     def close(self) -> None:
         os.close(self._lock)
@@ -88,33 +81,8 @@ class State:
             before = read_json_table(path)
         except CorruptFile as error:
             raise CorruptFile(f"{error}; remove {self.folder} to begin anew") from None
-        other = sorted(word for word in words.keys() | before.keys() if words.get(word) != before.get(word))
-        if other:
-            said = ", ".join(_difference(word, before.get(word), words.get(word)) for word in other)
+        if said := differences(before, words, most=4):
             raise RecipeError(f"{self.folder} was begun with {said}; choose another folder, or remove it")
-
-
-@contextmanager
-def alone(lock: Path, waits: Callable[[], None] | None = None) -> Iterator[None]:
-    """Be the only run that holds the file `lock`; `waits` is called once if another one has it.
-
-    The file is gone at the end, and a run that ends in whatever way lets go of it.
-    """
-    try:
-        import fcntl  # noqa: F401
-    except ImportError:  # not on Windows, where one run at a time has to do
-        yield
-        return
-    try:
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = _awaited(lock, waits)
-    except OSError as error:
-        raise OutputError(f"{lock}: the file cannot be used ({error.strerror})") from None
-    try:
-        yield
-    finally:
-        lock.unlink(missing_ok=True)  # while it is held, so that it is ours
-        os.close(descriptor)
 
 
 def read_trace(path: Path) -> list[dict[str, Any]]:
@@ -130,48 +98,3 @@ def digest(tensor: Tensor) -> str:
     content = hashlib.sha256(f"{tuple(tensor.shape)}{tensor.dtype}".encode())
     content.update(flat.view(torch.uint8).numpy().data)
     return content.hexdigest()
-
-
-def _difference(word: str, before: Any, now: Any) -> str:
-    if isinstance(before, dict) and isinstance(now, dict):
-        names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
-        return f"another {', '.join(names[:4])}{', …' if len(names) > 4 else ''} among the {word}"
-    return f"{word} {before} instead of {now}"
-
-
-def _awaited(lock: Path, waits: Callable[[], None] | None) -> int:
-    """The open file `lock`, held; the one that lies there, not one that its last holder has removed."""
-    import fcntl
-
-    until, told = time.monotonic() + _PATIENCE, False
-    while True:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(descriptor).st_nlink:
-                return descriptor
-            os.close(descriptor)
-            continue
-        except BlockingIOError:
-            os.close(descriptor)
-        except OSError:
-            os.close(descriptor)
-            raise
-        if time.monotonic() > until:
-            raise OutputError(
-                f"{lock}: another run has been learning the same for {_PATIENCE / 60:.0f} minutes; "
-                "wait until it ends, then run again to get its result"
-            )
-        if waits is not None and not told:
-            waits()
-        told = True
-        time.sleep(_LOOK_EVERY)
-
-
-def _locked(folder: Path) -> int:
-    """An open folder that no other run can have."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    if not hold(descriptor):
-        os.close(descriptor)
-        raise RecipeError(f"{folder}: another run is learning there; wait for it or choose another folder")
-    return descriptor

@@ -29,7 +29,7 @@ from smelt.files.bounded import check_name, open_plain, os_reason
 from smelt.files.hashing.remembered import hash_file
 from smelt.files.identity import FileIdentity, check_unchanged
 from smelt.files.json_reader import parse_json
-from smelt.files.lock import hold
+from smelt.files.lock import try_lock
 from smelt.files.replace import Mark, check_place, is_free
 
 __all__ = ["Journal", "OutputFolder", "check_output", "clear_finished", "disk_full", "partial_folder"]
@@ -54,7 +54,7 @@ class Journal:
             descriptor = os.open(folder / cls.NAME, os.O_RDWR)
         except OSError:
             return
-        free = hold(descriptor)
+        free = try_lock(descriptor)
         os.close(descriptor)
         if not free:
             raise _busy(folder)
@@ -103,7 +103,7 @@ def _held(path: Path) -> int | None:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     except FileNotFoundError:  # the folder went away between the two lines
         return None
-    if not hold(descriptor):
+    if not try_lock(descriptor):
         os.close(descriptor)
         raise _busy(path.parent)
     try:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from smelt.errors import CorruptFile
-from smelt.files.json_reader import read_json
-from smelt.files.schema import Strict, first_fault
+from smelt.files.note import Note
+from smelt.files.schema import Strict
 from smelt.formats import dtype as dtypes
 from smelt.formats.packs.codes import row_bytes
 from smelt.formats.safetensors.header import TensorInfo
-from smelt.version import __version__
 
 __all__ = ["NOTE", "WEIGHTS", "BaseNote", "DeltaNote", "ErrorNote", "TensorNote", "as_matrix", "layout"]
 
@@ -44,12 +42,14 @@ class ErrorNote(Strict):
     worst_tensor: str | None = None
 
 
-class DeltaNote(Strict):
+class DeltaNote(Note):
     """The content of delta.json."""
+
+    file = NOTE
+    called = "a delta pack's note"
 
     format: Literal["smelt-delta"] = "smelt-delta"
     version: Literal[1] = 1
-    smelt: str = __version__
     base: BaseNote
     bits: Literal[2, 4, 8] | None = None
     rank: Annotated[int, Field(gt=0)] | None = None
@@ -57,22 +57,11 @@ class DeltaNote(Strict):
     tensors: dict[str, TensorNote]
     absent: list[str] = []
 
-    @classmethod
-    def load(cls, folder: Path) -> DeltaNote:
-        path = folder / NOTE
-        data = read_json(path)
-        if isinstance(data, dict) and data.get("format") == "smelt-delta" and data.get("version") != 1:
-            raise CorruptFile(f"{path}: version {data.get('version')} of the format; this Smelt reads version 1")
-        try:
-            note = cls.model_validate(data)
-        except ValidationError as error:
-            raise CorruptFile(f"{path}: not a delta pack's note ({first_fault(error)})") from None
-        if (note.bits is None) == (note.rank is None):
-            raise CorruptFile(f"{path}: not a delta pack's note (it must give either bits or rank)")
-        strange = next((t.dtype for t in note.tensors.values() if not dtypes.known(t.dtype)), None)
-        if strange:
-            raise CorruptFile(f"{path}: not a delta pack's note (there is no dtype {strange!r})")
-        return note
+    def fault(self) -> str | None:
+        if (self.bits is None) == (self.rank is None):
+            return "it must give either bits or rank"
+        strange = next((t.dtype for t in self.tensors.values() if not dtypes.known(t.dtype)), None)
+        return f"there is no dtype {strange!r}" if strange else None
 
     def dump(self) -> bytes:
         return self.model_dump_json(indent=2, exclude_none=True).encode() + b"\n"

@@ -6,7 +6,6 @@ it ends; a lock that can be had is thus left over.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -14,6 +13,8 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+
+from smelt.files.lock import try_lock
 
 __all__ = ["Staging"]
 
@@ -35,7 +36,7 @@ class Staging:
         with self._alone():
             self.folder.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            try_lock(descriptor)
             folder.mkdir()
         try:
             yield folder
@@ -74,10 +75,6 @@ class Staging:
         except FileNotFoundError:
             return True
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        else:
-            return True
+            return try_lock(descriptor, 0)
         finally:
             os.close(descriptor)

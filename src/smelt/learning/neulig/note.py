@@ -6,15 +6,10 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
-
-from smelt.errors import CorruptFile
-from smelt.files.json_reader import read_json
+from smelt.files.note import Note
 from smelt.files.replace import Mark
-from smelt.files.schema import Strict, first_fault
 from smelt.recipe.schema import Pool
 from smelt.tasks.examples import DataBudget
-from smelt.version import __version__
 
 __all__ = ["MARK", "NOTE", "NeuLigNote", "is_collaboration"]
 
@@ -23,12 +18,14 @@ MARK = Mark(NOTE, ("smelt", "pool", "experts"))
 """By which the folder of a collaboration is known."""
 
 
-class NeuLigNote(Strict):
+class NeuLigNote(Note):
     """The content of neulig.json."""
+
+    file = NOTE
+    called = "the note of a collaboration"
 
     format: Literal["smelt-neulig"] = "smelt-neulig"
     version: Literal[1] = 1
-    smelt: str = __version__
     pool: Pool
     tasks: dict[str, str]
     """The task of every expert."""
@@ -43,16 +40,8 @@ class NeuLigNote(Strict):
     experts: dict[str, str]
     """A hash over each expert's numbers, the base's among them."""
 
-    @classmethod
-    def load(cls, folder: Path) -> NeuLigNote:
-        path = folder / NOTE
-        try:
-            return cls.model_validate(read_json(path))
-        except ValidationError as error:
-            raise CorruptFile(f"{path}: not the note of a collaboration ({first_fault(error)})") from None
-
-    def save(self, folder: Path) -> None:
-        (folder / NOTE).write_text(json.dumps(self.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
+    def dump(self) -> bytes:
+        return json.dumps(self.model_dump(mode="json"), indent=1).encode() + b"\n"
 
 
 def is_collaboration(model: Any) -> bool:

@@ -14,7 +14,7 @@ import pytest
 import smelt
 from smelt.engine.sink.output import partial_folder
 from smelt.files import lock as module
-from smelt.files.lock import hold
+from smelt.files.lock import try_lock
 
 _HOLDER = """
 import fcntl, os, sys
@@ -43,7 +43,7 @@ def test_one_that_dies_meanwhile_is_waited_for(held: tuple[Path, subprocess.Pope
     path, child = held
     descriptor = os.open(path, os.O_RDWR)
     threading.Timer(0.3, child.kill).start()
-    assert hold(descriptor)
+    assert try_lock(descriptor)
     assert child.wait() == -9
     os.close(descriptor)
 
@@ -52,7 +52,7 @@ def test_one_that_goes_on_keeps_it(held: tuple[Path, subprocess.Popen[bytes]], m
     path, _ = held
     monkeypatch.setattr(module, "_PATIENCE", 0.2)
     descriptor = os.open(path, os.O_RDWR)
-    assert not hold(descriptor)
+    assert not try_lock(descriptor)
     os.close(descriptor)
 
 

@@ -152,14 +152,14 @@ def ours(folder: Path, what: str, repeat: int, threads: int) -> None:
 def _adamerging(data: dict[str, Tensor], threads: int) -> Callable[[], Tensor]:
 
     from smelt.engine.pool import ModelPool
-    from smelt.evaluation.load import load_classifier
     from smelt.learning.differentiable_merge import MergedObjective, Weighted
     from smelt.learning.parallel_passes import Passes
     from smelt.learning.task_vectors import TaskVectors
+    from smelt.models.families.load import load
     from smelt.models.families.network import network_of
     from smelt.tasks.examples import ExampleBatch
 
-    network = network_of(load_classifier("zoo:clip-tiny"))
+    network = network_of(load("zoo:clip-tiny", "classifier"))
     pool = ModelPool.open({name: f"zoo:clip-tiny-{name}" for name in NAMES}, base="zoo:clip-tiny")
     deltas = TaskVectors(network.weights(), pool.models)
     labels = torch.zeros(16, dtype=torch.int64)

@@ -26,10 +26,10 @@ from torch import Tensor
 from torch.func import functional_call
 
 from smelt.engine.pool import ModelPool
-from smelt.evaluation.load import load_classifier
 from smelt.learning.differentiable_merge import MergedObjective, Weighted
 from smelt.learning.parallel_passes import Passes
 from smelt.learning.task_vectors import TaskVectors
+from smelt.models.families.load import load
 from smelt.models.families.network import Network, network_of
 from smelt.tasks.examples import ExampleBatch
 from smelt.tasks.groups import GROUPS
@@ -119,7 +119,7 @@ def compare(repeats: int, batch: int, threads: int) -> Outcome:
 
 
 def _network() -> Network:
-    return network_of(load_classifier("zoo:clip-tiny"))
+    return network_of(load("zoo:clip-tiny", "classifier"))
 
 
 def _batches(passes: Passes, count: int) -> dict[str, ExampleBatch]:

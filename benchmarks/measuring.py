@@ -29,9 +29,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from smelt.evaluation.load import load_classifier
 from smelt.measurement.fisher import fisher
 from smelt.measurement.gram import gram
+from smelt.models.families.load import load
 from smelt.models.families.network import Network
 from smelt.tasks.examples import ExampleStream
 from smelt.tasks.registry import find_task
@@ -143,7 +143,7 @@ def _difference(ours: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> flo
 
 
 def _one_side(side: str, what: str, task: str, examples: int, save: Path) -> dict[str, float]:
-    classifier = load_classifier(f"zoo:clip-tiny-{task}")
+    classifier = load(f"zoo:clip-tiny-{task}", "classifier")
     network: Network = classifier.network()  # type: ignore[attr-defined]
     stream = find_task(task).examples(classifier, split="train", count=examples)
     work: dict[tuple[str, str], Callable[[], dict[str, Tensor]]] = {

@@ -16,7 +16,7 @@ from smelt.engine.plan.describe import PlanReport
 from smelt.engine.sink.verify import Verification
 from smelt.evaluation.row import CostRow, Row
 from smelt.formats.packs.note import DeltaNote
-from smelt.models.families import Classifier, Family
+from smelt.models.families.family import Classifier, Family
 from smelt.models.families.network import Encoder, Network
 from smelt.recipe.schema import Recipe
 from smelt.tasks.pictures.task import PictureTask

@@ -15,7 +15,7 @@ from smelt.ensembles.ensemble import ensemble
 from smelt.ensembles.scores import Ensemble, MaxModel
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.evaluation.evaluate import evaluate
-from smelt.evaluation.load import load_classifier
+from smelt.models.families.load import load
 from smelt.models.families.preprocess import Preprocess
 
 PREPROCESS = Preprocess.parse(PROCESSOR)
@@ -147,7 +147,7 @@ def test_real_models_are_loaded_by_reference_and_evaluated(tmp_path: Path) -> No
 
 
 def test_an_ensemble_of_copies_is_the_model(tmp_path: Path) -> None:
-    model = load_classifier(save_clip(random_clip(), tmp_path / "model"))
+    model = load(save_clip(random_clip(), tmp_path / "model"), "classifier")
     pictures = np.random.default_rng(0).integers(0, 255, (5, 8, 8, 3), dtype=np.uint8)
     classes = ("red", "green", "blue")
     alone = model.logits(pictures, model.head(classes, TEMPLATES))

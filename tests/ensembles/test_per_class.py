@@ -12,7 +12,7 @@ from pico_clip import PROCESSOR, TEMPLATES, colour_clip, random_clip, save_clip,
 from smelt.ensembles.per_class import PerClass, entropies, per_class_scores
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.evaluation.evaluate import evaluation
-from smelt.evaluation.load import load_classifier
+from smelt.models.families.load import load
 from smelt.models.families.preprocess import Preprocess
 
 PREPROCESS = Preprocess.parse(PROCESSOR)
@@ -211,8 +211,8 @@ def test_a_member_without_cosines_needs_its_own_scale() -> None:
 def test_a_per_class_predictor_is_evaluated_like_any_model(tmp_path: Path) -> None:
     task = write_task(tmp_path / "colours")
     members = {
-        "knows": load_classifier(str(save_clip(colour_clip(), tmp_path / "knows"))),
-        "guesses": load_classifier(str(save_clip(random_clip(3), tmp_path / "guesses"))),
+        "knows": load(str(save_clip(colour_clip(), tmp_path / "knows")), "classifier"),
+        "guesses": load(str(save_clip(random_clip(3), tmp_path / "guesses")), "classifier"),
     }
     (good,) = evaluation(PerClass(members, [("knows",)] * 3), task).results
     assert good.accuracy == 1.0

@@ -12,11 +12,11 @@ import torch
 
 from pico_clip import COLOURS, SIDE, colour_clip, random_clip, random_conv_clip, save_clip
 from smelt.errors import CorruptFile, NumericalError, RecipeError
-from smelt.evaluation.load import load_classifier
 from smelt.hub.graph.graph import NewNode, SemanticGraph
 from smelt.hub.labels.index import Index
 from smelt.hub.labels.label import ONE, Label, LabelKey, label_key, make_label
 from smelt.hub.labels.run import fixed_point
+from smelt.models.families.load import load
 
 
 def noise(seed: int, side: int = SIDE) -> np.ndarray:
@@ -37,7 +37,7 @@ def graph() -> SemanticGraph:
 
 @pytest.fixture(scope="module", params=[random_clip, random_conv_clip], ids=["vit", "conv"])
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return load_classifier(save_clip(request.param(), tmp_path_factory.mktemp("model") / "clip"))
+    return load(save_clip(request.param(), tmp_path_factory.mktemp("model") / "clip"), "classifier")
 
 
 def test_scores_are_exact_whatever_the_order_and_the_blocks() -> None:
@@ -86,7 +86,7 @@ def test_a_label_agrees_with_the_model_itself(model: Any, graph: SemanticGraph) 
 
 
 def test_a_model_of_colours_is_right_about_colours(tmp_path: Path) -> None:
-    clip = load_classifier(save_clip(colour_clip(), tmp_path / "clip"))
+    clip = load(save_clip(colour_clip(), tmp_path / "clip"), "classifier")
     nodes = [
         NewNode(name, name, "some thing", pictures=[("plain", name, np.full((SIDE, SIDE, 3), rgb, dtype=np.uint8))])
         for name, rgb in COLOURS.items()
@@ -188,7 +188,7 @@ def test_a_predictor_without_features_is_refused(model: Any, graph: SemanticGrap
 
 
 def test_a_model_with_nan_in_it_is_refused(graph: SemanticGraph, tmp_path: Path) -> None:
-    broken = load_classifier(save_clip(random_clip(), tmp_path / "clip"))
+    broken = load(save_clip(random_clip(), tmp_path / "clip"), "classifier")
     with torch.no_grad():
         broken.model.visual_projection.weight.fill_(float("nan"))  # type: ignore[attr-defined]
     with pytest.raises(NumericalError, match="sees pictures from 0 on as NaN or infinity"):
@@ -197,20 +197,20 @@ def test_a_model_with_nan_in_it_is_refused(graph: SemanticGraph, tmp_path: Path)
 
 def test_equal_weights_with_another_config_or_tokenizer_are_another_model(graph: SemanticGraph, tmp_path: Path) -> None:
     folder = save_clip(random_clip(), tmp_path / "clip")
-    model = load_classifier(folder)
+    model = load(folder, "classifier")
     key = label_key(model, graph)
     content = json.loads((folder / "config.json").read_text())
     content["vision_config"]["num_attention_heads"] = 1 + content["vision_config"]["num_attention_heads"] % 2
     (folder / "config.json").write_text(json.dumps(content))
-    heads = load_classifier(folder)
+    heads = load(folder, "classifier")
     assert heads.hash == model.hash
     assert label_key(heads, graph).digest != key.digest
     content["vision_config"]["num_attention_heads"] = model.config["vision_config"]["num_attention_heads"]
     (folder / "config.json").write_text(json.dumps({**content, "transformers_version": "0.0.0"}))
-    assert label_key(load_classifier(folder), graph).digest == key.digest
+    assert label_key(load(folder, "classifier"), graph).digest == key.digest
     words = json.loads((folder / "tokenizer_config.json").read_text())
     (folder / "tokenizer_config.json").write_text(json.dumps({**words, "model_max_length": 3}))
-    assert label_key(load_classifier(folder), graph).digest != key.digest
+    assert label_key(load(folder, "classifier"), graph).digest != key.digest
 
 
 def test_pictures_that_were_seen_with_other_texts_are_not_run_again(

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from pico_clip import random_clip, save_clip
-from smelt.evaluation.load import load_classifier
 from smelt.learning.parallel_passes import Passes
+from smelt.models.families.load import load
 from smelt.models.families.network import Divided, Network, Replicable, network_of
 from smelt.optimise.losses import entropy
 from smelt.tasks.examples import ExampleBatch
@@ -18,7 +18,7 @@ from smelt.tasks.examples import ExampleBatch
 
 @pytest.fixture
 def network(tmp_path: Path) -> Network:
-    return network_of(load_classifier(str(save_clip(random_clip(), tmp_path / "clip"))))
+    return network_of(load(str(save_clip(random_clip(), tmp_path / "clip")), "classifier"))
 
 
 def pictures(count: int = 5) -> torch.Tensor:

@@ -11,7 +11,8 @@ import smelt
 from checkpoints import read_weights
 from pico_llama import pairs, write_llama
 from smelt.learning.parallel_passes import Passes
-from smelt.models.families.causal_lm.family import CausalLM, load_causal_lm
+from smelt.models.families.causal_lm.family import CausalLM
+from smelt.models.families.load import load
 from smelt.optimise.losses import LOSSES
 from smelt.tasks.language.examples import LanguageExamples, encoded
 
@@ -29,7 +30,7 @@ def stream(model: CausalLM, offset: int = 0, count: int = 8) -> LanguageExamples
 
 @pytest.mark.parametrize("loss", ["labels", "entropy"])
 def test_the_loss_is_the_mean_over_texts_of_the_mean_over_tokens(folders: dict[str, Path], loss: str) -> None:
-    model = load_causal_lm(folders["base"])
+    model = load(folders["base"], "causal_lm")
     network, batch = model.network(), stream(model).batch(range(8))
     weights = network.weights()
     with Passes(network, threads=2) as passes:
@@ -50,7 +51,7 @@ def test_the_loss_is_the_mean_over_texts_of_the_mean_over_tokens(folders: dict[s
 
 
 def test_masks_are_learned_that_lower_the_loss_and_stitched(folders: dict[str, Path], tmp_path: Path) -> None:
-    base = load_causal_lm(folders["base"])
+    base = load(folders["base"], "causal_lm")
     streams = {"a": stream(base), "b": stream(base, 40)}
     models = {name: str(folders[name]) for name in ("a", "b")}
     words = {"steps": 12, "batch": 8, "density": 0.2, "l1": 0.0, "lr": 0.5}
@@ -67,7 +68,7 @@ def test_masks_are_learned_that_lower_the_loss_and_stitched(folders: dict[str, P
 
 
 def test_coefficients_are_learned_from_texts_without_answers(folders: dict[str, Path]) -> None:
-    base = load_causal_lm(folders["base"])
+    base = load(folders["base"], "causal_lm")
     streams = {"a": stream(base), "b": stream(base, 40)}
     models = {name: str(folders[name]) for name in ("a", "b")}
     words = {"steps": 5, "batch": 4, "level": "task", "lr": 0.05}

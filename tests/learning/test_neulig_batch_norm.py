@@ -8,8 +8,8 @@ from torch import nn
 
 from pico_clip import random_conv_clip, save_clip
 from smelt.errors import RecipeError
-from smelt.evaluation.load import load_classifier
 from smelt.learning.neulig.batch_norm import re_estimated
+from smelt.models.families.load import load
 from smelt.models.families.network import network_of
 from towers_by_hand import BETA, Conv, Tower, mlp, towers
 
@@ -47,7 +47,7 @@ def test_they_make_the_merged_model_normalise_its_own_inputs():
 
 
 def test_a_convolutional_clip_is_measured_too(tmp_path):
-    clip = load_classifier(str(save_clip(random_conv_clip(1), tmp_path / "clip")))
+    clip = load(str(save_clip(random_conv_clip(1), tmp_path / "clip")), "classifier")
     network = network_of(clip)
     side = int(clip.model.config.vision_config.image_size)
     weights = network.weights()

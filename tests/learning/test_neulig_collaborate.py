@@ -11,10 +11,10 @@ from torch import Tensor
 
 from pico_clip import random_clip, random_conv_clip, save_clip
 from smelt.errors import RecipeError
-from smelt.evaluation.load import load_classifier
 from smelt.learning.neulig.collaborate import MODES, ensembled_logits, merged_logits
 from smelt.learning.neulig.experts import Experts
 from smelt.learning.neulig.portland import Portland
+from smelt.models.families.load import load
 from smelt.models.families.network import network_of
 from towers_by_hand import BETA, Conv, Tower, coopvecs, head, linear, mlp, three, towers
 
@@ -186,11 +186,11 @@ def test_a_chunk_of_the_merged_weights_is_bounded_by_memory(monkeypatch):
 
 @pytest.mark.parametrize("make", [random_clip, random_conv_clip])
 def test_a_clip_tower_is_mapped_over_as_any_other(tmp_path, make):
-    base = load_classifier(str(save_clip(make(0), tmp_path / "base")))
+    base = load(str(save_clip(make(0), tmp_path / "base")), "classifier")
     networks = {}
     for seed, name in enumerate("abc", 1):
         folder = save_clip(make(seed), tmp_path / name)
-        networks[name] = network_of(load_classifier(str(folder), text_from=base))
+        networks[name] = network_of(load(str(folder), "classifier", text_from=base))
     experts = Experts(networks)
     inputs, beta = torch.randn(6, 3, *_side(networks["a"])), coopvecs(6, 3)
     classes = base.head(["red", "green"], ["a photo of a {}"])

@@ -13,7 +13,8 @@ from smelt.measurement.fisher_tokens import drawn_tokens
 from smelt.measurement.gram import gram, grams
 from smelt.measurement.gram_rounds import TOGETHER, examples_at_once
 from smelt.measurement.memory_needs import memory_needs
-from smelt.models.families.causal_lm.family import CausalLM, load_causal_lm
+from smelt.models.families.causal_lm.family import CausalLM
+from smelt.models.families.load import load
 from smelt.models.families.network import ModuleNetwork
 from smelt.tasks.examples import ArrayStream
 from smelt.tasks.language.examples import LanguageExamples, encoded
@@ -21,7 +22,7 @@ from smelt.tasks.language.examples import LanguageExamples, encoded
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> CausalLM:
-    return load_causal_lm(write_llama(tmp_path_factory.mktemp("measured") / "base"))
+    return load(write_llama(tmp_path_factory.mktemp("measured") / "base"), "causal_lm")
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,10 @@ from mixing_by_hand import clip_pool
 from pico_clip import COLOURS, TEMPLATES, write_task
 from smelt.errors import CorruptFile, IncompatibleModels, InputChanged, OutputError, RecipeError
 from smelt.evaluation.evaluate import evaluate
-from smelt.evaluation.load import load_classifier
 from smelt.mixing.checkpoint import save_routers
 from smelt.mixing.classifier import load_mixed
 from smelt.mixing.mix import mix
+from smelt.models.families.load import load
 from smelt.models.families.network import network_of
 from smelt.recipe.schema import Recipe
 from smelt.tasks.examples import ArrayStream
@@ -68,7 +68,7 @@ def test_what_was_learned_on_is_what_is_saved(
 
     def spy(mixed: Any, *rest: Any, **words: Any) -> Any:
         with torch.inference_mode():
-            base = load_classifier(recipe["pool"]["base"])
+            base = load(recipe["pool"]["base"], "classifier")
             pixels = base.preprocess.normalise(torch.from_numpy(_pictures()), torch.float32)
             seen.append(mixed.logits(pixels, base.head(tuple(COLOURS), TEMPLATES)))
         return real(mixed, *rest, **words)
@@ -139,7 +139,7 @@ def test_a_run_that_was_interrupted_goes_on(
 
 
 def test_it_takes_models_and_streams_too(tmp_path: Path, recipe: dict[str, Any]) -> None:
-    base = load_classifier(recipe["pool"]["base"])
+    base = load(recipe["pool"]["base"], "classifier")
     head = base.head(tuple(COLOURS), TEMPLATES)
     inputs, labels = torch.randn(8, 3, 8, 8), torch.zeros(8, dtype=torch.int64)
     streams = {name: ArrayStream(f"{name} stream", inputs, labels, head) for name in ("one", "two")}
@@ -245,10 +245,10 @@ def test_a_damaged_folder_is_refused(mixed: Path, name: str) -> None:
     content[-1] ^= 1
     (mixed / name).write_bytes(content)
     with pytest.raises(CorruptFile, match=f"{name} is not the file that mix.json describes"):
-        load_classifier(mixed)
+        load(mixed, "classifier")
     (mixed / name).unlink()
     with pytest.raises(CorruptFile, match=f"is a mixed model without {name}"):
-        load_classifier(mixed)
+        load(mixed, "classifier")
 
 
 def test_a_note_that_lies_is_refused(mixed: Path) -> None:

@@ -12,9 +12,9 @@ import torch
 import smelt
 from collaboration_suite import ALONE, EXPERTS, Together
 from smelt.errors import NumericalError
-from smelt.evaluation.load import load_classifier
 from smelt.evaluation.row import Row
 from smelt.mixing.classifier import load_mixed
+from smelt.models.families.load import load
 from smelt.models.families.network import network_of
 from smelt.prepare.prepare import prepare
 from smelt.recipe.schema import Recipe
@@ -39,8 +39,8 @@ def levels(rows: list[Row]) -> dict[tuple[str, str, str], dict[str, Row]]:
 
 def seen_by(pool: dict[str, Any], task: str, count: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, Any]:
     """Features [m, 1 + n, d] of the base and the experts, labels and head of test pictures; and the base's network."""
-    base = load_classifier(pool["base"])
-    models = [base, *(load_classifier(pool["models"][name], text_from=base) for name in EXPERTS)]
+    base = load(pool["base"], "classifier")
+    models = [base, *(load(pool["models"][name], "classifier", text_from=base) for name in EXPERTS)]
     networks = [network_of(model) for model in models]
     stream = find_task(task).examples(base, split="test", count=count)
     batch = stream.batch(range(count))

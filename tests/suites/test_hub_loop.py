@@ -204,9 +204,9 @@ def test_a_folder_that_was_begun_otherwise_is_refused(run, tmp_path):
 
 def test_numbers_are_those_of_models_that_are_really_asked_together(run):
     from smelt.ensembles.per_class import PerClass
-    from smelt.evaluation.load import load_classifier
+    from smelt.models.families.load import load
 
-    members = {name: load_classifier(str(run.root / "models" / name)) for name in TURNS}
+    members = {name: load(str(run.root / "models" / name), "classifier") for name in TURNS}
     # `plain` is right on every node; of the others, equally wrong, the first of the hub comes next.
     together = PerClass(members, [["plain", "one"]] * 3, scale=5.0)
     asked = {row.task: (row.correct, pytest.approx(row.loss)) for row in smelt.evaluate(together, list(TASKS))}

@@ -30,7 +30,7 @@ def ensemble(
     are loaded once and stay in memory; each is run once for every picture. `text_from` gives the text tower to models
     that are a picture tower alone.
     """
-    from smelt.evaluation.load import load_classifier
+    from smelt.models.families.load import load
 
     words: dict[str, Any] = {
         "text_from": text_from,
@@ -38,7 +38,7 @@ def ensemble(
         "dtype": dtype,
         "allow_pickle": allow_pickle,
     }
-    loaded = {name: load_classifier(model, **words) for name, model in _named(models).items()}
+    loaded = {name: load(model, "classifier", **words) for name, model in _named(models).items()}
     if kind == "mean":
         return Ensemble(loaded, weights, on)
     if kind != "max":

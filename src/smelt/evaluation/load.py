@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
+from smelt.models.families.load import kind_of_loaded, load
 from smelt.tasks.registry import Tasks, find_tasks
 from smelt.tasks.task import Task
 
 if TYPE_CHECKING:
-    from smelt.models.families.family import Classifier, Loaded
+    from smelt.models.families.family import LoadedModel
 
-__all__ = ["LaterModel", "load_classifier", "load_model", "one_model_kind"]
+__all__ = ["LaterModel", "load_model", "one_model_kind"]
 
 
 @dataclass(frozen=True)
@@ -57,57 +58,18 @@ def load_model(
     device: str = "cpu",
     dtype: str = "float32",
     allow_pickle: bool = False,
-) -> Loaded:
+) -> LoadedModel:
     """A model ready for these tasks: a Classifier, a CausalLM or an ImageText; one that is loaded is returned as it is.
 
     `text_from` completes a picture tower, or gives another model in memory its config, tokenizer and processor.
     """
-    words: dict[str, Any] = {
-        "text_from": text_from,
-        "device": device,
-        "dtype": dtype,
-        "allow_pickle": allow_pickle,
-    }
     kind = one_model_kind(find_tasks(tasks))
-    loaded = _loaded_as(model)
+    loaded = kind_of_loaded(model)
     if loaded not in (None, kind):
         known = _MODEL_KINDS[loaded]
         raise RecipeError(f"{model.label} {known.answer}; give {known.tasks}")
-    if kind == "classifier":
-        return load_classifier(model, **words)
-    if kind == "image_text":
-        from smelt.models.families.image_text.family import load_image_text
-
-        return load_image_text(model, **words)
-    from smelt.models.families.causal_lm.family import load_causal_lm
-
-    return load_causal_lm(model, **words)
-
-
-def load_classifier(
-    model: Any, *, text_from: Any = None, device: str = "cpu", dtype: str = "float32", allow_pickle: bool = False
-) -> Classifier:
-    """A model ready to classify; one that is loaded already is returned as it is."""
-    if hasattr(model, "logits") and hasattr(model, "head"):
-        loaded: Classifier = model
-        return loaded
-    from smelt.mixing.mix_note import is_mixed
-
-    if is_mixed(model):
-        from smelt.mixing.classifier import load_mixed
-
-        return load_mixed(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
-    from smelt.learning.neulig.note import is_collaboration
-
-    if is_collaboration(model):
-        from smelt.learning.neulig.classifier import load_collaboration
-
-        if text_from is not None:
-            raise RecipeError(f"{model}: a collaboration has the text tower of its own base; leave text_from out")
-        return load_collaboration(model, device=device, dtype=dtype)
-    from smelt.models.families.clip.family import CLIP
-
-    return CLIP.load(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
+    found: LoadedModel = load(model, kind, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
+    return found
 
 
 def one_model_kind(tasks: Sequence[Task]) -> str:
@@ -125,10 +87,3 @@ def one_model_kind(tasks: Sequence[Task]) -> str:
 def _called(task: Task) -> str:
     known = _MODEL_KINDS.get(task.model_kind)
     return known.task if known else task.called
-
-
-def _loaded_as(model: Any) -> str | None:
-    """What a model in memory was loaded for; nothing for one that is still to be loaded."""
-    if hasattr(model, "tokenizer") and hasattr(model, "module"):
-        return "image_text" if hasattr(model, "tower_hash") else "causal_lm"
-    return "classifier" if hasattr(model, "logits") and hasattr(model, "head") else None

@@ -30,8 +30,7 @@ def check_split(split: str, tasks: Sequence[Task]) -> None:
 def check_kind(recipe: Recipe, relative_to: Path | None, tasks: Sequence[Task]) -> None:
     """Refuse tasks of two kinds, and those that the models can say nothing about."""
     from smelt.files.json_reader import read_json_table
-    from smelt.models.families.causal_lm.family import CAUSAL_LM
-    from smelt.models.families.clip.family import CLIP
+    from smelt.models.families.family import families
 
     pictures = [task.name for task in tasks if task.model_kind == "classifier"]
     texts = [task.name for task in tasks if task.model_kind != "classifier"]
@@ -41,12 +40,13 @@ def check_kind(recipe: Recipe, relative_to: Path | None, tasks: Sequence[Task]) 
         folder = pool.reference.folder
     config = read_json_table(folder / "config.json") if folder and (folder / "config.json").is_file() else {}
     kind = str(config.get("model_type"))
-    if pictures and kind not in CLIP.model_types and kind in CAUSAL_LM.model_types:
+    asked = {what for one in families.values() if kind in one.model_types for what in one.model_kinds}
+    if pictures and "causal_lm" in asked and "classifier" not in asked:
         raise RecipeError(
             f"tasks: {', '.join(pictures)} are about pictures, but the models are language models ({kind}); "
             "choose tasks of text, as --tasks llm5-val"
         )
-    if texts and kind in CLIP.model_types:
+    if texts and "classifier" in asked:
         raise RecipeError(
             f"tasks: {', '.join(texts)} are about text, but the models see pictures ({kind}); "
             "choose tasks of pictures, as --tasks clip8"

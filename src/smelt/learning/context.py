@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from smelt.engine.pool import ModelPool
     from smelt.formats.source import Source
     from smelt.learning.learner import Learner
-    from smelt.models.families.family import Loaded
+    from smelt.models.families.family import LoadedModel
     from smelt.models.families.network import Network
     from smelt.recipe.schema import Recipe
     from smelt.tasks.examples import ExampleStream
@@ -136,16 +136,17 @@ def _ready(
     return LearningContext(network, pool, learned_keys(network, pool.base, recipe), streams)
 
 
-def _load(base: Any, tasks: Mapping[str, Any], **how: Any) -> Loaded:
+def _load(base: Any, tasks: Mapping[str, Any], **how: Any) -> LoadedModel:
     """The base, for the kind of its tasks; where the examples are given, as what it is."""
     if tasks:
         from smelt.evaluation.load import load_model
 
-        loaded: Loaded = load_model(base, list(tasks.values()), **how)
+        loaded: LoadedModel = load_model(base, list(tasks.values()), **how)
         return loaded
-    from smelt.models.families.load import load_any
+    from smelt.models.families.load import load
 
-    return load_any(base, **how)
+    base_model: LoadedModel = load(base, **how)
+    return base_model
 
 
 def _is_plain_module(base: Any, text_from: Any) -> bool:

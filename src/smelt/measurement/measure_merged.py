@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from smelt.measurement.gram_merged import MergedGrams
-    from smelt.models.families.family import Loaded
+    from smelt.models.families.family import LoadedModel
     from smelt.recipe.schema import Pool
     from smelt.tasks.pictures.cache import DataCache
     from smelt.tasks.task import Task
@@ -129,14 +129,14 @@ def _tasks(refs: Mapping[str, Any], tasks: Mapping[str, str | Path | Task] | Non
     return chosen
 
 
-def _load(ref: Any, task: Task, how: Mapping[str, Any]) -> Loaded:
+def _load(ref: Any, task: Task, how: Mapping[str, Any]) -> LoadedModel:
     from smelt.evaluation.load import load_model
 
-    loaded: Loaded = load_model(ref, [task], **how)
+    loaded: LoadedModel = load_model(ref, [task], **how)
     return loaded
 
 
-def _not_merged(reference: Loaded, include: Sequence[str], skip: Sequence[str]) -> dict[str, Tensor]:
+def _not_merged(reference: LoadedModel, include: Sequence[str], skip: Sequence[str]) -> dict[str, Tensor]:
     """The tensors that a merge copies, as it will copy them."""
     from smelt.models.families.network import network_of
     from smelt.recipe.values import chosen

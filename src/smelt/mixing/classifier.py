@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, unknown
-from smelt.mixing.mix_note import EXPERTS, MODEL, NOTE, ROUTERS, MixNote, is_mixed, mixed_folder
+from smelt.mixing.mix_note import EXPERTS, MODEL, NOTE, ROUTERS, MixNote, mixed_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from smelt.models.families.preprocess import Preprocess
     from smelt.tasks.examples import DataBudget
 
-__all__ = ["MixedClassifier", "is_mixed", "load_mixed"]
+__all__ = ["MixedClassifier", "load_mixed"]
 
 
 @dataclass(frozen=True)
@@ -80,14 +80,16 @@ def load_mixed(
 
     `dtype` is that of the picture tower with its experts; routers compute in fp32.
     """
-    from smelt.models.families.clip.family import CLIP
+    from smelt.models.families.family import families
     from smelt.models.families.network import network_of
 
     place = mixed_folder(folder)
     note = MixNote.load(place)
-    if note.family != CLIP.name:
-        raise CorruptFile(f"{place / NOTE}: {unknown('family', note.family, [CLIP.name])}")
-    inner = CLIP.load(str(place / MODEL), text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
+    known = {name: one for name, one in families.items() if "classifier" in one.model_kinds and one.marker is None}
+    if note.family not in known:
+        raise CorruptFile(f"{place / NOTE}: {unknown('family', note.family, known)}")
+    how = {"text_from": text_from, "device": device, "dtype": dtype, "allow_pickle": allow_pickle}
+    inner = known[note.family].load(str(place / MODEL), **how)
     routers = _operate(network_of(inner).module, note, place, dtype)
     words = json.dumps([note.experts, note.routed, note.parameters.get("top")])
     content = "".join([inner.hash, note.sha256[EXPERTS], note.sha256[ROUTERS], words])

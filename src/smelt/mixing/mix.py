@@ -145,13 +145,13 @@ class _Mixture:
         device: str,
         threads: int | None,
     ):
-        from smelt.evaluation.load import load_classifier
         from smelt.formats.packs.source import base_hashes
+        from smelt.models.families.load import load
         from smelt.models.families.network import network_of
 
         self.recipe, self.pool, self.routers, self.threads = recipe, pool, routers, threads
-        self.classifier: Classifier = load_classifier(
-            pool.base, text_from=text_from, device=device, allow_pickle=recipe.allow_pickle
+        self.classifier: Classifier = load(
+            pool.base, "classifier", text_from=text_from, device=device, allow_pickle=recipe.allow_pickle
         )
         self.network: Network = network_of(self.classifier)
         self.family = "clip"

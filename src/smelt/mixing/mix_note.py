@@ -12,7 +12,7 @@ from smelt.files.note import Note
 from smelt.files.schema import Strict
 from smelt.tasks.examples import DataBudget
 
-__all__ = ["EXPERTS", "MODEL", "NOTE", "ROUTERS", "ROUTING", "TRACE", "MixNote", "is_mixed"]
+__all__ = ["EXPERTS", "MODEL", "NOTE", "ROUTERS", "ROUTING", "TRACE", "MixNote", "mixed_folder"]
 
 NOTE, MODEL, EXPERTS, ROUTERS = "mix.json", "model.safetensors", "experts.safetensors", "routers.safetensors"
 TRACE, ROUTING = "trace.jsonl", "routing.json"
@@ -74,16 +74,6 @@ class MixNote(Note):
     def fault(self) -> str | None:
         unique = len(set(self.experts)) == len(self.experts)
         return None if self.experts and unique else f"experts: names, each once, got {self.experts}"
-
-
-def is_mixed(model: Any) -> bool:
-    """Whether a reference names the folder of a mixed model."""
-    from smelt.models.references import local_path
-
-    if not isinstance(model, str | Path):
-        return False
-    folder = local_path(str(model))
-    return folder is not None and (folder / NOTE).is_file()
 
 
 def mixed_folder(model: str | Path) -> Path:

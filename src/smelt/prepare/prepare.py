@@ -238,12 +238,12 @@ def _with_coefficients(recipe: Recipe, path: Path) -> Prepared:
     from smelt.engine.pool import opened
     from smelt.learning.coefficients import heat_map, load_coefficients
     from smelt.learning.tensor_groups import learned_keys
-    from smelt.models.families.load import load_any
+    from smelt.models.families.load import load
     from smelt.models.families.network import network_of
 
     with opened(recipe.pool, allow_pickle=recipe.allow_pickle) as pool:
         assert pool.base is not None
-        network = network_of(load_any(recipe.pool.base, allow_pickle=recipe.allow_pickle), recipe.include)
+        network = network_of(load(recipe.pool.base, allow_pickle=recipe.allow_pickle), recipe.include)
         keys = learned_keys(network, pool.base, recipe)
         found = load_coefficients(path, models=list(recipe.pool.models), keys=keys)
         merge = found.merge(pool.base.tensors)

@@ -14,8 +14,8 @@ from pico_clip import COLOURS, PROCESSOR, TEMPLATES, random_clip, save_clip, tok
 from smelt.errors import RecipeError
 from smelt.files.cache import cache_folder
 from smelt.formats.open import open_path
-from smelt.models.families import FAMILIES
 from smelt.models.families.clip.family import CLIP, Clip
+from smelt.models.families.family import families
 
 CLASSES = tuple(COLOURS)
 
@@ -198,7 +198,7 @@ def test_only_the_picture_tower_is_merged() -> None:
     from fnmatch import fnmatchcase
 
     names = random_clip().state_dict()
-    merged = {name for name in names if any(fnmatchcase(name, pattern) for pattern in FAMILIES["clip"].merged)}
+    merged = {name for name in names if any(fnmatchcase(name, pattern) for pattern in families["clip"].merged)}
     assert merged == {name for name in names if name.startswith("vision_model.")}
 
 

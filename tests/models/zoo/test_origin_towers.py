@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from checkpoints import random_state, write_model
 from smelt.errors import CorruptFile, RecipeError
-from smelt.models.families.image_text.family import load_image_text
+from smelt.models.families.load import load
 from smelt.models.references import open_ref
 from smelt.models.zoo.catalogue import zoo_models
 from smelt.models.zoo.origin import Origin, unpacked
@@ -82,7 +82,7 @@ def test_the_whole_model_is_made_and_loads_in_transformers(zoo):
 
 
 def test_it_is_opened_by_its_name_and_so_is_an_adapter_over_it(zoo):
-    base, tuned = load_image_text("zoo:llava"), load_image_text("zoo:tuned")
+    base, tuned = load("zoo:llava", "image_text"), load("zoo:tuned", "image_text")
     assert base.tower_hash == tuned.tower_hash
     key = "model.language_model.layers.0.self_attn.q_proj.weight"
     change = tuned.module.get_parameter(key) - base.module.get_parameter(key)

@@ -8,7 +8,8 @@ import pytest
 
 from pico_llama import WORDS, pairs, write_chat_task, write_llama
 from smelt.errors import RecipeError
-from smelt.models.families.causal_lm.family import CausalLM, load_causal_lm
+from smelt.models.families.causal_lm.family import CausalLM
+from smelt.models.families.load import load
 from smelt.tasks.examples import DataBudget
 from smelt.tasks.language.examples import encoded, language_examples
 from smelt.tasks.language.harness_model import harness_model
@@ -17,7 +18,7 @@ from smelt.tasks.language.task import LanguageTask
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> CausalLM:
-    return load_causal_lm(write_llama(tmp_path_factory.mktemp("read") / "base"))
+    return load(write_llama(tmp_path_factory.mktemp("read") / "base"), "causal_lm")
 
 
 def words(ids: list[int]) -> str:
@@ -48,7 +49,7 @@ def test_a_template_that_writes_the_date_gives_the_same_text_every_day(model: Ca
     old = (folder / "chat_template.jinja").read_text()
     llama = "{% if date_string is not defined %}{% set date_string = strftime_now('%d %b %Y') %}{% endif %}"
     (folder / "chat_template.jinja").write_text(llama + "{{ date_string }} " + old)
-    dated = load_causal_lm(folder)
+    dated = load(folder, "causal_lm")
     chat = [{"role": "user", "content": "w1"}]
     plain = harness_model(model).apply_chat_template(chat)
     assert harness_model(dated).apply_chat_template(chat) == "26 Jul 2024 " + plain
@@ -67,7 +68,7 @@ def test_a_model_without_a_template_cannot_chat(tmp_path: Path) -> None:
     folder = write_llama(tmp_path / "model")
     (folder / "chat_template.jinja").unlink()
     with pytest.raises(RecipeError, match="the model's tokenizer has no chat template"):
-        encoded(load_causal_lm(folder).tokenizer, "w1", "w2", chat=True)
+        encoded(load(folder, "causal_lm").tokenizer, "w1", "w2", chat=True)
 
 
 def test_examples_are_a_fixed_part_of_a_split(model: CausalLM, tmp_path: Path) -> None:

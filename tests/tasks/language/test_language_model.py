@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from pico_llama import pairs, write_llama
-from smelt.models.families.causal_lm.family import CausalLM, load_causal_lm
+from smelt.models.families.causal_lm.family import CausalLM
+from smelt.models.families.load import load
 from smelt.tasks.language.forward import packs, scores_at
 from smelt.tasks.language.greedy import generate
 from smelt.tasks.language.harness_model import harness_model
@@ -18,7 +19,7 @@ from smelt.tasks.task import TaskError
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> CausalLM:
-    return load_causal_lm(write_llama(tmp_path_factory.mktemp("model") / "llama", seed=3))
+    return load(write_llama(tmp_path_factory.mktemp("model") / "llama", seed=3), "causal_lm")
 
 
 def requests(*args: Any) -> list[SimpleNamespace]:

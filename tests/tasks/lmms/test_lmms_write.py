@@ -11,7 +11,8 @@ from PIL import Image
 from smelt.errors import MissingExtra, RecipeError
 from smelt.evaluation.evaluate import evaluate
 from smelt.evaluation.load import one_model_kind
-from smelt.models.families.image_text.family import ImageText, load_image_text
+from smelt.models.families.image_text.family import ImageText
+from smelt.models.families.load import load
 from smelt.tasks.lmms.generate import likelihood, written
 from smelt.tasks.lmms.prompts import Prompt, StopRule, places_of, prompt_of, stop_rule_of
 from smelt.tasks.lmms.task import LmmsTask
@@ -22,7 +23,7 @@ from smelt.testing.pico_llava import save_llava
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> ImageText:
-    return load_image_text(save_llava(tmp_path_factory.mktemp("pico") / "llava"))
+    return load(save_llava(tmp_path_factory.mktemp("pico") / "llava"), "image_text")
 
 
 def picture(seed: int) -> Any:

@@ -6,7 +6,7 @@ import torch
 
 from question_sets import question, write_set
 from smelt.errors import NumericalError, RecipeError
-from smelt.models.families.image_text.family import load_image_text
+from smelt.models.families.load import load
 from smelt.tasks.perturb.perturbation import Perturbation
 from smelt.tasks.questions.feature_cache import FeatureCache
 from smelt.tasks.questions.option_scores import option_logits, question_subset
@@ -20,7 +20,7 @@ LETTERS = [261, 262, 263, 264, 265, 266]
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    return load_image_text(str(save_llava(tmp_path_factory.mktemp("llava") / "base")))
+    return load(str(save_llava(tmp_path_factory.mktemp("llava") / "base")), "image_text")
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_a_template_for_plain_text_is_refused(model, some):
 
 def test_pictures_are_looked_at_once_for_all_models_with_one_tower(model, some, monkeypatch):
     seen = []
-    for one in (model, tuned := load_image_text(llava(change=0.01), text_from=model)):
+    for one in (model, tuned := load(llava(change=0.01), "image_text", text_from=model)):
         plain = one.features
         monkeypatch.setattr(
             one, "features", lambda pictures, plain=plain: seen.append(len(pictures)) or plain(pictures)
@@ -190,7 +190,7 @@ def test_prompts_are_written_and_cut_once_for_models_that_do_it_alike(model, som
     monkeypatch.setattr(
         rendered, "conversations", lambda m, t, plain=rendered.conversations: made.append(t) or plain(m, t)
     )
-    again = load_image_text(str(model.folder))  # with a tokenizer of its own, which says the same
+    again = load(str(model.folder), "image_text")  # with a tokenizer of its own, which says the same
     assert again.tokenizer is not model.tokenizer
     first = [option_logits(one, some, perturbation=Perturbation(), number=n) for one in (model, again) for n in (0, 1)]
     assert len(made) == 3  # the conversations, and two passes
@@ -236,4 +236,4 @@ def test_a_model_with_broken_numbers_is_named(some, model):
     broken = llava()
     broken.lm_head.weight.data.fill_(np.nan)
     with pytest.raises(NumericalError, match="gives NaN or infinite scores on colours"):
-        option_logits(load_image_text(broken, text_from=model), some)
+        option_logits(load(broken, "image_text", text_from=model), some)

@@ -9,7 +9,7 @@ from pico_llama import write_chat_task, write_llama
 from question_sets import question, write_set
 from smelt.errors import RecipeError
 from smelt.evaluation.load import load_model
-from smelt.models.families.image_text.family import load_image_text
+from smelt.models.families.load import load
 from smelt.prepare.evaluate import evaluation
 from smelt.tasks.intervals import wilson
 from smelt.tasks.questions.option_scores import option_logits, question_subset
@@ -31,7 +31,7 @@ def colours(tmp_path):
 def test_accuracy_is_the_share_of_right_letters_with_wilson_s_interval(model, colours):
     done = evaluation(model, colours)
     (row,), (result,) = done.rows, done.results
-    loaded = load_image_text(model)
+    loaded = load(model, "image_text")
     some = question_subset(find_task(colours), "test")
     letters = option_logits(loaded, some).argmax(dim=1).numpy()
     right = int((letters == some.labels).sum())
@@ -95,7 +95,7 @@ def test_a_model_that_sees_and_reads_is_refused_for_other_tasks(model, tmp_path)
         evaluation(model, pictures)
     with pytest.raises(RecipeError, match="'llava', which is no causal language model"):
         load_model(model, texts)
-    loaded = load_image_text(model)
+    loaded = load(model, "image_text")
     for task in (pictures, texts):
         with pytest.raises(
             RecipeError, match="is a model of pictures and texts, which answers questions by the letter"

@@ -121,9 +121,9 @@ def _words_of_clip_vision() -> dict[str, Any]:
     """Only the picture tower is merged. Public fine-tunes hold that tower alone, with a config of its own, and lack a
     buffer of positions that older files carry.
     """
-    from smelt.models.families.clip.family import CLIP
+    from smelt.models.families.family import families
 
-    return {"include": list(CLIP.merged), "missing": "base", "config": "base"}
+    return {"include": list(families["clip"].merged), "missing": "base", "config": "base"}
 
 
 class _NoTasks(Strict, strict=True):

@@ -39,13 +39,13 @@ class Facts:
 
 def check_model(ref: str, folder: Path, graph: SemanticGraph) -> Facts:
     """Load a model and try it on two pictures of the graph and two words."""
-    from smelt.evaluation.load import load_classifier
     from smelt.hub.labels.label import identity_of
+    from smelt.models.families.load import load
     from smelt.models.references import open_ref
     from smelt.models.zoo.catalogue import first_sentence
 
     try:
-        model = load_classifier(ref)
+        model = load(ref, "classifier")
         _try(model, graph)
     except SmeltError:
         raise

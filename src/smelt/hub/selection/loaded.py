@@ -45,11 +45,11 @@ class Loaded:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key][0]
-            from smelt.evaluation.load import load_classifier
             from smelt.hub.labels.label import identity_of
             from smelt.hub.models.check import preprocess_words
+            from smelt.models.families.load import load
 
-            model = load_classifier(str(model_folder(self._store, row)))
+            model: Classifier = load(str(model_folder(self._store, row)), "classifier")
             if (identity_of(model), preprocess_words(model.preprocess)) != key:
                 raise CorruptFile(
                     f"{row.name}: {row.ref} is no longer the model that was added; remove it and add it again"

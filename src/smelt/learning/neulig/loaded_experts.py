@@ -88,11 +88,11 @@ def _stamp(ref: str) -> tuple[tuple[Path, FileIdentity], ...]:
 
 @functools.lru_cache(maxsize=2)
 def _company(base: str, models: tuple[tuple[str, str], ...], device: str, stamps: Any) -> LoadedExperts:
-    from smelt.evaluation.load import load_classifier
+    from smelt.models.families.load import load
     from smelt.models.families.network import network_of
 
-    whole = load_classifier(base, device=device)
+    whole = load(base, "classifier", device=device)
     loaded = {BASE: whole}
-    loaded |= {name: load_classifier(ref, text_from=whole, device=device) for name, ref in models}
+    loaded |= {name: load(ref, "classifier", text_from=whole, device=device) for name, ref in models}
     networks: dict[str, Any] = {name: network_of(one) for name, one in loaded.items()}
     return LoadedExperts(whole, Experts(networks), {name: one.hash for name, one in loaded.items()})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any, Literal
 
 from smelt.files.note import Note
@@ -11,7 +10,7 @@ from smelt.files.replace import Mark
 from smelt.recipe.schema import Pool
 from smelt.tasks.examples import DataBudget
 
-__all__ = ["MARK", "NOTE", "NeuLigNote", "is_collaboration"]
+__all__ = ["MARK", "NOTE", "NeuLigNote"]
 
 NOTE = "neulig.json"
 MARK = Mark(NOTE, ("smelt", "pool", "experts"))
@@ -42,10 +41,3 @@ class NeuLigNote(Note):
 
     def dump(self) -> bytes:
         return json.dumps(self.model_dump(mode="json"), indent=1).encode() + b"\n"
-
-
-def is_collaboration(model: Any) -> bool:
-    """Whether a reference is a folder that `smelt neulig` wrote."""
-    if not isinstance(model, str | Path):
-        return False
-    return (Path(str(model).removeprefix("dir:")) / NOTE).is_file()

@@ -30,6 +30,8 @@ class ModelInput:
     folder: Path | None = None
     config: dict[str, Any] | None = None
     preprocess: Preprocess | None = None
+    origin: Any = None
+    """The object as it was given: a module, a loaded model."""
     opened_here: bool = False
 
     @classmethod
@@ -43,13 +45,13 @@ class ModelInput:
             from smelt.models.references import open_ref
 
             source = open_ref(str(model), allow_pickle=allow_pickle)
-            return cls(str(model), source, opened_here=True)._look_around()
+            return cls(str(model), source, opened_here=True)._read_folder()
         if isinstance(model, Source):
-            return cls(model.label, model)._look_around()
+            return cls(model.label, model)._read_folder()
         if isinstance(model, torch.nn.Module):
             config = getattr(model, "config", None)
             words = config.to_dict() if hasattr(config, "to_dict") else None  # type: ignore[union-attr]
-            return cls(type(model).__name__, MemorySource(what, model.state_dict()), config=words)
+            return cls(type(model).__name__, MemorySource(what, model.state_dict()), config=words, origin=model)
         if isinstance(model, Mapping) and all(isinstance(tensor, torch.Tensor) for tensor in model.values()):
             return cls("state dict", MemorySource(what, model))
         raise RecipeError(f"{what}: expected a reference, a module or a state dict, got {type(model).__name__}")
@@ -82,8 +84,8 @@ class ModelInput:
         if self.opened_here and self.source is not None:
             self.source.close()
 
-    def _look_around(self) -> ModelInput:
-        """What the folder around the weights says."""
+    def _read_folder(self) -> ModelInput:
+        """What the folder around the weights says, or the file itself."""
         assert self.source is not None
         self.folder = self.source.folder
         if self.folder is not None:
@@ -91,6 +93,12 @@ class ModelInput:
             self.config = read_json_table(file) if file.is_file() else None
             self.preprocess = Preprocess.load(self.folder)
         return self
+
+    @property
+    def config_in_file(self) -> dict[str, Any] | None:
+        """The config that a file of weights holds itself (GGUF), where no config.json lies beside."""
+        own = getattr(self.source, "config", None)
+        return own() if self.config is None and callable(own) else None
 
 
 def known_config(given: ModelInput, text: ModelInput) -> Mapping[str, Any]:

@@ -119,5 +119,5 @@ def network_of(model: Any, include: Sequence[str] = ()) -> Network:
     if not hasattr(model, "network"):
         label = getattr(model, "label", type(model).__name__)
         raise RecipeError(f"{label} is not one model with weights of its own; measure and learn on its parts")
-    network: Network = model.network(include) if include and hasattr(model, "tokenizer") else model.network()
+    network: Network = model.network(include)
     return network

@@ -43,10 +43,10 @@ class Ask(Strict):
 
     def put_to(self, model: Any, **about: Any) -> tuple[list[Row], float]:
         """Ask a model: its rows, and the seconds that it took. It is loaded once whatever the number of questions."""
-        from smelt.evaluation.load import load_classifier
+        from smelt.models.families.load import load
 
         began = time.perf_counter()
-        loaded = load_classifier(model, device=self.device, dtype=self.dtype, allow_pickle=self.allow_pickle)
+        loaded = load(model, "classifier", device=self.device, dtype=self.dtype, allow_pickle=self.allow_pickle)
         rows: list[Row] = []
         for corruption in dict.fromkeys(corruption for _, corruption in self.cells):
             tasks = [self.places.get(task, task) for task, damage in self.cells if damage == corruption]

@@ -58,9 +58,9 @@ class Member:
     @cached_property
     def classifier(self) -> Any:
         """The model, loaded. It needs features of its own: cosines are what answers are made of."""
-        from smelt.evaluation.load import load_classifier
+        from smelt.models.families.load import load
 
-        loaded = load_classifier(self.ref, device=self.device)
+        loaded = load(self.ref, "classifier", device=self.device)
         if not hasattr(loaded, "features"):
             raise RecipeError(f"{self.name}: gives scores only, no cosines; a hub suite needs models with features")
         return loaded

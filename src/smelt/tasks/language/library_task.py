@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from smelt.errors import unknown
-from smelt.tasks.kinds import TaskKind, kinds
+from smelt.tasks.kinds import ModelKind, kinds
 from smelt.tasks.language.harness import quiet_harness
 from smelt.tasks.language.task import LibraryTask
 from smelt.tasks.task import TaskError
@@ -135,4 +135,4 @@ def passes_in_sandbox(references: Sequence[str], predictions: Sequence[Any], **_
     return sum(outcome.status == "ok" for outcome in outcomes) / len(outcomes)
 
 
-kinds["lm-eval"] = TaskKind(lm_eval_task, prefix=PREFIX)
+kinds["lm-eval"] = ModelKind(lm_eval_task, prefix=PREFIX)

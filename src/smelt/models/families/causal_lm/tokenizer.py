@@ -17,13 +17,13 @@ __all__ = ["check_vocabulary", "no_tokenizer", "read_tokenizer", "tokenizer_plac
 _FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 
 
-def tokenizer_place(given: ModelInput, origin: Any) -> tuple[Path, str | None] | None:
+def tokenizer_place(given: ModelInput) -> tuple[Path, str | None] | None:
     """The folder that holds a model's tokenizer, or the GGUF file in it that does; nothing where there is none.
 
-    `origin` is the model as it was given: a module may say which folder it came from.
+    A module may say which folder it came from.
     """
     files = [Path(file) for file in given.source.files] if given.source is not None else []
-    name = str(getattr(origin, "name_or_path", "") or "")
+    name = str(getattr(given.origin, "name_or_path", "") or "")
     folders = [given.folder, *(file.parent for file in files), Path(name) if name else None]
     for folder in folders:
         if folder is not None and any((folder / one).is_file() for one in _FILES):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import MissingExtra, RecipeError
@@ -21,7 +20,8 @@ from smelt.formats.architecture.layer_limit import check_layers
 from smelt.models.families.clip.model import TOKENIZER, Clip
 from smelt.models.families.clip.parts import TOWERS, VISION, WHOLE, check_kinds, places, whole_config
 from smelt.models.families.empty_model import buildable
-from smelt.models.families.model_input import ModelInput, check_device
+from smelt.models.families.family import Family, families
+from smelt.models.families.model_input import ModelInput
 from smelt.models.families.pretrained import without_code
 
 if TYPE_CHECKING:
@@ -29,51 +29,39 @@ if TYPE_CHECKING:
 
     from smelt.models.families.preprocess import Preprocess
 
-__all__ = ["CLIP", "Clip", "ClipFamily"]
+__all__ = ["CLIP", "ClipFamily"]
 
 
-class ClipFamily:
+class ClipFamily(Family):
     """How CLIP models are known, merged and loaded."""
 
     name = "clip"
+    model_kinds = frozenset({"classifier"})
+    merged = (f"{VISION}*",)
+    loaded_type = Clip
     model_types = frozenset({*WHOLE, *TOWERS})
-    merged: tuple[str, ...] = (f"{VISION}*",)
 
-    def load(
-        self,
-        model: Any,
-        *,
-        text_from: Any = None,
-        device: str = "cpu",
-        dtype: str = "float32",
-        allow_pickle: bool = False,
-    ) -> Clip:
-        """A CLIP model from a reference, Source, module or state dict.
+    def recognises(self, model: ModelInput) -> bool:
+        """By its config, which has a picture tower; tensors that say nothing of themselves are taken for a CLIP's."""
+        if model.config is None:
+            return model.config_in_file is None
+        return super().recognises(model) or "vision_config" in model.config
 
-        With `text_from` (the same kinds, or a Clip) the text tower, both projections, the scale and the tokenizer are
-        that model's, and `model` need hold the picture tower only. A state dict needs it for its config. A Clip is
-        returned as it is. With `allow_pickle` references may name pickles (`.bin`, `.pt`).
-        """
-        if isinstance(model, Clip):
-            return model
-        check_device(device, dtype)
-        with (
-            closing(_open(model, "model", allow_pickle)) as given,
-            closing(_open(text_from, "text_from", allow_pickle)) as text,
-        ):
-            check_kinds(given, text)
-            return _assemble(given, text, device, dtype)
+    def reopen(self, loaded: Clip) -> ModelInput:
+        """With its numbers: it gives the text tower, both projections, the scale and the tokenizer."""
+        given = ModelInput.open(loaded.model, "text_from")
+        given.label, given.config, given.preprocess = loaded.label, dict(loaded.config), loaded.preprocess
+        given.folder = loaded.text_folder
+        return given
+
+    def assemble(self, given: ModelInput, text: ModelInput, device: str, dtype: str) -> Clip:
+        """A CLIP model. With `text` everything but the picture tower is that model's, and its config where need be."""
+        check_kinds(given, text)
+        return _assemble(given, text, device, dtype)
 
 
 CLIP = ClipFamily()
-
-
-def _open(model: Any, what: str, allow_pickle: bool) -> ModelInput:
-    given = ModelInput.open(model.model if isinstance(model, Clip) else model, what, allow_pickle=allow_pickle)
-    if isinstance(model, Clip):
-        given.label, given.config, given.preprocess = model.label, dict(model.config), model.preprocess
-        given.folder = model.text_folder
-    return given
+families[CLIP.name] = CLIP
 
 
 def _assemble(given: ModelInput, text: ModelInput, device: str, dtype: str) -> Clip:

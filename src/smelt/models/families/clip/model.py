@@ -90,8 +90,8 @@ class Clip:
             scores: Tensor = self.model.logit_scale.exp() * self.features(pictures) @ head.T
         return scores
 
-    def network(self) -> Network:
-        """The model as a function of its picture tower's weights."""
+    def network(self, include: Sequence[str] = ()) -> Network:
+        """The model as a function of its picture tower's weights, whatever `include` names."""
         from smelt.models.families.clip.network import ClipNetwork
 
         return ClipNetwork(self)

@@ -11,7 +11,7 @@ from smelt.models.families.network import sharing_copy
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from smelt.models.families.clip.family import Clip
+    from smelt.models.families.clip.model import Clip
     from smelt.models.families.network import Network
 
 __all__ = ["ClipNetwork"]

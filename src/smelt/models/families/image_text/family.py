@@ -11,7 +11,6 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -25,105 +24,78 @@ from smelt.models.families.causal_lm.tokenizer import (
     with_generation_config,
 )
 from smelt.models.families.empty_model import empty_image_text
+from smelt.models.families.family import Family, families
 from smelt.models.families.image_text.architectures import ARCHITECTURES, Architecture, architecture_of
 from smelt.models.families.image_text.model import ImageText
 from smelt.models.families.load_weights import load_weights
-from smelt.models.families.model_input import ModelInput, check_device, known_config
+from smelt.models.families.model_input import ModelInput, known_config
 from smelt.models.families.preprocess import Preprocess
 
-__all__ = ["IMAGE_TEXT", "ImageText", "ImageTextFamily", "load_image_text"]
+__all__ = ["IMAGE_TEXT", "ImageTextFamily"]
 
 _TEMPLATES = ("chat_template.json", "processor_config.json")
 """Where older processors keep their chat template; newer ones have a chat_template.jinja, which tokenizers read."""
 
 
-class ImageTextFamily:
+class ImageTextFamily(Family):
     """How models of pictures and texts are known, merged and loaded."""
 
     name = "image_text"
+    model_kinds = frozenset({"image_text"})
+    loaded_type = ImageText
     model_types = frozenset(ARCHITECTURES)
-    merged: tuple[str, ...] = tuple(dict.fromkeys(one for kind in ARCHITECTURES.values() for one in kind.merged))
+    merged = tuple(dict.fromkeys(one for kind in ARCHITECTURES.values() for one in kind.merged))
 
-    def load(
-        self,
-        model: Any,
-        *,
-        text_from: Any = None,
-        device: str = "cpu",
-        dtype: str = "float32",
-        allow_pickle: bool = False,
-    ) -> ImageText:
-        """A model from a reference, a Source, a module or a state dict; an ImageText is returned as it is.
+    def recognises(self, model: ModelInput) -> bool:
+        """By its config, else by the names of its tensors."""
+        return architecture_of(model.config, model.names) is not None
 
-        With `text_from` (the same kinds) that model gives config, tokenizer and processor where `model` has none.
-        """
-        if isinstance(model, ImageText):
-            return model
-        check_device(device, dtype)
-        with (
-            closing(_open(model, "model", allow_pickle)) as given,
-            closing(_open(text_from, "text_from", allow_pickle)) as text,
-        ):
-            return _assemble(given, text, model, text_from, device, dtype)
+    def reopen(self, loaded: ImageText) -> ModelInput:
+        """With its processor."""
+        return dataclasses.replace(super().reopen(loaded), preprocess=loaded.preprocess)
 
+    def assemble(self, given: ModelInput, text: ModelInput, device: str, dtype: str) -> ImageText:
+        """A model; `text` gives config, tokenizer and processor where `given` has none."""
+        import torch
 
-IMAGE_TEXT = ImageTextFamily()
-
-
-def load_image_text(
-    model: Any, *, text_from: Any = None, device: str = "cpu", dtype: str = "float32", allow_pickle: bool = False
-) -> ImageText:
-    """A model of pictures and texts in memory, ready to be asked; one that is loaded is returned as it is."""
-    return IMAGE_TEXT.load(model, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
-
-
-def _open(model: Any, what: str, allow_pickle: bool) -> ModelInput:
-    if isinstance(model, ImageText):
-        return ModelInput(model.label, None, model.folder, dict(model.config), model.preprocess)
-    return ModelInput.open(model, what, allow_pickle=allow_pickle)
-
-
-def _assemble(given: ModelInput, text: ModelInput, model: Any, text_from: Any, device: str, dtype: str) -> ImageText:
-    import torch
-
-    config = known_config(given, text)
-    kind = architecture_of(config)
-    if kind is None:
-        raise RecipeError(
-            f"{given.label}: is a model of type {config.get('model_type')!r}, which answers no questions about "
-            f"pictures; of the models of pictures and texts Smelt knows: {', '.join(ARCHITECTURES)}"
+        config = known_config(given, text)
+        kind = architecture_of(config)
+        if kind is None:
+            raise RecipeError(
+                f"{given.label}: is a model of type {config.get('model_type')!r}, which answers no questions about "
+                f"pictures; of the models of pictures and texts Smelt knows: {', '.join(ARCHITECTURES)}"
+            )
+        tokenizer, template, folder = _words(given, text)
+        module = empty_image_text(config, given.label)
+        filled = load_weights(
+            module, given, device, getattr(torch, dtype), parts=[kind.tower], common_name=kind.names.common
         )
-    tokenizer, template, folder = _words(given, text, model, text_from)
-    module = empty_image_text(config, given.label)
-    filled = load_weights(
-        module, given, device, getattr(torch, dtype), parts=[kind.tower], common_name=kind.names.common
-    )
-    module = module.requires_grad_(False).eval().to(device)
-    with_generation_config(module, folder)
-    check_vocabulary(given.label, module, tokenizer)
-    preprocess = _preprocess(given, text, folder)
-    return ImageText(
-        label=given.label,
-        module=module,
-        tokenizer=tokenizer,
-        template=template,
-        preprocess=preprocess,
-        kind=kind,
-        config=dict(config),
-        device=device,
-        dtype=dtype,
-        hash=filled.hash,
-        tower_hash=_tower_hash(filled.parts[kind.tower], kind, module.config.to_dict(), preprocess, device, dtype),
-        folder=folder,
-    )
+        module = module.requires_grad_(False).eval().to(device)
+        with_generation_config(module, folder)
+        check_vocabulary(given.label, module, tokenizer)
+        preprocess = _preprocess(given, text, folder)
+        return ImageText(
+            label=given.label,
+            module=module,
+            tokenizer=tokenizer,
+            template=template,
+            preprocess=preprocess,
+            kind=kind,
+            config=dict(config),
+            device=device,
+            dtype=dtype,
+            hash=filled.hash,
+            tower_hash=_tower_hash(filled.parts[kind.tower], kind, module.config.to_dict(), preprocess, device, dtype),
+            folder=folder,
+        )
 
 
-def _words(given: ModelInput, text: ModelInput, model: Any, text_from: Any) -> tuple[Any, str, Path | None]:
+def _words(given: ModelInput, text: ModelInput) -> tuple[Any, str, Path | None]:
     """The tokenizer and the chat template of the model, else those of `text_from`; and the folder they lie in."""
-    for one, origin in ((given, model), (text, text_from)):
-        if isinstance(origin, ImageText):
-            return origin.tokenizer, origin.template, origin.folder
-        place = tokenizer_place(one, origin)
+    for one in (given, text):
+        if isinstance(one.origin, ImageText):
+            return one.origin.tokenizer, one.origin.template, one.origin.folder
+        place = tokenizer_place(one)
         if place is not None:
             tokenizer = read_tokenizer(*place)
             template = _template(place[0]) or tokenizer.chat_template
@@ -159,3 +131,7 @@ def _tower_hash(
 ) -> str:
     said = [numbers, kind.seen(config), dataclasses.astuple(preprocess), device.split(":")[0], dtype]
     return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
+
+
+IMAGE_TEXT = ImageTextFamily()
+families[IMAGE_TEXT.name] = IMAGE_TEXT

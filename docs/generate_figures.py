@@ -59,8 +59,7 @@ def files() -> dict[str, str]:
 def heat(data: Any) -> str:
     """A map as a picture: the darker, the larger the coefficient."""
     from smelt.reporting.draw.svg import tag
-    from smelt.reporting.figures.experts import Matrix
-    from smelt.reporting.figures.heat import plain_map
+    from smelt.reporting.figures.heat import Matrix, plain_map
 
     wide, high, left, top = 62.0, 26.0, 74.0, 44.0
     names = tuple(data["columns"])

@@ -47,15 +47,15 @@ def blocks(folder: Path = RESULTS) -> dict[str, dict[str, str]]:
 
 @functools.cache
 def read(folder: Path = RESULTS) -> Run:
-    from smelt.reporting.analyses import read_analyses
-    from smelt.reporting.rows import read_folder
+    from smelt.reporting.pages import read_folder
     from smelt.suites.language.report.standing import standings
-    from smelt.suites.sheets import build_sheets
+    from smelt.suites.report import view_of
 
-    measured, plan = read_folder(folder), read_analyses(folder / "analyses").language
-    assert plan is not None, f"{folder}: no analyses/language.json"
-    sheets = build_sheets(measured.accuracy, measured.cost, plan, paper=True)
-    return Run(measured.accuracy, measured.cost, plan, tuple(sheets), tuple(standings(sheets, measured.cost, plan)))
+    rows, costs = read_folder(folder)
+    pages, view = view_of(folder, rows, costs)
+    assert view.own, f"{folder}: no analyses/language.json"
+    sheets = pages.sheets(view)
+    return Run(view.rows, view.costs, view.own, tuple(sheets), tuple(standings(sheets, costs, view.own)))
 
 
 def run(found: Run) -> str:
@@ -89,11 +89,10 @@ def domains(found: Run) -> str:
 
 def made(found: Run) -> str:
     """The setting of each method, and what it had looked at."""
-    from smelt.reporting.tables.columns import beside
     from smelt.suites.language.report.tables import DOMAINS
 
     lines = [
-        [line.short or line.name, beside(line) or "nothing"] for line in sheet(found, DOMAINS).lines if line.merged
+        [line.short or line.name, line.details or "nothing"] for line in sheet(found, DOMAINS).lines if line.merged
     ]
     return table(["method", "setting, and data that it looked at"], lines, left=2)
 

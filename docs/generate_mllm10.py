@@ -47,13 +47,13 @@ def files(folder: Path = RESULTS) -> dict[str, str]:
 
 @functools.cache
 def read(folder: Path = RESULTS) -> Run | None:
-    from smelt.reporting.analyses import read_analyses
-    from smelt.reporting.rows import read_folder
+    from smelt.reporting.pages import read_folder
+    from smelt.suites.selection.report.analyses import read_selection
     from smelt.suites.selection.report.lines import Scores
 
     if not (folder / "rows.jsonl").is_file():
         return None
-    rows, selection = read_folder(folder).accuracy, read_analyses(folder / "analyses").selection
+    rows, selection = tuple(read_folder(folder)[0]), read_selection(folder / "analyses")
     assert selection is not None, f"{folder}: no analyses/selection.json"
     words = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     return Run(rows, selection, Scores(rows, selection), words)
@@ -61,7 +61,7 @@ def read(folder: Path = RESULTS) -> Run | None:
 
 def run(found: Run) -> str:
     """What came out, in the report's first sentences; then what was run, in one line."""
-    from smelt.reporting.facts import facts
+    from smelt.reporting.provenance import facts
     from smelt.reporting.words import count, plural
     from smelt.suites.selection.report.analyses import KINDS
     from smelt.suites.selection.report.headline import selection_sentences
@@ -111,10 +111,10 @@ def figures(found: Run) -> str:
 def tables(found: Run) -> str:
     """Every table of the report: the paper's 1 to 6 in our numbers, the models themselves, and who harms."""
     from smelt.reporting.tables.as_markdown import as_markdown
-    from smelt.suites.sheets import build_sheets
+    from smelt.suites.selection.report.tables import selection_sheets
 
     text = ["## Tables"]
-    for sheet in build_sheets(found.rows, selection=found.selection):
+    for sheet in selection_sheets(found.rows, found.selection):
         _, _, table = as_markdown([sheet]).partition("\n\n")  # the heading says the title
         text.append(f"### {sheet.title}\n\n{table.strip()}")
     return "\n\n".join(text)

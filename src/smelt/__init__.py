@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from smelt.prepare.merge import merge
     from smelt.prepare.plan import plan
     from smelt.recipe.schema import Recipe
-    from smelt.reporting.write import report
     from smelt.search.tune import tune
     from smelt.suites.clip.loop import bench
+    from smelt.suites.report import report
     from smelt.tasks.registry import list_tasks
 
 
@@ -102,7 +102,7 @@ _HOME = {
     "mix": "smelt.mixing.mix",
     "neulig": "smelt.learning.neulig.neulig",
     "plan": "smelt.prepare.plan",
-    "report": "smelt.reporting.write",
+    "report": "smelt.suites.report",
     "run": "smelt.compat.fusionbench.experiment",
     "tune": "smelt.search.tune",
 }

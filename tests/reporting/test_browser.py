@@ -16,7 +16,7 @@ import pytest
 from made_up_data_suites import generalization_rows, robustness_rows, write_heats
 from made_up_levels import collaboration_rows
 from made_up_suite import write_suite
-from smelt.reporting.write import report as write_report
+from smelt.suites.report import report as write_report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking

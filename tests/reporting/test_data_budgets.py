@@ -19,7 +19,6 @@ from smelt.tasks.examples import DataBudget
         ("train", 4000, 1500, "4,000 train pictures, 1,500 of them labelled"),
         (None, 10, 0, "10 unlabelled pictures"),
         ("train, val", 10, 0, "10 unlabelled train and val pictures"),
-        ("val, gaussian_noise@3", 10, 0, "10 unlabelled val pictures"),
     ],
 )
 def test_budgets_in_words(split, images, labels, text):
@@ -31,21 +30,12 @@ def test_a_split_may_name_several(split):
     assert split_words(DataBudget(split=split)) == ["train", "val"]
 
 
-def made(task="photos", split="val", images=10, corruption=None):
-    return row("adamerging", task, 1, 2, data_budget=DataBudget(split=split, images=images), corruption=corruption)
+def made(task="photos", split="val", images=10):
+    return row("adamerging", task, 1, 2, data_budget=DataBudget(split=split, images=images))
 
 
 def test_a_line_whose_models_used_different_amounts_says_the_most():
     assert data_text([made("photos", images=10), made("digits", images=30)]) == "up to 30 unlabelled val pictures"
-
-
-def test_under_corruption_a_line_says_which_pictures_it_was_adapted_on():
-    clean = [made(), made(corruption="contrast@2")]
-    assert data_text(clean) == "10 unlabelled val pictures, clean"
-    anew = [made(), made(split="val, contrast@2", corruption="contrast@2")]
-    assert data_text(anew) == "10 unlabelled val pictures, corrupted as tested"
-    other = [made(split="val, jpeg@5", corruption="contrast@2")]
-    assert data_text(other) == "10 unlabelled val pictures with JPEG 5"
 
 
 def test_a_model_made_with_the_pictures_of_the_test_is_called_out_and_no_other():

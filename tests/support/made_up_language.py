@@ -8,6 +8,10 @@ from pathlib import Path
 
 from made_up_suite import row, write_suite
 from smelt.evaluation.row import CostRow, Row
+from smelt.reporting.pages import View
+from smelt.reporting.tables.sheet import Sheet
+from smelt.suites.language.report.analyses import Language
+from smelt.suites.language.report.pages import LanguagePages
 from smelt.tasks.examples import DataBudget
 
 DOMAINS = {
@@ -130,3 +134,8 @@ def write_language(folder: Path, rows=None, plan=None) -> Path:
     place.mkdir(exist_ok=True)
     (place / "language.json").write_text(json.dumps(PLAN if plan is None else plan))
     return folder
+
+
+def all_sheets(rows: list[Row], plan: Language) -> list[Sheet]:
+    """Our own tables, then the paper's beside them."""
+    return LanguagePages().sheets(View(tuple(rows), own=plan))

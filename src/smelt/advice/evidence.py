@@ -154,19 +154,18 @@ def mean(entry: str, found: Sequence[Witness]) -> float | None:
 
 def evidence_from(folder: str | Path, *, size: float = 0.135, kind: str = "instruct") -> dict[str, Any]:
     """The numbers of a language suite's folder, as `evidence.yaml` has them: in percent, seconds and bytes."""
-    from smelt.reporting.analyses import read_analyses
-    from smelt.reporting.facts import facts, suite_name
-    from smelt.reporting.rows import read_folder
+    from smelt.reporting.pages import read_folder
+    from smelt.reporting.provenance import facts, suite_name
+    from smelt.suites.language.report.analyses import read_language
     from smelt.suites.language.report.standing import ranked, standings
-    from smelt.suites.language.report.tables import base_name
-    from smelt.suites.sheets import build_sheets
+    from smelt.suites.language.report.tables import base_name, language_sheets
 
-    measured, analyses = read_folder(Path(folder)), read_analyses(Path(folder) / "analyses")
-    if analyses.language is None:
+    rows, costs = read_folder(Path(folder))
+    language = read_language(Path(folder) / "analyses")
+    if language is None:
         raise RecipeError(f"{folder}: no suite of language models (it has no analyses/language.json)")
-    sheets = build_sheets(measured.accuracy, measured.cost, analyses.language)
     methods: dict[str, dict[str, float]] = {}
-    for one in ranked(standings(sheets, measured.cost, analyses.language)):
+    for one in ranked(standings(language_sheets(rows, language), costs, language)):
         assert one.skill is not None
         words = {"normalised": one.skill.accuracy, "low": one.skill.low, "high": one.skill.high}
         words |= {"generalisation": one.kept.accuracy} if one.kept else {}
@@ -175,9 +174,9 @@ def evidence_from(folder: str | Path, *, size: float = 0.135, kind: str = "instr
             seconds = {"algorithm_seconds": one.algorithm_seconds or 0.0, "validate_seconds": one.cost.validate_seconds}
             methods[one.entry] |= {name: round(value, 1) for name, value in seconds.items()}
             methods[one.entry] |= {"trials": one.cost.trials, "peak_bytes": one.cost.most_bytes}
-    where = {name.lower(): text for name, text in facts(measured.accuracy) if name in ("Device", "Code", "Measured")}
-    base = base_name(measured.accuracy, analyses.language)
-    about = {"suite": suite_name(measured.accuracy), "base": base, "size": size, "kind": kind}
+    where = {name.lower(): text for name, text in facts(rows) if name in ("Device", "Code", "Measured")}
+    base = base_name(rows, language)
+    about = {"suite": suite_name(rows), "base": base, "size": size, "kind": kind}
     return {**about, **where, "methods": methods}
 
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from smelt.cli.request import JsonOption, ThreadsOption, TrustOption
-
-if TYPE_CHECKING:
-    from smelt.suites.options import Finished
 
 __all__ = ["bench"]
 
@@ -56,6 +53,7 @@ def bench(
     smelt bench mllm10 --preset fast --workers 2
     """
     from smelt.suites.clip.loop import bench as run
+    from smelt.suites.report import show
 
     silent = quiet or as_json
     chosen = {"executor": executor} if executor else {}
@@ -81,28 +79,8 @@ def bench(
         typer.echo(json.dumps({"folder": str(done.folder), "report": str(done.report), "rows": rows}, indent=2))
     elif not quiet:
         if table:
-            _show(done)
+            show(done.folder, done.rows)
         typer.echo(f"{done.computed} numbers computed in {done.seconds:.0f} s; the report: {done.report}")
-
-
-def _show(done: Finished) -> None:
-    from smelt.suites.language.report.analyses import read_language
-    from smelt.suites.selection.report.analyses import read_selection
-
-    analyses = done.folder / "analyses"
-    language, selection = read_language(analyses), read_selection(analyses)
-    if selection is not None:
-        from smelt.cli.bench_selection import show_selection
-
-        show_selection(done.rows, selection)
-    elif language is not None:
-        from smelt.cli.bench_language import show_language
-
-        show_language(done.rows, language)
-    else:
-        from smelt.cli.bench_table import show
-
-        show(done.rows)
 
 
 def _listed(names: str | None) -> list[str] | None:

@@ -23,7 +23,7 @@ def report(
 ) -> None:
     """Write the report of a suite: one HTML page, and its table as Markdown, CSV and LaTeX beside it."""
     from smelt.reporting.write import TABLES
-    from smelt.reporting.write import report as write
+    from smelt.suites.report import report as write
 
     page = write(folder, out)
     tables = [str(page.with_name(name)) for name in TABLES]

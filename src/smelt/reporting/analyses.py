@@ -1,25 +1,25 @@
-"""What the analyses left in `analyses/*.json`, checked and ready to draw. A file that is not there is no figure."""
+"""What the analyses left in `analyses/*.json`, checked and ready to draw. A file that is not there is no figure.
+
+What only one line of work leaves there its own pages read, by `read_figure`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile
-from smelt.reporting.figure_file import read_figure
-from smelt.reporting.figures.experts import Matrix
+from smelt.files.json_reader import read_json
+from smelt.reporting.figures.heat import Matrix
 from smelt.reporting.words import short_layer, without_shared_start
-from smelt.suites.hub.report.analyses import HubAnalyses, read_hub
-from smelt.suites.language.report.analyses import Language, read_language
-from smelt.suites.selection.report.analyses import Selection, read_selection
 
-__all__ = ["Analyses", "Heat", "LineChart", "Norms", "Signs", "read_analyses"]
+__all__ = ["Analyses", "Heat", "LayerNorms", "LineChart", "SignConflicts", "read_analyses", "read_figure"]
 
 
 @dataclass(frozen=True)
-class Norms:
+class LayerNorms:
     """The length of each model's change, layer after layer; `relative` where it is divided by the base's length."""
 
     layers: tuple[str, ...]
@@ -28,7 +28,7 @@ class Norms:
 
 
 @dataclass(frozen=True)
-class Signs:
+class SignConflicts:
     """Shares of opposite signs between pairs, and (name, share) over all models."""
 
     pairs: Matrix
@@ -62,13 +62,10 @@ class Analyses:
     """The figures about weights that a folder has."""
 
     cosine: Matrix | None = None
-    norms: Norms | None = None
-    signs: Signs | None = None
+    norms: LayerNorms | None = None
+    signs: SignConflicts | None = None
     heats: tuple[Heat, ...] = ()
     lines: tuple[LineChart, ...] = ()
-    hub: HubAnalyses = field(default_factory=HubAnalyses)
-    language: Language | None = None
-    selection: Selection | None = None
 
 
 _OVERALL = {
@@ -79,22 +76,31 @@ _OVERALL = {
 
 
 def read_analyses(folder: Path) -> Analyses:
-    """Read cosine.json, norms.json, signs.json, heat-, lines- and hub-NAME.json and the plans of a folder."""
-    cosine, norms, signs = (_read(folder / f"{name}.json") for name in ("cosine", "norms", "signs"))
+    """Read cosine.json, norms.json, signs.json, heat-NAME.json and lines-NAME.json of a folder."""
+    cosine, norms, signs = (read_figure(folder / f"{name}.json") for name in ("cosine", "norms", "signs"))
     return Analyses(
         _matrix(cosine, folder / "cosine.json") if cosine else None,
         _norms(norms, folder / "norms.json") if norms else None,
         _signs(signs, folder / "signs.json") if signs else None,
-        tuple(_heat(content, path) for path in sorted(folder.glob("heat-*.json")) if (content := _read(path))),
-        tuple(_lines(content, path) for path in sorted(folder.glob("lines-*.json")) if (content := _read(path))),
-        read_hub(folder),
-        read_language(folder),
-        read_selection(folder),
+        tuple(_heat(content, path) for path in sorted(folder.glob("heat-*.json")) if (content := read_figure(path))),
+        tuple(_lines(content, path) for path in sorted(folder.glob("lines-*.json")) if (content := read_figure(path))),
     )
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    return read_figure(path, "run the analysis again or remove the file")
+def read_figure(path: Path, remedy: str = "run the analysis again or remove the file") -> dict[str, Any] | None:
+    """A figure as data, one JSON object; None where there is no file.
+
+    `remedy` is what to do about a file that cannot be read.
+    """
+    if not path.is_file():
+        return None
+    try:
+        content = read_json(path)
+    except CorruptFile as error:
+        raise CorruptFile(f"{error}; {remedy}") from None
+    if not isinstance(content, dict):
+        raise CorruptFile(f"{path}: should hold an object, has {type(content).__name__}")
+    return content
 
 
 def _matrix(content: Mapping[str, Any], path: Path) -> Matrix:
@@ -107,7 +113,7 @@ def _matrix(content: Mapping[str, Any], path: Path) -> Matrix:
     return Matrix(labels, labels, tuple(_numbers(row, path) for row in matrix))
 
 
-def _norms(content: Mapping[str, Any], path: Path) -> Norms:
+def _norms(content: Mapping[str, Any], path: Path) -> LayerNorms:
     relative = content.get("relative")
     layers, models = content.get("layers"), relative or content.get("models")
     if not isinstance(layers, list) or not isinstance(models, dict):
@@ -117,13 +123,13 @@ def _norms(content: Mapping[str, Any], path: Path) -> Norms:
         raise CorruptFile(f"{path}: {wrong!r} should have {len(layers)} numbers, one for each layer")
     short = without_shared_start(list(models))
     rows = {short[name]: _numbers(row, path) for name, row in models.items()}
-    return Norms(tuple(map(str, layers)), rows, bool(relative))
+    return LayerNorms(tuple(map(str, layers)), rows, bool(relative))
 
 
-def _signs(content: Mapping[str, Any], path: Path) -> Signs:
+def _signs(content: Mapping[str, Any], path: Path) -> SignConflicts:
     overall = ((text, content.get(name)) for name, text in _OVERALL.items())
     shares = tuple((text, float(value)) for text, value in overall if isinstance(value, int | float))
-    return Signs(_matrix(content, path), shares)
+    return SignConflicts(_matrix(content, path), shares)
 
 
 def _heat(content: Mapping[str, Any], path: Path) -> Heat:

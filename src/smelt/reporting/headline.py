@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from smelt.evaluation.row import Row
+from smelt.reporting.pages import Tile
 from smelt.reporting.tables.cells import surely_above
-from smelt.reporting.tables.grid import Grid, Line, best_first
-from smelt.reporting.tables.lines import is_expert
+from smelt.reporting.tables.grid import Grid, best_first
+from smelt.reporting.tables.lines import Line, is_expert
 from smelt.reporting.words import count, percent, plural
 
-__all__ = ["Headline", "build_headline", "named", "pictures_of", "sentences"]
+__all__ = ["Headline", "build_headline", "named", "sentences", "tiles"]
 
 _NAMED = 8
 """Merges that are named one by one in a sentence."""
@@ -25,11 +26,13 @@ class Headline:
     methods: int
     merges: int
     tasks: int
-    pictures: int
+    examples: int
     """Of all tasks together, as one model saw them."""
+    unit: str
     split: str
     best: Line | None
     expert_average: float | None
+    base: Line | None
     base_average: float | None
     compared: int
     """Merges that have an average, so that they can be compared."""
@@ -61,10 +64,12 @@ def build_headline(rows: Iterable[Row], grid: Grid) -> Headline:
         methods=len({line.entry for line in grid.merges}),
         merges=len(grid.merges),
         tasks=len(grid.tasks),
-        pictures=pictures_of(grid),
+        examples=grid.examples,
+        unit=grid.unit,
         split=grid.split,
-        best=ranked[0] if ranked else None,
+        best=grid.best,
         expert_average=experts.average.accuracy if experts and experts.average else None,
+        base=base,
         base_average=base.average.accuracy if base and base.average else None,
         compared=len(ranked),
         not_above=tuple(m for m in ranked if base and not _above(m, base)),
@@ -85,21 +90,33 @@ def sentences(head: Headline) -> list[str]:
     return said
 
 
+def tiles(head: Headline) -> list[Tile]:
+    """The best merge, mixture and ensemble, what they stand between, and how much of that way is gone."""
+    found = []
+    if head.best and head.best_average is not None:
+        found.append(Tile("Best merge", percent(head.best_average), head.best.name, best=True))
+    found += [
+        Tile(f"Best {what}", percent(line.average.accuracy), line.name) for what, line in head.larger if line.average
+    ]
+    if head.expert_average is not None:
+        found.append(Tile("Experts", percent(head.expert_average), "each on its own task"))
+    if head.base and head.base_average is not None:
+        found.append(Tile("Before merging", percent(head.base_average), head.base.label))
+    if head.closed is not None:
+        share = min(max(head.closed, 0.0), 1.0)
+        found.append(Tile("Gap closed", f"{round(100 * head.closed)}", "of the way to the experts", meter=share))
+    return found
+
+
 def named(line: Line) -> str:
     """A line's name, with the warning that goes with it if there is one."""
     return f"{line.name} ({line.loud})" if line.loud else line.name
 
 
-def pictures_of(grid: Grid) -> int:
-    """How many pictures a model saw, of all tasks together."""
-    columns = zip(*(line.cells for line in grid.lines), strict=True)
-    return sum(max((cell.n for cell in column if cell), default=0) for column in columns)
-
-
 def _what(head: Headline) -> str:
     if not head.tasks:
         return "Only curves and paths were measured so far; the table follows when the suite has run."
-    tested = f"the same {count(head.pictures)} {head.split} pictures of {plural(head.tasks, 'task')}"
+    tested = f"the same {count(head.examples)} {head.split} {head.unit}s of {plural(head.tasks, 'task')}"
     if not head.merges:
         return f"Models were tested on {tested}."
     what = f"{plural(head.experts, 'fine-tuned expert')} became one model" if head.experts else "Models became one"

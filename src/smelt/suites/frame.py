@@ -36,7 +36,7 @@ def named(what: str, names: Sequence[str] | None, known: Iterable[str]) -> list[
 
 def run_through(run: Run, began: float) -> Finished:
     """Everything of a run that began then, and its report; failed steps are told at the end, and the folder closed."""
-    from smelt.reporting.write import report
+    from smelt.suites.report import report
 
     before = len(run.folder.rows)
     try:

@@ -13,10 +13,10 @@ from typing import Any
 
 from smelt.registry import Registry
 
-__all__ = ["DEFAULT", "Kind", "kinds"]
+__all__ = ["DEFAULT", "OWN", "Kind", "kinds"]
 
 DEFAULT = "clip"
-_OWN = ("clip", "collaboration", "hub", "language", "selection")
+OWN = ("clip", "collaboration", "hub", "language", "selection")
 _PUBLISHED = "published"
 """The file beside the shipped suites with other people's numbers."""
 
@@ -43,7 +43,7 @@ class Kind:
 
 kinds: Registry[Kind] = Registry(
     "smelt.suites",
-    own=lambda: {name: f"smelt.suites.{name}.kind" for name in _OWN},
+    own=lambda: {name: f"smelt.suites.{name}.kind" for name in OWN},
     home=lambda kind: f"smelt.suites.{kind.name}.kind",
 )
 """Every kind by name."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from smelt.errors import CorruptFile
+from smelt.evaluation.row import CostRow, Row
 from smelt.files.json_reader import read_json
-from smelt.suites.kind import Kind, kinds
+from smelt.reporting.analyses import read_analyses
+from smelt.reporting.pages import Pages, View, read_folder
+from smelt.suites.kind import DEFAULT, OWN, Kind, kinds
 
-__all__ = ["kind_of_folder", "report"]
+__all__ = ["kind_of_folder", "report", "show", "view_of"]
 
 
 def report(folder: str | Path, out: str | Path | None = None) -> Path:
@@ -17,9 +21,33 @@ def report(folder: str | Path, out: str | Path | None = None) -> Path:
     Reads `rows.jsonl` and `analyses/*.json` only. `out` is the page's file, `report.html` in the folder unless given;
     an older report is replaced. Returns the page's path.
     """
-    from smelt.reporting.write import report as write
+    from smelt.reporting.write import PAGE, write_report
 
-    return write(folder, out)
+    folder = Path(folder)
+    rows, costs = read_folder(folder)
+    return write_report(folder / PAGE if out is None else Path(out), *view_of(folder, rows, costs))
+
+
+def show(folder: Path, rows: Sequence[Row | CostRow]) -> None:
+    """Print the tables of a run in the terminal."""
+    scored = [row for row in rows if isinstance(row, Row)]
+    pages, view = view_of(folder, scored, [row for row in rows if isinstance(row, CostRow)])
+    pages.terminal(view)
+
+
+def view_of(folder: Path, rows: Sequence[Row], costs: Sequence[CostRow] = ()) -> tuple[Pages, View]:
+    """The pages of a folder, and what they see of it.
+
+    They are those of the kind that the folder names, else of the first one that finds something of its own there; the
+    pages of CLIP suites show everything else.
+    """
+    analyses, named = folder / "analyses", kind_of_folder(folder)
+    own = [kinds[name] for name in sorted(OWN, key=lambda name: name == DEFAULT)]
+    for kind in [*([named] if named else []), *own]:
+        found = None if kind.pages is None else kind.pages.read(analyses, rows)
+        if found is not None:
+            break
+    return kind.pages, View(tuple(rows), tuple(costs), read_analyses(analyses), found)
 
 
 def kind_of_folder(folder: Path) -> Kind | None:

@@ -14,7 +14,7 @@ from test_hub_browser import BEYOND, serve
 
 from smelt.hub.graph.graph import NewNode, SemanticGraph
 from smelt.hub.hub import Hub
-from smelt.reporting.write import report
+from smelt.suites.report import report
 
 WIDTHS = (390, 1280, 1920)
 LONG = {

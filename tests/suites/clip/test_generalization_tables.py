@@ -7,12 +7,12 @@ import pytest
 
 from made_up_data_suites import generalization_rows
 from made_up_suite import row
+from reports import build_sheets
 from smelt.evaluation.row import Row
 from smelt.reporting.tables.as_csv import as_csv
 from smelt.reporting.tables.as_latex import as_latex
 from smelt.reporting.tables.as_markdown import as_markdown
-from smelt.suites.clip.report.headline_parts import part_sentences, parts_sentence
-from smelt.suites.sheets import build_sheets
+from smelt.suites.clip.report.parts import part_sentences, parts_sentence
 
 SEEN = {"photos": True, "digits": True, "emoji": False}
 

@@ -6,16 +6,25 @@ import pytest
 
 from made_up_data_suites import KINDS, robustness_rows
 from made_up_suite import row
+from reports import build_sheets
 from smelt.errors import CorruptFile
 from smelt.evaluation.row import Row
+from smelt.reporting.budget import data_text
 from smelt.reporting.tables.as_csv import as_csv
 from smelt.reporting.tables.as_markdown import as_markdown
-from smelt.reporting.tables.cells import Cell, mean_on_same_pictures
-from smelt.suites.clip.report.corruption import kind_and_severity, kind_text, severities_text
+from smelt.reporting.tables.cells import Cell, mean_on_same_examples
+from smelt.reporting.tables.grid import build_grid
+from smelt.suites.clip.report.corruption import (
+    CorruptionReader,
+    is_corruption,
+    kind_and_severity,
+    kind_text,
+    severities_text,
+)
 from smelt.suites.clip.report.headline_robust import robust_sentences
+from smelt.suites.clip.report.pages import ClipPages
 from smelt.suites.clip.report.robustness import severity_curves
 from smelt.suites.clip.report.severity import severity_figure
-from smelt.suites.sheets import build_sheets
 from smelt.tasks.examples import DataBudget
 
 
@@ -61,9 +70,9 @@ def test_the_short_form_has_kinds_across_and_their_mean_without_the_clean_pictur
 
 
 def test_severities_see_the_same_pictures_so_their_interval_does_not_shrink():
-    mean = mean_on_same_pictures([Cell(0.5, 0.4, 0.6, 100), Cell(0.7, 0.6, 0.8, 100)])
+    mean = mean_on_same_examples([Cell(0.5, 0.4, 0.6, 100), Cell(0.7, 0.6, 0.8, 100)])
     assert (mean.accuracy, mean.low, mean.high, mean.n) == pytest.approx((0.6, 0.5, 0.7, 100))
-    assert mean_on_same_pictures([]) is None
+    assert mean_on_same_examples([]) is None
 
 
 def test_a_line_with_fewer_severities_says_so_and_takes_no_place(rows):
@@ -171,3 +180,26 @@ def test_corruptions_have_names_for_people():
     ]
     with pytest.raises(CorruptFile, match="'blur'"):
         kind_and_severity("blur")
+
+
+def made(split="val", corruption=None):
+    return row("adamerging", "photos", 1, 2, data_budget=DataBudget(split=split, images=10), corruption=corruption)
+
+
+def test_a_corruption_in_a_budget_is_no_split():
+    rows = [made("val, gaussian_noise@3")]
+    assert data_text(rows, is_split=lambda word: not is_corruption(word)) == "10 unlabelled val pictures"
+
+
+def test_under_corruption_a_line_says_which_pictures_it_was_adapted_on():
+    data = CorruptionReader().data
+    assert data([made(), made(corruption="contrast@2")]) == "10 unlabelled val pictures, clean"
+    anew = [made(), made("val, contrast@2", "contrast@2")]
+    assert data(anew) == "10 unlabelled val pictures, corrupted as tested"
+    assert data([made("val, jpeg@5", "contrast@2")]) == "10 unlabelled val pictures with JPEG 5"
+
+
+def test_corrupted_pictures_stay_out_of_the_clean_table():
+    rows = [row("ties", "photos", 50, 100), row("ties", "photos", 10, 100, corruption="contrast@5")]
+    clean = build_grid(ClipPages().clean_rows(rows))
+    assert [cell.accuracy for m in clean.lines for cell in m.cells] == [0.5]

@@ -10,11 +10,11 @@ from made_up_levels import curve, lines_content
 from made_up_suite import row
 from smelt.errors import CorruptFile
 from smelt.reporting.analyses import read_analyses
+from smelt.reporting.figures.charts import line_figure
 from smelt.reporting.figures.curves import scale_curves
-from smelt.reporting.figures.line_charts import line_figure, series_figures
 from smelt.reporting.tables.as_csv import as_csv
 from smelt.reporting.tables.as_markdown import as_markdown
-from smelt.suites.collaboration.report.series import courses, series_sheets
+from smelt.suites.collaboration.report.series import level_curves, series_figures, series_sheets
 from smelt.tasks.examples import DataBudget
 
 
@@ -68,7 +68,7 @@ def test_pools_are_told_apart_where_there_are_several():
 
 def test_a_point_that_lacks_a_task_is_left_out():
     rows = [one for one in epochs() if (one.setting["epoch"], one.task, one.level) != (2, "digits", "merged")]
-    (found,) = courses(rows, "epoch")
+    (found,) = level_curves(rows, "epoch")
     assert {level: list(points) for level, points in found.points.items()} == {
         "merged": [1.0, 10.0],
         "ensembled": [1.0, 2.0, 10.0],
@@ -86,9 +86,9 @@ def test_scale_curves_and_series_keep_apart():
     ]
     odd = [one.model_copy(update={"setting": {**one.setting, "scale": one.setting["epoch"]}}) for one in epochs()]
     assert [one.entry for one in scale_curves([*scales, *odd])] == ["ties"]
-    assert [one.entry for one in courses([*scales, *odd], "epoch")] == ["neulig-semi-original"]
+    assert [one.entry for one in level_curves([*scales, *odd], "epoch")] == ["neulig-semi-original"]
     without = [one.model_copy(update={"level": None}) for one in epochs()]
-    assert courses(without, "epoch") == []
+    assert level_curves(without, "epoch") == []
 
 
 def test_csv_says_where_on_the_axis():

@@ -7,16 +7,15 @@ import pytest
 
 from made_up_levels import TASKS, both, collaboration_rows, curve, write_collaboration
 from made_up_suite import row
+from reports import build_opening, build_sheets
 from smelt.evaluation.row import Row
-from smelt.reporting.opening import build_opening
 from smelt.reporting.tables.as_csv import as_csv
 from smelt.reporting.tables.as_latex import as_latex
 from smelt.reporting.tables.as_markdown import as_markdown
-from smelt.reporting.write import report
 from smelt.suites.collaboration.report.gaps import gap_figure, pairs
 from smelt.suites.collaboration.report.headline import level_sentences, level_tiles
-from smelt.suites.collaboration.report.levels import largest
-from smelt.suites.sheets import build_sheets
+from smelt.suites.collaboration.report.levels import is_level_sheet, largest
+from smelt.suites.report import report
 from smelt.tasks.examples import DataBudget
 
 PART = "ViT, 2 experts"
@@ -52,7 +51,7 @@ def line(grid, entry):
 
 def test_a_pool_has_a_block_for_every_task_and_one_for_the_average(rows):
     (sheet,) = build_sheets(rows)
-    assert (sheet.title, sheet.part, sheet.levels) == (PART, PART, True)
+    assert (sheet.title, sheet.part, is_level_sheet(sheet)) == (PART, PART, True)
     assert [block.title for block in sheet.blocks] == ["photos", "digits", "Avg."]
     assert {block.grid.tasks for block in sheet.blocks} == {("Mer.", "Ens.")}
 
@@ -197,7 +196,7 @@ def test_a_table_without_levels_has_no_word_for_them():
 
 def test_a_plain_table_may_stand_beside_pools(rows):
     plain, pool = build_sheets([*rows, row("ties", "photos", 50, 100)])
-    assert (plain.levels, pool.levels) == (False, True)
+    assert (is_level_sheet(plain), is_level_sheet(pool)) == (False, True)
     lines = list(csv.DictReader(io.StringIO(as_csv([plain, pool]))))
     assert [one["level"] for one in lines if not one["part"]] == ["", ""]
     said = build_opening([*rows], [plain, pool]).sentences
@@ -282,5 +281,5 @@ def test_provenance_names_every_model_of_a_pool_once_and_no_point_of_a_series(tm
 
 def test_the_made_up_suite_has_all_pools():
     sheets = build_sheets(one for one in collaboration_rows() if isinstance(one, Row))
-    assert [len(sheet.blocks) - 1 for sheet in sheets if sheet.levels] == [5, 7, 5]
+    assert [len(sheet.blocks) - 1 for sheet in sheets if is_level_sheet(sheet)] == [5, 7, 5]
     assert [block.key for block in largest(sheets).blocks] == [*TASKS, "average"]

@@ -20,17 +20,17 @@ from made_up_hub import (
     swept,
     write_hub,
 )
+from reports import build_sheets
 from smelt.errors import CorruptFile
 from smelt.evaluation.row import CostRow, Row
 from smelt.reporting.tables.as_csv import as_csv
 from smelt.reporting.tables.as_latex import as_latex
 from smelt.reporting.tables.as_markdown import as_markdown
-from smelt.reporting.write import report
 from smelt.suites.hub.parts import ALPHA, COUNT, models_per_class, table_part
 from smelt.suites.hub.report.analyses import HubAnalyses, read_hub
 from smelt.suites.hub.report.figures import agreements, growth_figure, model_matrix, share_matrix
 from smelt.suites.hub.report.headline import hub_sentences, hub_tiles
-from smelt.suites.sheets import build_sheets
+from smelt.suites.report import report
 
 TWO = ("photos", "digits")
 
@@ -233,7 +233,7 @@ def test_figures_that_are_wrong_are_refused(tmp_path, name, content, said):
 
 
 def test_the_terminal_shows_the_tables_without_a_share_of_experts(capsys, monkeypatch):
-    from smelt.cli.bench_table import show
+    from reports import show_rows as show
 
     monkeypatch.setenv("COLUMNS", "200")
     show(hub_rows())

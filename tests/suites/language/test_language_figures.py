@@ -3,20 +3,20 @@ import re
 import pytest
 from test_language_tables import TWO
 
-from made_up_language import language_rows, paid, scored, write_language
+from made_up_language import all_sheets, language_rows, paid, scored, write_language
 from smelt.evaluation.row import CostRow, Row
 from smelt.reporting.draw.scatter import Dot, scatter
 from smelt.reporting.tables.cells import Cell
-from smelt.reporting.write import report
 from smelt.suites.language.published import mergebench
 from smelt.suites.language.report.analyses import read_language
 from smelt.suites.language.report.figures import language_figures, performance_against_time, times, trade_off
 from smelt.suites.language.report.headline import language_sentences, language_tiles
 from smelt.suites.language.report.order import agreement
 from smelt.suites.language.report.standing import Standing, difference, ranked, standings
+from smelt.suites.language.report.tables import language_sheets
 from smelt.suites.language.report.time_bars import log_ticks, time_bars
 from smelt.suites.language.report.tuning import tuning
-from smelt.suites.sheets import build_sheets
+from smelt.suites.report import report
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def whole(tmp_path):
     found = language_rows()
     rows = [one for one in found if isinstance(one, Row)]
     costs = [one for one in found if isinstance(one, CostRow)]
-    return rows, costs, build_sheets(rows, costs, plan, paper=True), plan
+    return rows, costs, all_sheets(rows, plan), plan
 
 
 def standing(entry, value, half=0.01, kept=0.95, cost=None, kind="method"):
@@ -121,7 +121,7 @@ def test_the_headline_says_who_is_best_how_surely_and_what_is_forgotten():
     rows = [scored(e, t, 10 * v, 1000) for e, own in scores.items() for t, v in zip(tasks, own, strict=True)]
     rows += [scored("expert-maths", "maths", 800, 1000), scored("expert-maths", "maths-stories", 400, 1000)]
     rows += [scored("expert-safety", "safety", 500, 1000)]
-    sheets = build_sheets(rows, language=TWO)
+    sheets = language_sheets(rows, TWO)
     said = " ".join(language_sentences(rows, [], sheets, TWO))
     assert "2 specialists of SmolLM2-135M-Instruct became one model by 2 methods." in said
     assert "3,000 test examples of 3 tasks in 2 domains, and 1,000 examples of 1 general task" in said

@@ -5,19 +5,18 @@ import math
 
 import pytest
 
-from made_up_language import PLAN, language_rows, paid, scored, write_language
+from made_up_language import PLAN, all_sheets, language_rows, paid, scored, write_language
 from smelt.errors import CorruptFile
-from smelt.evaluation.row import CostRow, Row
+from smelt.evaluation.row import Row
 from smelt.reporting.tables.as_csv import as_csv
 from smelt.reporting.tables.as_latex import as_latex
 from smelt.reporting.tables.as_markdown import as_markdown
 from smelt.reporting.tables.cells import Cell
-from smelt.reporting.tables.transposed import turned_rows
+from smelt.reporting.tables.transposed import transposed_rows
 from smelt.suites.language.published import mergebench
 from smelt.suites.language.report.analyses import Language, read_language
 from smelt.suites.language.report.lines import ratio_cell
-from smelt.suites.language.report.tables import GENERAL, paper_sheets, sheet_of
-from smelt.suites.sheets import build_sheets
+from smelt.suites.language.report.tables import GENERAL, language_sheets, paper_sheets, sheet_of
 
 TWO = Language(
     {"maths": ("maths", "maths-stories"), "safety": ("safety",)},
@@ -46,7 +45,7 @@ def rows():
 
 
 def numbers(sheet, label):
-    return next(row.numbers for _, block in turned_rows(sheet) for row in block if row.label == label)
+    return next(row.numbers for _, block in transposed_rows(sheet) for row in block if row.label == label)
 
 
 def values(sheet, label):
@@ -54,7 +53,7 @@ def values(sheet, label):
 
 
 def test_a_domain_is_the_mean_over_its_tasks(rows):
-    sheet = build_sheets(rows, language=TWO)[0]
+    sheet = language_sheets(rows, TWO)[0]
     assert [line.short for line in sheet.lines] == ["Base", "Model soup", "TIES", "Experts"]
     assert values(sheet, "Math") == [0.15, 0.3, 0.6, 0.6]
     assert values(sheet, "Safety") == [0.2, 0.5, 0.3, 0.5]
@@ -62,13 +61,13 @@ def test_a_domain_is_the_mean_over_its_tasks(rows):
 
 
 def test_normalised_is_the_mean_over_domains_of_score_over_expert(rows):
-    sheet = build_sheets(rows, language=TWO)[0]
+    sheet = language_sheets(rows, TWO)[0]
     # base (15/60 + 20/50) / 2; average (30/60 + 50/50) / 2; ties (60/60 + 30/50) / 2
     assert values(sheet, "Avg. Norm") == [0.325, 0.75, 0.8, 1.0]
 
 
 def test_generalisation_is_divided_by_the_base(rows):
-    sheet = sheet_of(build_sheets(rows, language=TWO), GENERAL)
+    sheet = sheet_of(language_sheets(rows, TWO), GENERAL)
     assert values(sheet, "Avg. Norm") == [1.0, 0.9, 1.2]
     assert "Experts" not in [line.short for line in sheet.lines]
 
@@ -86,13 +85,13 @@ def test_a_missing_task_or_a_divisor_of_zero_leaves_the_mean_unknown(rows):
     assert ratio_cell([cell, None], [cell, cell]) is None
     assert ratio_cell([cell], [Cell(0.0, 0.0, 0.1, 10)]) is None
     short = [row for row in rows if (row.entry, row.task) != ("ties", "maths-stories")]
-    sheet = build_sheets(short, language=TWO)[0]
+    sheet = language_sheets(short, TWO)[0]
     assert values(sheet, "Math") == [0.15, 0.3, None, 0.6]
     assert values(sheet, "Avg. Norm") == [0.325, 0.75, None, 1.0]
 
 
 def test_every_task_says_its_metric_and_how_many_examples(rows):
-    _, tasks, _ = build_sheets(rows, language=TWO)
+    _, tasks, _ = language_sheets(rows, TWO)
     assert tasks.blocks[0].grid.notes == ("exact match, n = 100", "accuracy, n = 100", "accuracy, n = 100")
     interval = numbers(tasks, "maths")[1].interval
     assert interval == pytest.approx((0.309, 0.498), abs=0.001)
@@ -100,13 +99,13 @@ def test_every_task_says_its_metric_and_how_many_examples(rows):
 
 
 def test_places_are_for_methods_and_not_for_base_or_experts(rows):
-    sheet = build_sheets(rows, language=TWO)[0]
+    sheet = language_sheets(rows, TWO)[0]
     assert [one.rank for one in numbers(sheet, "Math")] == [0, 2, 1, 0]
     assert [one.rank for one in numbers(sheet, "Safety")] == [0, 1, 2, 0]
 
 
 def test_markdown_is_laid_out_as_the_papers_tables(rows):
-    assert as_markdown(build_sheets(rows, language=TWO)).splitlines()[:8] == [
+    assert as_markdown(language_sheets(rows, TWO)).splitlines()[:8] == [
         "**Per domain**",
         "",
         "| Domain | Base | Model soup | TIES | Experts |",
@@ -119,14 +118,14 @@ def test_markdown_is_laid_out_as_the_papers_tables(rows):
 
 
 def test_latex_has_a_rule_above_the_means(rows):
-    lines = as_latex(build_sheets(rows, language=TWO)).splitlines()
+    lines = as_latex(language_sheets(rows, TWO)).splitlines()
     at = lines.index(r"Avg. Acc & 17.5 & \underline{40.0} & \textbf{45.0} & 55.0 \\")
     assert lines[at - 1] == r"\midrule"
     assert r"Domain & Base & Model soup & TIES & Experts \\" in lines
 
 
 def test_csv_has_every_interval_and_says_what_is_the_papers(rows):
-    sheets = build_sheets(rows, language=TWO, paper=True)
+    sheets = all_sheets(rows, TWO)
     found = list(csv.DictReader(io.StringIO(as_csv(sheets))))
     ties = {(one["block"], one["task"]): one for one in found if one["entry"] == "ties"}
     assert float(ties["domains", "normalised average"]["accuracy"]) == pytest.approx(0.8)
@@ -138,9 +137,9 @@ def test_csv_has_every_interval_and_says_what_is_the_papers(rows):
 
 
 def test_our_line_stands_above_the_papers_and_is_not_mixed_into_it(rows):
-    sheets = build_sheets(rows, language=TWO)
+    sheets = language_sheets(rows, TWO)
     eight, nine = paper_sheets(sheets, rows, TWO)
-    (ours, mine), (theirs, printed) = turned_rows(eight)
+    (ours, mine), (theirs, printed) = transposed_rows(eight)
     assert ours == "This run"
     assert "arXiv:2505.10833" in theirs
     assert [row.label for row in mine] == ["SmolLM2-135M-Instruct"]
@@ -167,7 +166,7 @@ def test_the_papers_overall_is_the_mean_of_its_eight_lines():
 def test_training_data_is_called_examples(rows):
     budget = {"split": "train", "images": 1000, "labels": 1000}
     more = [scored("regmean", "maths", 50, data_budget=budget), scored("regmean", "safety", 50, data_budget=budget)]
-    sheet = build_sheets([*rows, *more], language=TWO)[0]
+    sheet = language_sheets([*rows, *more], TWO)[0]
     line = next(line for line in sheet.lines if line.entry == "regmean")
     assert (line.group, line.data) == ("data-driven", "1,000 labelled train examples")
     assert "RegMean (tuned; 1,000 labelled train examples)" in sheet.made
@@ -192,8 +191,7 @@ def test_a_whole_run_has_five_tables(tmp_path):
     folder = write_language(tmp_path / "llm5")
     plan = read_language(folder / "analyses")
     found = language_rows()
-    costs = [one for one in found if isinstance(one, CostRow)]
-    sheets = build_sheets([one for one in found if isinstance(one, Row)], costs, plan, paper=True)
+    sheets = all_sheets([one for one in found if isinstance(one, Row)], plan)
     assert [sheet.title[:20] for sheet in sheets] == [
         "Per domain",
         "Per task",

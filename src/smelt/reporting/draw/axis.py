@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Axis", "round_ticks", "span"]
+__all__ = ["Axis", "Ticks", "number_ticks", "percent_ticks", "round_ticks", "span", "track_ticks"]
+
+Ticks = Sequence[tuple[float, str]]
+"""Places on an axis with what is written there."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,21 @@ def round_ticks(low: float, high: float, most: int = 5) -> list[float]:
             if last - first < most:
                 return [round(number * step * factor, 12) for number in range(first, last + 1)]
         step *= 10
+
+
+def number_ticks(low: float, high: float, most: int = 5) -> Ticks:
+    """Round numbers as they are."""
+    return [(tick, f"{tick:g}") for tick in round_ticks(low, high, most)]
+
+
+def percent_ticks(low: float, high: float, most: int = 5) -> Ticks:
+    """Round shares, written in percent."""
+    return [(tick, f"{100 * tick:g}") for tick in round_ticks(low, high, most)]
+
+
+def track_ticks(axis: Axis) -> list[tuple[str, str]]:
+    """The same below a track that is as wide as the page lets it be: (place in percent of its width, text)."""
+    return [(f"{axis.at(tick):.2f}%", text) for tick, text in percent_ticks(axis.low, axis.high, 6)]
 
 
 def span(values: Iterable[float], margin: float = 0.06) -> tuple[float, float]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from smelt.reporting.draw.axis import Axis
+from smelt.reporting.draw.axis import Axis, Ticks, number_ticks, percent_ticks
 from smelt.reporting.draw.svg import tag
 
-__all__ = ["Band", "Mark", "Stroke", "panel"]
+__all__ = ["Band", "Marker", "Stroke", "panel"]
 
 Points = Sequence[tuple[float, float]]
 _SMALL, _WIDE = (200.0, 136.0), (440.0, 210.0)
@@ -36,7 +36,7 @@ class Band:
 
 
 @dataclass(frozen=True)
-class Mark:
+class Marker:
     """A point of note: a hollow ring (`published`) or a filled diamond (`tuned`)."""
 
     at: tuple[float, float]
@@ -50,15 +50,15 @@ def panel(
     *,
     x: tuple[float, float],
     y: tuple[float, float],
-    x_ticks: Sequence[tuple[float, str]],
-    y_ticks: Sequence[tuple[float, str]],
-    marks: Sequence[Mark] = (),
+    x_ticks: Ticks | None = None,
+    y_ticks: Ticks | None = None,
+    marks: Sequence[Marker] = (),
     wide: bool = False,
     bands: Sequence[Band] = (),
 ) -> Markup:
     """Draw lines over shared ranges. Bands and grey lines come first, so the others lie on top.
 
-    `wide`: one that stands alone.
+    Unless ticks are given, x is in round numbers and y in percent. `wide`: one that stands alone.
     """
     width, height = _WIDE if wide else _SMALL
     across = Axis(*x, _LEFT, width - _RIGHT)
@@ -67,19 +67,17 @@ def panel(
     return tag(
         "svg",
         tag("title", title),
-        *_frame(across, up, x_ticks, y_ticks),
+        *_frame(across, up, x_ticks or number_ticks(*x), y_ticks or percent_ticks(*y)),
         *(_band(band, across, up) for band in bands),
         *(_stroke(stroke, across, up) for stroke in order if stroke.points),
-        *(_mark(mark, across, up) for mark in marks),
+        *(_marker(mark, across, up) for mark in marks),
         viewBox=f"0 0 {width:g} {height:g}",
         role="img",
         class_="panel wide" if wide else "panel",
     )
 
 
-def _frame(
-    across: Axis, up: Axis, x_ticks: Sequence[tuple[float, str]], y_ticks: Sequence[tuple[float, str]]
-) -> list[Markup]:
+def _frame(across: Axis, up: Axis, x_ticks: Ticks, y_ticks: Ticks) -> list[Markup]:
     parts = []
     for value, label in y_ticks:
         y = up.at(value)
@@ -107,7 +105,7 @@ def _band(band: Band, across: Axis, up: Axis) -> Markup:
     return tag("polygon", points=points, class_=f"band {band.role}")
 
 
-def _mark(mark: Mark, across: Axis, up: Axis) -> Markup:
+def _marker(mark: Marker, across: Axis, up: Axis) -> Markup:
     x, y = across.at(mark.at[0]), up.at(mark.at[1])
     title = tag("title", mark.text)
     if mark.kind == "published":

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from smelt.reporting.draw.svg import tag
-from smelt.reporting.figures.comparison import Series
+from smelt.reporting.figures.comparison import TaskSeries
 from smelt.reporting.words import percent
 
 __all__ = ["radar"]
@@ -17,7 +17,7 @@ _WIDTH, _HEIGHT, _RADIUS = 360.0, 316.0, 122.0
 _RINGS = (0.25, 0.5, 0.75, 1.0)
 
 
-def radar(title: str, tasks: Sequence[str], series: Sequence[Series]) -> Markup:
+def radar(title: str, tasks: Sequence[str], series: Sequence[TaskSeries]) -> Markup:
     """Accuracies from 0 in the middle to 100 % at the rim; a model that lacks a task is left out."""
     whole = [one for one in series if all(one.cells)]
     rings = [tag("polygon", points=_outline([share] * len(tasks)), class_="grid") for share in _RINGS]
@@ -39,7 +39,7 @@ def radar(title: str, tasks: Sequence[str], series: Sequence[Series]) -> Markup:
     )
 
 
-def _model(one: Series, tasks: Sequence[str]) -> Markup:
+def _model(one: TaskSeries, tasks: Sequence[str]) -> Markup:
     values = [cell.accuracy for cell in one.cells if cell]
     dots = []
     for number, (task, value) in enumerate(zip(tasks, values, strict=True)):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from smelt.reporting.draw.axis import Axis
+from smelt.reporting.draw.axis import Axis, Ticks
 from smelt.reporting.draw.svg import tag
 
 __all__ = ["Dot", "scatter"]
@@ -16,7 +16,6 @@ _WIDTH, _HEIGHT = 560.0, 340.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 12.0, 12.0, 40.0
 _LETTER, _LINE, _AWAY = 6.3, 13.0, 9.0
 Box = tuple[float, float, float, float]
-Ticks = Sequence[tuple[float, str]]
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from markupsafe import Markup
 
 from smelt.reporting.draw.axis import Axis
 from smelt.reporting.draw.svg import tag
-from smelt.reporting.figures.comparison import Ranked, Series
-from smelt.reporting.tables.grid import Cell
+from smelt.reporting.figures.comparison import Ranked, TaskSeries
+from smelt.reporting.tables.cells import Cell
 from smelt.reporting.words import percent
 
 __all__ = ["cell_text", "rank_track", "task_bars"]
@@ -37,7 +37,7 @@ def rank_track(one: Ranked, axis: Axis, references: Sequence[tuple[str, float]])
     return tag("svg", *parts, width="100%", height=22, role="img", aria_label=f"{one.label}: average accuracy")
 
 
-def task_bars(task: str, place: int, series: Sequence[Series]) -> Markup:
+def task_bars(task: str, place: int, series: Sequence[TaskSeries]) -> Markup:
     """One task: a bar from 0 to 100 % for every model, on the lane that the page gives to those that are picked."""
     axis = Axis(0.0, 1.0, 0.0, 100.0)
     bars = []

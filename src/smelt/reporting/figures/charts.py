@@ -1,21 +1,21 @@
-"""Which small charts the page has, and over which ranges: the step from a figure's data to its drawing."""
+"""Small line charts: which lines, over which ranges, in which colours. The step from a figure's data to its drawing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 
 from markupsafe import Markup
 
-from smelt.reporting.analyses import Norms
-from smelt.reporting.draw.axis import round_ticks, span
-from smelt.reporting.draw.panel import Mark, Stroke, panel
-from smelt.reporting.figures.curves import Curve
-from smelt.reporting.figures.paths import InterpolationPath
-from smelt.reporting.words import percent, short_layer, without_shared_start
+from smelt.reporting.analyses import LayerNorms, LineChart
+from smelt.reporting.draw.axis import number_ticks, span
+from smelt.reporting.draw.panel import Points, Stroke, panel
+from smelt.reporting.words import short_layer
 
-__all__ = ["Chart", "curve_charts", "norm_charts", "path_charts"]
+__all__ = ["PALETTE", "Chart", "LineFigure", "in_front", "line_figure", "norm_charts"]
+
+PALETTE = (2, 3, 4, 5, 6, 7, 0, 1)
+"""The colours' numbers in the order in which lines take them; more lines than these get a chart each."""
 
 
 @dataclass(frozen=True)
@@ -27,45 +27,27 @@ class Chart:
     note: str = ""
 
 
-def curve_charts(curves: Sequence[Curve]) -> list[Chart]:
-    """Accuracy against scale, all methods on the same axes."""
-    every = [point for curve in curves for point in curve.points]
-    x = span([scale for scale, _ in every], 0.03)
-    y = span([value for _, value in every])
-    charts = []
-    for curve in curves:
-        strokes = [Stroke(other.label, other.points, "focus" if other is curve else "ghost") for other in curves]
-        marks = [
-            Mark((scale, _between(curve.points, scale)), kind, f"{curve.label}, {kind}: scale {scale:g}")
-            for kind, scale in (("published", curve.published), ("tuned", curve.tuned))
-            if scale is not None and x[0] <= scale <= x[1]
-        ]
-        scale, value = curve.best
-        charts.append(
-            Chart(
-                curve.label,
-                panel(
-                    f"{curve.label}: average accuracy in % against the scale, best {percent(value)} at {scale:g}",
-                    strokes,
-                    x=x,
-                    y=y,
-                    x_ticks=[(tick, f"{tick:g}") for tick in round_ticks(*x)],
-                    y_ticks=[(tick, f"{100 * tick:g}") for tick in round_ticks(*y)],
-                    marks=marks,
-                ),
-                f"best {percent(value)} % at scale {scale:g}",
-            )
-        )
-    return charts
+@dataclass(frozen=True)
+class LineFigure:
+    """Charts on the same axes, and what the colours mean: (name, number of the palette)."""
+
+    title: str
+    note: str
+    charts: tuple[Chart, ...]
+    keys: tuple[tuple[str, int], ...] = ()
 
 
-def norm_charts(norms: Norms) -> list[Chart]:
+def in_front(name: str, lines: Mapping[str, Points] | Iterable[tuple[str, Points]]) -> list[Stroke]:
+    """One line before all the others in grey."""
+    every = lines.items() if isinstance(lines, Mapping) else lines
+    return [Stroke(other, points, "focus" if other == name else "ghost") for other, points in every]
+
+
+def norm_charts(norms: LayerNorms) -> list[Chart]:
     """The length of a model's change layer after layer, all models on the same axes."""
-    y = span([0.0, *(value for row in norms.models.values() for value in row if value is not None)], 0.04)
-    y = (0.0, y[1])
+    y = (0.0, span([0.0, *(value for row in norms.models.values() for value in row if value is not None)], 0.04)[1])
     factor = 100 if norms.relative else 1
     last = len(norms.layers) - 1
-    ends = sorted({0, last})
     points = {
         name: [(float(place), value) for place, value in enumerate(row) if value is not None]
         for name, row in norms.models.items()
@@ -75,52 +57,46 @@ def norm_charts(norms: Norms) -> list[Chart]:
             name,
             panel(
                 f"{name}: length of the change per layer",
-                [Stroke(other, line, "focus" if other == name else "ghost") for other, line in points.items()],
+                in_front(name, points),
                 x=(0.0, max(last, 1)),
                 y=y,
-                x_ticks=[(float(place), short_layer(norms.layers[place])) for place in ends],
-                y_ticks=[(tick, f"{factor * tick:g}") for tick in round_ticks(*y)],
+                x_ticks=[(float(place), short_layer(norms.layers[place])) for place in sorted({0, last})],
+                y_ticks=[(tick, f"{factor * tick:g}") for tick, _ in number_ticks(*y)],
             ),
         )
         for name in norms.models
     ]
 
 
-def path_charts(paths: Sequence[InterpolationPath]) -> list[Chart]:
-    """Accuracy along the straight line between two models: the average, and the tasks of its two ends."""
-    y = span([value for path in paths for line in path.tasks.values() for _, value in line])
-    short = without_shared_start([end for path in paths for end in (path.start, path.end)])
-    charts = []
-    for path in paths:
-        strokes = [Stroke(task, line, _role(task, path)) for task, line in path.tasks.items()]
-        strokes.append(Stroke("average", path.average, "focus"))
-        note = "" if path.barrier is None else f"loss barrier {max(path.barrier, 0.0):.3f}"
-        charts.append(
-            Chart(
-                f"{short[path.start]} → {short[path.end]}",
-                panel(
-                    f"Accuracy in % along the line from {short[path.start]} to {short[path.end]}",
-                    strokes,
-                    x=(0.0, 1.0),
-                    y=y,
-                    x_ticks=[(0.0, "0"), (0.5, "0.5"), (1.0, "1")],
-                    y_ticks=[(tick, f"{100 * tick:g}") for tick in round_ticks(*y)],
-                ),
-                note,
-            )
+def line_figure(data: LineChart) -> LineFigure:
+    """One chart with a line in colour for each name; where they are too many, each before the others in grey."""
+    points = {
+        name: [(x, value) for x, value in zip(data.x, row, strict=True) if value is not None]
+        for name, row in data.lines.items()
+    }
+    # A range that starts at 0 where nothing is below it: heights can be compared.
+    every = [y for line in points.values() for _, y in line]
+    y = span([0.0, *every], 0.04)
+    y = (0.0, y[1]) if min(every, default=0.0) >= 0 else y
+    x = span(data.x, 0.0) if len(data.x) > 1 else span(data.x)
+    colours = dict(zip(points, PALETTE, strict=False)) if len(points) <= len(PALETTE) else {}
+    coloured = [Stroke(name, line, f"c{colours[name]}") for name, line in points.items() if colours]
+
+    def chart(name: str) -> Chart:
+        return Chart(
+            name,
+            panel(
+                f"{name or data.title}: {data.y_label} against {data.x_label}",
+                coloured or in_front(name, points),
+                x=x,
+                y=y,
+                x_ticks=number_ticks(*x, 6),
+                y_ticks=number_ticks(*y),
+                wide=bool(colours),
+            ),
         )
-    return charts
 
-
-def _role(task: str, path: InterpolationPath) -> str:
-    """Whether a path's end is the expert of this task: `zoo:clip-tiny-photos` and `expert-photos` are of photos."""
-    ends = {"from": path.start, "to": path.end}
-    return next((role for role, end in ends.items() if end == task or end.endswith(("-" + task, "_" + task))), "ghost")
-
-
-def _between(points: Sequence[tuple[float, float]], x: float) -> float:
-    """The height of a line of points at x, straight between its neighbours."""
-    for (left, low), (right, high) in pairwise(points):
-        if left <= x <= right:
-            return low + (high - low) * (x - left) / (right - left)
-    return points[0][1] if x < points[0][0] else points[-1][1]
+    axes = f"{data.y_label} against {data.x_label}" if data.x_label and data.y_label else ""
+    said = f"{axes[:1].upper()}{axes[1:]}." if axes else ""
+    charts = tuple(map(chart, [""] if colours else points))
+    return LineFigure(data.title, " ".join(filter(None, [data.note, said])), charts, tuple(colours.items()))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smelt.reporting.tables.grid import Cell, Grid, Line, best_first
+from smelt.reporting.tables.cells import Cell
+from smelt.reporting.tables.grid import Grid, best_first
+from smelt.reporting.tables.lines import Line
 from smelt.reporting.words import setting_text
 
-__all__ = ["MERGE_COLOURS", "Place", "Ranked", "Series", "ranking", "task_series"]
+__all__ = ["MERGE_COLOURS", "Ranked", "RankedAverage", "TaskSeries", "ranking", "task_series"]
 
 MERGE_COLOURS = 6
 """Merges that can be told apart by colour in one figure; two more colours are the base's and the experts'."""
@@ -15,7 +17,7 @@ _CHOSEN = 4
 
 
 @dataclass(frozen=True)
-class Place:
+class RankedAverage:
     """One average on a method's line of the ranking."""
 
     variant: str
@@ -28,7 +30,7 @@ class Ranked:
     """One method with its published and tuned averages. `kind` is its group where it is no merge: mix, ensemble."""
 
     label: str
-    places: tuple[Place, ...]
+    places: tuple[RankedAverage, ...]
     kind: str = ""
 
     @property
@@ -37,7 +39,7 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class Series:
+class TaskSeries:
     """One model over all tasks. `colour` is a number of the palette, None while it is not chosen."""
 
     key: str
@@ -60,7 +62,7 @@ def ranking(grid: Grid) -> list[Ranked]:
     ranked = [
         Ranked(
             lines[0].label,
-            tuple(Place(m.variant, setting_text(m.setting), m.average) for m in lines if m.average),
+            tuple(RankedAverage(m.variant, setting_text(m.setting), m.average) for m in lines if m.average),
             "" if lines[0].merged else lines[0].group,
         )
         for lines in found.values()
@@ -68,7 +70,7 @@ def ranking(grid: Grid) -> list[Ranked]:
     return sorted(ranked, key=lambda one: -one.best)
 
 
-def task_series(grid: Grid) -> list[Series]:
+def task_series(grid: Grid) -> list[TaskSeries]:
     """Base, experts and every other line; chosen at first: these two and the best four methods, once each."""
     merges = grid.ranked
     best: dict[tuple[str, str], Line] = {}
@@ -83,5 +85,5 @@ def task_series(grid: Grid) -> list[Series]:
         if line in known:
             colour = 0 if line is grid.base else 1
         kind = ("base", "experts")[colour] if line in known and colour is not None else "merge"
-        series.append(Series(f"s{number}", line.name, kind, line.cells, line.average, colour))
+        series.append(TaskSeries(f"s{number}", line.name, kind, line.cells, line.average, colour))
     return series

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from smelt.evaluation.row import CostRow
-from smelt.reporting.tables.grid import Line
+from smelt.reporting.tables.lines import Line
 
-__all__ = ["Cost", "Costs", "build_costs"]
+__all__ = ["CostTable", "MethodCost", "build_costs"]
 
 
 @dataclass(frozen=True)
-class Cost:
+class MethodCost:
     """What one model took; shares are of the largest of the report, for the length of a bar."""
 
     label: str
@@ -28,10 +28,10 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Costs:
+class CostTable:
     """The models in the order of the table, and where they were made and evaluated. A suite merges on the CPU."""
 
-    lines: tuple[Cost, ...]
+    lines: tuple[MethodCost, ...]
     where: str
 
     @property
@@ -40,7 +40,7 @@ class Costs:
         return any(line.prepare_seconds for line in self.lines)
 
 
-def build_costs(rows: Iterable[CostRow], lines: Sequence[Line]) -> Costs | None:
+def build_costs(rows: Iterable[CostRow], lines: Sequence[Line]) -> CostTable | None:
     """One bar per entry and part, at the published setting where there is one. None without rows of cost."""
     made = [line for line in lines if line.group not in ("reference", "single")]
     order = {(line.entry, line.variant, line.part): place for place, line in enumerate(made)}
@@ -58,7 +58,7 @@ def build_costs(rows: Iterable[CostRow], lines: Sequence[Line]) -> Costs | None:
     slowest = max(row.merge_seconds for row in kept) or 1.0
     largest = max(row.peak_bytes for row in kept) or 1
     costs = tuple(
-        Cost(
+        MethodCost(
             labels.get(row.entry, row.entry) + (f", {row.part}" if row.part else ""),
             row.prepare_seconds,
             row.prepare_device,
@@ -71,7 +71,7 @@ def build_costs(rows: Iterable[CostRow], lines: Sequence[Line]) -> Costs | None:
         )
         for row in kept
     )
-    return Costs(costs, _where(kept))
+    return CostTable(costs, _where(kept))
 
 
 def _where(rows: Iterable[CostRow]) -> str:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from smelt.reporting.figures.experts import Matrix
+from smelt.evaluation.row import Row
+from smelt.reporting.tables.grid import Grid
+from smelt.reporting.tables.lines import EXPERT, is_expert
 from smelt.reporting.words import percent
 
-__all__ = ["HeatMap", "Shade", "accuracy_map", "cosine_map", "plain_map", "signs_map"]
+__all__ = ["HeatMap", "Matrix", "Shade", "accuracy_map", "cosine_map", "experts_matrix", "plain_map", "signs_map"]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Named rows and columns of numbers; None where nothing was measured."""
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: tuple[tuple[float | None, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -28,6 +39,26 @@ class HeatMap:
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Shade, ...]], ...]
+
+
+def experts_matrix(rows: Iterable[Row], grid: Grid) -> Matrix | None:
+    """Each expert on every task of the table: how much a fine-tune forgets of what it was not tuned for.
+
+    The pre-trained model comes last. None where there are no experts.
+    """
+    found: dict[tuple[str, str], float] = {}
+    for row in rows:
+        if is_expert(row) and row.split == grid.split:
+            found[row.entry.removeprefix(EXPERT), row.task] = row.accuracy
+    names = {name for name, _ in found}
+    order = (*(t for t in grid.tasks if t in names), *sorted(names.difference(grid.tasks)))
+    if not order:
+        return None
+    values = [tuple(found.get((name, task)) for task in grid.tasks) for name in order]
+    if grid.base is not None:
+        order = (*order, grid.base.label)
+        values.append(tuple(cell.accuracy if cell else None for cell in grid.base.cells))
+    return Matrix(order, grid.tasks, tuple(values))
 
 
 def accuracy_map(matrix: Matrix) -> HeatMap:

@@ -9,8 +9,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from smelt.evaluation.row import Row
+from smelt.reporting.draw.axis import span
+from smelt.reporting.draw.panel import Stroke, panel
+from smelt.reporting.figures.charts import Chart
+from smelt.reporting.words import without_shared_start
 
-__all__ = ["InterpolationPath", "barrier", "interpolation_paths"]
+__all__ = ["InterpolationPath", "barrier", "interpolation_paths", "path_charts"]
 
 Points = tuple[tuple[float, float], ...]
 
@@ -60,3 +64,25 @@ def _mean(values: dict[tuple[float, str], float]) -> Points:
         at.setdefault(t, []).append(value)
     tasks = max(len(found) for found in at.values())
     return tuple((t, sum(found) / tasks) for t, found in sorted(at.items()) if len(found) == tasks)
+
+
+def path_charts(paths: Sequence[InterpolationPath]) -> list[Chart]:
+    """Accuracy along the straight line between two models: the average, and the tasks of its two ends."""
+    y = span([value for path in paths for line in path.tasks.values() for _, value in line])
+    short = without_shared_start([end for path in paths for end in (path.start, path.end)])
+    charts = []
+    for path in paths:
+        start, end = short[path.start], short[path.end]
+        strokes = [Stroke(task, line, _role(task, path)) for task, line in path.tasks.items()]
+        strokes.append(Stroke("average", path.average, "focus"))
+        ticks = [(0.0, "0"), (0.5, "0.5"), (1.0, "1")]
+        title = f"Accuracy in % along the line from {start} to {end}"
+        note = "" if path.barrier is None else f"loss barrier {max(path.barrier, 0.0):.3f}"
+        charts.append(Chart(f"{start} → {end}", panel(title, strokes, x=(0.0, 1.0), y=y, x_ticks=ticks), note))
+    return charts
+
+
+def _role(task: str, path: InterpolationPath) -> str:
+    """Whether a path's end is the expert of this task: `zoo:clip-tiny-photos` and `expert-photos` are of photos."""
+    ends = {"from": path.start, "to": path.end}
+    return next((role for role, end in ends.items() if end == task or end.endswith(("-" + task, "_" + task))), "ghost")

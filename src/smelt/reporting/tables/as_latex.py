@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.reporting.tables.columns import heads, note_of, tier_columns
-from smelt.reporting.tables.grid import Line
-from smelt.reporting.tables.sheet import Block, Sheet
-from smelt.reporting.tables.transposed import turned_heads, turned_rows
+from smelt.reporting.tables.layout import PrintedLine, PrintedTier, printed_heads, printed_tiers
+from smelt.reporting.tables.sheet import Sheet, printed
 from smelt.reporting.words import percent
-from smelt.suites.sheets import printed
 
 __all__ = ["as_latex"]
 
@@ -33,7 +30,10 @@ def as_latex(sheets: Sequence[Sheet]) -> str:
 
 
 def _table(sheet: Sheet) -> str:
-    names, body = _turned(sheet) if sheet.turned else _lines(sheet)
+    names = printed_heads(sheet)
+    body: list[str] = []
+    for number, tier in enumerate(printed_tiers(sheet)):
+        body += [r"\midrule"] * bool(number) + _tier(tier, len(names), r"\quad " * (not sheet.transposed))
     caption = " ".join([f"{sheet.title}:" if sheet.title else "", *sheet.caption()])
     return "\n".join(
         [
@@ -54,64 +54,31 @@ def _table(sheet: Sheet) -> str:
     )
 
 
-def _lines(sheet: Sheet) -> tuple[list[str], list[str]]:
-    """The headings after the first, and the lines below."""
-    tiers = sheet.tiers()
-    names = [name for block in tiers[0] for name in heads(block.grid)]
-    body: list[str] = []
-    for number, tier in enumerate(tiers):
+def _tier(tier: PrintedTier, width: int, indent: str) -> list[str]:
+    body = [_titles(tier.titles)] if tier.titles else []
+    for number, (title, lines) in enumerate(tier.groups):
         body += [r"\midrule"] * bool(number)
-        body += _tier(sheet, tier, len(names))
-    return names, body
-
-
-def _turned(sheet: Sheet) -> tuple[list[str], list[str]]:
-    """The same where tasks go down and methods across; a rule above the means."""
-    names = [head.text for head in turned_heads(sheet)]
-    body: list[str] = []
-    for number, (title, rows) in enumerate(turned_rows(sheet)):
-        body += [r"\midrule"] * bool(number)
-        body += [_group(title, len(names))] if title else []
-        for place, one in enumerate(rows):
-            body += [r"\midrule"] * (one.mean and place > 0 and not rows[place - 1].mean)
-            note = rf" {{\small ({_escape(one.note)})}}" if one.note else ""
-            numbers = ["--" if n is None else _MARKS[n.rank] % percent(n.value) for n in one.numbers]
-            body.append(" & ".join([_escape(one.label) + note, *numbers]) + r" \\")
-    return names, body
-
-
-def _group(title: str, width: int) -> str:
-    return rf"\multicolumn{{{width + 1}}}{{l}}{{\emph{{{_escape(title)}}}}} \\"
-
-
-def _tier(sheet: Sheet, tier: Sequence[Block], width: int) -> list[str]:
-    body = [_titles(tier)] if any(block.title for block in tier) else []
-    for number, (title, members) in enumerate(sheet.groups(tuple(tier))):
-        body += [r"\midrule"] * bool(number)
-        if title:
-            body.append(_group(title, width))
-        body += [" & ".join([_name(one[0], sheet), *_numbers(one, tier)]) + r" \\" for one in members]
+        body += [rf"\multicolumn{{{width + 1}}}{{l}}{{\emph{{{_escape(title)}}}}} \\"] if title else []
+        for place, one in enumerate(lines):
+            body += [r"\midrule"] * (one.mean and place > 0 and not lines[place - 1].mean)
+            body.append(indent + _line(one))
     return body
 
 
-def _titles(tier: Sequence[Block]) -> str:
+def _titles(titles: Sequence[tuple[str, int]]) -> str:
     """The blocks' titles, each over all of its columns, with rules below."""
-    titles, rules, at = [""], [], 2
-    for block in tier:
-        width = len(heads(block.grid))
-        titles.append(rf"\multicolumn{{{width}}}{{c}}{{{_escape(block.title)}}}")
+    words, rules, at = [""], [], 2
+    for title, width in titles:
+        words.append(rf"\multicolumn{{{width}}}{{c}}{{{_escape(title)}}}")
         rules.append(rf"\cmidrule(lr){{{at}-{at + width - 1}}}")
         at += width
-    return " & ".join(titles) + r" \\ " + " ".join(rules)
+    return " & ".join(words) + r" \\ " + " ".join(rules)
 
 
-def _name(line: Line, sheet: Sheet) -> str:
-    extra = note_of(line, sheet)
-    return r"\quad " + _escape(line.label) + (rf" {{\small ({_escape(extra)})}}" if extra else "")
-
-
-def _numbers(lines: Sequence[Line], tier: Sequence[Block]) -> list[str]:
-    return ["--" if v is None else _MARKS[rank] % percent(v) for v, rank in tier_columns(lines, tier)]
+def _line(line: PrintedLine) -> str:
+    note = rf" {{\small ({_escape(line.note)})}}" if line.note else ""
+    numbers = ["--" if value is None else _MARKS[rank] % percent(value) for value, rank in line.numbers]
+    return " & ".join([_escape(line.label) + note, *numbers]) + r" \\"
 
 
 def _escape(text: str) -> str:

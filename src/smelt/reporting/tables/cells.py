@@ -3,9 +3,9 @@
 The mean of T tasks is their plain mean. Its interval combines the tasks' own (they are independent samples):
     low = mean - sqrt(sum_t (acc_t - low_t)^2) / T        and so upwards      (Zou & Donner 2008)
 Of two averages the higher one is surely so where their difference exceeds its own interval, combined in the same way
-(models see the same pictures, so that this errs on the side of caution).
-Numbers on the same pictures (severities of one corruption) rise and fall together: their lower ends are averaged, and
-their upper ends, which is never too narrow.
+(models see the same examples, so that this errs on the side of caution).
+Numbers on the same examples rise and fall together: their lower ends are averaged, and their upper ends, which is never
+too narrow.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from smelt.evaluation.row import Row
 
-__all__ = ["Cell", "cell_of", "mean_cell", "mean_on_same_pictures", "surely_above"]
+__all__ = ["Cell", "cell_alone", "cell_of", "mean_cell", "mean_on_same_examples", "printed_cell", "surely_above"]
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,18 @@ def mean_cell(cells: Sequence[Cell | None]) -> Cell | None:
     return Cell(mean, mean - below, mean + above, sum(cell.n for cell in known), whole=whole)
 
 
-def mean_on_same_pictures(cells: Sequence[Cell], *, whole: bool = True) -> Cell | None:
-    """The mean of numbers that one model got on the same pictures, each time otherwise corrupted."""
+def cell_alone(value: float) -> Cell:
+    """A number that has no interval and no count."""
+    return Cell(value, value, value, 0)
+
+
+def printed_cell(percent: float | None) -> Cell | None:
+    """A number as a paper printed it, in percent; None where it has none."""
+    return None if percent is None else cell_alone(round(percent / 100, 6))
+
+
+def mean_on_same_examples(cells: Sequence[Cell], *, whole: bool = True) -> Cell | None:
+    """The mean of several numbers on the same examples."""
     if not cells:
         return None
 

@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from smelt.reporting.tables.columns import beside, has_ratio
-from smelt.reporting.tables.grid import Cell, Grid, Line
+from smelt.reporting.tables.cells import Cell
+from smelt.reporting.tables.grid import Grid
+from smelt.reporting.tables.lines import Line
 from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import percent
 
-__all__ = ["Head", "Number", "TurnedRow", "turned_heads", "turned_rows"]
+__all__ = ["ColumnHead", "Number", "TransposedRow", "transposed_heads", "transposed_rows"]
 
 
 @dataclass(frozen=True)
-class Head:
+class ColumnHead:
     """What stands above a column; `tip` is how the model was made."""
 
     text: str
@@ -27,13 +28,12 @@ class Head:
 
 @dataclass(frozen=True)
 class Number:
-    """One number with its place, and its interval where it has one."""
+    """One number with its place, and its interval where it has one. `of`: examples, and how many of them are right."""
 
     value: float
     rank: int = 0
     interval: tuple[float, float] | None = None
-    n: int = 0
-    correct: int | None = None
+    of: str = ""
 
     @property
     def text(self) -> str:
@@ -41,13 +41,11 @@ class Number:
         said = f"{percent(self.value)} %"
         if self.interval is not None:
             said += f" (95 % interval {percent(self.interval[0])} to {percent(self.interval[1])})"
-        if self.correct is not None:
-            return f"{said}, {self.correct:,} of {self.n:,} right"
-        return f"{said}, {self.n:,} examples" if self.n else said
+        return f"{said}, {self.of}" if self.of else said
 
 
 @dataclass(frozen=True)
-class TurnedRow:
+class TransposedRow:
     """One row: a task with its note, or a mean over all of them."""
 
     label: str
@@ -56,33 +54,36 @@ class TurnedRow:
     mean: bool = False
 
 
-def turned_heads(sheet: Sheet) -> list[Head]:
+def transposed_heads(sheet: Sheet) -> list[ColumnHead]:
     """The columns: the lines of the table."""
-    return [Head(line.short or line.name, _tip(line), not line.merged) for line in sheet.lines]
+    return [ColumnHead(line.short or line.name, _tip(line), not line.merged) for line in sheet.lines]
 
 
-def turned_rows(sheet: Sheet) -> list[tuple[str, list[TurnedRow]]]:
+def transposed_rows(sheet: Sheet) -> list[tuple[str, list[TransposedRow]]]:
     """The title of every block with its rows."""
     return [(block.title, _rows(block.grid)) for block in sheet.blocks]
 
 
-def _rows(grid: Grid) -> list[TurnedRow]:
+def _rows(grid: Grid) -> list[TransposedRow]:
     notes: Sequence[str] = grid.notes or [""] * len(grid.tasks)
     rows = [
-        TurnedRow(task, note, tuple(_number(line.cells[at]) for line in grid.lines))
+        TransposedRow(task, note, tuple(_number(line.cells[at], grid.unit) for line in grid.lines))
         for at, (task, note) in enumerate(zip(grid.tasks, notes, strict=True))
     ]
     if grid.average:
-        rows.append(TurnedRow(grid.average, "", tuple(_number(line.average) for line in grid.lines), mean=True))
-    if has_ratio(grid):
-        rows.append(TurnedRow(grid.share, "", tuple(map(_share, grid.lines)), mean=True))
+        averages = tuple(_number(line.average, grid.unit) for line in grid.lines)
+        rows.append(TransposedRow(grid.average, "", averages, mean=True))
+    if grid.has_share:
+        rows.append(TransposedRow(grid.share, "", tuple(map(_share, grid.lines)), mean=True))
     return rows
 
 
-def _number(cell: Cell | None) -> Number | None:
+def _number(cell: Cell | None, unit: str) -> Number | None:
     if cell is None:
         return None
-    return Number(cell.accuracy, cell.rank, (cell.low, cell.high) if cell.n else None, cell.n, cell.correct)
+    said = f"{cell.n:,} {unit}s" if cell.correct is None else f"{cell.correct:,} of {cell.n:,} right"
+    ends = (cell.low, cell.high) if cell.n else None
+    return Number(cell.accuracy, cell.rank, ends, said if cell.n or cell.correct is not None else "")
 
 
 def _share(line: Line) -> Number | None:
@@ -92,4 +93,4 @@ def _share(line: Line) -> Number | None:
 
 
 def _tip(line: Line) -> str:
-    return "; ".join(filter(None, [line.label, beside(line)]))
+    return "; ".join(filter(None, [line.label, line.details]))

@@ -125,7 +125,7 @@ class _Run:
     def finish(self) -> Path:
         """The analyses that need no pictures, and the report."""
         from smelt.analyse.write import write_analyses
-        from smelt.reporting.write import report
+        from smelt.suites.report import report
 
         pickles = self.suite.allow_pickle
         write_analyses(self.suite.pool, self.folder.path, self.suite.include or None, allow_pickle=pickles)

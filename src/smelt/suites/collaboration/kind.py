@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from smelt.suites.collaboration.loop import collaborate
+from smelt.suites.collaboration.report.pages import CollaborationPages
 from smelt.suites.collaboration.suite import CollaborationSuite
 from smelt.suites.kind import Kind, kinds
 
 __all__: list[str] = []
 
-kinds["collaboration"] = Kind("collaboration", CollaborationSuite, collaborate, folder=Path(__file__).parent)
+kinds["collaboration"] = Kind(
+    "collaboration", CollaborationSuite, collaborate, CollaborationPages(), folder=Path(__file__).parent
+)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from smelt.reporting.headline import named, pictures_of
+from smelt.reporting.headline import named
+from smelt.reporting.pages import Tile
 from smelt.reporting.tables.grid import Grid
 from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import count, percent, plural
 from smelt.suites.clip.report.robustness import CLEAN
 
-__all__ = ["robust_sentences"]
+__all__ = ["robust_sentences", "robust_tiles"]
 
 
 def robust_sentences(sheet: Sheet) -> list[str]:
@@ -22,7 +23,7 @@ def robust_sentences(sheet: Sheet) -> list[str]:
     what = plural(len(entries), "method") if entries else plural(len(sheet.lines), "model")
     clean = "clean and " if len(kinds) < len(sheet.blocks) else ""
     said = [
-        f"{where}{what} on the same {count(pictures_of(first))} {sheet.split} pictures of "
+        f"{where}{what} on the same {count(first.examples)} {sheet.split} pictures of "
         f"{plural(len(first.tasks), 'task')}, {clean}under {plural(len(kinds), 'kind')} of corruption.",
         _best(sheet, short),
         _worst(short) if clean else "",
@@ -30,11 +31,27 @@ def robust_sentences(sheet: Sheet) -> list[str]:
     return [sentence for sentence in said if sentence]
 
 
+def robust_tiles(sheet: Sheet) -> list[Tile]:
+    """The best merge on clean and on corrupted pictures, and what the experts keep."""
+    tiles = []
+    grids = [("Clean", block.grid) for block in sheet.blocks if block.key == CLEAN]
+    if sheet.summary:
+        grids.append(("Corrupted", sheet.summary.blocks[0].grid))
+    for title, grid in grids:
+        title = f"{sheet.title}, {title.lower()}" if sheet.title else title
+        if grid.best and grid.best.average:
+            average, name = grid.best.average.accuracy, grid.best.name
+            tiles.append(Tile(f"{title}: best merge", percent(average), name, best=True))
+        if grid.experts and grid.experts.average:
+            tiles.append(Tile(f"{title}: experts", percent(grid.experts.average.accuracy), "each on its own task"))
+    return tiles
+
+
 def _best(sheet: Sheet, short: Grid) -> str:
     said = []
     clean = next((block.grid for block in sheet.blocks if block.key == CLEAN), None)
     for where, grid in (("On clean pictures", clean), ("under corruption", short)):
-        best = next(iter(grid.ranked), None) if grid else None
+        best = grid.best if grid else None
         if best and best.average:
             said.append(f"{where} the best merge, {named(best)}, gets {percent(best.average.accuracy)} %")
     text = "; ".join(said)

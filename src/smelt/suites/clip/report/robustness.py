@@ -11,12 +11,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from smelt.evaluation.row import Row
-from smelt.reporting.budget import adapted_to_corruption
-from smelt.reporting.tables.cells import Cell, cell_of, mean_cell, mean_on_same_pictures
-from smelt.reporting.tables.grid import Grid, Line, grid_of, tasks_of
+from smelt.reporting.tables.cells import Cell, cell_of, mean_cell, mean_on_same_examples
+from smelt.reporting.tables.grid import Grid, grid_of, tasks_of
+from smelt.reporting.tables.lines import Line
 from smelt.reporting.tables.ranks import with_ranks
-from smelt.reporting.tables.sheet import Block, Sheet
-from smelt.suites.clip.report.corruption import kind_and_severity, kind_text, severities_text
+from smelt.reporting.tables.sheet import ColumnBlock, Sheet
+from smelt.suites.clip.report.corruption import (
+    CorruptionReader,
+    adapted_to_corruption,
+    kind_and_severity,
+    kind_text,
+    severities_text,
+)
 
 __all__ = ["CLEAN", "SeverityCurves", "robust_sheet", "severity_curves"]
 
@@ -38,7 +44,7 @@ def robust_sheet(rows: Sequence[Row], split: str, part: str | None = None) -> Sh
     tasks, severities = tasks_of(rows), _severities(rows)
     kinds = ([CLEAN] if any(row.corruption is None for row in rows) else []) + list(severities)
     blocks = tuple(
-        Block(kind, _title(kind), _incomplete(_grid(rows, tasks, split, kind, severities), severities))
+        ColumnBlock(kind, _title(kind), _incomplete(_grid(rows, tasks, split, kind, severities), severities))
         for kind in kinds
     )
     about = " ".join(filter(None, [_about(severities), _adapted(blocks[0].grid.lines)]))
@@ -79,7 +85,7 @@ def _severities(rows: Sequence[Row]) -> Severities:
 
 def _grid(rows: Sequence[Row], tasks: Sequence[str], split: str, kind: str, severities: Severities) -> Grid:
     cell = partial(_cell, kind=kind, severities=severities.get(kind, []))
-    return grid_of(rows, tasks, split, cell=cell, average="Avg.", share=False)
+    return grid_of(rows, tasks, split, CorruptionReader(), cell=cell, average="Avg.", share=False)
 
 
 def _cell(rows: Sequence[Row], kind: str, severities: Sequence[int]) -> Cell | None:
@@ -92,7 +98,7 @@ def _cell(rows: Sequence[Row], kind: str, severities: Sequence[int]) -> Cell | N
         name, severity = kind_and_severity(row.corruption) if row.corruption else ("", 0)
         if name == kind:
             latest[severity] = cell_of(row)
-    return mean_on_same_pictures(list(latest.values()), whole=len(latest) == len(severities))
+    return mean_on_same_examples(list(latest.values()), whole=len(latest) == len(severities))
 
 
 def _incomplete(grid: Grid, severities: Severities) -> Grid:
@@ -108,19 +114,19 @@ def _incomplete(grid: Grid, severities: Severities) -> Grid:
     return replace(grid, lines=tuple(map(noted, grid.lines)))
 
 
-def _summary(blocks: Sequence[Block], title: str, about: str, part: str | None) -> Sheet:
+def _summary(blocks: Sequence[ColumnBlock], title: str, about: str, part: str | None) -> Sheet:
     """Kinds across: the averages of all blocks, and their mean over the corruptions."""
     lines = []
     for same in zip(*(block.grid.lines for block in blocks), strict=True):
         cells = tuple(line.average and replace(line.average, rank=0) for line in same)
         worse = [cell for cell, block in zip(cells, blocks, strict=True) if block.key != CLEAN]
         known = [cell for cell in worse if cell is not None]
-        average = mean_on_same_pictures(known) if len(known) == len(worse) else None
+        average = mean_on_same_examples(known) if len(known) == len(worse) else None
         lines.append(replace(same[0], cells=cells, average=average))
     titles = tuple(block.title for block in blocks)
     grid = Grid(titles, blocks[0].grid.split, tuple(with_ranks(lines)), "Corrupted")
     more = "Averages over the tasks; the last column is the mean over the corruptions."
-    return Sheet((Block("average", "", grid),), title, f"{more} {about}", part=part)
+    return Sheet((ColumnBlock("average", "", grid),), title, f"{more} {about}", part=part, axis="corruption")
 
 
 def _adapted(lines: Sequence[Line]) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from smelt.reporting.draw.axis import round_ticks, span
+from smelt.reporting.draw.axis import span
 from smelt.reporting.draw.panel import Stroke, panel
 from smelt.reporting.figures.charts import Chart
 from smelt.reporting.tables.grid import Grid, best_first
 from smelt.reporting.tables.sheet import Sheet
-from smelt.suites.clip.report.robustness import SeverityCurves, severity_curves
+from smelt.suites.clip.report.robustness import severity_curves
 
 __all__ = ["SeverityFigure", "severity_figure"]
 
@@ -39,9 +38,15 @@ def severity_figure(sheet: Sheet) -> SeverityFigure | None:
     x = (0.0, max(severity for severity, _ in every))
     y = span([value for _, value in every])
     names = [line.name for line in sheet.lines]
-    charts = tuple(_chart(one, colours, names, x, y) for one in curves)
+    ticks = [(float(tick), str(tick)) for tick in range(int(x[1]) + 1)]
+    charts = []
+    for one in curves:
+        roles = (f"c{colours[at]}" if at in colours else "ghost" for at in range(len(names)))
+        strokes = list(map(Stroke, names, one.lines, roles))
+        title = f"{one.title}: average accuracy in % against the severity"
+        charts.append(Chart(one.title, panel(title, strokes, x=x, y=y, x_ticks=ticks)))
     keys = tuple((names[at], colour) for at, colour in colours.items())
-    return SeverityFigure(sheet.title, charts, keys, len(keys) < len(sheet.lines))
+    return SeverityFigure(sheet.title, tuple(charts), keys, len(keys) < len(sheet.lines))
 
 
 def _colours(short: Grid) -> dict[int, int]:
@@ -52,27 +57,3 @@ def _colours(short: Grid) -> dict[int, int]:
     best = best_first(methods)
     chosen = sorted(place[id(line)] for line in [*best, *(m for m in methods if m not in best)][:_COLOURS])
     return found | {at: colour for colour, at in enumerate(chosen, 2)}
-
-
-def _chart(
-    one: SeverityCurves,
-    colours: dict[int, int],
-    names: Sequence[str],
-    x: tuple[float, float],
-    y: tuple[float, float],
-) -> Chart:
-    strokes = [
-        Stroke(names[at], points, f"c{colours[at]}" if at in colours else "ghost")
-        for at, points in enumerate(one.lines)
-    ]
-    return Chart(
-        one.title,
-        panel(
-            f"{one.title}: average accuracy in % against the severity",
-            strokes,
-            x=x,
-            y=y,
-            x_ticks=[(float(tick), str(tick)) for tick in range(int(x[1]) + 1)],
-            y_ticks=[(tick, f"{100 * tick:g}") for tick in round_ticks(*y)],
-        ),
-    )

@@ -10,9 +10,12 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from smelt.reporting.draw.axis import Axis, round_ticks, span
+from smelt.reporting.draw.axis import Axis, span, track_ticks
+from smelt.reporting.draw.svg import tag
+from smelt.reporting.tables.lines import EXPERTS
 from smelt.reporting.tables.sheet import Sheet
-from smelt.suites.collaboration.report.gap_track import gap_track
+from smelt.reporting.words import percent
+from smelt.suites.collaboration.report.levels import NEULIG
 
 __all__ = ["GapFigure", "Pair", "gap_figure", "pairs"]
 
@@ -40,7 +43,7 @@ class GapFigure:
 def pairs(sheet: Sheet) -> list[Pair]:
     """The methods of a pool, the best merge first; empty where the experts are not known."""
     grid = sheet.blocks[-1].grid
-    experts = next((line.average for line in grid.lines if line.entry == "experts"), None)
+    experts = next((line.average for line in grid.lines if line.entry == EXPERTS), None)
     if experts is None or not experts.accuracy:
         return []
     found = []
@@ -59,9 +62,32 @@ def gap_figure(sheet: Sheet | None) -> GapFigure | None:
         return None
     low, high = span([1.0, *(v for pair in found for v in (pair.merged, pair.ensembled) if v is not None)], 0.02)
     axis = Axis(max(low, 0.0), high, 0.0, 100.0)
-    ticks = tuple((f"{axis.at(tick):.2f}%", f"{100 * tick:g}") for tick in round_ticks(axis.low, axis.high, 6))
-    lines = tuple(
-        (pair, gap_track(pair.label, pair.merged, pair.ensembled, pair.gap, axis, ours=pair.group == "neulig"))
-        for pair in found
-    )
-    return GapFigure(sheet.title, lines, ticks)
+    return GapFigure(sheet.title, tuple((pair, _track(pair, axis)) for pair in found), tuple(track_ticks(axis)))
+
+
+def _track(pair: Pair, axis: Axis) -> Markup:
+    """A diamond for merged, a ring for ensembled, a bar between them; a dashed line where the experts are."""
+    parts = [tag("line", x1=_place(axis, 1.0), x2=_place(axis, 1.0), y1=0, y2="100%", class_="reference experts")]
+    text = f"{pair.label}: merged {percent(pair.merged)} % of the experts"
+    if pair.ensembled is not None:
+        text += f", ensembled {percent(pair.ensembled)} %"
+        ends = sorted((pair.merged, pair.ensembled))
+        parts.append(
+            tag("line", x1=_place(axis, ends[0]), x2=_place(axis, ends[1]), y1=11, y2=11, class_="between apart")
+        )
+    if pair.gap is not None:
+        text += f"; gap {percent(pair.gap)} points of accuracy"
+    marks = [_mark(axis, pair.merged, tag("path", d="M0 -6l6 6l-6 6l-6 -6z", class_="mark tuned"))]
+    if pair.ensembled is not None:
+        marks.insert(0, _mark(axis, pair.ensembled, tag("circle", r=5, class_="mark published")))
+    parts.append(tag("g", tag("title", text), *marks))
+    kind = "ours" if pair.group == NEULIG else None
+    return tag("svg", *parts, width="100%", height=22, role="img", aria_label=text, class_=kind)
+
+
+def _mark(axis: Axis, value: float, shape: Markup) -> Markup:
+    return tag("svg", shape, x=_place(axis, value), y=11, overflow="visible")
+
+
+def _place(axis: Axis, value: float) -> str:
+    return f"{axis.at(value):.2f}%"

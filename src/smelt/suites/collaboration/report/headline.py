@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from smelt.reporting.headline import named
-from smelt.reporting.tables.grid import Line, best_first
-from smelt.reporting.tables.lines import NEULIG
+from smelt.reporting.pages import Tile
+from smelt.reporting.tables.grid import best_first
+from smelt.reporting.tables.lines import EXPERTS, Line
 from smelt.reporting.tables.sheet import Sheet
-from smelt.reporting.tile import Tile
 from smelt.reporting.words import count, percent, plural
-from smelt.suites.collaboration.report.levels import AVERAGE
+from smelt.suites.collaboration.report.levels import AVERAGE, NEULIG
 
 __all__ = ["level_sentences", "level_tiles"]
 
@@ -76,5 +76,5 @@ def _reached(line: Line) -> str:
 
 
 def _experts(sheet: Sheet) -> str:
-    experts = next((line.average for line in _averages(sheet) if line.entry == "experts"), None)
+    experts = next((line.average for line in _averages(sheet) if line.entry == EXPERTS), None)
     return f" The experts themselves get {percent(experts.accuracy)} %, each on its own task." if experts else ""

@@ -9,19 +9,32 @@ again from the right answers of the rows. A model without a level (a reference) 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from smelt.evaluation.row import Level, Row
+from smelt.reporting.tables.as_csv import number_alone, number_of, with_block, with_line
 from smelt.reporting.tables.cells import Cell, cell_of
 from smelt.reporting.tables.grid import Grid, tasks_of
-from smelt.reporting.tables.lines import CellOf, Line, lines_of
-from smelt.reporting.tables.ranks import places
-from smelt.reporting.tables.sheet import Block, Sheet
+from smelt.reporting.tables.lines import EXPERTS, GROUPS, CellOf, Line, LineReader
+from smelt.reporting.tables.ranks import share_of, with_ranks
+from smelt.reporting.tables.sheet import ColumnBlock, Sheet
 
-__all__ = ["AVERAGE", "LEVELS", "at_level", "counted", "largest", "level_sheet"]
+__all__ = [
+    "AVERAGE",
+    "LEVELS",
+    "NEULIG",
+    "LevelReader",
+    "at_level",
+    "counted",
+    "is_level_sheet",
+    "largest",
+    "level_sheet",
+]
 
 LEVELS: dict[Level, str] = {"merged": "Mer.", "ensembled": "Ens."}
+NEULIG = "neulig"
+"""The group of that method, and what every entry of it begins with: `neulig-supervised`, `neulig-semi-map`."""
 AVERAGE = "average"
 """The key of the last block."""
 _ABOUT = (
@@ -34,18 +47,50 @@ _ABOUT = (
 _PLACES = "Best of a column in bold, second underlined; of Gap the smallest."
 
 
+class LevelReader(LineReader):
+    """Methods that collaborate at either level, and NeuLig among them."""
+
+    groups: Mapping[str, str] = {
+        **{group: title for group, title in GROUPS.items() if group != "single"},
+        "collaboration": "Multi-task collaboration",
+        NEULIG: "Neural Ligand",
+        "single": GROUPS["single"],
+    }
+
+    def group(self, row: Row) -> str:
+        """By its level and its entry."""
+        if row.level is None or row.variant == "single":
+            return super().group(row)
+        return NEULIG if row.entry.startswith(NEULIG) else "collaboration"
+
+    def number(self, row: Row) -> Hashable:
+        """A task at a level."""
+        return row.task, row.level
+
+
 def level_sheet(rows: Sequence[Row], split: str, part: str | None = None) -> Sheet:
     """One pool: a block for every task, then their average."""
     tasks = tasks_of(rows)
-    merged, ensembled = (lines_of(rows, tasks, split, at_level(level)) for level in LEVELS)
+    merged, ensembled = (LevelReader().lines(rows, tasks, split, at_level(level)) for level in LEVELS)
     pairs = list(zip(merged, ensembled, strict=True))
     blocks = [
-        Block(task, task, _grid([_line(m, m.cells[at], e.cells[at]) for m, e in pairs], split))
+        ColumnBlock(task, task, _grid([_line(m, m.cells[at], e.cells[at]) for m, e in pairs], split))
         for at, task in enumerate(tasks)
     ]
-    average = _of_experts([_line(m, m.average, e.average) for m, e in pairs])
-    blocks.append(Block(AVERAGE, "Avg.", _grid(average, split)))
-    return Sheet(tuple(blocks), part or "", _ABOUT, len(blocks), part=part, levels=True, places=_PLACES)
+    average = share_of([_line(m, m.average, e.average) for m, e in pairs], EXPERTS)
+    blocks.append(ColumnBlock(AVERAGE, "Avg.", _grid(average, split)))
+    return Sheet(
+        tuple(blocks),
+        part or "",
+        _ABOUT,
+        len(blocks),
+        part=part,
+        dense=True,
+        rivals="method",
+        places=_PLACES,
+        extra="level",
+        records=_records,
+    )
 
 
 def at_level(level: Level) -> CellOf:
@@ -63,10 +108,15 @@ def counted(row: Row) -> Cell:
     return replace(cell_of(row), accuracy=row.accuracy if row.correct is None else row.correct / row.n)
 
 
+def is_level_sheet(sheet: Sheet) -> bool:
+    """Whether a table compares merging with ensembling."""
+    return sheet.records is _records
+
+
 def largest(sheets: Sequence[Sheet]) -> Sheet | None:
     """The table with most methods, of equals the one with most tasks: where most can be compared."""
     return max(
-        (sheet for sheet in sheets if sheet.levels),
+        filter(is_level_sheet, sheets),
         key=lambda sheet: (len(sheet.lines), len(sheet.blocks)),
         default=None,
     )
@@ -78,27 +128,19 @@ def _line(line: Line, merged: Cell | None, ensembled: Cell | None) -> Line:
     return replace(line, cells=(merged, ensembled), gap=gap)
 
 
-def _of_experts(lines: Sequence[Line]) -> list[Line]:
-    experts = next((line.average for line in lines if line.entry == "experts"), None)
-    if experts is None or not experts.accuracy:
-        return list(lines)
-    return [replace(m, normalised=m.average.accuracy / experts.accuracy if m.average else None) for m in lines]
-
-
 def _grid(lines: Sequence[Line], split: str) -> Grid:
     """With the best and the second of every column marked. All methods compete: most keep all experts anyway."""
-    rivals = [line for line in lines if line.group != "reference"]
-    cells = [places([-1.0 if (cell := m.cells[at]) is None else cell.accuracy for m in rivals]) for at in (0, 1)]
-    gaps = places([-1.0 if m.gap is None else m.gap for m in rivals], lowest=True)
-    shares = places([-1.0 if m.normalised is None else m.normalised for m in rivals])
+    ranked = tuple(with_ranks(lines, lambda line: line.group != "reference"))
+    headings, gap = LevelReader.groups, "merged and ensembled"
+    return Grid(tuple(LEVELS.values()), split, ranked, "", "Of experts", headings=headings, gap_of=gap)
 
-    def ranked(line: Line) -> Line:
-        if line.group == "reference":
-            return line
-        pair = zip(line.cells, cells, strict=True)
-        placed = tuple(cell and replace(cell, rank=column.get(cell.accuracy, 0)) for cell, column in pair)
-        gap = 0 if line.gap is None else gaps.get(line.gap, 0)
-        share = 0 if line.normalised is None else shares.get(line.normalised, 0)
-        return replace(line, cells=placed, gap_rank=gap, normalised_rank=share)
 
-    return Grid(tuple(LEVELS.values()), split, tuple(map(ranked, lines)), "", "Of experts")
+def _records(line: Line, block: ColumnBlock, part: str | None) -> Iterator[list[object]]:
+    """One task, or their average: both levels, the gap, and the share of the experts where it is known."""
+    who, more = [*with_line(line, line.setting), block.key, block.grid.split], with_block(line, block, part)
+    for level, cell in zip(LEVELS, line.cells, strict=True):
+        if cell is not None:
+            yield [*who, *number_of(cell), *more, "" if line.group == "reference" else level]
+    for name, value in (("gap", line.gap), ("of experts", line.normalised)):
+        if value is not None:
+            yield [*who, *number_alone(value), *more, name]

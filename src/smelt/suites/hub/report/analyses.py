@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile
-from smelt.reporting.figure_file import read_figure
+from smelt.reporting.analyses import read_figure
 
-__all__ = ["Classes", "Growth", "GrowthLine", "HubAnalyses", "Ranks", "read_hub"]
+__all__ = ["Classes", "GrowthCurve", "GrowthLine", "HubAnalyses", "Ranks", "read_hub"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class GrowthLine:
 
 
 @dataclass(frozen=True)
-class Growth:
+class GrowthCurve:
     """How accuracy grows with the hub, from one model to all of them."""
 
     k: int
@@ -63,7 +63,7 @@ class Classes:
 class HubAnalyses:
     """The figures of a hub suite that are not rows."""
 
-    growth: Growth | None = None
+    growth: GrowthCurve | None = None
     ranks: dict[str, Ranks] | None = None
     classes: Classes | None = None
 
@@ -80,7 +80,7 @@ def read_hub(folder: Path) -> HubAnalyses:
     )
 
 
-def _growth(content: Mapping[str, Any], path: Path) -> Growth:
+def _growth(content: Mapping[str, Any], path: Path) -> GrowthCurve:
     methods = _table(content.get("methods"), path, "methods")
     lines = {}
     for name, one in methods.items():
@@ -88,7 +88,7 @@ def _growth(content: Mapping[str, Any], path: Path) -> Growth:
         lines[name] = GrowthLine(str(one.get("label") or name), *numbers)
     if len({len(values) for one in lines.values() for values in (one.mean, one.low, one.high)}) != 1:
         raise CorruptFile(f"{path}: every method should have as many numbers as the hub has models")
-    return Growth(int(content.get("k", 1)), len(content.get("orders") or ()), lines)
+    return GrowthCurve(int(content.get("k", 1)), len(content.get("orders") or ()), lines)
 
 
 def _ranks(content: Mapping[str, Any], path: Path) -> dict[str, Ranks]:

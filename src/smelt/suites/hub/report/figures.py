@@ -12,22 +12,20 @@ from smelt.evaluation.row import Row
 from smelt.reporting.draw.axis import round_ticks, span
 from smelt.reporting.draw.panel import Band, Stroke, panel
 from smelt.reporting.draw.radar import radar
-from smelt.reporting.figures.charts import Chart
-from smelt.reporting.figures.comparison import Series
-from smelt.reporting.figures.experts import Matrix
-from smelt.reporting.figures.heat import accuracy_map
-from smelt.reporting.figures.line_charts import LineFigure
-from smelt.reporting.tables.cells import Cell, cell_of
+from smelt.reporting.figures.charts import PALETTE, Chart, LineFigure
+from smelt.reporting.figures.comparison import TaskSeries
+from smelt.reporting.figures.heat import Matrix, accuracy_map
+from smelt.reporting.tables.cells import Cell, cell_alone, cell_of
 from smelt.reporting.tables.grid import tasks_of
 from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import without_shared_start
 from smelt.suites.hub.parts import MODEL, MODELS, models_per_class, table_parts
-from smelt.suites.hub.report.analyses import Classes, Growth, HubAnalyses, Ranks
-from smelt.suites.hub.report.tables import ORACLE, is_hub_sheet
+from smelt.suites.hub.report.analyses import Classes, GrowthCurve, HubAnalyses, Ranks
+from smelt.suites.hub.report.tables import HUB, ORACLE, is_hub_sheet
 
-__all__ = ["Agreement", "Spider", "agreements", "growth_figure", "hub_figures", "model_matrix", "share_matrix"]
+__all__ = ["MethodAgreement", "Spider", "agreements", "growth_figure", "hub_figures", "model_matrix", "share_matrix"]
 
-_COLOURS = (2, 3, 4, 5, 6, 7)
+_COLOURS = PALETTE[:6]
 _MODELS = 5
 
 
@@ -41,7 +39,7 @@ class Spider:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class MethodAgreement:
     """One method: mean rank correlations over the tasks, and how far the oracle is above it, in accuracy."""
 
     label: str
@@ -87,7 +85,7 @@ def share_matrix(rows: Sequence[Row]) -> Matrix | None:
     return Matrix(_short(order), tasks, values)
 
 
-def growth_figure(growth: Growth) -> LineFigure:
+def growth_figure(growth: GrowthCurve) -> LineFigure:
     """Average accuracy against the size of the hub: a line for each method, and the middle 80 % of the orders."""
     every = [value for one in growth.lines.values() for values in (one.low, one.high) for value in values]
     x, y = (1.0, float(max(growth.sizes, 2))), span(every)
@@ -100,7 +98,6 @@ def growth_figure(growth: Growth) -> LineFigure:
         x=x,
         y=y,
         x_ticks=[(tick, f"{tick:g}") for tick in sorted({1.0, *round_ticks(*x, 6)})],
-        y_ticks=[(tick, f"{100 * tick:g}") for tick in round_ticks(*y)],
         wide=True,
         bands=[
             Band(list(zip(at, one.low, strict=True)), list(zip(at, one.high, strict=True)), f"c{colour}")
@@ -114,7 +111,7 @@ def growth_figure(growth: Growth) -> LineFigure:
     return LineFigure("A hub that grows", note, (Chart("", chart),), keys)
 
 
-def agreements(sheets: Sequence[Sheet], ranks: dict[str, Ranks]) -> list[Agreement]:
+def agreements(sheets: Sequence[Sheet], ranks: dict[str, Ranks]) -> list[MethodAgreement]:
     """For every method of the first table that ranks models, or that the oracle can be compared with."""
     sheet = next((sheet for sheet in sheets if is_hub_sheet(sheet)), None)
     if sheet is None:
@@ -122,11 +119,11 @@ def agreements(sheets: Sequence[Sheet], ranks: dict[str, Ranks]) -> list[Agreeme
     oracle = next((line.average for line in sheet.lines if line.entry == ORACLE), None)
     found = []
     for line in sheet.lines:
-        if line.group == "hub":
+        if line.group == HUB:
             own = ranks.get(line.entry)
             regret = oracle.accuracy - line.average.accuracy if oracle and line.average else None
             pair = (_mean(own.spearman.values()), _mean(own.kendall.values())) if own else (None, None)
-            found.append(Agreement(line.label, *pair, regret))
+            found.append(MethodAgreement(line.label, *pair, regret))
     return found
 
 
@@ -171,7 +168,7 @@ def _over_classes(classes: Classes) -> Spider | None:
     if len(classes.classes) < 3:
         return None
     cells = {
-        name: tuple(Cell(value, value, value, 0) if value is not None else None for value in values)
+        name: tuple(None if value is None else cell_alone(value) for value in values)
         for name, values in classes.models.items()
     }
     return _spider(f"Models over classes of {classes.task}", classes.classes, cells)
@@ -180,7 +177,7 @@ def _over_classes(classes: Classes) -> Spider | None:
 def _spider(title: str, corners: Sequence[str], cells: Mapping[str, tuple[Cell | None, ...]]) -> Spider:
     names = dict(zip(cells, _short(list(cells)), strict=True))
     series = [
-        Series(f"{title} {place}", names[name], "merge", own, None, colour)
+        TaskSeries(f"{title} {place}", names[name], "merge", own, None, colour)
         for place, ((name, own), colour) in enumerate(zip(cells.items(), _COLOURS, strict=False))
     ]
     keys = tuple((one.name, one.colour or 0) for one in series)

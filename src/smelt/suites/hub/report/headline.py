@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.evaluation.row import Row
-from smelt.reporting.headline import pictures_of
-from smelt.reporting.tables.grid import Line, best_first, surely_above
+from smelt.reporting.pages import Tile
+from smelt.reporting.tables.cells import surely_above
+from smelt.reporting.tables.grid import best_first
+from smelt.reporting.tables.lines import Line
 from smelt.reporting.tables.sheet import Sheet
-from smelt.reporting.tile import Tile
 from smelt.reporting.words import count, percent, plural
 from smelt.suites.hub.parts import MODELS
 from smelt.suites.hub.report.analyses import HubAnalyses
-from smelt.suites.hub.report.tables import ORACLE, is_hub_sheet
+from smelt.suites.hub.report.tables import HUB, ORACLE, is_hub_sheet
 
 __all__ = ["hub_sentences", "hub_tiles"]
 
@@ -30,7 +31,7 @@ def hub_sentences(rows: Sequence[Row], sheets: Sequence[Sheet], analyses: HubAna
     said = [
         f"{plural(models, 'model')} of a hub were labelled once on a semantic graph. For "
         f"{plural(len(grid.tasks), 'task')}, described in words alone, some of them were selected and answered "
-        f"together, on {count(pictures_of(grid))} {grid.split} pictures."
+        f"together, on {count(grid.examples)} {grid.split} pictures."
     ]
     said += [text for sheet in tables if (text := _who_wins(sheet))]
     return [*said, *_grows(analyses)]
@@ -57,22 +58,22 @@ def _below(line: Line) -> str:
 
 
 def _ours(lines: Sequence[Line]) -> Line | None:
-    own = [line for line in lines if line.group == "hub" and line.entry.startswith(_OURS) and line.average]
+    own = [line for line in lines if line.group == HUB and line.entry.startswith(_OURS) and line.average]
     return next((line for line in own if line.entry == _OURS), own[0] if own else None)
 
 
 def _other(lines: Sequence[Line]) -> Line | None:
-    return next(iter(best_first(m for m in lines if m.group == "hub" and not m.entry.startswith(_OURS))), None)
+    return next(iter(best_first(m for m in lines if m.group == HUB and not m.entry.startswith(_OURS))), None)
 
 
 def _who_wins(sheet: Sheet) -> str:
     """`1 model per class (k = 1): MLL gets 61.2 %, 2.1 points above Best on the graph (59.1 %), …`."""
-    best = best_first(line for line in sheet.lines if line.group == "hub")
+    best = best_first(line for line in sheet.lines if line.group == HUB)
     ours = _ours(sheet.lines)
     if not best or ours is None or ours.average is None:
         return ""
     said = f"{sheet.title}: {ours.label} gets {percent(ours.average.accuracy)} % on average"
-    others = best_first(m for m in sheet.lines if m.group == "hub" and not m.entry.startswith(_OURS))
+    others = best_first(m for m in sheet.lines if m.group == HUB and not m.entry.startswith(_OURS))
     said += "".join(f"{', ' if not place else ' and '}{_beside(ours, one)}" for place, one in enumerate(others[:2]))
     if best[0] is not ours and best[0].average:
         said += f"; the best is {best[0].label} with {percent(best[0].average.accuracy)} %"

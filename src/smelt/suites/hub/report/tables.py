@@ -7,20 +7,22 @@ The oracle and a model that nobody chose are references and take no place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 
 from smelt.evaluation.row import CostRow, Row
-from smelt.reporting.tables.cells import Cell, mean_cell
+from smelt.reporting.tables.as_csv import point_records
+from smelt.reporting.tables.cells import cell_alone, mean_cell
 from smelt.reporting.tables.grid import Grid, tasks_of
-from smelt.reporting.tables.lines import Line, last_cell, lines_of
-from smelt.reporting.tables.ranks import places
-from smelt.reporting.tables.sheet import Block, Sheet
+from smelt.reporting.tables.lines import GROUPS, Line, LineReader, last_cell
+from smelt.reporting.tables.ranks import rank_cells, share_of, with_ranks
+from smelt.reporting.tables.sheet import ColumnBlock, Sheet
 from smelt.reporting.words import plural, setting_text
 from smelt.suites.hub.parts import ALPHA, COUNT, is_hub, models_per_class, table_parts
 
-__all__ = ["OF_ORACLE", "ORACLE", "hub_sheets", "is_hub_sheet"]
+__all__ = ["HUB", "OF_ORACLE", "ORACLE", "HubReader", "hub_sheets", "is_hub_sheet"]
 
+HUB = "hub"
+"""The group of every way to choose models."""
 ORACLE = "oracle"
 """The entry that knows the test pictures."""
 OF_ORACLE = "Of oracle"
@@ -34,6 +36,20 @@ _SWEEPS = {
     ALPHA: ("alpha", "Over alpha", "Columns: alpha, the weight of the class itself beside that of the whole task."),
     COUNT: ("k", "Over k", "Columns: k, how many models each class gets."),
 }
+
+
+class HubReader(LineReader):
+    """Ways to choose models, beside references."""
+
+    groups: Mapping[str, str] = {
+        "reference": GROUPS["reference"],
+        HUB: "Selection and reuse",
+        "single": GROUPS["single"],
+    }
+
+    def group(self, row: Row) -> str:
+        """A reference, or a way to choose."""
+        return str(row.variant) if row.variant in ("single", "reference") else HUB
 
 
 def is_hub_sheet(sheet: Sheet) -> bool:
@@ -52,42 +68,12 @@ def hub_sheets(rows: Sequence[Row], costs: Iterable[CostRow] = ()) -> list[Sheet
 def _table(part: str, rows: Sequence[Row]) -> Sheet:
     tasks, split, k = tasks_of(rows), rows[0].split, models_per_class(part) or 1
     title = f"{plural(k, 'model')} per class (k = {k})"
-    lines = _ranked(_of_oracle(lines_of(rows, tasks, split)))
-    grid = Grid(tasks, split, tuple(lines), "Avg.", OF_ORACLE)
+    lines = share_of(HubReader().lines(rows, tasks, split), ORACLE)
+    ranked = tuple(with_ranks(lines, lambda line: line.group == HUB))
+    whole = "the oracle's average"
+    grid = Grid(tasks, split, ranked, "Avg.", OF_ORACLE, headings=HubReader.groups, share_of=whole)
     about = _ABOUT.format(best="best model" if k == 1 else f"{k} best models by themselves, together no bound,")
-    return Sheet((Block("", "", grid),), title, about, part=part, places=_PLACES)
-
-
-def _of_oracle(lines: Sequence[Line]) -> list[Line]:
-    oracle = next((line.average for line in lines if line.entry == ORACLE), None)
-    if oracle is None or not oracle.accuracy:
-        return list(lines)
-    return [replace(m, normalised=m.average.accuracy / oracle.accuracy if m.average else None) for m in lines]
-
-
-def _ranked(lines: Sequence[Line]) -> list[Line]:
-    """The same lines with the best and the second method of every column marked."""
-    rivals = [line for line in lines if line.group == "hub"]
-    columns = [places([_number(line.cells[at]) for line in rivals]) for at in range(len(lines[0].cells))]
-    averages = places([_number(line.average) for line in rivals])
-    shares = places([-1.0 if line.normalised is None else line.normalised for line in rivals])
-
-    def ranked(line: Line) -> Line:
-        if line.group != "hub":
-            return line
-        cells = tuple(_placed(cell, column) for cell, column in zip(line.cells, columns, strict=True))
-        share = 0 if line.normalised is None else shares.get(line.normalised, 0)
-        return replace(line, cells=cells, average=_placed(line.average, averages), normalised_rank=share)
-
-    return [ranked(line) for line in lines]
-
-
-def _number(cell: Cell | None) -> float:
-    return -1.0 if cell is None else cell.accuracy
-
-
-def _placed(cell: Cell | None, found: dict[float, int]) -> Cell | None:
-    return cell and replace(cell, rank=found.get(cell.accuracy, 0))
+    return Sheet((ColumnBlock("", "", grid),), title, about, part=part, rivals="method", places=_PLACES)
 
 
 def _sweep(part: str, rows: Sequence[Row], costs: Sequence[CostRow]) -> Sheet | None:
@@ -101,14 +87,21 @@ def _sweep(part: str, rows: Sequence[Row], costs: Sequence[CostRow]) -> Sheet | 
     for x in at:
         here = [row for row in rows if float(row.setting[axis]) == x]
         cells.append(mean_cell([last_cell([row for row in here if row.task == task]) for task in tasks]))
-    found = places([_number(cell) for cell in cells])
     fixed = setting_text({word: value for word, value in first.setting.items() if word != axis})
-    marked = tuple(_placed(cell, found) for cell in cells)
-    line = Line(first.entry, "curve", first.label, {}, "hub", marked, tuple(rows), note=fixed)
+    line = Line(first.entry, "curve", first.label, {}, HUB, rank_cells(cells), tuple(rows), note=fixed)
     more = _relative(line, at, costs) if part == COUNT else []
     grid = Grid(tuple(f"{x:g}" for x in at), first.split, (line, *more), "")
     said = f"Averages over the tasks. {about}" + (_COSTS if more else "")
-    return Sheet((Block(axis, "", grid),), title, said, headings=False, axis=axis, places="")
+    return Sheet(
+        (ColumnBlock(axis, "", grid),),
+        title,
+        said,
+        headings=False,
+        axis=axis,
+        places="",
+        extra="level",
+        records=point_records,
+    )
 
 
 _COSTS = (
@@ -129,12 +122,7 @@ def _relative(line: Line, at: Sequence[float], costs: Sequence[CostRow]) -> list
         ("computation", "Computation", {k: float(cost.setting.get("flops", 0)) for k, cost in own.items()}),
     ):
         if values[at[0]]:
-            cells = tuple(_alone(values[x] / values[at[0]]) if x in values else None for x in at)
+            cells = tuple(cell_alone(values[x] / values[at[0]]) if x in values else None for x in at)
             note = "in % of the first column"
-            found.append(Line(f"{line.entry}-{entry}", "curve", label, {}, "hub", cells, line.rows, note=note))
+            found.append(Line(f"{line.entry}-{entry}", "curve", label, {}, HUB, cells, line.rows, note=note))
     return found
-
-
-def _alone(value: float) -> Cell:
-    """A number that has no interval."""
-    return Cell(value, value, value, 0)

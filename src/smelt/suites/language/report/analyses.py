@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile
-from smelt.reporting.figure_file import read_figure
+from smelt.reporting.analyses import read_figure
 
 __all__ = ["Language", "read_language"]
 

@@ -10,11 +10,11 @@ from typing import Any
 from markupsafe import Markup
 
 from smelt.evaluation.row import CostRow, Row
-from smelt.reporting.draw.axis import round_ticks, span
+from smelt.reporting.draw.axis import percent_ticks, span
 from smelt.reporting.draw.scatter import Dot, scatter
 from smelt.reporting.tables.cells import Cell
 from smelt.reporting.tables.sheet import Sheet
-from smelt.reporting.tables.transposed import turned_heads, turned_rows
+from smelt.reporting.tables.transposed import transposed_heads, transposed_rows
 from smelt.reporting.words import percent, seconds_text
 from smelt.suites.language.report.analyses import Language
 from smelt.suites.language.report.order import agreement
@@ -41,7 +41,7 @@ def language_figures(
     """Everything that the sections name; None where there is no data."""
     found = standings(sheets, costs, language)
     return {
-        "tables": [(sheet, turned_heads(sheet), turned_rows(sheet)) for sheet in sheets if sheet.turned],
+        "tables": [(sheet, transposed_heads(sheet), transposed_rows(sheet)) for sheet in sheets],
         "trade_off": trade_off(found),
         "times": times(found),
         "against_time": performance_against_time(found),
@@ -74,8 +74,8 @@ def trade_off(found: Sequence[Standing]) -> Markup | None:
         dots,
         x=x,
         y=y,
-        x_ticks=_percents(x),
-        y_ticks=_percents(y),
+        x_ticks=percent_ticks(*x, 6),
+        y_ticks=percent_ticks(*y, 6),
         labels=("multi-task performance, % of the experts", "generalisation, % of the base"),
         guides=(1.0, 1.0),
     )
@@ -107,7 +107,7 @@ def performance_against_time(found: Sequence[Standing]) -> Markup | None:
         x=(math.log10(ticks[0][0]), math.log10(ticks[-1][0])),
         y=y,
         x_ticks=[(math.log10(tick), text) for tick, text in ticks],
-        y_ticks=_percents(y),
+        y_ticks=percent_ticks(*y, 6),
         labels=("algorithm and validation together", "multi-task performance, % of the experts"),
         guides=(None, 1.0),
     )
@@ -133,10 +133,6 @@ def times(found: Sequence[Standing]) -> Times | None:
 
 def _near(ends: tuple[float, float] | None) -> tuple[float, ...]:
     return ends or ()
-
-
-def _percents(ends: tuple[float, float]) -> list[tuple[float, str]]:
-    return [(tick, f"{100 * tick:g}") for tick in round_ticks(*ends, 6)]
 
 
 def _of(cell: Cell) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.evaluation.row import CostRow, Row
-from smelt.reporting.headline import pictures_of
+from smelt.reporting.pages import Tile
 from smelt.reporting.tables.sheet import Sheet
-from smelt.reporting.tile import Tile
 from smelt.reporting.words import count, percent, plural
 from smelt.suites.language.report.analyses import Language
-from smelt.suites.language.report.order import Agreement, agreement
+from smelt.suites.language.report.order import OrderAgreement, agreement
 from smelt.suites.language.report.standing import Standing, difference, ranked, standings
 from smelt.suites.language.report.tables import GENERAL, TASKS, base_name, sheet_of
 
@@ -63,7 +62,7 @@ def language_tiles(costs: Sequence[CostRow], sheets: Sequence[Sheet], language: 
 
 def _what(rows: Sequence[Row], sheets: Sequence[Sheet], language: Language, methods: int) -> str:
     tasks, general = sheet_of(sheets, TASKS), sheet_of(sheets, GENERAL)
-    examples = pictures_of(tasks.blocks[0].grid) if tasks else 0
+    examples = tasks.blocks[0].grid.examples if tasks else 0
     specialists = f"{plural(len(language.domains), 'specialist')} of {base_name(rows, language)}"
     became = f"became one model by {plural(methods, 'method')}" if methods else "are not merged yet"
     said = (
@@ -71,7 +70,7 @@ def _what(rows: Sequence[Row], sheets: Sequence[Sheet], language: Language, meth
         f"{plural(len(language.tasks), 'task')} in {plural(len(language.domains), 'domain')}"
     )
     if general is not None:
-        said += f", and {count(pictures_of(general.blocks[0].grid))} examples of "
+        said += f", and {count(general.blocks[0].grid.examples)} examples of "
         said += plural(len(language.general), "general task")
     return f"{said}."
 
@@ -124,7 +123,7 @@ def _forgotten(best: Sequence[Standing], found: Sequence[Standing]) -> str:
     return f"What is forgotten: on general tasks {'; '.join(said)}."
 
 
-def _order(agreed: Agreement | None, base: str) -> str:
+def _order(agreed: OrderAgreement | None, base: str) -> str:
     if agreed is None:
         return ""
     chance = f"{100 * agreed.chance:.0f}" if agreed.chance >= 0.01 else "under 1"

@@ -17,21 +17,23 @@ from dataclasses import replace
 from smelt.evaluation.row import Row
 from smelt.reporting.budget import split_words
 from smelt.reporting.tables.cells import Cell, mean_cell
-from smelt.reporting.tables.lines import Line, is_expert, last_cell, lines_of
+from smelt.reporting.tables.lines import EXPERTS, Line, LineReader, is_expert, last_cell
 from smelt.suites.language.published import mergebench
 from smelt.suites.language.report.analyses import Language
 
-__all__ = ["EXPERTS", "domain_lines", "general_lines", "ratio_cell", "task_lines"]
+__all__ = ["ExampleReader", "domain_lines", "general_lines", "ratio_cell", "task_lines"]
 
-EXPERTS = "experts"
-"""The entry of the line that has every expert on its own domain."""
+
+class ExampleReader(LineReader):
+    """Data is counted in examples."""
+
+    unit = "example"
 
 
 def task_lines(rows: Sequence[Row], language: Language, split: str) -> list[Line]:
     """Every model over the test tasks: the base, the methods in their order, the multi-task model, the experts."""
-    made = lines_of([row for row in rows if not is_expert(row)], language.tasks, split)
-    lines = [_as_language(line, language) for line in made]
-    return sorted([*lines, _experts(rows, language)], key=lambda line: _place(line.entry, language))
+    lines = [*_models(rows, language, language.tasks, split), _experts(rows, language)]
+    return sorted(lines, key=lambda line: _place(line.entry, language))
 
 
 def domain_lines(lines: Sequence[Line], language: Language) -> list[Line]:
@@ -47,8 +49,7 @@ def domain_lines(lines: Sequence[Line], language: Language) -> list[Line]:
 
 def general_lines(rows: Sequence[Row], language: Language, split: str) -> list[Line]:
     """Every model over the general tasks, with its share of the base's scores; experts each by itself are left out."""
-    made = lines_of([row for row in rows if not is_expert(row)], language.general, split)
-    lines = [_as_language(line, language) for line in made]
+    lines = _models(rows, language, language.general, split)
     base = next((line.cells for line in lines if line.entry == language.base), ())
     lines = [_with_share(line, ratio_cell(line.cells, base)) for line in lines]
     return sorted(lines, key=lambda line: _place(line.entry, language))
@@ -65,17 +66,14 @@ def ratio_cell(cells: Sequence[Cell | None], divisors: Sequence[Cell | None]) ->
     return Cell(mean, mean - below, mean + above, sum(one.n for one, _ in pairs))
 
 
-def _as_language(line: Line, language: Language) -> Line:
-    """Examples instead of pictures, a short name, and a group by whether training data was used."""
-    trained = any("train" in split_words(row.data_budget) for row in line.rows)
-    group = "data-driven" if line.merged and trained else line.group
-    return replace(
-        line,
-        group=group,
-        short=_short_name(line, language),
-        data=line.data.replace("picture", "example"),
-        loud=line.loud.replace("PICTURE", "EXAMPLE"),
-    )
+def _models(rows: Sequence[Row], language: Language, tasks: Sequence[str], split: str) -> list[Line]:
+    """Lines with a short name, in a group by whether training data was used."""
+    found = []
+    for line in ExampleReader().lines([row for row in rows if not is_expert(row)], tasks, split):
+        trained = any("train" in split_words(row.data_budget) for row in line.rows)
+        group = "data-driven" if line.merged and trained else line.group
+        found.append(replace(line, group=group, short=_short_name(line, language)))
+    return found
 
 
 def _experts(rows: Sequence[Row], language: Language) -> Line:

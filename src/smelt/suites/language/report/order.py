@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from smelt.suites.language.published import mergebench
 from smelt.suites.language.report.standing import Standing, ranked
 
-__all__ = ["Agreement", "agreement"]
+__all__ = ["OrderAgreement", "agreement"]
 
 _ORDERS = 20_000
 """Random orders that chance is estimated from, the same every time."""
@@ -16,7 +16,7 @@ _LEAST = 3
 
 
 @dataclass(frozen=True)
-class Agreement:
+class OrderAgreement:
     """1: the same order, 0: none, -1: the opposite."""
 
     methods: int
@@ -26,7 +26,7 @@ class Agreement:
     """The share of random orders whose Kendall's tau is at least as far from 0."""
 
 
-def agreement(every: Sequence[Standing]) -> Agreement | None:
+def agreement(every: Sequence[Standing]) -> OrderAgreement | None:
     """Our normalised performance beside the paper's overall (Table 8); None for fewer than three shared methods."""
     import numpy as np
 
@@ -46,4 +46,4 @@ def agreement(every: Sequence[Standing]) -> Agreement | None:
     orders = generator.permuted(np.tile(np.arange(len(shared)), (_ORDERS, 1)), axis=1)
     shuffled = signs[1][orders[:, :, None], orders[:, None, :]]
     taus = np.einsum("ij,kij->k", signs[0], shuffled) / norm
-    return Agreement(len(shared), tau, rho, float(np.mean(np.abs(taus) >= abs(tau) - 1e-9)))
+    return OrderAgreement(len(shared), tau, rho, float(np.mean(np.abs(taus) >= abs(tau) - 1e-9)))

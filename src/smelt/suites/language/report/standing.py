@@ -18,7 +18,7 @@ from smelt.reporting.tables.sheet import Sheet
 from smelt.suites.language.report.analyses import Language
 from smelt.suites.language.report.tables import DOMAINS, GENERAL, sheet_of
 
-__all__ = ["Difference", "Standing", "difference", "ranked", "standings"]
+__all__ = ["ScoreDifference", "Standing", "difference", "ranked", "standings"]
 
 Kind = Literal["base", "multitask", "method"]
 
@@ -54,7 +54,7 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Difference:
+class ScoreDifference:
     """How far one normalised score is above another, with its 95 % interval."""
 
     value: float
@@ -70,7 +70,7 @@ class Difference:
 def standings(sheets: Sequence[Sheet], costs: Iterable[CostRow], language: Language) -> list[Standing]:
     """The base, the multi-task model and every method, in the order of the tables."""
     domains, general = sheet_of(sheets, DOMAINS), sheet_of(sheets, GENERAL)
-    kept = {(line.entry, line.variant): _share(line) for line in (general.lines if general else ())}
+    kept = {(line.entry, line.variant): line.share for line in (general.lines if general else ())}
     paid: dict[tuple[str, str], CostRow] = {(row.entry, row.variant): row for row in costs}
     found = []
     for line in domains.lines if domains else ():
@@ -78,7 +78,7 @@ def standings(sheets: Sequence[Sheet], costs: Iterable[CostRow], language: Langu
         if kind is not None:
             who = (line.entry, line.variant)
             names = (line.short or line.name, line.label)
-            found.append(Standing(*who, *names, kind, _share(line), kept.get(who), line.average, paid.get(who)))
+            found.append(Standing(*who, *names, kind, line.share, kept.get(who), line.average, paid.get(who)))
     return found
 
 
@@ -88,7 +88,7 @@ def ranked(every: Iterable[Standing]) -> list[Standing]:
     return [one for _, one in sorted(known, key=lambda pair: -pair[0])]
 
 
-def difference(one: Cell, other: Cell) -> Difference:
+def difference(one: Cell, other: Cell) -> ScoreDifference:
     """Normal approximation from the two intervals, as of independent samples.
 
     Both models answered the same examples and are divided by the same experts, so that the true interval is narrower.
@@ -96,7 +96,7 @@ def difference(one: Cell, other: Cell) -> Difference:
     apart = one.accuracy - other.accuracy
     below = math.hypot(one.accuracy - one.low, other.high - other.accuracy)
     above = math.hypot(one.high - one.accuracy, other.accuracy - other.low)
-    return Difference(apart, apart - below, apart + above)
+    return ScoreDifference(apart, apart - below, apart + above)
 
 
 def _kind(line: Line, language: Language) -> Kind | None:
@@ -105,9 +105,3 @@ def _kind(line: Line, language: Language) -> Kind | None:
     if line.entry == language.multitask:
         return "multitask"
     return "method" if line.merged else None
-
-
-def _share(line: Line) -> Cell | None:
-    if line.normalised is None or line.normalised_interval is None:
-        return None
-    return Cell(line.normalised, *line.normalised_interval, sum(cell.n for cell in line.cells if cell))

@@ -5,20 +5,20 @@ Per domain (its Tables 10 to 17), per task, general tasks; and beside the paper'
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from smelt.evaluation.row import Row
-from smelt.reporting.tables.cells import Cell
-from smelt.reporting.tables.columns import beside
+from smelt.reporting.tables.as_csv import task_records
+from smelt.reporting.tables.cells import Cell, printed_cell
 from smelt.reporting.tables.grid import Grid, table_rows
-from smelt.reporting.tables.lines import Line
+from smelt.reporting.tables.lines import EXPERTS, Line
 from smelt.reporting.tables.ranks import with_ranks
-from smelt.reporting.tables.sheet import Block, Sheet
+from smelt.reporting.tables.sheet import ColumnBlock, Sheet
 from smelt.reporting.words import count
 from smelt.suites.language.published import PaperTable, mergebench
 from smelt.suites.language.report.analyses import Language
-from smelt.suites.language.report.lines import EXPERTS, domain_lines, general_lines, task_lines
+from smelt.suites.language.report.lines import ExampleReader, domain_lines, general_lines, task_lines
 
 __all__ = ["DOMAINS", "GENERAL", "PAPER", "TASKS", "base_name", "language_sheets", "paper_sheets", "sheet_of"]
 
@@ -78,13 +78,33 @@ def base_name(rows: Sequence[Row], language: Language) -> str:
 
 def _sheet(key: str, title: str, grid: Grid, about: str, corner: str) -> Sheet:
     places = "Best method of a line in bold, second underlined."
-    plain = Sheet((Block(key, "", grid),), title, about, headings=False, places=places)
-    return replace(plain, turned=True, measure="Score", corner=corner)
+    return _transposed(Sheet((ColumnBlock(key, "", grid),), title, about, places=places), "Score", corner)
+
+
+def _transposed(sheet: Sheet, measure: str, corner: str) -> Sheet:
+    blocks = tuple(replace(block, grid=replace(block.grid, unit=ExampleReader.unit)) for block in sheet.blocks)
+    return replace(
+        sheet,
+        blocks=blocks,
+        headings=False,
+        transposed=True,
+        measure=measure,
+        corner=corner,
+        extra="metric",
+        records=_records,
+    )
+
+
+def _records(line: Line, block: ColumnBlock, part: str | None) -> Iterator[list[object]]:
+    """With the metric of every task, where it has one."""
+    metrics = {row.task: row.metric for row in line.rows}
+    for record in task_records(line, block, part):
+        yield [*record, metrics.get(str(record[5]), "")]
 
 
 def _made(lines: Sequence[Line]) -> str:
     """`Made with: TIES (tuned: density 0.2; 500 labelled val examples), ...`."""
-    said = [f"{line.short or line.name} ({text})" for line in lines if line.merged and (text := beside(line))]
+    said = [f"{line.short or line.name} ({text})" for line in lines if line.merged and (text := line.details)]
     return f"Made with: {', '.join(said)}." if said else ""
 
 
@@ -105,13 +125,13 @@ def _beside_paper(sheet: Sheet | None, table: PaperTable, title: str, by: str, n
     paper = mergebench()
     methods = [line for line in sheet.lines if line.merged]
     methods.sort(key=lambda m: (m.normalised is None, m.normalised or 0.0, table.overall.get(m.entry, 0.0)))
-    ours = [_over(line, [_share(line)]) for line in methods]
+    ours = [_over(line, [line.share]) for line in methods]
     bases = [*table.lines.items(), ("Overall, of the paper", table.overall)]
-    theirs = [_of_paper(line, [_printed(numbers.get(line.entry)) for _, numbers in bases]) for line in methods]
+    theirs = [_of_paper(line, [printed_cell(numbers.get(line.entry)) for _, numbers in bases]) for line in methods]
     heading = f"The paper's own numbers: {paper.source}, Table {table.number}"
     blocks = (
-        Block(f"table {table.number}", "This run", Grid((name,), sheet.split, tuple(with_ranks(ours)), "")),
-        Block(
+        ColumnBlock(f"table {table.number}", "This run", Grid((name,), sheet.split, tuple(with_ranks(ours)), "")),
+        ColumnBlock(
             f"{PAPER} table {table.number}",
             heading,
             Grid(tuple(base for base, _ in bases), "paper", tuple(with_ranks(theirs)), ""),
@@ -122,8 +142,7 @@ def _beside_paper(sheet: Sheet | None, table: PaperTable, title: str, by: str, n
         "they are shown to compare orders, and no average of this page has them in it."
     )
     full = f"{title} (the paper's Table {table.number})"
-    plain = Sheet(blocks, full, about, headings=False, places=sheet.places)
-    return replace(plain, turned=True, measure="Normalised score", corner="Base model")
+    return _transposed(Sheet(blocks, full, about, places=sheet.places), "Normalised score", "Base model")
 
 
 def _over(line: Line, cells: Sequence[Cell | None]) -> Line:
@@ -135,18 +154,3 @@ def _over(line: Line, cells: Sequence[Cell | None]) -> Line:
 def _of_paper(line: Line, cells: Sequence[Cell | None]) -> Line:
     """The paper's line of the same method: nothing of our model is in it."""
     return replace(_over(line, cells), setting={}, variant="published", rows=(), data="", loud="")
-
-
-def _share(line: Line) -> Cell | None:
-    if line.normalised is None or line.normalised_interval is None:
-        return None
-    n = sum(cell.n for cell in line.cells if cell)
-    return Cell(line.normalised, *line.normalised_interval, n)
-
-
-def _printed(percent: float | None) -> Cell | None:
-    """A number of the paper: no interval, no count."""
-    if percent is None:
-        return None
-    share = round(percent / 100, 6)
-    return Cell(share, share, share, 0)

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile
-from smelt.reporting.figure_file import read_figure
-from smelt.reporting.tables.lines import Group
+from smelt.reporting.analyses import read_figure
 from smelt.reporting.words import plural
 
-__all__ = ["Budget", "Compared", "Course", "Selection", "Uncertain", "read_selection"]
+__all__ = ["Compared", "SelectionAnalysis", "SelectionBudget", "SelectionTrace", "Uncertain", "read_selection"]
 
 KINDS = {"held_in": "Held-in", "held_out": "Held-out", "validation": "Validation"}
 
@@ -36,7 +35,7 @@ class Uncertain:
 
 
 @dataclass(frozen=True)
-class Course:
+class SelectionTrace:
     """One way to grow a group, step by step, and the steps that it chooses, from 1."""
 
     name: str
@@ -52,10 +51,10 @@ class Course:
 
 
 @dataclass(frozen=True)
-class Budget:
+class SelectionBudget:
     """What a way to choose models looked at; `group` is that of its lines in tables."""
 
-    group: Group
+    group: str
     sets: str
     split: str
     examples: int
@@ -99,7 +98,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Selection:
+class SelectionAnalysis:
     """All of the file."""
 
     title: str
@@ -113,7 +112,7 @@ class Selection:
     guide: str
     choose: str
     singles: dict[str, dict[str, Uncertain]]
-    courses: tuple[Course, ...]
+    traces: tuple[SelectionTrace, ...]
     chosen: str
     chosen_models: tuple[str, ...]
     all: str
@@ -122,7 +121,7 @@ class Selection:
     on: dict[str, dict[str, Any]]
     random: dict[int, tuple[str, ...]]
     soup: dict[str, Any] | None
-    budgets: dict[str, Budget]
+    budgets: dict[str, SelectionBudget]
     """By what guides a choice: `uncertainty`, `accuracy`, `soup`."""
     compared: tuple[Compared, ...]
     """Of accuracies."""
@@ -130,9 +129,9 @@ class Selection:
     """Of UQ-Merge's own steps: the next one above the chosen one, the chosen one above the lowest."""
 
     @property
-    def own(self) -> Course:
-        """UQ-Merge's own course."""
-        return self.courses[0]
+    def own(self) -> SelectionTrace:
+        """UQ-Merge's own trace."""
+        return self.traces[0]
 
     @property
     def judged(self) -> tuple[str, ...]:
@@ -144,7 +143,7 @@ class Selection:
         return [one for one in self.compared if one.about == about and sets in (None, one.sets)]
 
 
-def read_selection(folder: Path) -> Selection | None:
+def read_selection(folder: Path) -> SelectionAnalysis | None:
     """Read `selection.json` of a folder of analyses; None where there is none."""
     path = folder / "selection.json"
     content = read_figure(path, "let the suite run again")
@@ -156,21 +155,21 @@ def read_selection(folder: Path) -> Selection | None:
         raise CorruptFile(f"{path}: not what a selection suite writes ({error!r}); let the suite run again") from None
 
 
-def _selection(content: Mapping[str, Any]) -> Selection:
+def _selection(content: Mapping[str, Any]) -> SelectionAnalysis:
     same = ("title", "base", "joint", "average", "entries", "perturbations", "guide", "choose", "all", "best_single")
-    return Selection(
+    return SelectionAnalysis(
         **{word: content[word] for word in same},
         sets={kind: tuple(names) for kind, names in content["sets"].items()},
         models=tuple(content["models"]),
         singles={how: {who: _uncertain(u) for who, u in some.items()} for how, some in content["singles"].items()},
-        courses=tuple(map(_course, content["courses"])),
+        traces=tuple(map(_trace, content["courses"])),
         chosen=content["chosen"]["who"],
         chosen_models=tuple(content["chosen"]["models"]),
         subsets=tuple(tuple(one) for one in content["subsets"]),
         on=content["on"],
         random={int(size): tuple(some) for size, some in content["random"].items()},
         soup=content["soup"],
-        budgets={name: Budget(**one) for name, one in content["budgets"].items()},
+        budgets={name: SelectionBudget(**one) for name, one in content["budgets"].items()},
         compared=tuple(map(_compared, content["compared"])),
         uncertainty_compared=tuple(map(_compared, content["uncertainty_compared"])),
     )
@@ -180,9 +179,9 @@ def _compared(content: Mapping[str, Any]) -> Compared:
     return Compared(**{**content, "ours": tuple(content["ours"]), "theirs": tuple(content["theirs"])})
 
 
-def _course(content: Mapping[str, Any]) -> Course:
+def _trace(content: Mapping[str, Any]) -> SelectionTrace:
     steps = content["steps"]
-    return Course(
+    return SelectionTrace(
         content["name"],
         content["guide"],
         content["order"],

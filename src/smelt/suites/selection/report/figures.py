@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from smelt.evaluation.row import Row
-from smelt.reporting.draw.axis import round_ticks, span
-from smelt.reporting.draw.panel import Band, Mark, Stroke, panel
-from smelt.reporting.figures.charts import Chart
-from smelt.reporting.figures.line_charts import LineFigure
-from smelt.suites.selection.report.analyses import KINDS, Selection
+from smelt.reporting.draw.axis import number_ticks, span
+from smelt.reporting.draw.panel import Band, Marker, Stroke, panel
+from smelt.reporting.figures.charts import Chart, LineFigure
+from smelt.suites.selection.report.analyses import KINDS, SelectionAnalysis
 from smelt.suites.selection.report.lines import Scores
 from smelt.suites.selection.report.questions import research_questions
 
@@ -20,7 +19,7 @@ _COLOURS = {"held_in": 2, "held_out": 3, "validation": 4}
 Points = list[tuple[float, float]]
 
 
-def selection_figures(rows: Iterable[Row], selection: Selection) -> dict[str, Any]:
+def selection_figures(rows: Iterable[Row], selection: SelectionAnalysis) -> dict[str, Any]:
     """Everything that the section names; None where there is no data."""
     rows = list(rows)
     scores = Scores(rows, selection)
@@ -32,7 +31,7 @@ def selection_figures(rows: Iterable[Row], selection: Selection) -> dict[str, An
     }
 
 
-def trace_figure(scores: Scores, selection: Selection) -> LineFigure:
+def trace_figure(scores: Scores, selection: SelectionAnalysis) -> LineFigure:
     """Uncertainty with its interval, and accuracies, against the number of models."""
     own = selection.own
     at = [float(size) for size in range(1, len(own.who) + 1)]
@@ -41,14 +40,14 @@ def trace_figure(scores: Scores, selection: Selection) -> LineFigure:
     means = list(zip(at, own.values, strict=True))
     y = span([value for points in (low, high) for _, value in points])
     shapes = {"first_local_min": "published", "global_min": "tuned"}  # a diamond on a ring leaves both to be seen
-    marks = [Mark(means[own.chosen[choice] - 1], shape, _CHOSEN[choice]) for choice, shape in shapes.items()]
+    marks = [Marker(means[own.chosen[choice] - 1], shape, _CHOSEN[choice]) for choice, shape in shapes.items()]
     first = panel(
         "Uncertainty in nats against the number of models",
         [Stroke("uncertainty", means, "c7")],
         x=(1.0, at[-1]),
         y=(max(y[0], 0.0), y[1]),
         x_ticks=_sizes(at),
-        y_ticks=[(tick, f"{tick:g}") for tick in round_ticks(max(y[0], 0.0), y[1])],
+        y_ticks=number_ticks(max(y[0], 0.0), y[1]),
         wide=True,
         bands=[Band(low, high, "c7")],
         marks=marks,
@@ -65,7 +64,7 @@ def trace_figure(scores: Scores, selection: Selection) -> LineFigure:
     return LineFigure("Step by step", note, charts, (("Uncertainty", 7), *keys))
 
 
-def random_figure(scores: Scores, selection: Selection) -> LineFigure | None:
+def random_figure(scores: Scores, selection: SelectionAnalysis) -> LineFigure | None:
     """Held-out accuracy of random groups, from the worst to the best, and UQ-Merge's own steps on top."""
     tasks, own = selection.sets["held_out"], selection.own
     groups = {**selection.random, 1: tuple(f"expert-{name}" for name in selection.models)}
@@ -89,7 +88,6 @@ def random_figure(scores: Scores, selection: Selection) -> LineFigure | None:
         x=(1.0, end),
         y=y,
         x_ticks=_sizes([float(size) for size in range(1, len(own.who) + 1)]),
-        y_ticks=[(tick, f"{100 * tick:g}") for tick in round_ticks(*y)],
         wide=True,
         bands=[Band(low, high, "c0")],
     )
@@ -102,7 +100,7 @@ def random_figure(scores: Scores, selection: Selection) -> LineFigure | None:
     return LineFigure("Random groups", note, (chart,), (("Mean of random groups", 0), ("UQ-Merge", 3)))
 
 
-def uncertainty_table(selection: Selection) -> dict[str, Any]:
+def uncertainty_table(selection: SelectionAnalysis) -> dict[str, Any]:
     """The uncertainty of every step on every held-in set (the paper's Table 11): heads and rows of text."""
     own, tasks = selection.own, selection.sets["held_in"]
     rows = [
@@ -123,7 +121,6 @@ def _accuracies(title: str, lines: dict[str, Points], end: float) -> Any:
         x=(1.0, end),
         y=y,
         x_ticks=_sizes([float(size) for size in range(1, int(end) + 1)]),
-        y_ticks=[(tick, f"{100 * tick:g}") for tick in round_ticks(*y)],
         wide=True,
     )
 

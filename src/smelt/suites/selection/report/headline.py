@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smelt.evaluation.row import Row
+from smelt.reporting.pages import Tile
 from smelt.reporting.tables.cells import Cell
-from smelt.reporting.tile import Tile
 from smelt.reporting.words import count, percent, plural
-from smelt.suites.selection.report.analyses import Compared, Selection
+from smelt.suites.selection.report.analyses import Compared, SelectionAnalysis
 from smelt.suites.selection.report.lines import Scores
 from smelt.suites.selection.report.questions import apart
 from smelt.tasks.intervals import Z95
@@ -16,7 +16,7 @@ from smelt.tasks.intervals import Z95
 __all__ = ["selection_sentences", "selection_tiles"]
 
 
-def selection_sentences(rows: Sequence[Row], selection: Selection) -> list[str]:
+def selection_sentences(rows: Sequence[Row], selection: SelectionAnalysis) -> list[str]:
     """What was asked, what was chosen, how that compares, and whom to leave out."""
     scores = Scores(rows, selection)
     asked = sum(cell.n for task in selection.judged if (cell := scores.cell(selection.base, task)))
@@ -32,7 +32,7 @@ def selection_sentences(rows: Sequence[Row], selection: Selection) -> list[str]:
     return [*said, *_harm(selection)]
 
 
-def selection_tiles(rows: Sequence[Row], selection: Selection) -> list[Tile]:
+def selection_tiles(rows: Sequence[Row], selection: SelectionAnalysis) -> list[Tile]:
     """Held-out accuracies: the chosen merge, the average of all, the joint model, the base."""
     scores, tasks = Scores(rows, selection), selection.sets["held_out"]
     shown: list[tuple[str, Cell | None, str]] = [
@@ -58,7 +58,7 @@ _OTHERS = {
 }
 
 
-def _chosen(selection: Selection) -> str:
+def _chosen(selection: SelectionAnalysis) -> str:
     own, size = selection.own, len(selection.chosen_models)
     first, lowest = own.chosen["first_local_min"], own.chosen["global_min"]
     said = f"UQ-Merge takes {size} of {len(selection.models)}: {', '.join(own.added[:size])}"
@@ -70,7 +70,7 @@ def _chosen(selection: Selection) -> str:
     return f"{said}. Its uncertainty is {own.uncertainty[size - 1].text} nats."
 
 
-def _against(selection: Selection, name: str) -> str:
+def _against(selection: SelectionAnalysis, name: str) -> str:
     found = next((one for one in selection.comparisons("reference", "held_out") if one.name == name), None)
     if found is None:
         return ""
@@ -85,7 +85,7 @@ def _interval(one: Compared) -> str:
     return apart(one).partition("(")[2].rstrip(")")
 
 
-def _harm(selection: Selection) -> list[str]:
+def _harm(selection: SelectionAnalysis) -> list[str]:
     found = selection.comparisons("harm")
     if not found:
         return []

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from smelt.reporting.tables.cells import Cell
 from smelt.reporting.tables.grid import Grid
-from smelt.reporting.tables.lines import Group, Line
+from smelt.reporting.tables.lines import Line
 from smelt.reporting.tables.ranks import with_ranks
-from smelt.reporting.tables.sheet import Block, Sheet
+from smelt.reporting.tables.sheet import ColumnBlock, Sheet
 from smelt.suites.selection.published import uqmerge
-from smelt.suites.selection.report.analyses import KINDS, Budget
+from smelt.suites.selection.report.analyses import KINDS, SelectionBudget
 from smelt.suites.selection.report.lines import Scores
 
 __all__ = ["Shown", "beside_paper", "over_means", "over_sets", "ranked"]
@@ -25,12 +25,12 @@ class Shown(NamedTuple):
 
     label: str
     who: str | Sequence[str] | None
-    group: Group = "data-free"
+    group: str = "data-free"
     note: str = ""
     setting: bool = True
     """Whether the setting stands beside the label."""
 
-    def by(self, budget: Budget) -> Shown:
+    def by(self, budget: SelectionBudget) -> Shown:
         """The same line of a model that was chosen by looking at data."""
         return self._replace(group=budget.group, note="; ".join(filter(None, [self.note, budget.text])))
 
@@ -44,7 +44,7 @@ def over_sets(
         tasks = scores.selection.sets[kind]
         made = [_line(scores, one, tasks) for one in lines if one.who]
         split = "val" if kind == "validation" else "test"
-        blocks.append(Block(f"{key}: {kind}", KINDS[kind], Grid(tasks, split, tuple(ranked(made)), _AVERAGE)))
+        blocks.append(ColumnBlock(f"{key}: {kind}", KINDS[kind], Grid(tasks, split, tuple(ranked(made)), _AVERAGE)))
     said = f"{about}{_apart(blocks[0].grid.lines)}"
     return Sheet(tuple(blocks), title, said, across=len(blocks), headings=headings, part=key)
 
@@ -52,7 +52,7 @@ def over_sets(
 def over_means(key: str, title: str, about: str, heads: Sequence[str], lines: Sequence[Line]) -> Sheet:
     """Lines over a few columns, each the mean of something."""
     grid = Grid(tuple(heads), "test", tuple(ranked(lines)), "")
-    return Sheet((Block(key, "This run", grid),), title, f"{about}{_apart(lines)}", headings=False, part=key)
+    return Sheet((ColumnBlock(key, "This run", grid),), title, f"{about}{_apart(lines)}", headings=False, part=key)
 
 
 def ranked(lines: Sequence[Line]) -> list[Line]:
@@ -72,7 +72,7 @@ def beside_paper(sheet: Sheet, heads: Sequence[str], cells: Sequence[Sequence[Ce
         for line, own in zip(sheet.lines, cells, strict=True)
     ]
     title = "The paper's own" + (f", {what}" if what else "")
-    block = Block(f"paper: {sheet.part}", title, Grid(tuple(heads), "paper", tuple(ranked(theirs)), ""))
+    block = ColumnBlock(f"paper: {sheet.part}", title, Grid(tuple(heads), "paper", tuple(ranked(theirs)), ""))
     said = f"{sheet.about} The paper's own numbers are of other models and sets: {uqmerge().source}."
     return replace(sheet, blocks=(*sheet.blocks, block), across=len(sheet.blocks) + 1, about=said)
 

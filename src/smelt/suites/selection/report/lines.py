@@ -6,17 +6,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from smelt.evaluation.row import Row
-from smelt.reporting.tables.cells import Cell, cell_of, mean_cell, mean_on_same_pictures
-from smelt.reporting.tables.lines import Group, Line
-from smelt.suites.selection.report.analyses import Selection
+from smelt.reporting.tables.cells import Cell, cell_of, mean_cell, mean_on_same_examples
+from smelt.reporting.tables.lines import Line
+from smelt.suites.selection.report.analyses import SelectionAnalysis
 
-__all__ = ["Scores", "printed_cell"]
+__all__ = ["Scores"]
 
 
 class Scores:
     """The rows of a suite, by model and set."""
 
-    def __init__(self, rows: Iterable[Row], selection: Selection):
+    def __init__(self, rows: Iterable[Row], selection: SelectionAnalysis):
         self.selection = selection
         self._rows: dict[str, dict[str, Row]] = {}
         for row in rows:
@@ -36,14 +36,14 @@ class Scores:
         """The mean over models of their means."""
         found = [self.mean(who, tasks) for who in many]
         known = [cell for cell in found if cell]
-        return mean_on_same_pictures(known) if len(known) == len(found) else None
+        return mean_on_same_examples(known) if len(known) == len(found) else None
 
     def line(
         self,
         label: str,
         who: str | Sequence[str],
         tasks: Sequence[str],
-        group: Group = "data-free",
+        group: str = "data-free",
         *,
         note: str = "",
         entry: str = "",
@@ -69,12 +69,4 @@ class Scores:
         known = [cell for cell in found if cell]
         if not known or len(known) < len(found):
             return None
-        return known[0] if len(known) == 1 else mean_on_same_pictures(known)
-
-
-def printed_cell(percent: float | None) -> Cell | None:
-    """A number of the paper: no interval, no count."""
-    if percent is None:
-        return None
-    share = round(percent / 100, 6)
-    return Cell(share, share, share, 0)
+        return known[0] if len(known) == 1 else mean_on_same_examples(known)

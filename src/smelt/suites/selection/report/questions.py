@@ -12,7 +12,7 @@ from typing import Any
 
 from smelt.evaluation.row import Row
 from smelt.reporting.words import plural
-from smelt.suites.selection.report.analyses import Compared, Selection
+from smelt.suites.selection.report.analyses import Compared, SelectionAnalysis
 from smelt.suites.selection.report.lines import Scores
 from smelt.suites.selection.report.tables import choice_text, entry_label
 
@@ -46,7 +46,7 @@ class Correlation:
     chance: float
 
 
-def research_questions(rows: Iterable[Row], selection: Selection) -> list[Answer]:
+def research_questions(rows: Iterable[Row], selection: SelectionAnalysis) -> list[Answer]:
     """The four of them; what was not measured is not said."""
     scores = Scores(rows, selection)
     return [
@@ -69,8 +69,8 @@ def research_questions(rows: Iterable[Row], selection: Selection) -> list[Answer
     ]
 
 
-def correlations(scores: Scores, selection: Selection) -> list[Correlation]:
-    """Over the steps of UQ-Merge's own course, for every kind of sets. Below 0: less uncertain merges are better."""
+def correlations(scores: Scores, selection: SelectionAnalysis) -> list[Correlation]:
+    """Over the steps of UQ-Merge's own trace, for every kind of sets. Below 0: less uncertain merges are better."""
     import numpy as np
 
     from smelt.hub.selection.rankings import spearman
@@ -105,10 +105,10 @@ def apart(one: Compared) -> str:
     return f"{100 * one.difference:+.2f} points on {_SETS[one.sets]} ({ends}{'' if one.sure else '; not shown'})"
 
 
-def _guidance(selection: Selection) -> list[str]:
+def _guidance(selection: SelectionAnalysis) -> list[str]:
     own = selection.own
     said = [f"Descending uncertainty chooses {plural(own.chosen[selection.choose], 'model')}."]
-    for one in selection.courses[1:]:
+    for one in selection.traces[1:]:
         pairs = [pair for pair in selection.comparisons("guidance") if pair.name == one.name]
         if pairs:
             size = plural(one.chosen[selection.choose], "model")
@@ -116,7 +116,7 @@ def _guidance(selection: Selection) -> list[str]:
     return [*said, _verdict(selection.comparisons("guidance", "held_out"), "descending uncertainty")]
 
 
-def _choice(scores: Scores, selection: Selection) -> list[str]:
+def _choice(scores: Scores, selection: SelectionAnalysis) -> list[str]:
     own = selection.own
     first, lowest = own.chosen["first_local_min"], own.chosen["global_min"]
     size = plural(first, "model") if first == lowest else f"{first} (first local minimum) or {lowest} (lowest of all)"
@@ -146,7 +146,7 @@ def _choice(scores: Scores, selection: Selection) -> list[str]:
     return said
 
 
-def _rises(selection: Selection) -> list[str]:
+def _rises(selection: SelectionAnalysis) -> list[str]:
     """Whether the uncertainty of the chosen step is surely below the next one's, and surely above the lowest."""
     said = []
     for one in selection.uncertainty_compared:
@@ -160,19 +160,19 @@ def _rises(selection: Selection) -> list[str]:
     return said
 
 
-def _size(selection: Selection, one: Compared) -> int:
+def _size(selection: SelectionAnalysis, one: Compared) -> int:
     """How many models the random groups of a comparison have."""
     other = next((size for size, some in selection.random.items() if set(one.theirs) <= set(some)), None)
     return len(selection.subsets[0]) if one.about == "reference" or other is None else other
 
 
-def _perturbation(selection: Selection) -> list[str]:
+def _perturbation(selection: SelectionAnalysis) -> list[str]:
     pairs, said = selection.comparisons("perturbation"), []
     name = f"perturbing {selection.perturbations[selection.guide].lower()}"
-    for course in selection.courses:
-        own = [one for one in pairs if one.name == course.name]
-        if own and course.perturbation:
-            label, step = selection.perturbations[course.perturbation], course.chosen[selection.choose]
+    for trace in selection.traces:
+        own = [one for one in pairs if one.name == trace.name]
+        if own and trace.perturbation:
+            label, step = selection.perturbations[trace.perturbation], trace.chosen[selection.choose]
             said.append(
                 f"{label} chooses {plural(step, 'model')}; against it, {name} has {'; '.join(map(apart, own))}."
             )
@@ -181,7 +181,7 @@ def _perturbation(selection: Selection) -> list[str]:
     return [*said, _verdict([one for one in pairs if one.sets == "held_out"], name)]
 
 
-def _methods(selection: Selection) -> list[str]:
+def _methods(selection: SelectionAnalysis) -> list[str]:
     said = []
     for where, words in (("chosen", "the chosen models"), ("all", "all models")):
         pairs = selection.comparisons(f"method-{where}")
@@ -199,7 +199,7 @@ def _methods(selection: Selection) -> list[str]:
     return said or ["No other method was measured on the same models."]
 
 
-def _listed(pairs: Sequence[Compared], selection: Selection) -> str:
+def _listed(pairs: Sequence[Compared], selection: SelectionAnalysis) -> str:
     names = [f"{entry_label(selection, one.name)} ({100 * one.difference:+.2f})" for one in pairs]
     return ", ".join(names) if names else "none"
 

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from smelt.evaluation.row import Row
-from smelt.reporting.tables.cells import Cell
+from smelt.reporting.tables.cells import Cell, printed_cell
 from smelt.reporting.tables.lines import Line
 from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import plural
 from smelt.select.subsets import spread
 from smelt.suites.selection.published import uqmerge
-from smelt.suites.selection.report.analyses import KINDS, Course, Selection
+from smelt.suites.selection.report.analyses import KINDS, SelectionAnalysis, SelectionTrace
 from smelt.suites.selection.report.layout import Shown, beside_paper, over_means, over_sets
-from smelt.suites.selection.report.lines import Scores, printed_cell
+from smelt.suites.selection.report.lines import Scores
 
 __all__ = ["choice_text", "entry_label", "selection_sheets"]
 
@@ -22,14 +22,14 @@ _JUDGED = ("held_in", "held_out")
 _HEADS = ("Held-in", "Held-out")
 
 
-def selection_sheets(rows: Iterable[Row], selection: Selection) -> list[Sheet]:
+def selection_sheets(rows: Iterable[Row], selection: SelectionAnalysis) -> list[Sheet]:
     """Models, random groups, all models, guidance, steps, perturbations, methods, and harm."""
     tables = _Tables(Scores(rows, selection), selection)
     found = [tables.models(), tables.random(), tables.all(), tables.guidance(), tables.steps(), tables.perturbations()]
     return [sheet for sheet in [*found, tables.methods(), tables.harm()] if sheet is not None]
 
 
-def entry_label(selection: Selection, entry: str) -> str:
+def entry_label(selection: SelectionAnalysis, entry: str) -> str:
     """`TIES, standard`."""
     words = selection.entries[entry]
     return ", ".join(filter(None, [words["label"], words["setting"]]))
@@ -41,7 +41,7 @@ def choice_text(choose: str) -> str:
 
 
 class _Tables:
-    def __init__(self, scores: Scores, selection: Selection):
+    def __init__(self, scores: Scores, selection: SelectionAnalysis):
         self.scores, self.selection, self.paper = scores, selection, uqmerge()
         size, how = len(selection.chosen_models), choice_text(selection.choose)
         own = Shown(f"UQ-Merge ({plural(size, 'model')})", selection.chosen, note=how, setting=False)
@@ -94,26 +94,26 @@ class _Tables:
 
     def guidance(self) -> Sheet:
         """The paper's Table 3."""
-        found = [one for one in self.selection.courses if one.perturbation in (None, self.selection.guide)]
+        found = [one for one in self.selection.traces if one.perturbation in (None, self.selection.guide)]
         about = (
             "What guides the order and the choice; accuracy is that on the held-in sets, whose labels it looks at. "
             f"Chosen by {choice_text(self.selection.choose)}."
         )
         labels = [f"{one.guide.capitalize()}, {one.order}" for one in found]
-        sheet = self._courses("guidance", "Guidance (the paper's Table 3)", about, found, labels)
+        sheet = self._traces("guidance", "Guidance (the paper's Table 3)", about, found, labels)
         paper = [printed_cell(self.paper.guidance.get(f"{one.guide}-{one.order}")) for one in found]
         return beside_paper(sheet, ("Held-out",), [[one] for one in paper])
 
     def perturbations(self) -> Sheet | None:
         """The paper's Table 5."""
         own = self.selection.own
-        found = [own, *(one for one in self.selection.courses if one.perturbation not in (None, own.perturbation))]
+        found = [own, *(one for one in self.selection.traces if one.perturbation not in (None, own.perturbation))]
         if len(found) < 2:
             return None
         names = [one.perturbation or "" for one in found]
         about = f"What is perturbed when uncertainty is measured. {self.paper.notes['perturbations']}"
         labels = [self.selection.perturbations[name] for name in names]
-        sheet = self._courses("perturbations", "Perturbations (the paper's Table 5)", about, found, labels)
+        sheet = self._traces("perturbations", "Perturbations (the paper's Table 5)", about, found, labels)
         paper = self.paper.perturbations
         return beside_paper(sheet, _HEADS, [_printed(paper.get(name)) for name in names])
 
@@ -185,7 +185,9 @@ class _Tables:
             cells.append(_printed(paper.get(str(self.selection.entries[entry]["paper"]))))
         return beside_paper(over_sets(self.scores, key, title, about, lines, _JUDGED, headings=False), _HEADS, cells)
 
-    def _courses(self, key: str, title: str, about: str, found: Sequence[Course], labels: Sequence[str]) -> Sheet:
+    def _traces(
+        self, key: str, title: str, about: str, found: Sequence[SelectionTrace], labels: Sequence[str]
+    ) -> Sheet:
         lines = []
         for label, one in zip(labels, found, strict=True):
             step = one.chosen[self.selection.choose]

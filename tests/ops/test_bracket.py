@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from smelt.ops.bracket import EVERYTHING, Around, bracket, found_in, sample_share
+from smelt.ops.bracket import EVERYTHING, BracketCounts, bracket, find_rank, sample_share
 
 PLACE, LATER = (0, 0), (0, 8)
 
@@ -18,7 +18,7 @@ def around(values, ends, where=PLACE):
     found = bits(*values)
     inside = found[(found > low) & (found < high)]
     bottom = int((found == low).sum()) if low != high else 0
-    return Around(
+    return BracketCounts(
         int((found > high).sum()), 0, [(where, int((found == high).sum()))], [(where, inside)], [(where, bottom)]
     )
 
@@ -27,10 +27,10 @@ def test_the_rank_is_counted_from_above_the_bracket():
     """Of 9 7 5 5 3 1 the bracket from 3 to 7 leaves one above; the third largest is a 5, and one of two may stay."""
     ends = (int(bits(3.0)[0]), int(bits(7.0)[0]))
     met = around([9.0, 5.0, 1.0], ends).add(around([7.0, 5.0, 3.0], ends, LATER))
-    third = found_in(met, ends, 3)
+    third = find_rank(met, ends, 3)
     assert third is not None
     assert (third.value, third.spare, third.places) == (int(bits(5.0)[0]), 1, [(PLACE, 1), (LATER, 1)])
-    ends_met = [found_in(met, ends, rank) for rank in (2, 5)]
+    ends_met = [find_rank(met, ends, rank) for rank in (2, 5)]
     assert [found and (found.value, found.places) for found in ends_met] == [
         (ends[1], [(PLACE, 0), (LATER, 1)]),
         (ends[0], [(PLACE, 0), (LATER, 1)]),
@@ -40,7 +40,7 @@ def test_the_rank_is_counted_from_above_the_bracket():
 @pytest.mark.parametrize("rank", [1, 6])
 def test_a_rank_outside_is_not_found(rank):
     ends = (int(bits(3.0)[0]), int(bits(7.0)[0]))
-    assert found_in(around([9.0, 7.0, 5.0, 5.0, 3.0, 1.0], ends), ends, rank) is None
+    assert find_rank(around([9.0, 7.0, 5.0, 5.0, 3.0, 1.0], ends), ends, rank) is None
 
 
 def test_a_magnitude_that_most_entries_have_is_both_ends():

@@ -7,7 +7,7 @@ from torch.testing import assert_close
 from folding import blocks_of, run_fold
 from smelt.ops.order import Cut, Largest
 from smelt.ops.prune import (
-    Kept,
+    DrawnMask,
     keep_above,
     keep_drawn,
     keep_rows,
@@ -69,7 +69,7 @@ def test_ties_in_matrices_are_counted_row_after_row():
 def test_what_was_drawn_is_kept_and_restored_to_the_summed_magnitude_over_all_blocks():
     """Model one keeps 3 + 4 of 10, model two 8 of 10; a model that keeps nothing is multiplied by one."""
     stack = torch.tensor([[1.0, -2, 3, -4], [1.0, 1, 0, 8], [1.0, 1, 1, 1]])
-    fold = Kept(lambda block: (block.stack.abs() > 2).float())
+    fold = DrawnMask(lambda block: (block.stack.abs() > 2).float())
     blocks = blocks_of([stack], 3)
     run_fold(fold, blocks)
     _bits, ratios = fold.at(blocks[0].place)

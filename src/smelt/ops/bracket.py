@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["EVERYTHING", "Around", "Bracket", "Found", "bracket", "found_in", "sample_share"]
+__all__ = ["EVERYTHING", "Bracket", "BracketCounts", "RankFound", "bracket", "find_rank", "sample_share"]
 
 Bits: TypeAlias = npt.NDArray[np.uint32]
 """Magnitudes, as the bits of float32, which sort like them."""
@@ -46,7 +46,7 @@ def sample_share(count: int, models: int = 1) -> float | None:
 
 
 @dataclass
-class Around:
+class BracketCounts:
     """What a pass finds of one bracket."""
 
     above: int = 0
@@ -57,7 +57,7 @@ class Around:
     inside: list[tuple[Where, Bits]] = field(default_factory=list)
     bottom: list[tuple[Where, int]] = field(default_factory=list)
 
-    def add(self, other: Around) -> Around:
+    def add(self, other: BracketCounts) -> BracketCounts:
         self.above += other.above
         self.tiny += other.tiny
         self.top += other.top
@@ -74,7 +74,7 @@ class Around:
         return sum(count for _, count in self.bottom)
 
 
-def bracket(sample: Around, rank: float) -> Bracket:
+def bracket(sample: BracketCounts, rank: float) -> Bracket:
     """Around the rank-th largest entry of the sample (a pass with EVERYTHING)."""
     bits, zeros = sample.magnitudes(), sample.at_bottom
     count = len(bits) + zeros
@@ -94,7 +94,7 @@ def _nth_largest(bits: Bits, ranks: list[int]) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Found:
+class RankFound:
     """The magnitude at a rank, how many entries have it, place by place, and how many of them the rank leaves."""
 
     value: int
@@ -102,7 +102,7 @@ class Found:
     places: list[tuple[Where, int]]
 
 
-def found_in(around: Around, ends: Bracket, rank: int) -> Found | None:
+def find_rank(around: BracketCounts, ends: Bracket, rank: int) -> RankFound | None:
     """The rank-th largest entry, if it is in the bracket."""
     low, high = ends
     left = rank - around.above
@@ -110,12 +110,12 @@ def found_in(around: Around, ends: Bracket, rank: int) -> Found | None:
         return None
     at_top = sum(count for _, count in around.top)
     if left <= at_top:
-        return Found(high, left, around.top)
+        return RankFound(high, left, around.top)
     left -= at_top
     bits = around.magnitudes()
     if left <= len(bits):
         (value,) = _nth_largest(bits, [left])
         left -= int(np.count_nonzero(bits > value))
-        return Found(value, left, [(where, int(np.count_nonzero(one == value))) for where, one in around.inside])
+        return RankFound(value, left, [(where, int(np.count_nonzero(one == value))) for where, one in around.inside])
     left -= len(bits)
-    return Found(low, left, around.bottom) if left <= around.at_bottom else None
+    return RankFound(low, left, around.bottom) if left <= around.at_bottom else None

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from smelt.ops.block import Block, Place
-from smelt.ops.bracket import EVERYTHING, Around, Bracket, bracket, found_in, sample_share
+from smelt.ops.bracket import EVERYTHING, Bracket, BracketCounts, bracket, find_rank, sample_share
 from smelt.ops.fold import Fold, Scope
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Largest(Fold):
         self._values = values or (lambda block: block.stack.abs())
         self._ranks = ranks
         self.step = "coarse"
-        """Or `fine`, or `ties`, or `sample`, or `around`: what the next pass gathers."""
+        """Or `fine`, or `ties`, or `sample`, or `bracket`: what the next pass gathers."""
         self.targets: list[list[_Target]] = []
         """For every row its wanted ranks."""
         self.share = 1.0
@@ -176,13 +176,13 @@ class Largest(Fold):
 
     def absorb(self, total: Any) -> None:
         if self.step == "sample":
-            self.targets = [self._aimed(row, sample) for row, sample in enumerate(total)]
-            self.step = "around"
+            self.targets = [self._with_brackets(row, sample) for row, sample in enumerate(total)]
+            self.step = "bracket"
             if self.share < 1:
                 return
             total = [sample for sample, per_row in zip(total, self.targets, strict=True) for _ in per_row]
-        if self.step == "around":
-            self.step = "done" if self._around(total) else "coarse"
+        if self.step == "bracket":
+            self.step = "done" if self._settle_brackets(total) else "coarse"
             return
         if self.step == "coarse":
             self.targets = []
@@ -208,7 +208,7 @@ class Largest(Fold):
     def at(self, place: Place) -> list[list[Cut]]:
         return [[_cut(t, place) for t in targets] for targets in self.targets]
 
-    def _aimed(self, row: int, sample: Around) -> list[_Target]:
+    def _with_brackets(self, row: int, sample: BracketCounts) -> list[_Target]:
         """The brackets of a row's ranks; everything, where the sample is that."""
         seen = len(sample.magnitudes()) + sample.at_bottom
         ranks = self._ranks(row, self._ranked(seen, sample.tiny))
@@ -218,7 +218,7 @@ class Largest(Fold):
     def _ranked(self, count: int, tiny: int) -> int:
         return count - tiny if self.skips_zeros else count
 
-    def _around(self, parts: Sequence[Around]) -> bool:
+    def _settle_brackets(self, parts: Sequence[BracketCounts]) -> bool:
         """Whether every rank lies in its bracket. The ranks are of all entries now, no more of a sample's."""
         left = iter(parts)
         for row, per_row in enumerate(self.targets):
@@ -280,12 +280,12 @@ def _bin_of_rank(histogram: Counts, rank: int) -> tuple[int, int]:
     return len(histogram) - 1 - index, above
 
 
-def _settle(target: _Target, rank: int, around: Around) -> bool:
+def _settle(target: _Target, rank: int, around: BracketCounts) -> bool:
     """Take in what is around a target, whose rank is this; False if it is elsewhere."""
     target.rank = rank
     if rank <= 0:
         return True
-    found = found_in(around, target.ends, rank)
+    found = find_rank(around, target.ends, rank)
     if found is None:
         return False
     target.value, target.spare = found.value, found.spare

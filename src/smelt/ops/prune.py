@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Bits",
-    "Kept",
-    "Restored",
-    "Squares",
+    "DrawnMask",
+    "RestoredMagnitude",
+    "SquaredNorms",
     "as_column",
     "keep_above",
     "keep_drawn",
@@ -70,7 +70,7 @@ def keep_above(row: Tensor, cut: Cut, out: Tensor | None = None) -> Tensor:
     return out
 
 
-class Kept(Fold):
+class DrawnMask(Fold):
     """Which entries of a tensor a random mask keeps, one bit each, and what restores each model's summed magnitude.
 
     The mask is drawn once: drawing it again in the pass that merges would cost more than the bits take.
@@ -103,7 +103,7 @@ class Kept(Fold):
 
 
 def keep_drawn(stack: Stack, drawn: tuple[Bits, npt.NDArray[np.float64]]) -> Stack:
-    """The entries that a `Kept` fold drew, rescaled to the summed magnitude of all."""
+    """The entries that a `DrawnMask` fold drew, rescaled to the summed magnitude of all."""
     bits, ratios = drawn
     return unpack(bits, stack).mul_(stack).mul_(as_column(ratios, stack))
 
@@ -132,7 +132,7 @@ def l1_ratios(sums: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.where(after > 0, before / np.maximum(after, 1e-300), 1.0)
 
 
-class Restored(Totals):
+class RestoredMagnitude(Totals):
     """What restores each model's summed magnitude after a pruning, `keep(stack, known(place))`."""
 
     def __init__(self, known: Callable[[Place], Any], keep: Callable[[Stack, Any], Stack], scope: Scope):
@@ -140,7 +140,7 @@ class Restored(Totals):
         self.known = known
 
 
-class Squares(Totals):
+class SquaredNorms(Totals):
     """The summed squares of each model after a pruning, `keep(stack, known(place))`, and last the number of entries."""
 
     def __init__(
@@ -162,7 +162,7 @@ def _squares(stack: Stack) -> Tensor:
 
 def with_l1(first: Fold, keep: Callable[[Stack, Any], Stack]) -> Chain:
     """A fold whose finding prunes (`keep(stack, found)`), followed by the factors that restore the summed magnitude."""
-    return Chain(first, lambda at: Restored(at, keep, first.scope))
+    return Chain(first, lambda at: RestoredMagnitude(at, keep, first.scope))
 
 
 def sorted_magnitudes(stack: Stack) -> Tensor:

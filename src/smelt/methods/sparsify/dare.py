@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from smelt.methods.method import Fraction, PerModel, Stack, merge_step
 from smelt.ops.block import Block
-from smelt.ops.prune import Bits, Kept, keep_drawn
+from smelt.ops.prune import Bits, DrawnMask, keep_drawn
 from smelt.ops.random import PlaceRandom
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def _prepare(density: list[float], rescale: str) -> Kept | None:
-    return Kept(lambda block: _draw(block, density)) if rescale == "l1" else None
+def _prepare(density: list[float], rescale: str) -> DrawnMask | None:
+    return DrawnMask(lambda block: _draw(block, density)) if rescale == "l1" else None
 
 
 def _draw(block: Block, density: list[float]) -> Tensor:

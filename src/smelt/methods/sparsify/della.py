@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from smelt.errors import RecipeError
 from smelt.methods.method import Fraction, PerModel, Stack, merge_step
 from smelt.ops.block import Block
-from smelt.ops.prune import Bits, Kept, keep_drawn, ranks_in_rows, sorted_magnitudes
+from smelt.ops.prune import Bits, DrawnMask, keep_drawn, ranks_in_rows, sorted_magnitudes
 from smelt.ops.random import PlaceRandom
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _draw(block: Block, density: list[float], window: list[float]) -> Tensor:
     return _kept(block.stack, block.rng, *columns)
 
 
-def _prepare(density: list[float], window: list[float], rescale: str) -> Kept | None:
+def _prepare(density: list[float], window: list[float], rescale: str) -> DrawnMask | None:
     for d, w in zip(density, window, strict=True):
         if d < 1 and not (d - w / 2 > 0 and d + w / 2 <= 1):
             raise RecipeError(
@@ -62,7 +62,7 @@ def _prepare(density: list[float], window: list[float], rescale: str) -> Kept | 
     if rescale != "l1":
         return None
     width = [w if d < 1 else 0.0 for d, w in zip(density, window, strict=True)]
-    return Kept(lambda block: _draw(block, density, width))
+    return DrawnMask(lambda block: _draw(block, density, width))
 
 
 @merge_step(

@@ -19,7 +19,7 @@ from smelt.methods.method import Fraction, Stack, merge_method
 from smelt.ops.fold import Chain, Fold, Sum
 from smelt.ops.geometry import mean, weighted_sum
 from smelt.ops.order import Cut, Largest, share
-from smelt.ops.prune import Squares, keep_above
+from smelt.ops.prune import SquaredNorms, keep_above
 from smelt.ops.signs import Tie, agreeing, elected_sign
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _prepare(density: float, equal_below: float) -> Fold:
     if density < 1:
         ranks = lambda row, count: [share(count, density)]  # noqa: E731
         positions = _Varying(ranks, values=lambda block: _variance(block.stack)[None])
-    return Chain(positions, lambda at: Squares(at, _select, shares))
+    return Chain(positions, lambda at: SquaredNorms(at, _select, shares))
 
 
 class _Varying(Largest):

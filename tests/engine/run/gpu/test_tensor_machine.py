@@ -18,7 +18,7 @@ from smelt.engine.run.cpu.program import Program
 from smelt.engine.run.gpu import backend as device
 from smelt.engine.run.gpu import kernel
 from smelt.engine.run.gpu.backend import GpuBackend
-from smelt.engine.run.gpu.codegen import source, written
+from smelt.engine.run.gpu.codegen import generate, torch_source
 from smelt.engine.run.gpu.kernel import is_exact
 from smelt.engine.run.gpu.launch import TensorRun
 from smelt.errors import NumericalError
@@ -196,7 +196,7 @@ def test_a_chance_is_a_number_of_hashes(chance: float, kept: int) -> None:
     program = Program()
     program.load(0)
     program.store(program.draw(chance, 7, 9))
-    limit = written(program).words[0][0]
+    limit = generate(program).words[0][0]
     assert limit == kept * 256 - 2**31 - 1
     assert -(2**31) <= limit < 2**31
 
@@ -220,9 +220,9 @@ def test_a_program_reads_like_a_function_and_forgets_what_it_has_used() -> None:
     program = Program()
     x, base = program.load(0), program.load(1)
     program.store(program.add(program.scale(program.subtract(x, base), 0.5), base))
-    found = written(program)
+    found = generate(program)
     assert found.numbers == (0.5,)
-    assert source(found, 2).splitlines() == [
+    assert torch_source(found, 2).splitlines() == [
         "def merged(tap0, tap1, out, n0):",
         "    found = []",
         "    r0 = load(tap0)",
@@ -255,8 +255,10 @@ def test_the_first_ties_stay_across_blocks() -> None:
 
 @needs_triton
 def test_a_kernel_that_gives_other_bits_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = kernel.source
-    monkeypatch.setattr(kernel, "source", lambda *words: right(*words).replace("multiply(r0, n0)", "add(r0, n0)"))
+    right = kernel.kernel_source
+    monkeypatch.setattr(
+        kernel, "kernel_source", lambda *words: right(*words).replace("multiply(r0, n0)", "add(r0, n0)")
+    )
     monkeypatch.setattr(kernel, "_KNOWN", {})
     monkeypatch.setattr(kernel, "refused", told := [])
     program = Program()

@@ -1,4 +1,4 @@
-"""The fused backend on a CPU: bytes in, one pass of the vector machine, bytes out."""
+"""The fused backend on a CPU: bytes in, one pass of the vector machine, bytes out. The one on a GPU is built on it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from smelt.engine.run.cpu.fold_pass import ReadPart, RowFactors, add_fold, share
 from smelt.engine.run.cpu.machine import BatchRun, CompiledProgram, ProgramRun, SamplePieces, Scratch, floats, library
 from smelt.engine.run.cpu.program import WIDTH, Program
 from smelt.engine.run.cpu.support import RULES, RuleCall, Support, stored_dtype
-from smelt.engine.run.cpu.template import Found, Template, form_of_cuts
+from smelt.engine.run.cpu.template import KnownResult, Template, form_of_cuts
 from smelt.engine.run.non_finite import refuse_inputs, refuse_result
 from smelt.formats import dtype as dtypes
 from smelt.ops.block import Place
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FusedBackend", "fused_backend"]
 
-Known: TypeAlias = "Mapping[int, Fold] | Mapping[int, Found]"
+FoldResults: TypeAlias = "Mapping[int, Fold] | Mapping[int, KnownResult]"
 """What folds have found, by the positions of their stages."""
 
 _AT_ONCE = 1 << 20
@@ -79,51 +79,57 @@ class FusedBackend:
     def fold_span(
         self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, shows_progress: bool
     ) -> Any:
-        running, part = self._look(item, index, fold, folds, span)
+        machine_run, part = self._fold_run(item, index, fold, folds, span)
         share = wanted_share(fold)
         for start, stop in span.blocks():
             if share < 1:  # what is not finite in it is told of by the pass that follows
-                running.feed(*self._read_sample(item, start, stop, share))
+                machine_run.feed(*self._read_sample(item, start, stop, share))
                 continue
-            self._feed(running, item, start, stop)
+            self._feed(machine_run, item, start, stop)
         if shows_progress:
             self._advance(item.bytes_of(span.stop - span.start))
-        return part(running, (item.order, item.first + span.start))
+        return part(machine_run, (item.order, item.first + span.start))
 
-    def _look(
+    def _fold_run(
         self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span
     ) -> tuple[ProgramRun, ReadPart]:
         """A pass that has not begun. Where nothing in it is the tensor's own, a thread makes it once."""
-        formats, asks = tuple(stored_dtype(tap) for tap in item.all_taps), shared_request(fold)
-        if folds or asks is None or not self.is_small(item) or _own(item.stages[: index + 1]):
-            program, part = self._looking(item, index, fold, folds, span, self._slab())
+        formats, request = tuple(stored_dtype(tap) for tap in item.all_taps), shared_request(fold)
+        if folds or request is None or not self.is_small(item) or _differs_by_tensor(item.stages[: index + 1]):
+            program, part = self._fold_program(item, index, fold, folds, span, self._scratch())
             return ProgramRun(program, formats), part
-        kind = (*_kind(item), index, asks, formats)
-        known: dict[object, tuple[ProgramRun, ReadPart]] = self._local.__dict__.setdefault("looks", {})
+        kind = (*_kind(item), index, request, formats)
+        known: dict[object, tuple[ProgramRun, ReadPart]] = self._local.__dict__.setdefault("fold_runs", {})
         if kind not in known:
-            program, part = self._looking(item, index, fold, folds, replace(span, stop=span.start + _SMALL))
+            program, part = self._fold_program(item, index, fold, folds, replace(span, stop=span.start + _SMALL))
             known[kind] = ProgramRun(program, formats), part
         known[kind][0].rewind()
         return known[kind]
 
     def merge_span(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
-        program, each = self._merging(item, folds, span)
-        running = ProgramRun(program, [stored_dtype(tap) for tap in item.all_taps], item.info.dtype)
+        program, row_factors = self._merge_program(item, folds, span)
+        machine_run = ProgramRun(program, [stored_dtype(tap) for tap in item.all_taps], item.info.dtype)
         size = dtypes.item_size(item.info.dtype)
         for start, stop in span.blocks():
             out = self._buffer("out", (stop - start) * size)
-            self._merge(running, each, item, start, stop, out)
+            self._merge_block(machine_run, row_factors, item, start, stop, out)
             self._write(item, start, out.data)
             self._advance(item.bytes_of(stop - start))
 
-    def _merge(
-        self, running: ProgramRun, each: RowFactors | None, item: Item, start: int, stop: int, out: NDArray[np.uint8]
+    def _merge_block(
+        self,
+        machine_run: ProgramRun,
+        row_factors: RowFactors | None,
+        item: Item,
+        start: int,
+        stop: int,
+        out: NDArray[np.uint8],
     ) -> None:
         read = None
-        if each is not None:
+        if row_factors is not None:
             read = self._read(item, start, stop)
-            each.feed(read, stop - start)
-        self._feed(running, item, start, stop, out, read)
+            row_factors.feed(read, stop - start)
+        self._feed(machine_run, item, start, stop, out, read)
 
     def merge_small(self, items: Sequence[Item], folds: Sequence[Mapping[int, Fold]]) -> memoryview:
         out = self._buffer("out", sum(item.info.nbytes for item in items))
@@ -137,11 +143,11 @@ class FusedBackend:
                 assert item.base is not None
                 item.base.source.read_bytes(item.base.key, 0, out[begin:end].data)
                 continue
-            what, each = self._prepare(item, found)
+            what, row_factors = self._compiled(item, found)
             files, formats = self._files(item, 0), [stored_dtype(tap) for tap in item.all_taps]
-            if files is None or each is not None:
-                running = ProgramRun(what.program, formats, item.info.dtype, what.ops)
-                self._merge(running, each, item, 0, item.info.count, out[begin:end])
+            if files is None or row_factors is not None:
+                machine_run = ProgramRun(what.program, formats, item.info.dtype, what.ops)
+                self._merge_block(machine_run, row_factors, item, 0, item.info.count, out[begin:end])
                 continue
             jobs.add(what, formats, files, address + begin, item.info.dtype, item.info.count)
             waiting.append((item, begin))
@@ -151,20 +157,20 @@ class FusedBackend:
             _refuse(item, self._read(item, 0, item.info.count), out[begin : begin + item.info.nbytes], 0)
         return out.data
 
-    def _prepare(self, item: Item, folds: Mapping[int, Fold]) -> tuple[CompiledProgram, RowFactors | None]:
+    def _compiled(self, item: Item, folds: Mapping[int, Fold]) -> tuple[CompiledProgram, RowFactors | None]:
         """The program that merges all of an item. What it has in common with those of others is made once."""
         span = Span(0, item.info.count, item.info.count)
         found = {position: fold.at(place_of(item, 0, span.stop)) for position, fold in folds.items()}
-        form = form_of_cuts(found) if not _own(item.stages) else None
+        form = form_of_cuts(found) if not _differs_by_tensor(item.stages) else None
         kind = (*_kind(item), form)
         if form is None or (kind not in self._templates and len(self._templates) >= _TEMPLATES):
-            program, each = self._merging(item, folds, span)
-            return CompiledProgram.of(program), each
+            program, row_factors = self._merge_program(item, folds, span)
+            return CompiledProgram.of(program), row_factors
         if kind not in self._templates:
-            self._templates[kind] = Template(found, lambda stand_ins: self._merging(item, stand_ins, span)[0])
+            self._templates[kind] = Template(found, lambda stand_ins: self._merge_program(item, stand_ins, span)[0])
         template = self._templates[kind]
         return template.filled(found) if template.works else CompiledProgram.of(
-            self._merging(item, folds, span)[0]
+            self._merge_program(item, folds, span)[0]
         ), None
 
     def copy_span(self, item: Item, span: Span) -> None:
@@ -176,36 +182,36 @@ class FusedBackend:
             self._write(item, start, out.data)
             self._advance(item.bytes_of(stop - start))
 
-    def _looking(
+    def _fold_program(
         self,
         item: Item,
         index: int,
         fold: Fold,
         folds: Mapping[int, Fold],
         span: Span,
-        slab: Scratch | None = None,
+        scratch: Scratch | None = None,
     ) -> tuple[Program, ReadPart]:
         """What a pass over a span does, and what makes the fold's part of it afterwards."""
-        program, place = Program(_width(item), slab), place_of(item, span.start, span.stop)
+        program, place = Program(_width(item), scratch), place_of(item, span.start, span.stop)
         rows, base = self._rows(program, item, index, place, folds)
         run = item.stages[index]
-        rule, at = RULES[run.stage.name], replace(self._at(run, place), base=base)
-        return program, add_fold(fold, rule, program, rows, at, span.stop - span.start)
+        rule, call = RULES[run.stage.name], replace(self._rule_call(run, place), base=base)
+        return program, add_fold(fold, rule, program, rows, call, span.stop - span.start)
 
-    def _merging(self, item: Item, folds: Known, span: Span) -> tuple[Program, RowFactors | None]:
+    def _merge_program(self, item: Item, folds: FoldResults, span: Span) -> tuple[Program, RowFactors | None]:
         """From the stored numbers of a span to the merged ones, and what must be known of each row before."""
         program, place = Program(_width(item)), place_of(item, span.start, span.stop)
         method = item.stages[-1]
         rows, base = self._rows(program, item, len(item.stages) - 1, place, folds)
-        at = self._at(method, place, folds)
-        each = self._each_row(item, place, folds)
-        if each is not None:
-            at = replace(at, found=each.factors)
-        merged = RULES[method.stage.name].emit(program, rows, at)
+        call = self._rule_call(method, place, folds)
+        row_factors = self._row_factors(item, place, folds)
+        if row_factors is not None:
+            call = replace(call, found=row_factors.factors)
+        merged = RULES[method.stage.name].emit(program, rows, call)
         program.store(_to_space(program, merged, method.stage.space_for(method.parameters), item.output_space, base))
-        return program, each
+        return program, row_factors
 
-    def _each_row(self, item: Item, place: Place, folds: Known) -> RowFactors | None:
+    def _row_factors(self, item: Item, place: Place, folds: FoldResults) -> RowFactors | None:
         """What the method multiplies rows with, where it does so row by row."""
         method = item.stages[-1]
         by_row = RULES[method.stage.name].by_row
@@ -217,7 +223,7 @@ class FusedBackend:
         return RowFactors(program, rows, formats, place, lambda grams: by_row(grams, method.parameters))
 
     def _rows(
-        self, program: Program, item: Item, index: int, place: Place, folds: Known
+        self, program: Program, item: Item, index: int, place: Place, folds: FoldResults
     ) -> tuple[Sequence[int], int | None]:
         """The registers of the models as the stage at `index` sees them, and that of the base."""
         loaded = [program.load(number) for number in range(len(item.all_taps))]
@@ -228,17 +234,17 @@ class FusedBackend:
             wanted = run.stage.space_for(run.parameters)
             seen, space = [_to_space(program, row, space, wanted, base) for row in seen], wanted
             if number < index:
-                seen = RULES[run.stage.name].emit(program, seen, self._at(run, place, folds))
+                seen = RULES[run.stage.name].emit(program, seen, self._rule_call(run, place, folds))
         return seen, base
 
-    def _at(self, run: RunStage, place: Place, folds: Known | None = None) -> RuleCall:
+    def _rule_call(self, run: RunStage, place: Place, folds: FoldResults | None = None) -> RuleCall:
         fold = folds.get(run.position) if folds is not None else None
         found = fold.at(place) if fold is not None else None
         return RuleCall(place, self._seed, run.position, run.parameters, found)
 
     def _feed(
         self,
-        running: ProgramRun,
+        machine_run: ProgramRun,
         item: Item,
         start: int,
         stop: int,
@@ -248,13 +254,13 @@ class FusedBackend:
         """Run a block, `read` already or not; what cannot be read and what is not finite is refused."""
         files = self._files(item, start) if read is None else None
         if files is None:
-            fault = running.feed(read or self._read(item, start, stop), stop - start, out)
+            fault = machine_run.feed(read or self._read(item, start, stop), stop - start, out)
         else:
             whole = _width(item)
             piece = max(1, _READ // whole) * whole
             sizes = [piece * dtypes.item_size(stored_dtype(tap)) for tap in item.all_taps]
-            rooms = [self._buffer(f"in {number}", size) for number, size in enumerate(sizes)]
-            fault = running.feed_files(files, rooms, piece, stop - start, out)
+            buffers = [self._buffer(f"in {number}", size) for number, size in enumerate(sizes)]
+            fault = machine_run.feed_files(files, buffers, piece, stop - start, out)
         if fault:
             _refuse(item, self._read(item, start, stop), out, start)
 
@@ -286,11 +292,11 @@ class FusedBackend:
             found.append(raw)
         return found, pieces.count
 
-    def _slab(self) -> Scratch:
+    def _scratch(self) -> Scratch:
         """A thread's own: what its last pass held has been taken over by the fold."""
-        slab: Scratch = self._local.__dict__.setdefault("slab", Scratch(8 + _SPAN))
-        slab.begin()
-        return slab
+        scratch: Scratch = self._local.__dict__.setdefault("scratch", Scratch(8 + _SPAN))
+        scratch.begin()
+        return scratch
 
     def _buffer(self, name: str, size: int) -> NDArray[np.uint8]:
         """A thread's own memory, used again for every block."""
@@ -301,7 +307,7 @@ class FusedBackend:
         return known[:size]
 
 
-def _own(stages: Sequence[RunStage]) -> bool:
+def _differs_by_tensor(stages: Sequence[RunStage]) -> bool:
     """Whether what stages without folds do is another thing in every tensor."""
     rules = [RULES[run.stage.name] for run in stages]
     return any(rule.draws or rule.by_row or rule.measures for rule in rules)

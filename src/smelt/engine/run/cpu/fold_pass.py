@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from smelt.engine.run.cpu.machine import ProgramRun
-from smelt.ops.bracket import EVERYTHING, Around
+from smelt.ops.bracket import EVERYTHING, BracketCounts
 from smelt.ops.fold import Chain, Fold, RowNumbers, Totals
 from smelt.ops.geometry import gram
 from smelt.ops.order import Inside, Largest
-from smelt.ops.prune import Kept, Restored, Squares
+from smelt.ops.prune import DrawnMask, RestoredMagnitude, SquaredNorms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +42,7 @@ def can_fold(fold: Fold | None, rule: StageRule) -> bool:
     """Whether all passes of a fold can be done so."""
     if isinstance(fold, Chain):
         return can_fold(fold.first, rule) and can_fold(fold.second, rule)
-    if isinstance(fold, Restored | Kept | Squares):
+    if isinstance(fold, RestoredMagnitude | DrawnMask | SquaredNorms):
         return rule.prunes is not None or rule.masks is not None
     if isinstance(fold, RowNumbers):
         return rule.measures is not None
@@ -65,26 +65,28 @@ def shared_request(fold: Fold) -> object:
             return None
         fold = fold.current
     if isinstance(fold, Largest):
-        if fold.step == "sample" or (fold.step == "around" and fold.scope == "model"):
+        if fold.step == "sample" or (fold.step == "bracket" and fold.scope == "model"):
             return fold.step, fold.skips_zeros, *((t.row, t.ends) for per_row in fold.targets for t in per_row)
         return None
     return "gram" if isinstance(fold, Totals) and fold.of is gram else None
 
 
-def add_fold(fold: Fold, rule: StageRule, program: Program, rows: Sequence[int], at: RuleCall, count: int) -> ReadPart:
+def add_fold(
+    fold: Fold, rule: StageRule, program: Program, rows: Sequence[int], call: RuleCall, count: int
+) -> ReadPart:
     """Add to a program what the fold's next pass gathers from these rows."""
     if isinstance(fold, Chain):
         if fold.current is fold.second:
-            at = replace(at, found=fold.first.at(at.place))
+            call = replace(call, found=fold.first.at(call.place))
         fold = fold.current
     if isinstance(fold, RowNumbers):
-        return _numbers(rule, program, rows, at)
+        return _numbers(rule, program, rows, call)
     if isinstance(fold, Largest):
-        return _ranks(fold, program, rule.ranks(program, rows, at), count)
-    if isinstance(fold, Restored | Kept):
-        return _masses(fold, rule, program, rows, at)
-    if isinstance(fold, Squares):
-        return _squares(fold, rule, program, rows, at, count)
+        return _ranks(fold, program, rule.ranks(program, rows, call), count)
+    if isinstance(fold, RestoredMagnitude | DrawnMask):
+        return _masses(fold, rule, program, rows, call)
+    if isinstance(fold, SquaredNorms):
+        return _squares(fold, rule, program, rows, call, count)
     return _gram(program, rows)
 
 
@@ -92,7 +94,7 @@ def _ranks(fold: Largest, program: Program, rows: Sequence[int], count: int) -> 
     if fold.step == "sample":
         seen = [program.around(row, EVERYTHING, count, fold.skips_zeros) for row in rows]
         return lambda run, where: [_met(run, one, where) for one in seen]
-    if fold.step == "around":
+    if fold.step == "bracket":
         asked = [target for per_row in fold.targets for target in per_row]
         seen = [program.around(rows[target.row], target.ends, count, fold.skips_zeros) for target in asked]
         return lambda run, where: [_met(run, one, where) for one in seen]
@@ -107,48 +109,50 @@ def _ranks(fold: Largest, program: Program, rows: Sequence[int], count: int) -> 
     return lambda run, where: [[] if op is None else [(where, run.count(op))] for op in ops]
 
 
-def _met(run: PassResult, one: tuple[int, NDArray[np.uint32]], where: tuple[int, int]) -> Around:
+def _met(run: PassResult, one: tuple[int, NDArray[np.uint32]], where: tuple[int, int]) -> BracketCounts:
     op, found = one
     above, top, bottom, tiny = (int(count) for count in found[:8].view(np.int64))
     inside = found[8 : 8 + run.count(op)].copy()
-    return Around(above, tiny, [(where, top)], [(where, inside)], [(where, bottom)])
+    return BracketCounts(above, tiny, [(where, top)], [(where, inside)], [(where, bottom)])
 
 
-def _numbers(rule: StageRule, program: Program, rows: Sequence[int], at: RuleCall) -> ReadPart:
+def _numbers(rule: StageRule, program: Program, rows: Sequence[int], call: RuleCall) -> ReadPart:
     assert rule.measures is not None
-    found = rule.measures(program, rows, at)
-    return lambda run, where: {at.place.start: found.astype(np.float32)}
+    found = rule.measures(program, rows, call)
+    return lambda run, where: {call.place.start: found.astype(np.float32)}
 
 
-def _masses(fold: Restored | Kept, rule: StageRule, program: Program, rows: Sequence[int], at: RuleCall) -> ReadPart:
+def _masses(
+    fold: RestoredMagnitude | DrawnMask, rule: StageRule, program: Program, rows: Sequence[int], call: RuleCall
+) -> ReadPart:
     bits = np.empty((len(rows), 0), np.uint8)
     if rule.masks is not None:
-        kept = rule.masks(program, rows, at)
-        bits = np.zeros((len(rows), -(-(at.place.stop - at.place.start) // 8)), np.uint8)
+        kept = rule.masks(program, rows, call)
+        bits = np.zeros((len(rows), -(-(call.place.stop - call.place.start) // 8)), np.uint8)
         for mask, one in zip(kept, bits, strict=True):
             program.pack(mask, one)
     else:
         assert rule.prunes is not None
-        kept = rule.prunes(program, rows, _found(fold, at))
+        kept = rule.prunes(program, rows, _found(fold, call))
     sums = [program.masses(row, one) for row, one in zip(rows, kept, strict=True)]
 
     def part(run: PassResult, where: Where) -> Any:
         total = np.stack(sums, axis=1)
-        return (total, {at.place.start: bits}) if isinstance(fold, Kept) else total
+        return (total, {call.place.start: bits}) if isinstance(fold, DrawnMask) else total
 
     return part
 
 
 def _squares(
-    fold: Squares, rule: StageRule, program: Program, rows: Sequence[int], at: RuleCall, count: int
+    fold: SquaredNorms, rule: StageRule, program: Program, rows: Sequence[int], call: RuleCall, count: int
 ) -> ReadPart:
     assert rule.prunes is not None
-    sums = [program.dot(row, row) for row in rule.prunes(program, rows, _found(fold, at))]
+    sums = [program.dot(row, row) for row in rule.prunes(program, rows, _found(fold, call))]
     return lambda run, where: np.concatenate([*sums, [float(count)]])
 
 
-def _found(fold: Restored | Kept | Squares, at: RuleCall) -> RuleCall:
-    return replace(at, found=None if isinstance(fold, Kept) else fold.known(at.place))
+def _found(fold: RestoredMagnitude | DrawnMask | SquaredNorms, call: RuleCall) -> RuleCall:
+    return replace(call, found=None if isinstance(fold, DrawnMask) else fold.known(call.place))
 
 
 def _gram(program: Program, rows: Sequence[int]) -> ReadPart:

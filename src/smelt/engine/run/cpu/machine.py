@@ -105,13 +105,13 @@ class ProgramRun:
     def feed_files(
         self,
         files: Sequence[tuple[int, int]],
-        rooms: Sequence[NDArray[np.uint8]],
+        buffers: Sequence[NDArray[np.uint8]],
         piece: int,
         count: int,
         out: NDArray[np.uint8] | None = None,
     ) -> int:
         """The next `count` elements, read from descriptors at their positions by `piece`; 3 where that fails."""
-        self._taps["data"] = [room.ctypes.data for room in rooms]
+        self._taps["data"] = [buffer.ctypes.data for buffer in buffers]
         self._taps["file"], self._taps["position"] = zip(*files, strict=True)
         taps = (self._taps.ctypes.data, len(self._taps))
         fault = self._library.smelt_run_files(*self._list(), *taps, *self._rest(out, count), piece)
@@ -122,19 +122,19 @@ class ProgramRun:
         return self._ops.ctypes.data, len(self._ops)
 
     def _rest(self, out: NDArray[np.uint8] | None, count: int) -> tuple[int | None, ...]:
-        room = self.room(max(1, self._registers) * (self._program.width + SPARE))
+        registers = self.register_memory(max(1, self._registers) * (self._program.width + SPARE))
         into = out.ctypes.data if out is not None else None
-        return into, self._out, room.ctypes.data, self._program.width, self._done, count
+        return into, self._out, registers.ctypes.data, self._program.width, self._done, count
 
     @classmethod
-    def room(cls, size: int) -> NDArray[np.float32]:
+    def register_memory(cls, size: int) -> NDArray[np.float32]:
         """For registers. They begin where a line of the cache does."""
-        room: NDArray[np.float32] | None = getattr(cls._local, "room", None)
-        if room is None or len(room) < size:
+        registers: NDArray[np.float32] | None = getattr(cls._local, "registers", None)
+        if registers is None or len(registers) < size:
             more = np.empty(size + 16, np.float32)
             begin = -more.ctypes.data % 64 // 4
-            room = cls._local.room = more[begin : begin + size]
-        return room
+            registers = cls._local.registers = more[begin : begin + size]
+        return registers
 
 
 class CompiledProgram(NamedTuple):
@@ -154,9 +154,9 @@ class CompiledProgram(NamedTuple):
 class BatchRun:
     """Runs that wait to be done together. Belongs to one thread."""
 
-    def __init__(self, rooms: Sequence[NDArray[np.uint8]]):
-        """`rooms` are what inputs are read into, one for each tap."""
-        self._held, self._rooms = rooms, [room.ctypes.data for room in rooms]
+    def __init__(self, buffers: Sequence[NDArray[np.uint8]]):
+        """`buffers` are what inputs are read into, one for each tap."""
+        self._held, self._buffers = buffers, [buffer.ctypes.data for buffer in buffers]
         self._programs: list[CompiledProgram] = []
         self._jobs: list[tuple[int, ...]] = []
         self._taps: list[tuple[int, int, int, int]] = []
@@ -173,8 +173,8 @@ class BatchRun:
     ) -> None:
         """Run a program over `count` elements that lie in files (descriptor, position); `out` is an address."""
         width, taps = what.program.width, len(self._taps) * TAP.itemsize
-        for room, form, (file, position) in zip(self._rooms, formats, files, strict=False):
-            self._taps.append((room, FORMATS[form], file, position))
+        for buffer, form, (file, position) in zip(self._buffers, formats, files, strict=False):
+            self._taps.append((buffer, FORMATS[form], file, position))
         job = (what.ops.ctypes.data, len(what.ops), taps, len(files), out, FORMATS[out_format], width, count)
         self._programs.append(what)
         self._jobs.append(job)
@@ -188,8 +188,8 @@ class BatchRun:
         assert found is not None, "only called where there is a library"
         taps, jobs, done = np.array(self._taps, TAP), np.array(self._jobs, _JOB), np.zeros(1, np.int64)
         jobs["taps"] += taps.ctypes.data
-        room = ProgramRun.room(max(1, self._registers))
-        fault = found.smelt_run_jobs(jobs.ctypes.data, len(jobs), room.ctypes.data, done.ctypes.data)
+        registers = ProgramRun.register_memory(max(1, self._registers))
+        fault = found.smelt_run_jobs(jobs.ctypes.data, len(jobs), registers.ctypes.data, done.ctypes.data)
         return int(done[0]) if fault else None
 
 
@@ -199,7 +199,7 @@ class Scratch:
     def __init__(self, least: int):
         """`least`: of how many numbers each is, or more where more are asked for."""
         self._least, self._next = least, 0
-        self._rooms: list[NDArray[np.uint32]] = []
+        self._buffers: list[NDArray[np.uint32]] = []
 
     def begin(self) -> None:
         """What was handed out is needed no more."""
@@ -207,11 +207,11 @@ class Scratch:
 
     def take(self, size: int) -> NDArray[np.uint32]:
         number, self._next = self._next, self._next + 1
-        if number == len(self._rooms):
-            self._rooms.append(np.empty(max(size, self._least), np.uint32))
-        elif len(self._rooms[number]) < size:
-            self._rooms[number] = np.empty(size, np.uint32)
-        return self._rooms[number][:size]
+        if number == len(self._buffers):
+            self._buffers.append(np.empty(max(size, self._least), np.uint32))
+        elif len(self._buffers[number]) < size:
+            self._buffers[number] = np.empty(size, np.uint32)
+        return self._buffers[number][:size]
 
 
 _TURN = (5**0.5 - 1) / 2

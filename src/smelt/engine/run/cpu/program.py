@@ -47,11 +47,11 @@ class Program:
     """Operations in their order. Methods give the register of the result: a new one, or that of `into`.
 
     `width` is the number of elements of a register: that of a row, where there are operations on rows. What is held of
-    magnitudes is held in the `slab`, until that is begun again.
+    magnitudes is held in the `scratch`, until that is begun again.
     """
 
-    def __init__(self, width: int = WIDTH, slab: Scratch | None = None) -> None:
-        self.width, self._slab = width, slab
+    def __init__(self, width: int = WIDTH, scratch: Scratch | None = None) -> None:
+        self.width, self._scratch = width, scratch
         self._second: dict[int, int] = {}
         self._ops: list[Numbered] = []
         self.arrays: dict[int, NDArray[Any]] = {}
@@ -104,12 +104,12 @@ class Program:
 
     def ranks(self, a: int) -> int:
         """How many of the row are smaller in magnitude, and half of those equal to it."""
-        return self._op(Code.RANKS, a, where=self._room_for_bins())
+        return self._op(Code.RANKS, a, where=self._memory_for_bins())
 
     def draw_ranked(self, a: int, lowest: float, step: float, counter: int, between: int) -> int:
         """1 with a chance of `lowest + step * (rank in the row + 1/2)`, else 0."""
         key = {"low": counter & 0xFFFFFFFF, "between": between & 0xFFFFFFFF}
-        return self._op(Code.DRAW_RANKED, a, p=lowest, q=step, where=self._room_for_bins(), **key)
+        return self._op(Code.DRAW_RANKED, a, p=lowest, q=step, where=self._memory_for_bins(), **key)
 
     def pack(self, a: int, into: NDArray[np.uint8]) -> None:
         """One bit for each element: whether it is not 0. `into` begins as zeros."""
@@ -176,12 +176,12 @@ class Program:
         return self._gathers(Code.COARSE, np.zeros(1 << 16, np.uint32), a)
 
     def fine(self, a: int, low: int, most: int) -> tuple[int, NDArray[np.uint16]]:
-        """The lower 15 bits of magnitudes whose upper ones are those of `low`: which operation, and room for `most`."""
+        """The lower 15 bits of magnitudes whose upper ones are those of `low`: the operation, and space for `most`."""
         return len(self._ops), self._gathers(Code.FINE, np.empty(most, np.uint16), a, low=low)
 
     def around(self, a: int, ends: tuple[int, int], most: int, zeros: bool) -> tuple[int, NDArray[np.uint32]]:
-        """Which operation, and what it meets: four counts of 64 bits, then the magnitudes inside, for which is room."""
-        found = self._slab.take(8 + most) if self._slab is not None else np.empty(8 + most, np.uint32)
+        """The operation, and what it meets: four counts of 64 bits, then the magnitudes inside, of at most `most`."""
+        found = self._scratch.take(8 + most) if self._scratch is not None else np.empty(8 + most, np.uint32)
         found[:8] = 0
         self.arrays[len(self._ops)] = found
         self._gathered.append(found[:8])
@@ -216,8 +216,8 @@ class Program:
 
     def row_divergence(self, change: int, base: int, rows: int) -> NDArray[np.float64]:
         """How far the softmax of every row of the changed base is from that of the base (arcee_fusion.py)."""
-        room = 2 * self.width
-        return self._gathers(Code.ROW_DIVERGENCE, np.zeros(room + rows), change, base)[room:]
+        work = 2 * self.width
+        return self._gathers(Code.ROW_DIVERGENCE, np.zeros(work + rows), change, base)[work:]
 
     def row_dot(self, a: int, b: int, rows: int) -> NDArray[np.float64]:
         """The product of every row of a with that of b."""
@@ -254,7 +254,7 @@ class Program:
         for array in self._gathered:
             array[:] = 0
 
-    def _room_for_bins(self) -> int:
+    def _memory_for_bins(self) -> int:
         if self._bins is None:
             self._bins = np.empty(5 * self.width + 96, np.uint32)
         return int(self._bins.ctypes.data)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from smelt.engine.run.cpu.program import Program
     from smelt.ops.block import Place
 
-__all__ = ["Found", "Template", "form_of_cuts"]
+__all__ = ["KnownResult", "Template", "form_of_cuts"]
 
 Cuts: TypeAlias = Mapping[int, Sequence[Sequence[Cut]]]
 """What was found for a place, by the position of the stage: for every row its cuts."""
@@ -31,7 +31,7 @@ _FIELDS = ("p", "q", "count")
 _NO_COUNT = 1 << 40
 
 
-class Found:
+class KnownResult:
     """A fold's result that is known already."""
 
     def __init__(self, found: Any):
@@ -69,11 +69,12 @@ def form_of_cuts(found: Mapping[int, Any]) -> Form | None:
 class Template:
     """A program for all cuts of one form."""
 
-    def __init__(self, found: Cuts, build: Callable[[Mapping[int, Found]], Program]):
+    def __init__(self, found: Cuts, build: Callable[[Mapping[int, KnownResult]], Program]):
         """`build` makes the program from what folds have found."""
         self._orders = 0
         stand_ins = {
-            position: Found([[self._stand_in(cut) for cut in row] for row in rows]) for position, rows in found.items()
+            position: KnownResult([[self._stand_in(cut) for cut in row] for row in rows])
+            for position, rows in found.items()
         }
         program = build(stand_ins)
         ops, _, registers = program.short()

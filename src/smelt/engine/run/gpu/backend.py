@@ -1,8 +1,9 @@
 """The fused backend on a GPU: stored bytes go over the link as they are, and come back merged and rounded.
 
-There are a few rooms, each for one block on both sides of the link, pinned on the host's. A thread that has one reads,
-waits for the GPU, and writes; meanwhile others do the same in theirs: together they are what double buffers would be.
-Work is started by one thread at a time (stream.py). On the device there are the rooms, and the registers of one block.
+There are a few buffers, each for one block on both sides of the link, pinned on the host's. A thread that has one
+reads, waits for the GPU, and writes; meanwhile others do the same in theirs: together they are what double buffers
+would be. Work is started by one thread at a time (stream.py). On the device there are the buffers, and the registers of
+one block.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ much 0.23 s instead of 0.26, for twice the pinned memory."""
 _STEP = 1 << 10
 """Blocks of larger tensors have multiples of so many elements."""
 _BLOCKS_OF_A_SPAN = 4
-_ROOMS = 8
+_BUFFERS = 8
 """Blocks that may be under way at once. Eight threads read nearly as fast as sixteen, and pinned memory takes long to
 make, about half a second for a gigabyte."""
 _WORTH_KERNELS = 1 << 30
@@ -56,7 +57,7 @@ def gpu_backend(seed: int, device: str, write: Write, advance: Advance, work: in
     asked = os.environ.get("SMELT_KERNELS")
     kernels = work >= _WORTH_KERNELS if asked is None else asked == "1"
     kernels = kernels and has_kernels()
-    return GpuBackend(seed, torch.device(device), write, advance, kernels, looks=kernels)
+    return GpuBackend(seed, torch.device(device), write, advance, kernels, with_folds=kernels)
 
 
 class GpuBackend(FusedBackend):
@@ -70,32 +71,32 @@ class GpuBackend(FusedBackend):
         advance: Advance,
         kernels: bool = False,
         *,
-        looks: bool = True,
+        with_folds: bool = True,
     ):
-        """With `looks`, stages that look at all numbers before they change one are worked on too. Without kernels they
+        """With `with_folds`, stages that see all numbers before they change one are worked on too. Without kernels they
         were slower than eager blocks: 1.5 s for a model stock instead of 1.2.
         """
         super().__init__(seed, write, advance)
-        self._looks = looks
+        self._with_folds = with_folds
         if str(device) == "cuda":  # the GPU that is current in the thread that asked
             device = torch.device("cuda", torch.cuda.current_device())
         self._device, self._kernels = device, kernels
         self._support = Support(self._reaches)
-        self._lane = Launcher(device)
-        self._rooms: queue.SimpleQueue[BlockBuffer | None] = queue.SimpleQueue()
-        for _ in range(_ROOMS):
-            self._rooms.put(None)
+        self._launcher = Launcher(device)
+        self._free_buffers: queue.SimpleQueue[BlockBuffer | None] = queue.SimpleQueue()
+        for _ in range(_BUFFERS):
+            self._free_buffers.put(None)
         self._threads = torch.get_num_threads()
 
     def close(self) -> None:
         torch.set_num_threads(self._threads)
-        for _ in range(_ROOMS):  # all are free: what they take on the device goes at once, whoever still knows this
-            self._rooms.get()
+        for _ in range(_BUFFERS):  # all are free: what they take on the device goes at once, whoever still knows this
+            self._free_buffers.get()
 
     def supports(self, item: Item) -> bool:
         if not super().supports(item):
             return False
-        return item.copied or (item.unit == "element" and (self._looks or not _looking(item)))
+        return item.copied or (item.unit == "element" and (self._with_folds or not _has_folds(item)))
 
     def _reaches(self, tap: Tap) -> bool:
         there = tap.source.there(tap.key)
@@ -118,72 +119,72 @@ class GpuBackend(FusedBackend):
     def fold_span(
         self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, shows_progress: bool
     ) -> Any:
-        program, part = self._looking(item, index, fold, folds, span)
+        program, part = self._fold_program(item, index, fold, folds, span)
         run, share = TensorRun(program, self._device, self._kernels), wanted_share(fold)
         formats = [dtypes.torch_dtype(stored_dtype(tap)) for tap in item.all_taps]
-        with self._room() as room:
+        with self._buffer_for_block() as buffer:
             for start, stop in span.blocks():
                 if share < 1:  # what is not finite in it is told of by the pass that follows
                     read, count = self._read_sample(item, start, stop, share)
                     if not count:
                         continue
-                    room.lay([(count, dtype) for dtype in formats])
-                    for here, one in zip(room.bytes, read, strict=True):
+                    buffer.allocate([(count, dtype) for dtype in formats])
+                    for here, one in zip(buffer.on_host, read, strict=True):
                         here[:] = one.data
                 else:
-                    room.lay([(stop - start, dtype) for dtype in formats])
-                    self._fill(item, start, room)
-                with self._lane.of(room):
-                    taps = self._there(item, start, stop, room)
-                    room.give_back(run.feed(taps))
-                if not room.is_finite() and share == 1:
+                    buffer.allocate([(stop - start, dtype) for dtype in formats])
+                    self._fill(item, start, buffer)
+                with self._launcher.on_stream_of(buffer):
+                    taps = self._on_device(item, start, stop, buffer)
+                    buffer.copy_back(run.feed(taps))
+                if not buffer.is_finite() and share == 1:
                     self._refuse(item, taps, None, start)
                 run.settle()
-        run.finish()  # its numbers are there: the room has waited for them
+        run.finish()  # its numbers are there: the buffer has waited for them
         if shows_progress:
             self._advance(item.bytes_of(span.stop - span.start))
         return part(run, (item.order, item.first + span.start))
 
     def merge_span(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
-        program, each = self._merging(item, folds, span)
-        assert each is None, "rows are not taken"
+        program, row_factors = self._merge_program(item, folds, span)
+        assert row_factors is None, "rows are not supported"
         run = TensorRun(program, self._device, self._kernels)
         formats = [dtypes.torch_dtype(code) for code in (*map(stored_dtype, item.all_taps), item.info.dtype)]
-        with self._room() as room:
+        with self._buffer_for_block() as buffer:
             for start, stop in span.blocks():
-                room.lay([(stop - start, dtype) for dtype in formats])
-                self._fill(item, start, room)
-                with self._lane.of(room):
-                    taps = self._there(item, start, stop, room)
-                    room.give_back(run.feed(taps, room.there[-1]), last=True)
-                if not room.is_finite():
-                    self._refuse(item, taps, room.there[-1], start)
-                    self._again(run, taps, room)
-                self._write(item, start, room.bytes[-1])
+                buffer.allocate([(stop - start, dtype) for dtype in formats])
+                self._fill(item, start, buffer)
+                with self._launcher.on_stream_of(buffer):
+                    taps = self._on_device(item, start, stop, buffer)
+                    buffer.copy_back(run.feed(taps, buffer.on_device[-1]), last=True)
+                if not buffer.is_finite():
+                    self._refuse(item, taps, buffer.on_device[-1], start)
+                    self._again(run, taps, buffer)
+                self._write(item, start, buffer.on_host[-1])
                 self._advance(item.bytes_of(stop - start))
 
-    def _again(self, run: TensorRun, taps: Sequence[Tensor], room: BlockBuffer) -> None:
+    def _again(self, run: TensorRun, taps: Sequence[Tensor], buffer: BlockBuffer) -> None:
         """A block in which something was odd, though all of it is finite, once more without a kernel."""
-        with self._lane.of(room):
-            watched = run.again(taps, room.there[-1])
+        with self._launcher.on_stream_of(buffer):
+            watched = run.again(taps, buffer.on_device[-1])
             if watched is not None:
-                room.give_back(watched, last=True)
-        room.is_finite()
+                buffer.copy_back(watched, last=True)
+        buffer.is_finite()
 
     @staticmethod
-    def _fill(item: Item, start: int, room: BlockBuffer) -> None:
+    def _fill(item: Item, start: int, buffer: BlockBuffer) -> None:
         """A block of each model into the host's memory, in its stored format, unless it lies on the device."""
-        for part, tap in zip(room.bytes, item.all_taps, strict=False):
+        for part, tap in zip(buffer.on_host, item.all_taps, strict=False):
             if tap.source.there(tap.key) is None:
                 tap.source.read_bytes(tap.key, start, part)
 
-    def _there(self, item: Item, start: int, stop: int, room: BlockBuffer) -> list[Tensor]:
+    def _on_device(self, item: Item, start: int, stop: int, buffer: BlockBuffer) -> list[Tensor]:
         """The same on the device."""
         taps = []
         for number, tap in enumerate(item.all_taps):
             resident = tap.source.there(tap.key)
-            taps.append(room.there[number] if resident is None else resident[start:stop])
-        room.send([n for n, tap in enumerate(item.all_taps) if taps[n] is room.there[n]])
+            taps.append(buffer.on_device[number] if resident is None else resident[start:stop])
+        buffer.copy_to_device([n for n, tap in enumerate(item.all_taps) if taps[n] is buffer.on_device[n]])
         return taps
 
     @staticmethod
@@ -194,15 +195,15 @@ class GpuBackend(FusedBackend):
             refuse_result(item, out.float().cpu().numpy(), start)
 
     @contextmanager
-    def _room(self) -> Iterator[BlockBuffer]:
-        """A room that nobody else is in; waits for one."""
+    def _buffer_for_block(self) -> Iterator[BlockBuffer]:
+        """A buffer that nobody else uses; waits for one."""
         torch.set_num_threads(1)
-        room = self._rooms.get() or BlockBuffer(self._device)
+        buffer = self._free_buffers.get() or BlockBuffer(self._device)
         try:
-            yield room
+            yield buffer
         finally:
-            self._rooms.put(room)
+            self._free_buffers.put(buffer)
 
 
-def _looking(item: Item) -> bool:
+def _has_folds(item: Item) -> bool:
     return any(run.stage.fold_for(run.parameters) is not None for run in item.stages)

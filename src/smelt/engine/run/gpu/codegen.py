@@ -28,12 +28,21 @@ import numpy as np
 from torch import Tensor
 
 from smelt.engine.run.cpu.operations import Code, reads
-from smelt.engine.run.gpu import torch_ops as words
+from smelt.engine.run.gpu import torch_ops
 
 if TYPE_CHECKING:
     from smelt.engine.run.cpu.program import Op, Program
 
-__all__ = ["GATHERING", "Form", "GeneratedProgram", "Line", "TorchFunction", "plain", "source", "written"]
+__all__ = [
+    "GATHERING",
+    "CodeLine",
+    "GeneratedProgram",
+    "ProgramForm",
+    "TorchFunction",
+    "generate",
+    "torch_function",
+    "torch_source",
+]
 
 _LINES: Mapping[Code, str] = {
     Code.LOAD: "r{dst} = load(tap{a})",
@@ -71,7 +80,7 @@ _Bare: TypeAlias = tuple[Code, int, int, int, int, bool]
 
 
 @dataclass(frozen=True)
-class Line:
+class CodeLine:
     """An operation in words, or one that gathers, of which only the registers are told."""
 
     text: str
@@ -83,13 +92,13 @@ class Line:
 
 
 @dataclass(frozen=True, eq=False)
-class Form:
+class ProgramForm:
     """What programs have in common that can share a function: their lines, and where numbers come from.
 
     There is one of each.
     """
 
-    lines: tuple[Line, ...]
+    lines: tuple[CodeLine, ...]
     numbers: tuple[tuple[int, str], ...]
     """Of each number the operation that has it, and what it is there."""
     cuts: tuple[int, ...]
@@ -102,7 +111,7 @@ class Form:
 class GeneratedProgram:
     """A program in lines, and what the function that they make is called with."""
 
-    form: Form
+    form: ProgramForm
     ops: Sequence[Op]
     numbers: tuple[float, ...]
     words: tuple[tuple[int, bool], ...]
@@ -120,7 +129,7 @@ class GeneratedProgram:
         return given + [f"w{n}" for n in range(len(self.words))]
 
 
-def written(program: Program) -> GeneratedProgram:
+def generate(program: Program) -> GeneratedProgram:
     """Write a program down."""
     ops = program.operations()
     form = _form(tuple((op.code, op.dst, op.a, op.b, op.second, op.counted == 0) for op in ops))
@@ -135,10 +144,10 @@ def written(program: Program) -> GeneratedProgram:
 
 
 @cache
-def _form(ops: tuple[_Bare, ...]) -> Form:
+def _form(ops: tuple[_Bare, ...]) -> ProgramForm:
     numbers: list[tuple[int, str]] = []
     cuts: list[int] = []
-    lines: list[Line] = []
+    lines: list[CodeLine] = []
     words = 0
     gone = _gone_after(ops)
     for place, op in enumerate(ops):
@@ -155,9 +164,9 @@ def _form(ops: tuple[_Bare, ...]) -> Form:
                 words += 1
         if code is Code.CUT:
             cuts.append(place)
-        lines.append(Line(line.format(**parts), code, _registers(op)[1], tuple(gone[place])))
+        lines.append(CodeLine(line.format(**parts), code, _registers(op)[1], tuple(gone[place])))
     gathers = tuple(place for place, op in enumerate(ops) if op[0] in GATHERING)
-    return Form(tuple(lines), tuple(numbers), tuple(cuts), gathers)
+    return ProgramForm(tuple(lines), tuple(numbers), tuple(cuts), gathers)
 
 
 def _line(op: _Bare) -> str:
@@ -211,20 +220,20 @@ _NUMBERS: Mapping[str, Callable[[Op], float]] = {
 
 TorchFunction: TypeAlias = Callable[..., tuple[list[tuple[Tensor, ...]], Tensor]]
 """Gives the registers that are gathered, and a number that is finite if all that was read and written is."""
-_KNOWN: dict[tuple[Form, int], TorchFunction] = {}
+_KNOWN: dict[tuple[ProgramForm, int], TorchFunction] = {}
 
 
-def plain(program: GeneratedProgram, taps: int) -> TorchFunction:
+def torch_function(program: GeneratedProgram, taps: int) -> TorchFunction:
     """The function of a program, which all programs of its form share."""
     key = (program.form, taps)
     if key not in _KNOWN:
-        names = {name: value for name, value in vars(words).items() if not name.startswith("_")}
-        exec(source(program, taps), names)
+        names = {name: value for name, value in vars(torch_ops).items() if not name.startswith("_")}
+        exec(torch_source(program, taps), names)
         _KNOWN[key] = names["merged"]
     return _KNOWN[key]
 
 
-def source(program: GeneratedProgram, taps: int) -> str:
+def torch_source(program: GeneratedProgram, taps: int) -> str:
     """Its text."""
     names = [*program.names(taps), *(f"left{number}" for number in range(len(program.form.cuts)))]
     body = ["found = []"]

@@ -39,9 +39,9 @@ import torch
 from torch import Tensor
 
 from smelt.engine.run.cpu.operations import Code
-from smelt.engine.run.gpu.codegen import GATHERING, GeneratedProgram, Line, plain
+from smelt.engine.run.gpu.codegen import GATHERING, CodeLine, GeneratedProgram, torch_function
 
-__all__ = ["SLOTS", "Kernel", "KernelResult", "has_kernels", "is_exact", "kernel", "refused", "source"]
+__all__ = ["SLOTS", "Kernel", "KernelResult", "has_kernels", "is_exact", "kernel", "kernel_source", "refused"]
 
 _DIGITS, _AT_ONCE = 1 << 23, 1 << 20
 _HALFWAY = 1 << 28
@@ -88,14 +88,14 @@ def has_kernels() -> bool:
 
 @dataclass(frozen=True)
 class KernelResult:
-    """What a kernel has been given room for and has found, on the device."""
+    """What a kernel has been given space for and has found, on the device."""
 
     watched: Tensor
     """Finite if all that was read and written is, and nothing is odd."""
     sums: Tensor | None
     """Of each slot, one after the other, for each program of the kernel."""
     inside: tuple[Tensor, ...]
-    """For each bracket the magnitudes inside, in no order, and room that was not needed."""
+    """For each bracket the magnitudes inside, in no order, and space that was not needed."""
     known: Tensor | None
     """How many these are."""
 
@@ -136,20 +136,23 @@ def kernel(program: GeneratedProgram, taps: Sequence[Tensor], out: Tensor | None
         if key not in _KNOWN:
             try:
                 _KNOWN[key] = _made(program, [tap[:_TRIED].contiguous() for tap in taps], out, quick)
-            except Exception as error:  # of a compiler that is not up to it: the plain form is
+            except Exception as error:  # of a compiler that is not up to it: torch is
                 _KNOWN[key] = None
                 _not_used(program, len(taps), f"could not be made ({error})")
         return _KNOWN[key]
 
 
 def _made(program: GeneratedProgram, taps: list[Tensor], out: Tensor | None, quick: bool) -> Kernel | None:
-    made, words = Kernel(_defined(source(program, len(taps), out is not None, quick)), program), program.words_at(0)
+    made, words = (
+        Kernel(_defined(kernel_source(program, len(taps), out is not None, quick)), program),
+        program.words_at(0),
+    )
     if out is None:  # what is summed depends on the order
         made(program, taps, None, words)
         return made
     ours, theirs = torch.empty_like(out[:_TRIED]), torch.empty_like(out[:_TRIED])
     odd = not bool(torch.isfinite(made(program, taps, ours, words).watched))
-    plain(program, len(taps))(*taps, theirs, *program.numbers, *words)
+    torch_function(program, len(taps))(*taps, theirs, *program.numbers, *words)
     if odd or torch.equal(ours.view(torch.uint8), theirs.view(torch.uint8)):
         return made
     worst = float((ours.float() - theirs.float()).abs().max())
@@ -158,7 +161,7 @@ def _made(program: GeneratedProgram, taps: list[Tensor], out: Tensor | None, qui
 
 
 def _not_used(program: GeneratedProgram, taps: int, reason: str) -> None:
-    refused.append(f"{reason}:\n{source(program, taps, True, True)}")
+    refused.append(f"{reason}:\n{kernel_source(program, taps, True, True)}")
     logging.getLogger(__name__).warning("a kernel for this merge is not used: it %s", reason)
 
 
@@ -169,7 +172,7 @@ def _divides_quickly(program: GeneratedProgram, device: torch.device) -> bool:
     return not large and all(is_exact(float(np.float32(one)), device) for one in divisors)
 
 
-def source(program: GeneratedProgram, taps: int, stores: bool, quick: bool) -> str:
+def kernel_source(program: GeneratedProgram, taps: int, stores: bool, quick: bool) -> str:
     """The text of the kernel."""
     codes = [line.code for line in program.form.lines]
     names, brackets = program.names(taps), codes.count(Code.AROUND)
@@ -203,7 +206,7 @@ class _GatheringLines:
     def __init__(self) -> None:
         self._slots = self._bounds = self._brackets = 0
 
-    def lines(self, line: Line) -> list[str]:
+    def lines(self, line: CodeLine) -> list[str]:
         code, registers = line.code, [f"r{register}" for register in line.reads]
         slot, self._slots = self._slots, self._slots + SLOTS[code]
         if code is Code.EQUAL:
@@ -250,10 +253,9 @@ def _bounds(program: GeneratedProgram) -> list[int]:
 def _defined(text: str) -> Any:
     import triton
 
-    from smelt.engine.run.gpu import triton_division as kernel_division
-    from smelt.engine.run.gpu import triton_ops as kernel_words
+    from smelt.engine.run.gpu import triton_division, triton_ops
 
-    names = {**vars(kernel_words), **vars(kernel_division), "__name__": "smelt.engine.run.gpu.merged"}
+    names = {**vars(triton_ops), **vars(triton_division), "__name__": "smelt.engine.run.gpu.merged"}
     file = f"<merged {next(_NUMBERS)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)  # where the compiler will look
     exec(compile(text, file, "exec"), names)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from smelt.engine.run.cpu.operations import Code
-from smelt.engine.run.gpu.codegen import TorchFunction, plain, written
+from smelt.engine.run.gpu.codegen import TorchFunction, generate, torch_function
 from smelt.engine.run.gpu.kernel import SLOTS, Kernel, KernelResult, kernel
 from smelt.ops.random import counter
 
@@ -36,11 +36,11 @@ class Accumulators:
         self._ops, self._device = {place: ops[place] for place in places}, device
         self._found: dict[int, Tensor] = {}
         self._inside: dict[int, list[NDArray[np.uint32]]] = {}
-        self._met: KernelResult | None = None
+        self._kernel_result: KernelResult | None = None
         self.counts: dict[int, int] = {}
 
     def add_registers(self, found: Sequence[tuple[Tensor, ...]]) -> None:
-        """What the plain form gives."""
+        """What the torch function gives."""
         for (place, op), registers in zip(self._ops.items(), found, strict=True):
             if op.code is Code.AROUND:
                 bits = registers[0].abs().view(torch.int32)
@@ -49,11 +49,11 @@ class Accumulators:
             else:
                 _add_to(self._known(place), op, *registers)
 
-    def add_kernel_result(self, met: KernelResult) -> None:
+    def add_kernel_result(self, result: KernelResult) -> None:
         """What a kernel gives."""
-        if met.sums is None:
+        if result.sums is None:
             return
-        self._met, totals, at = met, met.sums.sum(1), 0
+        self._kernel_result, totals, at = result, result.sums.sum(1), 0
         for place, op in self._ops.items():
             slots, known = SLOTS[op.code], self._known(place)
             known.add_(totals[at : at + slots].to(known.dtype).view(known.shape))
@@ -61,11 +61,11 @@ class Accumulators:
 
     def settle(self) -> None:
         """The block is done: fetch what its kernel has put aside."""
-        met, self._met = self._met, None
-        if met is None or met.known is None:
+        result, self._kernel_result = self._kernel_result, None
+        if result is None or result.known is None:
             return
         places = [place for place, op in self._ops.items() if op.code is Code.AROUND]
-        for place, bits, known in zip(places, met.inside, met.known.tolist(), strict=True):
+        for place, bits, known in zip(places, result.inside, result.known.tolist(), strict=True):
             self._keep(place, bits[:known])
 
     def finish(self, arrays: dict[int, NDArray[Any]]) -> None:
@@ -157,48 +157,48 @@ class TensorRun:
 
     def __init__(self, program: Program, device: torch.device, kernels: bool = False):
         self._program, self._device, self.kernels = program, device, kernels
-        self._written, ops = written(program), program.operations()
-        self._gathered = Accumulators(ops, self._written.form.gathers, device)
+        self._generated, ops = generate(program), program.operations()
+        self._accumulators = Accumulators(ops, self._generated.form.gathers, device)
         self._kernel: Kernel | None = None
-        self._plain: TorchFunction | None = None
-        self._counted = [ops[place].counted for place in self._written.form.cuts]
+        self._torch_function: TorchFunction | None = None
+        self._counted = [ops[place].counted for place in self._generated.form.cuts]
         self._left: list[Tensor] = []
         self._done = 0
         self._words: list[int] = []
 
     def count(self, op: int) -> int:
         """What an operation that counts has found."""
-        return self._gathered.counts[op]
+        return self._accumulators.counts[op]
 
     def feed(self, taps: Sequence[Tensor], out: Tensor | None = None) -> Tensor:
         """The next elements, as flat tensors in their stored formats; a number that is finite if all of them are."""
-        self._words = self._written.words_at(self._done)
+        self._words = self._generated.words_at(self._done)
         self._done += taps[0].numel()
         if self.kernels and self._kernel is None:
-            self._kernel = kernel(self._written, taps, out)
+            self._kernel = kernel(self._generated, taps, out)
             self.kernels = self._kernel is not None
         if self._kernel is not None:
-            met = self._kernel(self._written, taps, out, self._words)
-            self._gathered.add_kernel_result(met)
-            return met.watched
-        return self._feed_plain(taps, out)
+            result = self._kernel(self._generated, taps, out, self._words)
+            self._accumulators.add_kernel_result(result)
+            return result.watched
+        return self._feed_torch(taps, out)
 
     def again(self, taps: Sequence[Tensor], out: Tensor) -> Tensor | None:
-        """The last block once more in the plain form, if it was done by a kernel, which may have met something odd."""
-        return self._feed_plain(taps, out) if self._kernel is not None else None
+        """The last block once more in torch, if it was done by a kernel, which may have met something odd."""
+        return self._feed_torch(taps, out) if self._kernel is not None else None
 
-    def _feed_plain(self, taps: Sequence[Tensor], out: Tensor | None) -> Tensor:
-        if self._plain is None:
-            self._plain = plain(self._written, len(taps))
+    def _feed_torch(self, taps: Sequence[Tensor], out: Tensor | None) -> Tensor:
+        if self._torch_function is None:
+            self._torch_function = torch_function(self._generated, len(taps))
             self._left = [torch.tensor(count, device=self._device) for count in self._counted]
-        found, watched = self._plain(*taps, out, *self._written.numbers, *self._words, *self._left)
-        self._gathered.add_registers(found)
+        found, watched = self._torch_function(*taps, out, *self._generated.numbers, *self._words, *self._left)
+        self._accumulators.add_registers(found)
         return watched
 
     def settle(self) -> None:
         """The device has done the last block: fetch what is not summed there."""
-        self._gathered.settle()
+        self._accumulators.settle()
 
     def finish(self) -> None:
         """Put what was gathered into the arrays of the program."""
-        self._gathered.finish(self._program.arrays)
+        self._accumulators.finish(self._program.arrays)

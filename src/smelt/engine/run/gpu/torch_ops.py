@@ -1,4 +1,4 @@
-"""What the lines of a written program mean in torch: one operation after the other, as few kernels as there are.
+"""What the lines of a generated program mean in torch: one operation after the other, as few kernels as there are.
 
 Every word does what machine.c does, to the bit: each result is rounded once, a division is a division, and
 `add_scaled` is a fused multiply-add.

@@ -1,10 +1,10 @@
 """Division inside a kernel, in two forms with the same bits: `exactly`, and `quickly` with `odd` for where it may fail.
 
 A GPU's own exact division takes about fifteen operations, and a long detour for zeros. Divided by one number p for all,
-x / p is x (1/p) with one correction, once it has been seen that this is right for every x (`divisors.py`); by a number
+x / p is x (1/p) with one correction, once it has been seen that this is right for every x (kernel.py); by a number
 for each place it takes two. That holds where no step leaves the range of float32. So the least of all numerators but 0
 is kept, shifted so that 0 comes last, and below `TOO_SMALL` the block is done once more in the plain form. Denominators
-are made of a program's own numbers, which are known to be small enough (`kernel.py`).
+are made of a program's own numbers, which are known to be small enough (kernel.py).
 """
 
 from __future__ import annotations

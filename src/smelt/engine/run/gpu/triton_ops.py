@@ -1,7 +1,7 @@
-"""What the lines of a written program mean inside a kernel: Triton functions, to the bit as `words.py` and machine.c.
+"""What the lines of a generated program mean inside a kernel: Triton functions.
 
-A kernel is made without contraction (`kernel.py`), so that a product and a sum are rounded apart where they stand
-apart; `add_scaled` is the one fused multiply-add.
+They give the bits of torch_ops.py and machine.c. A kernel is made without contraction (kernel.py), so that a product
+and a sum are rounded apart where they stand apart; `add_scaled` is the one fused multiply-add.
 """
 
 from __future__ import annotations

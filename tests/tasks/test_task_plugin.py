@@ -1,4 +1,4 @@
-"""A kind of task that a plug-in brings: found, listed, fingerprinted and asked like Smelt's own, with no edit elsewhere."""
+"""A kind of task that a plug-in brings: found, listed and asked like Smelt's own, with no edit elsewhere."""
 
 import json
 import os

@@ -5,7 +5,7 @@ import pytest
 
 from smelt.errors import RecipeError
 from smelt.tasks.corruptions import KINDS, PARAMETER_SETS, Corruption, corrupt
-from smelt.tasks.corruptions.places import normal, picture_keys, uniform
+from smelt.tasks.corruptions.numerics import normal, picture_keys, uniform
 
 RANDOM = ("motion_blur", "impulse_noise", "gaussian_noise", "spatter")
 PICTURES = np.random.default_rng(0).integers(0, 256, (40, 32, 32, 3), dtype=np.uint8)
@@ -29,7 +29,7 @@ def test_a_picture_is_the_same_alone_in_a_batch_and_in_another_order(kind: str, 
 
 def test_more_pictures_than_are_done_at_once_are_the_same_too(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = _corrupt("gaussian_noise", list(range(40)))
-    monkeypatch.setattr("smelt.tasks.corruptions.apply._AT_ONCE", 3 * 32 * 32)
+    monkeypatch.setattr("smelt.tasks.corruptions.corrupt._AT_ONCE", 3 * 32 * 32)
     assert np.array_equal(_corrupt("gaussian_noise", list(range(40))), whole)
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.tasks.perturb.perturbation import Perturbation
-from smelt.tasks.perturb.prompts import PROMPTS
+from smelt.tasks.perturb.perturbation import PROMPTS, Perturbation
 
 
 def test_the_nine_prompts_are_nine_different_strings():

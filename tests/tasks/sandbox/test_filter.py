@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from smelt.tasks.sandbox.inside import seccomp, syscalls
+from smelt.tasks.sandbox.inside import kernel, seccomp
 
 ALLOW, KILL = 0x7FFF0000, 0x80000000
 MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -47,7 +47,7 @@ def test_what_python_needs_is_allowed_and_all_else_is_not(column: int, machine: 
     assert answer(machine, READ[column]) == ALLOW
     assert {answer(machine, pair[column]) for pair in REFUSED.values()} == {errno.EPERM}
     allowed = {number for number in range(1024) if answer(machine, number) == ALLOW}
-    known = syscalls.numbers(f"{syscalls.HARMLESS} {syscalls.CHANGES} {syscalls.CHECKED}", machine)
+    known = kernel.numbers(f"{kernel.HARMLESS} {kernel.CHANGES} {kernel.CHECKED}", machine)
     assert allowed <= set(known.values())
     assert answer(machine, READ[column], architecture=0x40000003) == KILL  # 32-bit calls have other numbers
     assert answer("x86_64", 0x40000000) == errno.EPERM
@@ -82,6 +82,6 @@ def test_numbers_are_those_of_the_kernel_s_headers(machine: str, header: str) ->
     found = re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", Path(header).read_text())
     known = {name: int(number) for name, number in found}
     known |= {"newfstatat": known.get("fstatat", known.get("newfstatat", -1))}
-    every = f"{syscalls.HARMLESS} {syscalls.CHANGES} {syscalls.CHECKED} {syscalls.SETUP}"
-    ours = syscalls.numbers(every, machine)
+    every = f"{kernel.HARMLESS} {kernel.CHANGES} {kernel.CHECKED} {kernel.SETUP}"
+    ours = kernel.numbers(every, machine)
     assert ours == {name: known[name] for name in ours}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from smelt.tasks.sandbox import judge
-from smelt.tasks.sandbox.names import names_meant
+from smelt.tasks.sandbox.run import names_meant
 
 
 def passes(program: str, tests: str, **words: object) -> bool:

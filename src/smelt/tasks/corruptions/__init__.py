@@ -29,6 +29,6 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name != "corrupt":  # the one that loads numpy
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from smelt.tasks.corruptions.apply import corrupt
+    from smelt.tasks.corruptions.corrupt import corrupt
 
     return corrupt

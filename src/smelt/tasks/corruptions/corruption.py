@@ -73,7 +73,7 @@ class Corruption:
         """Corrupt pictures [height, width, 3], which may differ in size; `indices` are their numbers in the split."""
         import numpy as np
 
-        from smelt.tasks.corruptions.apply import corrupt
+        from smelt.tasks.corruptions.corrupt import corrupt
 
         def together(some: NDArray[np.uint8], numbers: Sequence[int] | NDArray[np.int64]) -> NDArray[np.uint8]:
             words = {"indices": numbers, "place": place, "parameters": self.parameters, "seed": self.seed}

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smelt.tasks.corruptions.numerics import to_bytes, uniform
 from smelt.tasks.corruptions.parameters import Trail
-from smelt.tasks.corruptions.pixels import to_bytes
-from smelt.tasks.corruptions.places import uniform
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smelt.tasks.corruptions.numerics import normal, to_bytes
 from smelt.tasks.corruptions.parameters import Mud, Water
-from smelt.tasks.corruptions.pixels import to_bytes
-from smelt.tasks.corruptions.places import normal
 from smelt.tasks.pictures.mosaic import pillow
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smelt.errors import RecipeError
-from smelt.tasks.perturb.draws import draws
+from smelt.tasks.corruptions.numerics import picture_keys, uniform
 from smelt.tasks.perturb.operations import OPERATIONS, apply
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["augmix"]
+__all__ = ["augmix", "draws"]
 
 _SEVERITY = 3
 _WIDTH = 3
@@ -50,3 +50,9 @@ def _chain(pixels: NDArray[np.uint8], numbers: NDArray[np.float32]) -> NDArray[n
         operation = OPERATIONS[int(which * len(OPERATIONS))]
         pixels = apply(pixels, operation, int(step * _SEVERITY), -1 if side < 0.5 else 1)
     return pixels
+
+
+def draws(seed: int, use: str, count: int) -> NDArray[np.float32]:
+    """Uniform numbers [count] in [0, 1); those of another use of the same seed are independent of them."""
+    numbers: NDArray[np.float32] = uniform(picture_keys(use, [seed], "perturb"), (count,))[0]
+    return numbers

@@ -13,7 +13,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Perturbation"]
+__all__ = ["PROMPTS", "Perturbation"]
+
+
+_ASSISTANTS = ("helpful", "question-answering", "nice")
+_SPELLINGS = ("you are a {} assistant", "You are a {} assistant", "You are a {} assistant.")
+
+PROMPTS = tuple(spelling.format(kind) for spelling in _SPELLINGS for kind in _ASSISTANTS)
+"""The nine prompts that perturb a text, as in the list of UQ-Merge's paper: three kinds of assistant, each written in
+three ways. They go in front of the whole conversation, without a separator; each is as likely as the others."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +66,9 @@ class Perturbation:
         """What one pass has in front of its conversation, without a separator; nothing where texts are left."""
         if not self.text:
             return ""
-        from smelt.tasks.perturb.prompts import prompt
+        from smelt.tasks.perturb.augmix import draws
 
-        return prompt(seed)
+        return PROMPTS[int(draws(seed, "prompt", 1)[0] * len(PROMPTS))]
 
     def repeated(self, repeat: int) -> Perturbation:
         """The same with other draws; the first repeat (0) is this one."""

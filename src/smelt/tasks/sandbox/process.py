@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from smelt.tasks.sandbox.inside.marks import BEGIN
+from smelt.tasks.sandbox.inside.channel import BEGIN
 from smelt.tasks.sandbox.inside.plain import encode
 
 __all__ = ["Process", "watch"]

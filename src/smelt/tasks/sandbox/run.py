@@ -7,8 +7,12 @@ never what is expected.
 
 from __future__ import annotations
 
+import ast
+import builtins
 import os
 import signal
+import symtable
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,8 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from smelt.errors import RecipeError
-from smelt.tasks.sandbox.inside.marks import BEGIN, END, NO_MEMORY
-from smelt.tasks.sandbox.names import names_meant
+from smelt.tasks.sandbox.inside.channel import BEGIN, END, NO_MEMORY
 from smelt.tasks.sandbox.process import Process, watch
 from smelt.tasks.sandbox.protection import SandboxError, announced
 
@@ -128,3 +131,35 @@ def _status(everyone: list[Process], codes: list[int], late: bool) -> Status:
     if late or -signal.SIGXCPU in codes:
         return "timeout"
     return "memory" if NO_MEMORY in codes else "error"
+
+
+def names_meant(tests: str) -> tuple[list[str], list[str]]:
+    """Names of the program that tests use, and modules of the standard library that they take for imported.
+
+    >>> names_meant("assert double(2) == 4 and math.isclose(half(1), 0.5)")
+    (['double', 'half'], ['math'])
+
+    Tests that use no name of the program test a function that is called as one of Python's (`sum`).
+    """
+    try:
+        tree, free = ast.parse(tests), _free(symtable.symtable(tests, "tests.py", "exec"))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return [], []  # they will fail when they are run
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    before_dots = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    alone = {node.id for node in names if id(node) not in before_dots}
+    modules = (free & sys.stdlib_module_names) - alone
+    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    own = free - modules - vars(builtins).keys()
+    return sorted(own or free & called), sorted(modules)
+
+
+def _free(table: symtable.SymbolTable) -> set[str]:
+    defined = {one.get_name() for one in table.get_symbols() if one.is_assigned() or one.is_imported()}
+    return _global_names(table) - defined
+
+
+def _global_names(table: symtable.SymbolTable) -> set[str]:
+    top = table.get_type() == "module"
+    here = {one.get_name() for one in table.get_symbols() if one.is_referenced() and (top or one.is_global())}
+    return here.union(*(_global_names(child) for child in table.get_children()))

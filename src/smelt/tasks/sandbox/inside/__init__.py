@@ -2,7 +2,7 @@
 
     __main__   takes its order, confines itself, then runs a program or the tests that judge one
     confine    limits, and the layers below in their order
-    landlock, seccomp, syscalls, kernel    what the kernel is asked to refuse
+    landlock, seccomp, kernel    what the kernel is asked to refuse
     guard      what Python itself refuses, where the kernel cannot
     plain, channel    data that may cross between a program and its judge, and the pipes it crosses by
     program, judge    the two ends of a channel

@@ -10,10 +10,9 @@ from __future__ import annotations
 import os
 import sys
 
-from .channel import Channel
+from .channel import BEGIN, END, NO_MEMORY, Channel
 from .confine import confine, set_limits, shared_libraries
 from .judge import judge
-from .marks import BEGIN, END, NO_MEMORY
 from .plain import decode, encode
 from .program import serve
 

@@ -1,10 +1,15 @@
-"""Messages over two pipes: a length, then so many bytes."""
+"""Messages over two pipes: a length, then so many bytes. And what a process says of itself by its mark, and its end."""
 
 from __future__ import annotations
 
 import os
 
-__all__ = ["Channel"]
+__all__ = ["BEGIN", "END", "NO_MEMORY", "Channel"]
+
+BEGIN = b"begin\n"
+END = b"end\n"
+NO_MEMORY = 97
+"""The exit code that says the memory was not enough."""
 
 
 class Channel:

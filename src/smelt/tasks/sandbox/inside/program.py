@@ -9,8 +9,7 @@ from __future__ import annotations
 import builtins
 import os
 
-from .channel import Channel
-from .marks import NO_MEMORY
+from .channel import NO_MEMORY, Channel
 from .plain import decode, encode
 
 TYPE_CHECKING = False

@@ -10,8 +10,7 @@ import errno
 import os
 import struct
 
-from .kernel import MACHINE, filter_calls
-from .syscalls import CHANGES, CHECKED, HARMLESS, numbers
+from .kernel import CHANGES, CHECKED, HARMLESS, MACHINE, filter_calls, numbers
 
 __all__ = ["install", "instructions"]
 

@@ -16,7 +16,7 @@ from writing_programs import WRITES
 
 from smelt.tasks.language.library_task import passes_in_sandbox
 from smelt.tasks.language.scoring import programs
-from smelt.tasks.sandbox import run
+from smelt.tasks.sandbox.execution import run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what the kernel stops, Linux's does")
 
@@ -208,7 +208,7 @@ def test_a_test_that_catches_everything_does_not_pass_a_program_that_left() -> N
 
 def test_processes_do_not_outlive_who_started_them() -> None:
     program = "import time\ndef f(x): time.sleep(999)"
-    code = f"from smelt.tasks.sandbox import judge\njudge({program!r}, 'f(1)', seconds=999)"
+    code = f"from smelt.tasks.sandbox.execution import judge\njudge({program!r}, 'f(1)', seconds=999)"
     with subprocess.Popen([sys.executable, "-c", code]) as process:
         children: set[str] = set()
         until = time.monotonic() + 240

@@ -261,7 +261,7 @@ def task_with(folder: Path, **words: Any) -> Path:
         {"process_results": "!function checks.score"},
         {"process_docs": "!function os.listdir"},
         {"process_docs": "!function ../task/checks.score"},
-        {"process_results": "!function smelt.tasks.sandbox.run"},
+        {"process_results": "!function smelt.tasks.sandbox.execution.run"},
         {"process_results": "!function smelt.tasks.language.scoring.numbers.re"},
         {"filter_list": "[{name: own, filter: [{function: custom, filter_fn: !function checks.score}]}]"},
         {"fewshot_config": "{sampler: !function checks.score}"},

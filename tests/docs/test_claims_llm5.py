@@ -16,7 +16,7 @@ from smelt.suites.language.published import mergebench
 from smelt.suites.language.suite import Domain, Entry, LanguageSuite, Preset
 from smelt.tasks.groups import GROUPS
 from smelt.tasks.registry import find_task
-from smelt.tasks.sandbox import run as run_program
+from smelt.tasks.sandbox.execution import run as run_program
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "llm5.md").read_text(encoding="utf-8")

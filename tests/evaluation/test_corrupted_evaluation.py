@@ -15,7 +15,8 @@ from smelt.errors import RecipeError
 from smelt.evaluation.evaluate import evaluation
 from smelt.evaluation.row import fusionbench_report
 from smelt.models.families.preprocess import Preprocess
-from smelt.tasks.corruptions import Corruption, corrupt
+from smelt.tasks.corruptions.corrupt import corrupt
+from smelt.tasks.corruptions.corruption import Corruption
 from smelt.tasks.pictures.cache import DataCache
 from smelt.tasks.pictures.splits import Split
 from smelt.tasks.pictures.task import PictureTask

@@ -14,7 +14,7 @@ from smelt.cli.request import AllowPickleOption, JsonOption, ThreadsOption, Trus
 if TYPE_CHECKING:
     from smelt.evaluation.evaluate import Average, Evaluation
     from smelt.evaluation.row import Level, Row
-    from smelt.tasks.corruptions import SetName
+    from smelt.tasks.corruptions.parameters import SetName
     from smelt.tasks.result import Result
 
 __all__ = ["evaluate"]
@@ -120,7 +120,7 @@ def _with_confusion(done: Evaluation) -> list[tuple[str, Result]]:
 
 
 def _as_dict(done: Evaluation, confusion: bool) -> dict[str, object]:
-    from smelt.tasks.corruptions import CLEAN
+    from smelt.tasks.corruptions.corruption import CLEAN
 
     averages = done.averages
     if len(averages) == 1:
@@ -150,7 +150,7 @@ def _show(done: Evaluation) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from smelt.tasks.corruptions import CLEAN
+    from smelt.tasks.corruptions.corruption import CLEAN
 
     first = done.rows[0]
     table = Table(title=f"{first.model}, {first.split} split", title_justify="left")

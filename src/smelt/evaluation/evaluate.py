@@ -19,7 +19,8 @@ from smelt.evaluation.provenance import command_for, row_of
 from smelt.evaluation.row import Level, Row, append_rows
 from smelt.files.remote_code import CodeNotTrusted, takes_trust
 from smelt.system.progress import Progress
-from smelt.tasks.corruptions import Corruption, Corruptions, SetName, read_corruptions
+from smelt.tasks.corruptions.corruption import Corruption, Corruptions, read_corruptions
+from smelt.tasks.corruptions.parameters import SetName
 from smelt.tasks.pictures.cache import DataCache
 from smelt.tasks.registry import Tasks, find_tasks
 from smelt.tasks.result import Result

@@ -10,7 +10,7 @@ from smelt.errors import CorruptFile
 from smelt.evaluation.row import UNITS, Level, Row, code_version, now
 from smelt.files.json_reader import read_json
 from smelt.files.remote_code import FLAG, is_trusted
-from smelt.tasks.corruptions import CLEAN, Corruption
+from smelt.tasks.corruptions.corruption import CLEAN, Corruption
 from smelt.tasks.examples import DataBudget
 from smelt.tasks.registry import task_folders
 from smelt.tasks.task import Task

@@ -146,7 +146,7 @@ def streams_for(
     at_most: int | None = None,
 ) -> dict[str, ExampleStream]:
     """Examples of every model's task, as `use` says; else of `split`, all of them but `at_most`."""
-    from smelt.tasks.corruptions import Corruption
+    from smelt.tasks.corruptions.corruption import Corruption
     from smelt.tasks.pictures.cache import DataCache
 
     data = DataCache()

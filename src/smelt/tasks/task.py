@@ -27,7 +27,7 @@ from smelt.files.yaml_reader import read_yaml
 
 if TYPE_CHECKING:
     from smelt.system.progress import Progress, Unit
-    from smelt.tasks.corruptions import Corruption
+    from smelt.tasks.corruptions.corruption import Corruption
     from smelt.tasks.examples import ExampleStream
     from smelt.tasks.pictures.cache import DataCache
     from smelt.tasks.result import Result

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from smelt.tasks.corruptions import KINDS, PARAMETER_SETS, corrupt
+from smelt.tasks.corruptions.corrupt import corrupt
+from smelt.tasks.corruptions.parameters import KINDS, PARAMETER_SETS
 
 DATA = Path(__file__).parents[2] / "data" / "corruptions"
 PLACE = "golden/test"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from golden_corruptions import SHOWN, clean, drawn, expected, made
 
-from smelt.tasks.corruptions import KINDS, PARAMETER_SETS
+from smelt.tasks.corruptions.parameters import KINDS, PARAMETER_SETS
 
 
 def test_the_drawn_picture_is_the_one_in_the_file() -> None:

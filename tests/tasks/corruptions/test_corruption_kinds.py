@@ -9,9 +9,9 @@ import pytest
 from golden_corruptions import clean
 from PIL import Image
 
-from smelt.tasks.corruptions import KINDS, PARAMETER_SETS, SEVERITIES, corrupt
+from smelt.tasks.corruptions.corrupt import corrupt
 from smelt.tasks.corruptions.motion_blur import motion_blur
-from smelt.tasks.corruptions.parameters import Trail
+from smelt.tasks.corruptions.parameters import KINDS, PARAMETER_SETS, SEVERITIES, Trail
 
 GREY = np.repeat(np.random.default_rng(0).integers(0, 256, (4, 32, 32, 1), dtype=np.uint8), 3, axis=3)
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.tasks.corruptions import KINDS, SEVERITIES, Corruption, read_corruptions
+from smelt.tasks.corruptions.corruption import Corruption, read_corruptions
+from smelt.tasks.corruptions.parameters import KINDS, SEVERITIES
 
 
 def test_there_are_seven_kinds_and_five_severities() -> None:

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.tasks.corruptions import KINDS, PARAMETER_SETS, Corruption, corrupt
+from smelt.tasks.corruptions.corrupt import corrupt
+from smelt.tasks.corruptions.corruption import Corruption
 from smelt.tasks.corruptions.numerics import normal, picture_keys, uniform
+from smelt.tasks.corruptions.parameters import KINDS, PARAMETER_SETS
 
 RANDOM = ("motion_blur", "impulse_noise", "gaussian_noise", "spatter")
 PICTURES = np.random.default_rng(0).integers(0, 256, (40, 32, 32, 3), dtype=np.uint8)

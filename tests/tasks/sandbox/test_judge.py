@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from smelt.tasks.sandbox import judge
-from smelt.tasks.sandbox.run import names_meant
+from smelt.tasks.sandbox.execution import judge, names_meant
 
 
 def passes(program: str, tests: str, **words: object) -> bool:

@@ -13,8 +13,9 @@ import yaml
 from pico_language import FOLLOWS, write_language_model, write_language_task
 from smelt.evaluation.evaluate import evaluate
 from smelt.evaluation.row import Row, read_rows
-from smelt.tasks.sandbox import protection, run
+from smelt.tasks.sandbox.execution import run
 from smelt.tasks.sandbox.inside.kernel import MACHINE
+from smelt.tasks.sandbox.protection import protection
 
 pytestmark = pytest.mark.skipif(MACHINE not in ("x86_64", "aarch64"), reason="needs filters of system calls")
 
@@ -46,7 +47,8 @@ def test_here_the_kernel_offers_both() -> None:
 
 
 LOOK = """
-from smelt.tasks.sandbox import judge, protection, run
+from smelt.tasks.sandbox.execution import judge, run
+from smelt.tasks.sandbox.protection import protection
 print(protection().name, flush=True)
 first = run("print(1)").stdout.strip(), judge("def f(x): return x", "assert f(1) == 1").status
 print(*first, file=sys.stderr, flush=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.tasks.sandbox import run
+from smelt.tasks.sandbox.execution import run
 
 
 def test_a_program_that_ends_is_ok_and_its_output_comes_back() -> None:

@@ -13,8 +13,7 @@ import pytest
 from pico_language import FOLLOWS, write_language_model, write_language_task
 from pico_llama import write_tokenizer
 from smelt.tasks.language.chat import chat_text
-from smelt.tasks.templates import TemplateFailed, TemplateLimit, render
-from smelt.tasks.templates.rendering import _renderer
+from smelt.tasks.templates.rendering import TemplateFailed, TemplateLimit, _renderer, render
 
 NESTED = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
 """Every range is one that the sandbox allows; together they take hours."""

@@ -9,7 +9,8 @@ from pydantic import Field, field_validator, model_validator
 from smelt.errors import unknown
 from smelt.files.schema import Strict
 from smelt.recipe.schema import DataUse, Pipeline, Pool, Recipe
-from smelt.tasks.corruptions import Corruption, Kind, SetName
+from smelt.tasks.corruptions.corruption import Corruption
+from smelt.tasks.corruptions.parameters import Kind, SetName
 
 __all__ = ["Corruptions", "Entry", "Suite", "Way"]
 

@@ -122,7 +122,7 @@ def _contrast(pictures: NDArray[np.uint8], share: float) -> NDArray[np.uint8]:
 
 
 def _jpeg(pictures: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
-    """Written at this quality (1 to 95) and read again, by Pillow with its usual settings (4:2:0), as Hendrycks does."""
+    """Written at this quality (1 to 95) and read again, by Pillow with its usual settings (4:2:0), as in ImageNet-C."""
     image = pillow()
     out = np.empty_like(pictures)
     for number, picture in enumerate(pictures):

@@ -13,9 +13,9 @@ from smelt.system.threads import some_threads
 from smelt.tasks.language.harness import quiet_harness
 from smelt.tasks.language.prepare import answer_of
 from smelt.tasks.result import Result, as_scores
-from smelt.tasks.sandbox import announced, protection
+from smelt.tasks.sandbox.protection import announced, protection
 from smelt.tasks.task import PreparedTask, TaskError
-from smelt.tasks.templates import TemplateFailed
+from smelt.tasks.templates.rendering import TemplateFailed
 
 if TYPE_CHECKING:
     from smelt.tasks.language.task import LanguageTask

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from smelt.errors import MissingExtra
-from smelt.tasks.templates import render
+from smelt.tasks.templates.rendering import render
 
 __all__ = ["harness", "quiet_harness"]
 

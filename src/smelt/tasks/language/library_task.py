@@ -128,7 +128,7 @@ def _data_of(manager: Any, name: str) -> str:
 
 def passes_in_sandbox(references: Sequence[str], predictions: Sequence[Any], **_: Any) -> float:
     """Pass@1: the share of predictions whose first program passes its tests."""
-    from smelt.tasks.sandbox import judge
+    from smelt.tasks.sandbox.execution import judge
 
     programs = [one if isinstance(one, str) else one[0] for one in predictions]
     outcomes = [judge(program, tests) for program, tests in zip(programs, references, strict=True)]

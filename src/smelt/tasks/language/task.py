@@ -31,7 +31,7 @@ from smelt.tasks.language.harness_file import read_harness_file
 from smelt.tasks.task import Task, TaskError
 
 if TYPE_CHECKING:
-    from smelt.tasks.corruptions import Corruption
+    from smelt.tasks.corruptions.corruption import Corruption
     from smelt.tasks.language.ask import PreparedLanguage
     from smelt.tasks.language.examples import LanguageExamples
     from smelt.tasks.pictures.cache import DataCache

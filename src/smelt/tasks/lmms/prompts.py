@@ -10,7 +10,7 @@ from smelt.errors import RecipeError
 from smelt.tasks.language.chat import chat_text
 from smelt.tasks.questions.tokens import prompt_tokens
 from smelt.tasks.task import TaskError
-from smelt.tasks.templates import TemplateLimit
+from smelt.tasks.templates.rendering import TemplateLimit
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,7 +16,7 @@ from smelt.tasks.language.task import LibraryTask
 from smelt.tasks.task import TaskError
 
 if TYPE_CHECKING:
-    from smelt.tasks.corruptions import Corruption
+    from smelt.tasks.corruptions.corruption import Corruption
     from smelt.tasks.lmms.ask import PreparedLmms
     from smelt.tasks.pictures.cache import DataCache
 

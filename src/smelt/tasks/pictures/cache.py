@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smelt.models.families.preprocess import Preprocess
-    from smelt.tasks.corruptions import Corruption
+    from smelt.tasks.corruptions.corruption import Corruption
     from smelt.tasks.pictures.task import PictureTask
 
 __all__ = ["DataCache", "PictureSubset"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from smelt.errors import NumericalError
 from smelt.system.progress import Progress, Unit
 from smelt.system.threads import ahead, one_core_each
-from smelt.tasks.corruptions import Corruption
+from smelt.tasks.corruptions.corruption import Corruption
 from smelt.tasks.pictures.cache import DataCache, PictureSubset
 from smelt.tasks.pictures.task import PictureTask
 from smelt.tasks.result import Result, choice_result

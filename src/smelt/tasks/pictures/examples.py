@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from smelt.models.families.family import Classifier
     from smelt.models.families.preprocess import Preprocess
-    from smelt.tasks.corruptions import Corruption
+    from smelt.tasks.corruptions.corruption import Corruption
     from smelt.tasks.pictures.task import PictureTask
 
 __all__ = ["PictureExamples", "picture_examples"]

@@ -31,7 +31,7 @@ from smelt.tasks.kinds import ModelKind, kinds
 from smelt.tasks.task import FileTask
 
 if TYPE_CHECKING:
-    from smelt.tasks.corruptions import Corruption
+    from smelt.tasks.corruptions.corruption import Corruption
     from smelt.tasks.pictures.cache import DataCache
     from smelt.tasks.pictures.classify import PreparedPictures
     from smelt.tasks.pictures.examples import PictureExamples

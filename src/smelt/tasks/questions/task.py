@@ -24,7 +24,7 @@ from smelt.tasks.questions.prompt import EXTRA, INSTRUCTION, LETTERS, prompt_of
 from smelt.tasks.task import FileTask, files_digest, short_digest
 
 if TYPE_CHECKING:
-    from smelt.tasks.corruptions import Corruption
+    from smelt.tasks.corruptions.corruption import Corruption
     from smelt.tasks.pictures.cache import DataCache
     from smelt.tasks.questions.ask import PreparedQuestions
     from smelt.tasks.questions.records import Question

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from smelt.errors import RecipeError
 from smelt.tasks.language.chat import chat_text
 from smelt.tasks.questions.prompt import LETTERS
-from smelt.tasks.templates import TemplateLimit
+from smelt.tasks.templates.rendering import TemplateLimit
 
 if TYPE_CHECKING:
     from smelt.models.families.image_text.model import ImageText

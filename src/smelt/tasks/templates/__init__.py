@@ -4,9 +4,3 @@
 text. Inside, jinja2's sandbox keeps it away from Python. A limit of time inside one process would not do: repeating a
 text, raising a number to a power or printing a list that holds itself are single steps that nothing interrupts.
 """
-
-from __future__ import annotations
-
-from smelt.tasks.templates.rendering import TemplateFailed, TemplateLimit, render
-
-__all__ = ["TemplateFailed", "TemplateLimit", "render"]

@@ -37,7 +37,7 @@ def passes(doc: Mapping[str, Any], reply: str) -> bool:
     The tests have what the problem itself gives (helpers that stand before the function), and of the reply only calls
     of the function.
     """
-    from smelt.tasks.sandbox import judge
+    from smelt.tasks.sandbox.execution import judge
 
     name = doc["entry_point"]
     code = _function(doc["start"], name, reply)
@@ -100,7 +100,7 @@ def _fills(doc: Mapping[str, Any], reply: str) -> bool:
 
 
 def _prints(code: str, expected: str) -> bool:
-    from smelt.tasks.sandbox import run
+    from smelt.tasks.sandbox.execution import run
 
     if not _compiles(code):
         return False

@@ -15,6 +15,7 @@ __all__ = [
     "CHECKED",
     "HARMLESS",
     "MACHINE",
+    "SETUP",
     "call",
     "drop_privileges",
     "filter_calls",
@@ -49,7 +50,7 @@ CHANGES = (
 """Of files and folders: harmless only where something else says which."""
 CHECKED = "open:2:- openat:257:56 ioctl:16:29 fcntl:72:25 clone:56:220 clone3:435:435 tgkill:234:131 prlimit64:302:261"
 """Harmless or not by what they are given."""
-_SETUP = "landlock_create_ruleset:444:444 landlock_add_rule:445:445 landlock_restrict_self:446:446 capset:126:91"
+SETUP = "landlock_create_ruleset:444:444 landlock_add_rule:445:445 landlock_restrict_self:446:446 capset:126:91"
 """What confining itself needs; no longer allowed afterwards."""
 
 _MACHINES = {"x86_64": 1, "aarch64": 2}
@@ -71,7 +72,7 @@ else:
     MACHINE = os.uname().machine if sys.platform == "linux" and sys.maxsize > 2**32 else ""
     _C = ctypes.CDLL(None, use_errno=True)
 
-_NUMBERS = numbers(_SETUP, MACHINE)
+_NUMBERS = numbers(SETUP, MACHINE)
 _NO_NEW_PRIVS, _SET_PDEATHSIG, _SIGKILL = 38, 1, 9
 _SET_SECCOMP, _MODE_FILTER = 22, 2
 _CAPABILITY_VERSION = 0x20080522

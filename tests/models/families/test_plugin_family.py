@@ -73,7 +73,8 @@ found = smelt.learn({{"warm": folder + "/warm", "cold": folder + "/cold"}}, base
                     data={{"tasks": {{"warm": task, "cold": task}}, "split": "val"}}, out=folder + "/learned")
 measured = smelt.measure(folder + "/warm", "fisher", task, split="val", examples=16, out=folder + "/fisher")
 from smelt.formats.statistics import open_statistics
-said = [smelt.evaluate(folder + "/learned/recipe.yaml", task)[0].accuracy, sorted(open_statistics(folder + "/fisher").tensors)]
+score = smelt.evaluate(folder + "/learned/recipe.yaml", task)[0].accuracy
+said = [score, sorted(open_statistics(folder + "/fisher").tensors)]
 """
     score, keys = run_with_plugins(script, tmp_path / "site", FAMILY)
     assert score == 1.0

@@ -1,0 +1,238 @@
+"""A command from a public function: types and defaults of its flags are the function's own, written once.
+
+    @command("smelt.search.tune:tune", trials=Option("Settings to try.", min=1), quiet=QUIET, as_json=JSON)
+    def tune(given: Given) -> None:
+        \"\"\"The text of `smelt tune --help`.\"\"\"
+        tuned = given.call()
+
+The table says how a parameter looks on the command line, in the order of the help. Signatures are read from the
+source and not from the imported function: `smelt tune --help` must not load torch.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import importlib.util
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["REQUIRED", "Argument", "Command", "Given", "Option", "command", "group"]
+
+REQUIRED = inspect.Parameter.empty
+_UNSAID: Any = object()
+_PLAIN = {"bool": bool, "int": int, "float": float}
+
+
+@dataclass(frozen=True)
+class Option:
+    """How one parameter looks on the command line. Type and default come from the function unless they stand here."""
+
+    help: str
+    names: tuple[str, ...] = ()
+    """Its flags where they are not `--its-name`."""
+    metavar: str | None = None
+    min: float | None = None
+    max: float | None = None
+    switch: bool = False
+    """Of a bool: also --no-its-name."""
+    type: Any = None
+    """What a command line can say of it, where the function takes more."""
+    default: Any = _UNSAID
+    show_default: bool | str = True
+    own: bool = False
+    """The command's own, which `Given.call` does not hand on."""
+
+    def but(self, help: str = "", **changes: Any) -> Any:  # noqa: A002 - as typer calls it
+        """The same with another text, or with other words."""
+        return dataclasses.replace(self, **({"help": help} if help else {}), **changes)
+
+    def info(self, name: str, kind: Any) -> Any:
+        names = self.names or ((f"--{name.replace('_', '-')}",) if kind is bool and not self.switch else ())
+        shown = {"metavar": self.metavar, "min": self.min, "max": self.max, "show_default": self.show_default}
+        return typer.Option(*names, help=self.help, **shown)
+
+
+@dataclass(frozen=True)
+class Argument(Option):
+    """A parameter that is given by its place."""
+
+    def info(self, name: str, kind: Any) -> Any:
+        return typer.Argument(metavar=self.metavar, help=self.help, show_default=self.show_default)
+
+
+@dataclass
+class Given:
+    """What was typed, and the function that it is meant for."""
+
+    command: Command
+    flags: dict[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.flags[name]
+
+    @property
+    def quiet(self) -> bool:
+        return bool(self.flags.get("quiet"))
+
+    @property
+    def as_json(self) -> bool:
+        return bool(self.flags.get("as_json"))
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing is to be told on the way."""
+        return self.quiet or self.as_json
+
+    def words(self) -> dict[str, Any]:
+        """The flags as keywords of the function; words of a recipe only where they were given."""
+        parameters, words = self.command.parameters, dict[str, Any]()
+        for name, option in self.command.options.items():
+            if not option.own and (name in parameters or self.flags[name] not in (None, False)):
+                words[name] = self.flags[name]
+        if "quiet" in parameters:
+            words["quiet"] = self.silent
+        if "tell" in parameters:
+            words["tell"] = (lambda line: None) if self.silent else (lambda line: typer.echo(line, err=True))
+        return words
+
+    def call(self, *models: Any, **words: Any) -> Any:
+        """Call the function with what was given; `words` go before it."""
+        return self.command.function()(*models, **{**self.words(), **words})
+
+    def answer(self, content: Callable[[], Any], show: Callable[[], None], *, ascii: bool = True) -> None:  # noqa: A002
+        """Print a result: as JSON where that was asked for, else by `show`, unless all is to be quiet."""
+        if self.as_json:
+            typer.echo(json.dumps(content(), indent=2, ensure_ascii=ascii))
+        elif not self.quiet:
+            show()
+
+
+class Command:
+    """A command in typer's eyes: a function whose signature is made when typer asks for it."""
+
+    def __init__(self, body: Callable[[Given], None], sources: tuple[str, ...], options: dict[str, Option]):
+        self.body, self.sources, self.options = body, sources, options
+        self.__name__, self.__doc__, self.__module__ = body.__name__, body.__doc__, body.__module__
+
+    def __call__(self, **flags: Any) -> None:
+        self.body(Given(self, flags))
+
+    def function(self) -> Callable[..., Any]:
+        """The public function, imported."""
+        module, _, name = self.sources[0].partition(":")
+        found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+        return found
+
+    @property
+    def parameters(self) -> dict[str, tuple[str, Any]]:
+        """Every parameter of the function and of its settings: the annotation's text, and the default."""
+        return {} if not self.sources else read_signature(self.sources[0])
+
+    def typed(self, name: str) -> tuple[Any, Any]:
+        """Type and default of a flag."""
+        option = self.options[name]
+        known = next((found[name] for found in map(read_signature, self.sources) if name in found), None)
+        if known is None and option.type is None:
+            raise TypeError(f"{self.__module__}: {name} is no parameter of {', '.join(self.sources)}; give its type")
+        written, default = known or ("", None)
+        kind = option.type or _plain_type(written)
+        default = default if option.default is _UNSAID else option.default
+        return kind | None if default is None else kind, default
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        found = []
+        for name, option in self.options.items():
+            kind, default = self.typed(name)
+            annotated = Annotated[kind, option.info(name, kind)]
+            found.append(
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotated)
+            )
+        return inspect.Signature(found)
+
+    @property
+    def __annotations__(self) -> dict[str, Any]:  # type: ignore[override]
+        return {name: one.annotation for name, one in self.__signature__.parameters.items()}
+
+
+def command(*sources: str, **options: Option) -> Callable[[Callable[[Given], None]], Command]:
+    """A command for the function `module:name`; further sources tell what its `**words` are."""
+    return lambda body: Command(body, sources, options)
+
+
+def group(name: str, text: str) -> typer.Typer:
+    """Commands under one name."""
+    return typer.Typer(name=name, help=text, no_args_is_help=True, rich_markup_mode=None)
+
+
+def _plain_type(written: str) -> Any:
+    """bool, int, float or a list of texts; all else is told in text."""
+    names = {part.strip() for part in written.split("|")}
+    if any(name.startswith(("Sequence[str]", "list[str]", "tuple[str")) for name in names):
+        return list[str]
+    return next((_PLAIN[name] for name in names if name in _PLAIN), str)
+
+
+@cache
+def read_signature(source: str) -> dict[str, tuple[str, Any]]:
+    """Parameters of a function, or fields of a class, as the source has them: annotation and default."""
+    module, _, path = source.partition(":")
+    node: Any = _tree(module)
+    for name in path.split("."):
+        found = [one for one in node.body if getattr(one, "name", None) == name]
+        node = found[-1]  # after its overloads
+    if isinstance(node, ast.ClassDef):
+        fields = [one for one in node.body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)]
+        return {one.target.id: (ast.unparse(one.annotation), _value(one.value, module, None)) for one in fields}  # type: ignore[union-attr]
+    given = node.args
+    plain = [*given.posonlyargs, *given.args]
+    defaults = [None] * (len(plain) - len(given.defaults)) + given.defaults
+    pairs = [*zip(plain, defaults, strict=True), *zip(given.kwonlyargs, given.kw_defaults, strict=True)]
+    return {
+        one.arg: (ast.unparse(one.annotation) if one.annotation else "", _value(default, module, REQUIRED))
+        for one, default in pairs
+    }
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+
+
+def _value(node: ast.expr | None, module: str, absent: Any) -> Any:
+    """A default: a literal, a constant of its module or of where that imports it from; None for anything else."""
+    if node is None:
+        return absent
+    if isinstance(node, ast.Name):
+        return _constant(node.id, module)
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        return None
+
+
+def _constant(name: str, module: str) -> Any:
+    for line in _tree(module).body:
+        if isinstance(line, ast.Assign) and any(isinstance(one, ast.Name) and one.id == name for one in line.targets):
+            return _value(line.value, module, None)
+        if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Tuple) and isinstance(line.value, ast.Tuple):
+            pairs: Mapping[str, ast.expr] = dict(
+                zip((ast.unparse(one) for one in line.targets[0].elts), line.value.elts, strict=True)
+            )
+            if name in pairs:
+                return _value(pairs[name], module, None)
+        if isinstance(line, ast.ImportFrom) and line.module and any(one.name == name for one in line.names):
+            return _constant(name, line.module)
+    return None

@@ -7,7 +7,7 @@ import pytest
 
 import smelt.analyse
 from checkpoints import write_yaml
-from smelt.cli.analyse import app
+from smelt.cli.evaluation.analyse import app
 from smelt.evaluation.row import Row, read_rows
 
 FUNCTIONS = {

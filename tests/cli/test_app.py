@@ -46,7 +46,7 @@ print("LOADED", *[m for m in ("torch", "numpy", "transformers", "huggingface_hub
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_a_command_is_a_documented_public_function(name):
-    public = {"eval": "evaluate"}.get(name, name)  # `eval` is a word of Python's
+    public = {"eval": "evaluate", **{what: f"list_{what}" for what in ("methods", "models", "tasks")}}.get(name, name)
     assert public in smelt.__all__
     assert inspect.getdoc(getattr(smelt, public))
     assert inspect.getdoc(COMMANDS[name])
@@ -55,7 +55,7 @@ def test_a_command_is_a_documented_public_function(name):
 def test_the_flags_of_merge_are_the_words_of_the_function_and_the_recipe():
     from smelt.prepare.merge import merge
 
-    spelling = {"recipe": "models", "model": "models", "set_": "words", "as_json": None}
+    spelling = {"recipe": "models", "model": "models", "set": "words", "as_json": None}
     known = set(inspect.signature(merge).parameters) | set(smelt.Recipe.model_fields)
     flags = [spelling.get(flag, flag) for flag in inspect.signature(COMMANDS["merge"]).parameters]
     assert [flag for flag in flags if flag is not None and flag not in known] == []

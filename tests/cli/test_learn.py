@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import smelt
 from checkpoints import write_yaml
 from pico_clip import colour_clip, save_clip, write_task
-from smelt.cli.learn import learn
+from smelt.cli.learning.learn import learn
 from smelt.errors import OutputError, RecipeError
 
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pico_clip import random_clip, save_clip, write_task
-from smelt.cli.measure import app
+from smelt.cli.learning.measure import app
 from smelt.errors import RecipeError
 
 run = CliRunner()

@@ -129,7 +129,7 @@ TASKS = ["photos", "digits", "clothing", "sketches", "emoji", "flags", "letters"
 
 @pytest.mark.parametrize("width", [80, 160])
 def test_the_table_of_a_sweep_never_cuts_what_was_swept(monkeypatch: Any, capsys: Any, width: int) -> None:
-    from smelt.cli.run import _show_table
+    from smelt.cli.evaluation.run import _show_table
     from smelt.compat.fusionbench.experiment import Outcome
     from smelt.errors import RecipeError
 

@@ -160,10 +160,10 @@ def loaded_by_merging(two, tmp_path, **words):
 
 def test_a_merge_loads_its_own_command_and_its_own_method(two, tmp_path):
     loaded = loaded_by_merging(two, tmp_path, merge="task_arithmetic")
-    assert {"smelt.cli.merge", "smelt.methods.task_vectors.task_arithmetic"} <= loaded
+    assert {"smelt.cli.merging.merge", "smelt.methods.task_vectors.task_arithmetic"} <= loaded
     others = {
-        "smelt.cli.hub",
-        "smelt.cli.plan",
+        "smelt.cli.hub.commands",
+        "smelt.cli.merging.plan",
         "smelt.methods.task_vectors.ties",
         "smelt.methods.subspace.tsv",
         "smelt.prepare",

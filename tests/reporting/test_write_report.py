@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from made_up_data_suites import data_rows, generalization_rows, robustness_rows, write_heats
 from made_up_suite import row, suite_rows, write_suite
-from smelt.cli import report as cli
+from smelt.cli.evaluation import report as cli
 from smelt.errors import CorruptFile, OutputError, RecipeError
 from smelt.suites.report import report
 from smelt.tasks.examples import DataBudget

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,35 +14,35 @@ from smelt.version import __version__
 __all__ = ["COMMANDS", "application"]
 
 COMMANDS = {
-    "merge": "merge:merge",
-    "plan": "plan:plan",
-    "methods": "methods:methods",
-    "learn": "learn:learn",
-    "mix": "mix:mix",
-    "neulig": "neulig:neulig",
-    "measure": "measure:app",
-    "tune": "tune:tune",
-    "select": "select:app",
-    "run": "run:run",
-    "eval": "eval:evaluate",
-    "bench": "bench:bench",
-    "report": "report:report",
-    "advise": "advise:advise",
-    "pack": "pack:pack",
-    "unpack": "unpack:unpack",
-    "average": "average:average",
-    "export": "export:export",
-    "models": "models:models",
-    "tasks": "tasks:tasks",
-    "analyse": "analyse:app",
-    "verify": "verify:verify",
-    "hub": "hub:app",
+    "merge": "merging.merge:merge",
+    "plan": "merging.plan:plan",
+    "methods": "merging.methods:methods",
+    "learn": "learning.learn:learn",
+    "mix": "learning.mix:mix",
+    "neulig": "learning.neulig:neulig",
+    "measure": "learning.measure:app",
+    "tune": "learning.tune:tune",
+    "select": "learning.select:app",
+    "run": "evaluation.run:run",
+    "eval": "evaluation.eval:evaluate",
+    "bench": "evaluation.bench:bench",
+    "report": "evaluation.report:report",
+    "advise": "merging.advise:advise",
+    "pack": "merging.pack:pack",
+    "unpack": "merging.pack:unpack",
+    "average": "merging.average:average",
+    "export": "merging.export:export",
+    "models": "merging.models:models",
+    "tasks": "evaluation.tasks:tasks",
+    "analyse": "evaluation.analyse:app",
+    "verify": "merging.verify:verify",
+    "hub": "hub.commands:app",
 }
-"""Command -> its file in this room and what it is called there, in the order of the help."""
+"""Command -> its file below this room and what it is called there, in the order of the help."""
 
 
-def application(names: Iterable[str] = tuple(COMMANDS)) -> typer.Typer:
-    """The application with these commands."""
+def application(names: Iterable[str] = tuple(COMMANDS), *, listed: bool = False) -> typer.Typer:
+    """The application with these commands; `listed` is enough to print what there is."""
     app = typer.Typer(
         name="smelt",
         cls=CommandGroup,
@@ -57,10 +57,21 @@ def application(names: Iterable[str] = tuple(COMMANDS)) -> typer.Typer:
         file, _, called = COMMANDS[name].partition(":")
         found = getattr(import_module(f"smelt.cli.{file}"), called)
         if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name, cls=CommandGroup)
+            app.add_typer(_described(found) if listed else found, name=name, cls=CommandGroup)
         else:
-            app.command(name)(found)
+            app.command(name)(_described(found) if listed else found)
     return app
+
+
+def _described(found: Any) -> Any:
+    """A command with its text and no flags, for the list of all: no signature has to be read for it."""
+    if isinstance(found, typer.Typer):
+        return typer.Typer(help=found.info.help)
+
+    def nothing() -> None: ...
+
+    nothing.__doc__ = found.__doc__
+    return nothing
 
 
 def _version(show: bool) -> None:

@@ -22,7 +22,9 @@ def run() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")  # as stderr is: names of files may be no text at all
     asked = sys.argv[1] if len(sys.argv) > 1 else ""
     try:
-        code = application([asked] if asked in COMMANDS else COMMANDS)(prog_name="smelt", standalone_mode=False)
+        listed = sys.argv[1:] in ([], ["--help"], ["--version"])
+        app = application([asked] if asked in COMMANDS else COMMANDS, listed=listed)
+        code = app(prog_name="smelt", standalone_mode=False)
     except SmeltError as error:
         typer.echo(f"smelt: {error}", err=True)
         sys.exit(error.exit_code)

@@ -14,10 +14,9 @@ from __future__ import annotations
 import ast
 import dataclasses
 import importlib
-import importlib.util
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,6 +28,7 @@ __all__ = ["REQUIRED", "Argument", "Command", "Given", "Option", "command", "gro
 
 REQUIRED = inspect.Parameter.empty
 _UNSAID: Any = object()
+_ROOT = Path(__file__).parents[2]
 _PLAIN = {"bool": bool, "int": int, "float": float}
 
 
@@ -53,11 +53,11 @@ class Option:
 
     def but(self, help: str = "", **changes: Any) -> Any:  # noqa: A002 - as typer calls it
         """The same with another text, or with other words."""
-        return dataclasses.replace(self, **({"help": help} if help else {}), **changes)
+        return dataclasses.replace(self, **{**changes, "help": help or self.help})
 
     def info(self, name: str, kind: Any) -> Any:
         names = self.names or ((f"--{name.replace('_', '-')}",) if kind is bool and not self.switch else ())
-        shown = {"metavar": self.metavar, "min": self.min, "max": self.max, "show_default": self.show_default}
+        shown: Any = {"metavar": self.metavar, "min": self.min, "max": self.max, "show_default": self.show_default}
         return typer.Option(*names, help=self.help, **shown)
 
 
@@ -92,16 +92,22 @@ class Given:
         """Whether nothing is to be told on the way."""
         return self.quiet or self.as_json
 
+    def tell(self, line: str) -> None:
+        """Print a line about the progress."""
+        if not self.silent:
+            typer.echo(line, err=True)
+
     def words(self) -> dict[str, Any]:
-        """The flags as keywords of the function; words of a recipe only where they were given."""
+        """The flags as keywords of the function; those for its `**words` only where they were given."""
         parameters, words = self.command.parameters, dict[str, Any]()
         for name, option in self.command.options.items():
-            if not option.own and (name in parameters or self.flags[name] not in (None, False)):
-                words[name] = self.flags[name]
+            said, default = self.flags[name], (self.command.known(name) or (None, None))[1]
+            if not option.own and (name in parameters or (said or None) != (default or None)):
+                words[name] = said
         if "quiet" in parameters:
             words["quiet"] = self.silent
         if "tell" in parameters:
-            words["tell"] = (lambda line: None) if self.silent else (lambda line: typer.echo(line, err=True))
+            words["tell"] = self.tell
         return words
 
     def call(self, *models: Any, **words: Any) -> Any:
@@ -137,10 +143,13 @@ class Command:
         """Every parameter of the function and of its settings: the annotation's text, and the default."""
         return {} if not self.sources else read_signature(self.sources[0])
 
+    def known(self, name: str) -> tuple[str, Any] | None:
+        """What the first source that has this parameter says of it."""
+        return next((found[name] for found in map(read_signature, self.sources) if name in found), None)
+
     def typed(self, name: str) -> tuple[Any, Any]:
         """Type and default of a flag."""
-        option = self.options[name]
-        known = next((found[name] for found in map(read_signature, self.sources) if name in found), None)
+        option, known = self.options[name], self.known(name)
         if known is None and option.type is None:
             raise TypeError(f"{self.__module__}: {name} is no parameter of {', '.join(self.sources)}; give its type")
         written, default = known or ("", None)
@@ -153,10 +162,8 @@ class Command:
         found = []
         for name, option in self.options.items():
             kind, default = self.typed(name)
-            annotated = Annotated[kind, option.info(name, kind)]
-            found.append(
-                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotated)
-            )
+            annotated: Any = Annotated[kind, option.info(name, kind)]
+            found.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotated))
         return inspect.Signature(found)
 
     @property
@@ -189,6 +196,8 @@ def read_signature(source: str) -> dict[str, tuple[str, Any]]:
     node: Any = _tree(module)
     for name in path.split("."):
         found = [one for one in node.body if getattr(one, "name", None) == name]
+        if not found:
+            raise TypeError(f"{module} has no {name}")
         node = found[-1]  # after its overloads
     if isinstance(node, ast.ClassDef):
         fields = [one for one in node.body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)]
@@ -205,10 +214,8 @@ def read_signature(source: str) -> dict[str, tuple[str, Any]]:
 
 @cache
 def _tree(module: str) -> ast.Module:
-    spec = importlib.util.find_spec(module)
-    assert spec is not None
-    assert spec.origin is not None
-    return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    """A module of Smelt, parsed; its room is not imported for it."""
+    return ast.parse(_ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8"))
 
 
 def _value(node: ast.expr | None, module: str, absent: Any) -> Any:
@@ -225,14 +232,12 @@ def _value(node: ast.expr | None, module: str, absent: Any) -> Any:
 
 def _constant(name: str, module: str) -> Any:
     for line in _tree(module).body:
-        if isinstance(line, ast.Assign) and any(isinstance(one, ast.Name) and one.id == name for one in line.targets):
-            return _value(line.value, module, None)
-        if isinstance(line, ast.Assign) and isinstance(line.targets[0], ast.Tuple) and isinstance(line.value, ast.Tuple):
-            pairs: Mapping[str, ast.expr] = dict(
-                zip((ast.unparse(one) for one in line.targets[0].elts), line.value.elts, strict=True)
-            )
-            if name in pairs:
-                return _value(pairs[name], module, None)
-        if isinstance(line, ast.ImportFrom) and line.module and any(one.name == name for one in line.names):
+        if isinstance(line, ast.Assign):
+            target, value = line.targets[0], line.value
+            pairs = zip(target.elts, value.elts, strict=True) if isinstance(target, ast.Tuple) else [(target, value)]  # type: ignore[attr-defined]
+            for one, meant in pairs:
+                if isinstance(one, ast.Name) and one.id == name:
+                    return _value(meant, module, None)
+        elif isinstance(line, ast.ImportFrom) and line.module and any(one.name == name for one in line.names):
             return _constant(name, line.module)
     return None

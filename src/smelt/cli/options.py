@@ -37,9 +37,7 @@ FORCE = Option("Replace an existing output, at the end.")
 JSON = Option("Print the result as JSON.", ("--json",), type=bool, default=False, own=True)
 MEMORY = Option("Limit for work memory, e.g. 500MB.", type=str)
 METHOD = Option("A merge method (see `smelt methods`).", ("-m", "--method"), type=str, default=None, own=True)
-MODEL = Option(
-    "A model to merge, as REF or NAME=REF. Give it once per model.", type=list[str], default=None, own=True
-)
+MODEL = Option("A model to merge, as REF or NAME=REF. Give it once per model.", type=list[str], default=None, own=True)
 OUT = Option("The folder to write.", ("-o", "--out"), type=Path)
 POOL = Option(
     "Base and models by the name of a shipped pool or a YAML file: MergeBench/gemma-2-2b.",
@@ -47,10 +45,8 @@ POOL = Option(
     default=None,
     own=True,
 )
-QUIET = Option("Print nothing but errors.", type=bool, default=False)
-RECIPE = Argument(
-    "A recipe: Smelt's own or mergekit's YAML.", metavar="RECIPE.yaml", type=Path, default=None, own=True
-)
+QUIET = Option("Print nothing but errors.", type=bool, default=False, own=True)
+RECIPE = Argument("A recipe: Smelt's own or mergekit's YAML.", metavar="RECIPE.yaml", type=Path, default=None, own=True)
 SET = Option(
     "A parameter of the method or a word of the recipe: density=0.2, dtype=bfloat16.",
     type=list[str],

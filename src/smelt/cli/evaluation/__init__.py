@@ -1,0 +1,1 @@
+"""Commands that score and report: eval, tasks, bench, report, run, analyse."""

@@ -1,0 +1,209 @@
+"""The models of a hub: a new hub, and models in, out, listed and labelled."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from smelt.cli.from_function import Argument, Given, Option, command
+from smelt.cli.hub.options import FILES, HUB, KEY_ENV, QUIET, as_text, opened, table, watched
+from smelt.cli.options import FORCE, JSON
+from smelt.errors import RecipeError, SmeltError
+
+__all__ = ["add", "init", "label", "ls", "rm", "show"]
+
+_NAME = Argument("A model of the hub.", metavar="NAME")
+_WHERE = {"hub": HUB, "files": FILES}
+
+
+@command(
+    "smelt.hub.hub:Hub.init",
+    **_WHERE,
+    graph=Option("The semantic graph: zoo, or a folder."),
+    embedder=Option("Compares words: minilm, sentence:NAME, endpoint:MODEL."),
+    url=Option("Of the server behind endpoint:MODEL.", type=str, default=None, own=True),
+    key_env=KEY_ENV,
+    node_text=Option(
+        "What models read of a node: caption (name and definition), definition, or name.",
+        default=None,
+        show_default="name with --models zoo, else caption",
+    ),
+    name=Option("How the hub is called."),
+    models=Option(
+        "Models to begin with: zoo, or paper (MLL's open_clip models, downloaded).",
+        type=str,
+        default=None,
+        own=True,
+    ),
+    quiet=QUIET,
+    as_json=JSON,
+)
+def init(given: Given) -> None:
+    """Make a new hub.
+
+    \b
+    smelt hub init --hub my-hub
+    smelt hub init --hub postgresql://me@server/hub --files /data/hub --models zoo
+    """
+    from smelt.hub.hub import Hub
+
+    models = given["models"]
+    config = {key: given[key] for key in ("url", "key_env") if given[key] is not None}
+    if models not in (None, "zoo", "paper"):
+        raise RecipeError(f"--models: zoo or paper, got {models!r}; add others with `smelt hub add`")
+    words = given.words()
+    words["node_text"] = given["node_text"] or ("name" if models == "zoo" else "caption")
+    with Hub.init(given["hub"], files=given["files"], embedder_config=config, **words) as made:
+
+        def tell(model: str) -> None:
+            given.tell(f"adding {model}")
+
+        if models == "zoo":
+            made.add_zoo(progress=tell)
+        elif models == "paper":
+            from smelt.hub.paper.hub import paper_hub
+
+            failed = []
+            for label, ref in paper_hub().refs(only="readable").items():
+                tell(label)
+                try:
+                    made.add(ref, name=label)
+                except SmeltError as error:  # a hub of the others is better than a second download of all
+                    failed.append(f"{error}; later: smelt hub add {ref} --name {label}")
+            if failed:
+                raise RecipeError(f"{made.place} is made, but these models are not in it:\n" + "\n".join(failed))
+        facts = {
+            "hub": made.place,
+            "graph": made.graph.name,
+            "nodes": len(made.graph.nodes),
+            "pictures": len(made.graph.pictures),
+            "models": len(made.models()),
+        }
+    given.answer(
+        lambda: facts,
+        lambda: typer.echo(
+            f"{facts['hub']}: a hub over the graph {facts['graph']!r} ({facts['nodes']} nodes, {facts['pictures']:,} "
+            f"pictures), {facts['models']} models"
+        ),
+    )
+
+
+@command(
+    "smelt.hub.hub:Hub.add",
+    ref=Argument("A folder, zoo:NAME or hf:ORG/NAME.", metavar="MODEL"),
+    name=Option("Its name in the hub; the folder's by default."),
+    description=Option("One sentence; from its card by default."),
+    licence=Option("From its card by default."),
+    label=Option("Test it on the graph at once.", switch=True),
+    **_WHERE,
+    quiet=QUIET,
+    as_json=JSON,
+)
+def add(given: Given) -> None:
+    """Add a model: checked, copied, tested once on the graph.
+
+    \b
+    smelt hub add models/birds --description "Birds of Europe"
+    """
+    with opened(given) as here, watched(given["name"] or given["ref"], given.silent) as progress:
+        card = here.add(**given.words(), progress=progress)
+    if given.as_json:
+        typer.echo(as_text(card))
+    elif not given.quiet:
+        typer.echo(f"{card.name}: {card.architecture}, {card.parameters:,} parameters, {card.status}")
+
+
+@command(
+    "smelt.hub.hub:Hub.models",
+    search=Argument("Words that name, description or architecture have."),
+    **_WHERE,
+    as_json=JSON,
+)
+def ls(given: Given) -> None:
+    """List the models; `show` has all that is known of one."""
+    with opened(given) as here:
+        cards, shown = here.models(given["search"]), here.place
+    if given.as_json:
+        typer.echo(as_text(cards))
+        return
+    rows = [
+        (one.name, one.status, f"{one.parameters / 1e6:.1f} M", f"{one.bytes / 1e6:.1f} MB", one.description)
+        for one in cards
+    ]
+    if rows:
+        headings = ("model", "status", "parameters", "size", "description")
+        table("", headings, rows, right=("parameters", "size"), last="cut")
+    typer.echo(f"{len(cards)} model{'s' * (len(cards) != 1)} in {shown}")
+
+
+@command(
+    "smelt.hub.hub:Hub.strengths",
+    name=_NAME,
+    limit=Option("Best and worst nodes.", min=1, default=10),
+    **_WHERE,
+    as_json=JSON,
+)
+def show(given: Given) -> None:
+    """A model's card, and what it is good and bad at."""
+    with opened(given) as here:
+        card = here.model(given["name"])
+        found = here.strengths(**given.words()) if card.label else None
+    if given.as_json:
+        from smelt.hub.models.cards import as_json as plain
+
+        typer.echo(json.dumps({**plain(card), "strengths": plain(found)}, indent=2))
+        return
+    for what in (
+        "name",
+        "description",
+        "status",
+        "error",
+        "architecture",
+        "parameters",
+        "licence",
+        "submitted_by",
+        "ref",
+        "base",
+        "hash",
+    ):
+        if value := getattr(card, what):
+            word = what.replace("_", " ")
+            typer.echo(f"{word:<14}{value:,}" if isinstance(value, int) else f"{word:<14}{value}")
+    if found is None:
+        return
+    typer.echo(f"\nright on {100 * found.overall:.1f} % of {found.pictures:,} pictures, among {found.nodes} nodes")
+    for title, part in (("by style", found.by_style), ("by branch", found.by_branch)):
+        if part:
+            table("", (title, "right %"), [(key, f"{100 * v:.1f}") for key, v in part.items()], right=("right %",))
+    for title, nodes in (("best nodes", found.best), ("worst nodes", found.worst)):
+        rows = [(one.name, one.id, f"{100 * one.recall:.0f}", one.pictures) for one in nodes]
+        table("", (title, "", "right %", "pictures"), rows, right=("right %", "pictures"))
+
+
+@command(
+    "smelt.hub.hub:Hub.label",
+    name=Argument("One model; all without a label.", metavar="[NAME]"),
+    force=FORCE.but("Again, though there is a label."),
+    **_WHERE,
+    quiet=QUIET,
+    as_json=JSON,
+)
+def label(given: Given) -> None:
+    """Test models on the graph, those that were not yet."""
+    name = given["name"]
+    if given["force"] and name is None:
+        raise RecipeError("--force labels one model again; name it")
+    with opened(given) as here, watched(name or "labels", given.silent) as progress:
+        done = here.label(**given.words(), progress=progress)
+    said = f"labelled {', '.join(done)}" if done else "nothing to do: all have their label"
+    given.answer(lambda: {"labelled": done}, lambda: typer.echo(said))
+
+
+@command("smelt.hub.hub:Hub.remove", name=_NAME, **_WHERE, quiet=QUIET)
+def rm(given: Given) -> None:
+    """Remove a model, with the files and labels that no other model needs."""
+    with opened(given) as here:
+        here.remove(given["name"])
+    if not given.quiet:
+        typer.echo(f"{given['name']} is removed")

@@ -1,0 +1,1 @@
+"""Commands that look at data: learn, mix, neulig, measure, tune, select."""

@@ -1,0 +1,106 @@
+"""`smelt mix`: models in, one larger model out that chooses between them for each picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from smelt.cli.from_function import Given, Option, command
+from smelt.cli.options import (
+    ALLOW_PICKLE,
+    BASE,
+    DEVICE,
+    FORCE,
+    JSON,
+    METHOD,
+    MODEL,
+    OUT,
+    QUIET,
+    RECIPE,
+    SET,
+    TEXT_FROM,
+    THREADS,
+    TRUST,
+)
+from smelt.cli.request import request
+
+if TYPE_CHECKING:
+    from smelt.mixing.mix import Mixed
+
+__all__ = ["mix"]
+
+
+@command(
+    "smelt.mixing.mix:mix",
+    "smelt.recipe.words:RecipeWords",
+    "smelt.recipe.words:MergeWords",
+    recipe=RECIPE,
+    out=OUT.but("The folder to write; in the cache if not given."),
+    method=METHOD.but("A way to mix; wemoe by default."),
+    base=BASE,
+    model=MODEL,
+    set=SET,
+    steps=Option("Of learning; over the recipe's.", min=0),
+    seed=Option("Of the routers' start and the examples' order.", min=0),
+    routers=Option("Read learned routers from this file and learn nothing.", type=Path),
+    text_from=TEXT_FROM.but("The model with the text tower, if the base has none."),
+    device=DEVICE,
+    threads=THREADS,
+    allow_pickle=ALLOW_PICKLE,
+    trust_remote_code=TRUST,
+    resume=Option("Go on with a run that was interrupted.", switch=True),
+    force=FORCE,
+    quiet=QUIET,
+    as_json=JSON,
+)
+def mix(given: Given) -> None:
+    """Mix models into one larger model (weight-ensembling mixture of experts).
+
+    \b
+    smelt mix RECIPE.yaml -o OUT
+    smelt mix --base B --model photos=A1 --model digits=A2 --set steps=300 -o OUT
+    """
+    models, words = request(given)
+    done: Mixed = given.call(models, **words)
+    given.answer(lambda: _as_dict(done), lambda: _show(done))
+
+
+def _as_dict(done: Mixed) -> dict[str, Any]:
+    return {
+        "folder": str(done.folder),
+        "cached": done.cached,
+        "seconds": done.seconds,
+        "note": done.note.model_dump(),
+        "routing": done.routing,
+    }
+
+
+def _show(done: Mixed) -> None:
+    learned = done.note.learning
+    used = done.budget
+    what = "from the cache" if done.cached else f"{learned.steps} steps in {done.seconds:.1f} s"
+    typer.echo(f"{done.folder}: {len(done.note.experts)} experts, {what}")
+    if learned.steps:
+        first, last = (sum(loss.values()) / len(loss) for loss in (learned.first, learned.last))
+        labels = f"{used.labels:,} labels" if used.labels else "no labels"
+        data = f"{used.images:,} examples{f' of {used.split}' if used.split else ''}, {labels}"
+        typer.echo(f"mean loss {first:.3f} at the start, {last:.3f} at the end ({data})")
+    if done.routing is not None:
+        _show_routing(done.routing)
+    typer.echo(f"next: smelt eval {done.folder} --tasks {','.join(dict.fromkeys(done.note.tasks.values())) or 'clip8'}")
+
+
+def _show_routing(routing: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    typer.echo("mean gates over all blocks: tasks by row, experts by column")
+    table = Table()
+    table.add_column("task")
+    for expert in routing["columns"]:
+        table.add_column(expert, justify="right")
+    for task, gates in zip(routing["rows"], routing["matrix"], strict=True):
+        table.add_row(task, *(f"{gate:.2f}" for gate in gates))
+    Console(soft_wrap=False).print(table)

@@ -1,0 +1,84 @@
+"""`smelt neulig`: experts in, one Portland out that tells for each picture how to merge or to ensemble them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from smelt.cli.from_function import REQUIRED, Given, Option, command
+from smelt.cli.options import DEVICE, FORCE, JSON, OUT, QUIET, THREADS, TRUST
+from smelt.errors import RecipeError
+
+if TYPE_CHECKING:
+    from smelt.learning.neulig.classifier import Collaboration
+
+__all__ = ["neulig"]
+
+
+@command(
+    "smelt.learning.neulig.neulig:neulig",
+    "smelt.learning.neulig.fit:FitSettings",
+    out=OUT,
+    base=Option("The base: its text tower and heads serve all experts."),
+    model=Option("An expert, NAME=REFERENCE; at least two.", type=list[str], default=REQUIRED, own=True),
+    task=Option("NAME=TASK, where an expert's task has another name.", type=list[str], default=None, own=True),
+    boosting=Option("supervised, or semi: without labels."),
+    alignment=Option("scalar, gram or off."),
+    epochs=Option("Passes over the smallest data set.", min=1, default=20),
+    rate=Option("Of Adam."),
+    batch=Option("Pictures of a step.", min=1, default=32),
+    fraction=Option("Of the training pictures."),
+    examples=Option("Pictures of every train split.", min=1),
+    validation=Option("Pictures of every val split; they choose the epoch.", min=1),
+    seed=Option("Of Portland's start and of the pictures' order.", min=0),
+    device=DEVICE,
+    threads=THREADS,
+    trust_remote_code=TRUST,
+    force=FORCE,
+    quiet=QUIET,
+    as_json=JSON,
+)
+def neulig(given: Given) -> None:
+    """Fit one vector of coefficients per picture that serves merging and ensembling alike (NeuLig).
+
+    \b
+    smelt neulig --base zoo:clip-tiny --model photos=zoo:clip-tiny-photos --model digits=zoo:clip-tiny-digits -o OUT
+    smelt eval OUT --tasks photos,digits            every picture by its own merged model
+    smelt eval OUT --tasks photos --level both      merged (Mer.), ensembled (Ens.), and the gap between them
+    smelt merge OUT/recipes/photos.yaml -o photos   one merged model for the whole task
+    """
+    experts, tasks = _named(given["model"], "--model"), _named(given["task"] or [], "--task")
+    found: Collaboration = given.call(experts, tasks=tasks)
+    note, out = found.note, given["out"]
+
+    def show() -> None:
+        _show(note)
+        typer.echo(f"epoch {note.chosen} of {given['epochs']} was chosen; written: {out}")
+
+    given.answer(lambda: {"folder": str(out), **note.model_dump(mode="json")}, show)
+
+
+def _named(words: list[str], flag: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for word in words:
+        name, sign, value = word.partition("=")
+        if not (name and sign and value):
+            raise RecipeError(f"{flag}: written NAME=…, got {word!r}")
+        if name in found:
+            raise RecipeError(f"{flag}: {name!r} is there twice")
+        found[name] = value
+    return found
+
+
+def _show(note: Any) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="CoopVec Map: how much of each expert a data set's pictures take")
+    table.add_column("data set")
+    for name in note.pool.models:
+        table.add_column(name, justify="right")
+    for task, row in note.map.items():
+        table.add_row(task, *(f"{row[name]:.2f}" for name in note.pool.models))
+    Console().print(table)

@@ -1,0 +1,58 @@
+"""`smelt average`: the checkpoints of a training run, averaged."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from smelt.cli.from_function import Argument, Given, Option, command
+from smelt.cli.options import ALLOW_PICKLE, DTYPE, FORCE, JSON, OUT, QUIET, THREADS
+
+if TYPE_CHECKING:
+    from smelt.prepare.average import Averaged
+
+__all__ = ["average"]
+
+
+@command(
+    "smelt.prepare.average:average",
+    "smelt.prepare.merge:merge",
+    "smelt.recipe.words:RecipeWords",
+    run=Argument("The folder of a training run: checkpoint-500, ...", metavar="RUN", type=Path),
+    out=OUT,
+    last=Option("How many of the steps, counted from the end.", min=1),
+    every=Option("Only every so many-th step, counted from the end.", min=1),
+    since=Option("No step before this one.", ("--from", "--since")),
+    until=Option("No step after this one.", ("--to", "--until")),
+    weights=Option("uniform, linear (later steps more) or ema."),
+    decay=Option("For ema: what a step weighs against the next."),
+    each=Option("Slide the window over the run: one model for every place."),
+    base=Option("Adapters: the model that they adapt."),
+    lora=Option("Write a LoRA adapter of this rank.", min=1),
+    dtype=DTYPE,
+    threads=THREADS,
+    allow_pickle=ALLOW_PICKLE,
+    force=FORCE,
+    quiet=QUIET,
+    as_json=JSON,
+)
+def average(given: Given) -> None:
+    """Average the checkpoints of a training run into one model.
+
+    \b
+    smelt average RUN --last 5 -o OUT
+    smelt average RUN --from 1000 --every 2 --weights ema --decay 0.8 -o OUT
+    """
+    done: list[Averaged] = given.call(quiet=given.silent)
+    given.answer(lambda: [dataclasses.asdict(one) for one in done], lambda: _show(done))
+
+
+def _show(done: list[Averaged]) -> None:
+    for one in done:
+        listed = ", ".join(f"{step} ({weight:.3f})" for step, weight in zip(one.steps, one.weights, strict=True))
+        typer.echo(f"{one.summary.out}: the average of steps {listed} in {one.summary.seconds:.1f} s")
+        for note in one.summary.notes:
+            typer.echo(f"note: {note}")

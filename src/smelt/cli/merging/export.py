@@ -1,0 +1,47 @@
+"""`smelt export`: a language model as a GGUF file."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import typer
+
+from smelt.cli.from_function import Argument, Given, Option, command
+from smelt.cli.options import ALLOW_PICKLE, FORCE, JSON, OUT, QUIET
+
+if TYPE_CHECKING:
+    from smelt.engine.convert.export import ExportSummary
+
+__all__ = ["export"]
+
+
+@command(
+    "smelt.engine.convert.export:export",
+    model=Argument("A folder, hf:org/name, zoo:name, BASE+ADAPTER.", metavar="MODEL"),
+    out=OUT.but("The file to write: NAME.gguf."),
+    type=Option("f32, f16, bf16, q8_0, q5_0, q4_0, q4_1; as stored by default."),
+    pre=Option("llama.cpp's name for how the tokenizer cuts text, if it is not found."),
+    allow_pickle=ALLOW_PICKLE,
+    force=FORCE.but("Replace an existing file, at the end."),
+    quiet=QUIET,
+    as_json=JSON,
+)
+def export(given: Given) -> None:
+    """Write a language model as a GGUF file, with its tokenizer and chat template, for llama.cpp and its kin.
+
+    \b
+    smelt export MODEL -o OUT.gguf
+    smelt export MODEL -o OUT.gguf --type q8_0
+    """
+    done: ExportSummary = given.call()
+    given.answer(lambda: dataclasses.asdict(done), lambda: _show(done))
+
+
+def _show(done: ExportSummary) -> None:
+    for note in done.notes:
+        typer.echo(f"note: {note}")
+    typer.echo(
+        f"{done.out}: {done.tensors} tensors as {done.type} ({done.architecture}), {done.bytes / 1e6:,.1f} MB "
+        f"in {done.seconds:.1f} s"
+    )

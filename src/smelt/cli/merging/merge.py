@@ -1,0 +1,84 @@
+"""`smelt merge`: models in, one model folder out."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import typer
+
+from smelt.cli.from_function import Given, Option, command
+from smelt.cli.options import (
+    ALLOW_PICKLE,
+    BASE,
+    DEVICE,
+    DTYPE,
+    FORCE,
+    JSON,
+    MEMORY,
+    METHOD,
+    MODEL,
+    OUT,
+    POOL,
+    QUIET,
+    RECIPE,
+    SET,
+    SHARD_SIZE,
+    THREADS,
+    TRUST,
+)
+from smelt.cli.request import request
+from smelt.errors import RecipeError
+
+if TYPE_CHECKING:
+    from smelt.engine.merge import Summary
+
+__all__ = ["merge"]
+
+
+@command(
+    "smelt.prepare.merge:merge",
+    "smelt.recipe.words:RecipeWords",
+    recipe=RECIPE,
+    out=OUT,
+    method=METHOD,
+    base=BASE,
+    model=MODEL,
+    set=SET,
+    pool=POOL,
+    dtype=DTYPE,
+    seed=Option("For methods that drop at random.", min=0),
+    shard_size=SHARD_SIZE,
+    threads=THREADS,
+    memory=MEMORY,
+    device=DEVICE.but("cpu or cuda."),
+    data_device=Option("Where data is looked at, for methods that do so; --device by default."),
+    allow_pickle=ALLOW_PICKLE,
+    trust_remote_code=TRUST,
+    resume=Option("Continue a run that was killed."),
+    force=FORCE,
+    quiet=QUIET,
+    as_json=JSON,
+)
+def merge(given: Given) -> None:
+    """Merge models into one.
+
+    \b
+    smelt merge RECIPE.yaml -o OUT
+    smelt merge -m ties --base B --model A1 --model A2 --set density=0.2 -o OUT
+    """
+    if given["out"] is None:
+        raise RecipeError("where should the merged model go? Give -o OUT")
+    models, words = request(given)
+    summary: Summary = given.call(models, **words)
+    given.answer(lambda: dataclasses.asdict(summary), lambda: _show(summary))
+
+
+def _show(summary: Summary) -> None:
+    for note in summary.notes:
+        typer.echo(f"note: {note}")
+    resumed = f", {summary.resumed} of them from the run before" if summary.resumed else ""
+    typer.echo(
+        f"{summary.out}: {summary.tensors} tensors{resumed}, {summary.bytes / 1e6:,.1f} MB "
+        f"in {summary.seconds:.1f} s ({' + '.join(summary.stages)})"
+    )

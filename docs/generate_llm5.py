@@ -137,7 +137,7 @@ def general(found: Run) -> str:
 
 def tuning(found: Run) -> str:
     """What choosing settings found on the validation tasks."""
-    from smelt.suites.language.report.tuning import tuning as tried
+    from smelt.suites.language.report.standing import tuning as tried
 
     def share(value: float | None) -> str:
         return "" if value is None else f"{100 * value:.1f}"
@@ -188,8 +188,7 @@ def costs(found: Run) -> str:
 def order(found: Run) -> str:
     """The methods in our order and in the paper's, and how far the two agree."""
     from smelt.suites.language.published import mergebench
-    from smelt.suites.language.report.order import agreement
-    from smelt.suites.language.report.standing import ranked
+    from smelt.suites.language.report.standing import agreement, ranked
 
     theirs = mergebench().multitask.overall
     ours = [one for one in ranked(found.standings) if one.entry in theirs]

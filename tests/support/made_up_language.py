@@ -8,7 +8,7 @@ from pathlib import Path
 
 from made_up_suite import row, write_suite
 from smelt.evaluation.row import CostRow, Row
-from smelt.reporting.pages import View
+from smelt.reporting.pages import ReportView
 from smelt.reporting.tables.sheet import Sheet
 from smelt.suites.language.report.analyses import Language
 from smelt.suites.language.report.pages import LanguagePages
@@ -138,4 +138,4 @@ def write_language(folder: Path, rows=None, plan=None) -> Path:
 
 def all_sheets(rows: list[Row], plan: Language) -> list[Sheet]:
     """Our own tables, then the paper's beside them."""
-    return LanguagePages().sheets(View(tuple(rows), own=plan))
+    return LanguagePages().sheets(ReportView(tuple(rows), own=plan))

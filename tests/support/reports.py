@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.evaluation.row import CostRow, Row
-from smelt.reporting.pages import Opening
+from smelt.reporting.pages import PageOpening
 from smelt.reporting.tables.sheet import Sheet
 from smelt.suites.report import show, view_of
 
@@ -17,7 +17,7 @@ def build_sheets(rows: Iterable[Row], costs: Sequence[CostRow] = ()) -> list[She
     return pages.sheets(view)
 
 
-def build_opening(rows: Iterable[Row], sheets: Sequence[Sheet]) -> Opening:
+def build_opening(rows: Iterable[Row], sheets: Sequence[Sheet]) -> PageOpening:
     pages, view = view_of(NOWHERE, list(rows))
     return pages.opening(view, sheets)
 

@@ -15,7 +15,16 @@ from smelt.files.json_reader import read_json
 from smelt.reporting.figures.heat import Matrix
 from smelt.reporting.words import short_layer, without_shared_start
 
-__all__ = ["Analyses", "Heat", "LayerNorms", "LineChart", "SignConflicts", "read_analyses", "read_figure"]
+__all__ = [
+    "Analyses",
+    "Heat",
+    "LayerNorms",
+    "LineChart",
+    "SignShares",
+    "checked_table",
+    "read_analyses",
+    "read_figure",
+]
 
 
 @dataclass(frozen=True)
@@ -28,7 +37,7 @@ class LayerNorms:
 
 
 @dataclass(frozen=True)
-class SignConflicts:
+class SignShares:
     """Shares of opposite signs between pairs, and (name, share) over all models."""
 
     pairs: Matrix
@@ -63,7 +72,7 @@ class Analyses:
 
     cosine: Matrix | None = None
     norms: LayerNorms | None = None
-    signs: SignConflicts | None = None
+    signs: SignShares | None = None
     heats: tuple[Heat, ...] = ()
     lines: tuple[LineChart, ...] = ()
 
@@ -103,6 +112,13 @@ def read_figure(path: Path, remedy: str = "run the analysis again or remove the 
     return content
 
 
+def checked_table(value: Any, path: Path, where: str) -> dict[str, Any]:
+    """A table of a figure's file, which should have something in it; `where` is its name there."""
+    if not isinstance(value, dict) or not value:
+        raise CorruptFile(f"{path}: `{where}` should be a table with something in it")
+    return value
+
+
 def _matrix(content: Mapping[str, Any], path: Path) -> Matrix:
     names, matrix = content.get("names"), content.get("matrix")
     if not isinstance(names, list) or not isinstance(matrix, list) or len(names) != len(matrix):
@@ -126,10 +142,10 @@ def _norms(content: Mapping[str, Any], path: Path) -> LayerNorms:
     return LayerNorms(tuple(map(str, layers)), rows, bool(relative))
 
 
-def _signs(content: Mapping[str, Any], path: Path) -> SignConflicts:
+def _signs(content: Mapping[str, Any], path: Path) -> SignShares:
     overall = ((text, content.get(name)) for name, text in _OVERALL.items())
     shares = tuple((text, float(value)) for text, value in overall if isinstance(value, int | float))
-    return SignConflicts(_matrix(content, path), shares)
+    return SignShares(_matrix(content, path), shares)
 
 
 def _heat(content: Mapping[str, Any], path: Path) -> Heat:

@@ -9,7 +9,7 @@ from smelt.evaluation.row import Row
 from smelt.reporting.pages import Tile
 from smelt.reporting.tables.cells import surely_above
 from smelt.reporting.tables.grid import Grid, best_first
-from smelt.reporting.tables.lines import Line, is_expert
+from smelt.reporting.tables.lines import TableLine, is_expert
 from smelt.reporting.words import count, percent, plural
 
 __all__ = ["Headline", "build_headline", "named", "sentences", "tiles"]
@@ -30,15 +30,15 @@ class Headline:
     """Of all tasks together, as one model saw them."""
     unit: str
     split: str
-    best: Line | None
+    best: TableLine | None
     expert_average: float | None
-    base: Line | None
+    base: TableLine | None
     base_average: float | None
     compared: int
     """Merges that have an average, so that they can be compared."""
-    not_above: tuple[Line, ...]
+    not_above: tuple[TableLine, ...]
     """Those of them whose average is not surely above the base's, best first."""
-    larger: tuple[tuple[str, Line], ...] = ()
+    larger: tuple[tuple[str, TableLine], ...] = ()
     """The best mixture and the best ensemble, by what they are."""
 
     @property
@@ -108,7 +108,7 @@ def tiles(head: Headline) -> list[Tile]:
     return found
 
 
-def named(line: Line) -> str:
+def named(line: TableLine) -> str:
     """A line's name, with the warning that goes with it if there is one."""
     return f"{line.name} ({line.loud})" if line.loud else line.name
 
@@ -147,7 +147,7 @@ def _larger(head: Headline) -> str:
     return f"With more than one model's size, {' and '.join(said)}."
 
 
-def _above(line: Line, base: Line) -> bool:
+def _above(line: TableLine, base: TableLine) -> bool:
     return bool(line.average and base.average and surely_above(line.average, base.average))
 
 

@@ -10,7 +10,7 @@ from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, S
 from markupsafe import Markup
 
 from smelt.reporting.draw.tracks import cell_text
-from smelt.reporting.pages import Pages, View
+from smelt.reporting.pages import Pages, ReportView
 from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import bytes_text, percent, seconds_text, setting_text, short_hash
 from smelt.version import __version__
@@ -18,7 +18,7 @@ from smelt.version import __version__
 __all__ = ["render_page"]
 
 
-def render_page(pages: Pages, view: View, sheets: Sequence[Sheet]) -> str:
+def render_page(pages: Pages, view: ReportView, sheets: Sequence[Sheet]) -> str:
     """The whole report as one HTML text that needs nothing else."""
     loaders = [PackageLoader("smelt.reporting"), *([FileSystemLoader(pages.templates)] if pages.templates else [])]
     environment = Environment(

@@ -17,14 +17,14 @@ from smelt.evaluation.row import CostRow, Row, read_rows
 from smelt.reporting.analyses import Analyses
 from smelt.reporting.tables.sheet import Sheet
 
-__all__ = ["ROWS", "Opening", "Pages", "Section", "Tile", "View", "read_folder"]
+__all__ = ["ROWS", "PageOpening", "PageSection", "Pages", "ReportView", "Tile", "read_folder"]
 
 ROWS = "rows.jsonl"
 _NONE = Analyses()
 
 
 @dataclass(frozen=True)
-class View:
+class ReportView:
     """A folder as pages see it, to read only: its rows in the order in which they were written, and its figures."""
 
     rows: tuple[Row, ...]
@@ -47,7 +47,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Opening:
+class PageOpening:
     """What a reader sees first."""
 
     suite: str | None
@@ -61,7 +61,7 @@ class Opening:
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """A template with what it names, and the links that lead there: (anchor, text). Without links it is left out."""
 
     template: str
@@ -80,16 +80,16 @@ class Pages(Protocol):
     def read(self, analyses: Path, rows: Sequence[Row]) -> Any:
         """What it left beside its rows; None where a folder has nothing of it, so that the general pages show it."""
 
-    def sheets(self, view: View) -> list[Sheet]:
+    def sheets(self, view: ReportView) -> list[Sheet]:
         """The tables, in the order of the suite; also what the files beside the page have."""
 
-    def opening(self, view: View, sheets: Sequence[Sheet]) -> Opening:
+    def opening(self, view: ReportView, sheets: Sequence[Sheet]) -> PageOpening:
         """The top of the page."""
 
-    def sections(self, view: View, sheets: Sequence[Sheet]) -> list[Section]:
+    def sections(self, view: ReportView, sheets: Sequence[Sheet]) -> list[PageSection]:
         """What follows, in order."""
 
-    def terminal(self, view: View) -> None:
+    def terminal(self, view: ReportView) -> None:
         """Print the tables in the terminal, in short."""
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from smelt.evaluation.row import Row
 from smelt.reporting import sections
 from smelt.reporting.headline import build_headline, sentences, tiles
-from smelt.reporting.pages import Opening, Section, Tile, View
+from smelt.reporting.pages import PageOpening, PageSection, ReportView, Tile
 from smelt.reporting.provenance import facts, is_zoo, suite_name
 from smelt.reporting.tables.grid import Grid, build_grid, grid_of, table_rows, tasks_of
 from smelt.reporting.tables.lines import LineReader
@@ -31,7 +31,7 @@ class PlainPages:
         """Nothing but the figures that any suite may have."""
         return ()
 
-    def sheets(self, view: View) -> list[Sheet]:
+    def sheets(self, view: ReportView) -> list[Sheet]:
         """A table for every part; a suite without a row for a table has one that is empty."""
         shown, split = table_rows(view.rows)
         return [self.table(part, members, split) for part, members in rows_by_part(shown).items()]
@@ -43,25 +43,25 @@ class PlainPages:
         grid = grid_of(rows, tasks_of(rows), split, self.reader, average="Avg.", share=False)
         return Sheet((ColumnBlock("", "", grid),), part, across=2, part=part)
 
-    def opening(self, view: View, sheets: Sequence[Sheet]) -> Opening:
+    def opening(self, view: ReportView, sheets: Sequence[Sheet]) -> PageOpening:
         """The suite's name, its first words and what all rows share."""
         said, shown = self.first_words(view, sheets)
-        return Opening(suite_name(view.rows), tuple(said), tuple(shown), facts(view.rows), is_zoo(view.rows))
+        return PageOpening(suite_name(view.rows), tuple(said), tuple(shown), facts(view.rows), is_zoo(view.rows))
 
-    def first_words(self, view: View, sheets: Sequence[Sheet]) -> tuple[list[str], list[Tile]]:
+    def first_words(self, view: ReportView, sheets: Sequence[Sheet]) -> tuple[list[str], list[Tile]]:
         """Sentences and large numbers, of every table without a part."""
         heads = [build_headline(view.rows, sheet.blocks[0].grid) for sheet in sheets if sheet.part is None]
         return [s for head in heads for s in sentences(head)], [t for head in heads for t in tiles(head)]
 
-    def sections(self, view: View, sheets: Sequence[Sheet]) -> list[Section]:
+    def sections(self, view: ReportView, sheets: Sequence[Sheet]) -> list[PageSection]:
         """All that a folder has data for."""
-        unit, clean = self.reader.unit, self.clean_rows(view.rows)
+        unit, plain = self.reader.unit, self.plain_rows(view.rows)
         return [
             sections.results(sheets),
             *self.own_sections(view, sheets),
             sections.methods(self.rankings(sheets), self.compared(sheets), sections.tuned_on(sheets), unit=unit),
-            sections.experts(clean, build_grid(row for row in clean if row.part is None)),
-            sections.curves(view.rows, unit),
+            sections.experts(plain, build_grid(row for row in plain if row.part is None)),
+            sections.curves(plain, unit),
             sections.learned(view.analyses),
             sections.vectors(view.analyses),
             sections.paths(view.rows, unit),
@@ -69,11 +69,11 @@ class PlainPages:
             sections.reproduce(sheets, self.reader),
         ]
 
-    def clean_rows(self, rows: Iterable[Row]) -> list[Row]:
-        """The rows on tasks as they are, which experts are compared by."""
+    def plain_rows(self, rows: Iterable[Row]) -> list[Row]:
+        """Those of one model on a task as it is: what experts and scales are compared by."""
         return list(rows)
 
-    def own_sections(self, view: View, sheets: Sequence[Sheet]) -> list[Section]:
+    def own_sections(self, view: ReportView, sheets: Sequence[Sheet]) -> list[PageSection]:
         """What a line of work shows between its tables and the methods."""
         return []
 
@@ -90,7 +90,7 @@ class PlainPages:
         sheet = next((sheet for sheet in sheets if sheet.part is None), None)
         return ("Task by task", "Accuracy of each model on each task", sheet.blocks[0].grid) if sheet else None
 
-    def terminal(self, view: View) -> None:
+    def terminal(self, view: ReportView) -> None:
         """The tables as they are."""
         from smelt.reporting.tables.terminal import print_sheets
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from smelt.evaluation.row import Row
-from smelt.reporting.tables.lines import EXPERTS, Line, LineReader
+from smelt.reporting.tables.lines import EXPERTS, LineReader, TableLine
 from smelt.reporting.words import setting_text
 
 __all__ = ["ModelOrigin", "Reproduction", "facts", "is_zoo", "origins", "reproductions", "suite_name"]
@@ -43,7 +43,7 @@ class ModelOrigin:
     tasks: str
 
 
-def reproductions(lines: Iterable[Line]) -> list[Reproduction]:
+def reproductions(lines: Iterable[TableLine]) -> list[Reproduction]:
     """One entry per line of the table; several commands where a line was measured in several runs."""
     return [
         Reproduction(
@@ -57,7 +57,7 @@ def reproductions(lines: Iterable[Line]) -> list[Reproduction]:
     ]
 
 
-def origins(lines: Iterable[Line], reader: LineReader) -> list[ModelOrigin]:
+def origins(lines: Iterable[TableLine], reader: LineReader) -> list[ModelOrigin]:
     """One entry per model of the table, the experts one by one. The reader says what data made it."""
     found: dict[tuple[str, ...], list[Row]] = {}
     for line in lines:
@@ -85,7 +85,7 @@ def _origin(name: str, rows: list[Row], data: str) -> ModelOrigin:
     )
 
 
-def _name(line: Line) -> str:
+def _name(line: TableLine) -> str:
     return f"{line.name}, {line.part}" if line.part else line.name
 
 
@@ -93,7 +93,7 @@ def _every(values: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(values))
 
 
-def _recipe(line: Line) -> str:
+def _recipe(line: TableLine) -> str:
     recipe: dict[str, Any] | None = next((row.recipe for row in line.rows if row.recipe), None)
     return json.dumps(recipe, indent=2, ensure_ascii=False) if recipe else ""
 

@@ -17,16 +17,16 @@ from smelt.reporting.figures.costs import build_costs
 from smelt.reporting.figures.curves import curve_charts, scale_curves
 from smelt.reporting.figures.heat import accuracy_map, cosine_map, experts_matrix, plain_map, signs_map
 from smelt.reporting.figures.paths import interpolation_paths, path_charts
-from smelt.reporting.pages import Section
+from smelt.reporting.pages import PageSection
 from smelt.reporting.provenance import origins, reproductions
 from smelt.reporting.tables.grid import NORMALISED, Grid
-from smelt.reporting.tables.lines import Line, LineReader
+from smelt.reporting.tables.lines import LineReader, TableLine
 from smelt.reporting.tables.sheet import Sheet
 
 __all__ = ["costs", "curves", "experts", "learned", "methods", "paths", "reproduce", "results", "vectors"]
 
 
-def results(sheets: Sequence[Sheet]) -> Section:
+def results(sheets: Sequence[Sheet]) -> PageSection:
     """The tables."""
     grids = [block.grid for sheet in sheets for block in sheet.blocks]
     shown = [sheet for sheet in sheets if sheet.lines]
@@ -53,7 +53,7 @@ def methods(
     *,
     unit: str = "picture",
     base: str = "pre-trained",
-) -> Section:
+) -> PageSection:
     """Rankings with their titles, and one grid column by column: its title, what its drawing is called, the grid."""
     ranked = [(title, found) for title, grid in rankings if (found := _ranking(grid))]
     names = {"base": base, "experts": "experts"}
@@ -61,28 +61,28 @@ def methods(
     return _section("methods", {**content, "unit": unit, "references": names}, "Methods", bool(ranked))
 
 
-def experts(rows: Iterable[Row], grid: Grid, measure: str = "Accuracy") -> Section:
+def experts(rows: Iterable[Row], grid: Grid, measure: str = "Accuracy") -> PageSection:
     """Each expert on every task."""
     matrix = experts_matrix(rows, grid)
     content = {"experts": matrix and accuracy_map(matrix), "measure": measure, "base": grid.base is not None}
     return _section("experts", content, "Experts", matrix is not None)
 
 
-def curves(rows: Iterable[Row], unit: str = "picture") -> Section:
+def curves(rows: Iterable[Row], unit: str = "picture") -> PageSection:
     """Accuracy against the scale."""
     found = scale_curves(rows)
     content = {"curves": curve_charts(found), "split": found[0].split if found else "", "unit": unit}
     return _section("curves", content, "Scale", bool(found))
 
 
-def learned(analyses: Analyses) -> Section:
+def learned(analyses: Analyses) -> PageSection:
     """Heat maps and lines that learning left."""
     heats = [(heat, plain_map(heat.matrix)) for heat in analyses.heats]
     lines = [line_figure(data) for data in analyses.lines]
     return _section("learned", {"heats": heats, "lines": lines}, "Learned", bool(heats or lines))
 
 
-def vectors(analyses: Analyses) -> Section:
+def vectors(analyses: Analyses) -> PageSection:
     """What fine-tuning changed: directions, signs, lengths."""
     cosine, norms, signs = analyses.cosine, analyses.norms, analyses.signs
     content = {
@@ -95,34 +95,34 @@ def vectors(analyses: Analyses) -> Section:
     return _section("vectors", content, "Task vectors", bool(cosine or content["norms"] or signs))
 
 
-def paths(rows: Iterable[Row], unit: str = "picture") -> Section:
+def paths(rows: Iterable[Row], unit: str = "picture") -> PageSection:
     """Straight lines between two models."""
     found = interpolation_paths(rows)
     content = {"paths": path_charts(found), "split": found[0].split if found else "", "unit": unit}
     return _section("paths", content, "Paths", bool(found))
 
 
-def costs(rows: Iterable[CostRow], sheets: Sequence[Sheet]) -> Section:
+def costs(rows: Iterable[CostRow], sheets: Sequence[Sheet]) -> PageSection:
     """Time and memory per method."""
     found = build_costs(rows, shown_lines(sheets))
     return _section("costs", {"costs": found}, "Time and memory", found is not None)
 
 
-def reproduce(sheets: Sequence[Sheet], reader: LineReader) -> Section:
+def reproduce(sheets: Sequence[Sheet], reader: LineReader) -> PageSection:
     """Commands, recipes and hashes."""
     lines = shown_lines(sheets)
     content = {"reproductions": reproductions(lines), "origins": origins(lines, reader)}
     return _section("reproduce", content, "Reproduce", bool(content["reproductions"]))
 
 
-def shown_lines(sheets: Iterable[Sheet]) -> list[Line]:
+def shown_lines(sheets: Iterable[Sheet]) -> list[TableLine]:
     """Every model once, although a reference stands in the table of every part; those along an axis are left out."""
     shown = (line for sheet in sheets if not sheet.axis for line in sheet.lines)
     return list({tuple(map(id, line.rows)): line for line in shown}.values())
 
 
-def _section(name: str, content: dict[str, Any], link: str, there: bool) -> Section:
-    return Section(f"{name}.html.jinja", content, ((name, link),) if there else ())
+def _section(name: str, content: dict[str, Any], link: str, there: bool) -> PageSection:
+    return PageSection(f"{name}.html.jinja", content, ((name, link),) if there else ())
 
 
 def _ranking(grid: Grid) -> dict[str, Any] | None:

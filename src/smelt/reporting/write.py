@@ -6,7 +6,7 @@ from pathlib import Path
 
 from smelt.errors import OutputError
 from smelt.files.atomic import write_file
-from smelt.reporting.pages import Pages, View
+from smelt.reporting.pages import Pages, ReportView
 from smelt.reporting.tables.as_csv import as_csv
 from smelt.reporting.tables.as_latex import as_latex
 from smelt.reporting.tables.as_markdown import as_markdown
@@ -17,7 +17,7 @@ PAGE = "report.html"
 TABLES = {"table.md": as_markdown, "table.csv": as_csv, "table.tex": as_latex}
 
 
-def write_report(page: Path, pages: Pages, view: View) -> Path:
+def write_report(page: Path, pages: Pages, view: ReportView) -> Path:
     """Write one HTML page, and its tables as Markdown, CSV and LaTeX beside it; older ones are replaced."""
     from smelt.reporting.page import render_page
 

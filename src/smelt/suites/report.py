@@ -9,7 +9,7 @@ from smelt.errors import CorruptFile
 from smelt.evaluation.row import CostRow, Row
 from smelt.files.json_reader import read_json
 from smelt.reporting.analyses import read_analyses
-from smelt.reporting.pages import Pages, View, read_folder
+from smelt.reporting.pages import Pages, ReportView, read_folder
 from smelt.suites.kind import DEFAULT, OWN, Kind, kinds
 
 __all__ = ["kind_of_folder", "report", "show", "view_of"]
@@ -35,7 +35,7 @@ def show(folder: Path, rows: Sequence[Row | CostRow]) -> None:
     pages.terminal(view)
 
 
-def view_of(folder: Path, rows: Sequence[Row], costs: Sequence[CostRow] = ()) -> tuple[Pages, View]:
+def view_of(folder: Path, rows: Sequence[Row], costs: Sequence[CostRow] = ()) -> tuple[Pages, ReportView]:
     """The pages of a folder, and what they see of it.
 
     They are those of the kind that the folder names, else of the first one that finds something of its own there; the
@@ -47,7 +47,7 @@ def view_of(folder: Path, rows: Sequence[Row], costs: Sequence[CostRow] = ()) ->
         found = None if kind.pages is None else kind.pages.read(analyses, rows)
         if found is not None:
             break
-    return kind.pages, View(tuple(rows), tuple(costs), read_analyses(analyses), found)
+    return kind.pages, ReportView(tuple(rows), tuple(costs), read_analyses(analyses), found)
 
 
 def kind_of_folder(folder: Path) -> Kind | None:

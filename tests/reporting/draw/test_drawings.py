@@ -14,7 +14,7 @@ from smelt.reporting.draw.svg import tag
 from smelt.reporting.draw.tracks import task_bars
 from smelt.reporting.figures.charts import norm_charts
 from smelt.reporting.figures.comparison import task_series
-from smelt.reporting.figures.curves import ScaleCurve, curve_charts
+from smelt.reporting.figures.curves import MethodCurve, curve_charts
 from smelt.reporting.figures.paths import interpolation_paths, path_charts
 from smelt.reporting.tables.grid import build_grid
 from smelt.reporting.words import short_layer
@@ -90,7 +90,7 @@ def test_bars_are_as_long_as_the_accuracy():
 
 
 def test_a_curve_marks_the_published_scale_on_its_line():
-    (chart,) = curve_charts([ScaleCurve("ties", "TIES", "val", ((0.0, 0.2), (1.0, 0.6)), published=0.5, tuned=9.0)])
+    (chart,) = curve_charts([MethodCurve("ties", "TIES", "val", ((0.0, 0.2), (1.0, 0.6)), published=0.5, tuned=9.0)])
     root = ET.fromstring(chart.drawing)
     ring, ends = root.find("circle"), root.find("polyline").get("points").split()
     middle = sum(float(end.split(",")[1]) for end in ends) / 2

@@ -125,7 +125,7 @@ def test_preparing_is_told_beside_merging_with_its_device():
     measured = cost("regmean", 1.0, 1).model_copy(update={"prepare_seconds": 10.0})
     costs = build_costs([learned, measured, cost("ties", 1.0, 1)], grid.lines)
     assert costs.prepared
-    assert [(one.label, one.prepare_seconds, one.prepare_device, one.prepare_share) for one in costs.lines] == [
+    assert [(one.label, one.row.prepare_seconds, one.row.prepare_device, one.prepare_share) for one in costs.lines] == [
         ("ties", 0.0, "cpu", 0.0),
         ("regmean", 10.0, "cpu", 0.25),
         ("wemoe", 40.0, "cuda", 1.0),

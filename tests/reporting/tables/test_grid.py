@@ -7,7 +7,7 @@ import pytest
 from made_up_suite import row
 from smelt.reporting.tables.cells import Cell, mean_cell, surely_above
 from smelt.reporting.tables.grid import build_grid
-from smelt.reporting.tables.lines import Line
+from smelt.reporting.tables.lines import TableLine
 from smelt.reporting.tables.ranks import with_ranks
 from smelt.tasks.examples import DataBudget
 
@@ -139,7 +139,7 @@ def test_a_number_that_is_not_whole_is_shown_and_takes_no_place():
     part = Cell(0.9, 0.8, 1.0, 10, whole=False)
     assert not mean_cell([part, Cell(0.5, 0.4, 0.6, 10)]).whole
     words = ("published", "", {}, "data-free")
-    lines = [Line(name, *words, (cell,), (), cell) for name, cell in (("a", part), ("b", Cell(0.5, 0.4, 0.6, 10)))]
+    lines = [TableLine(name, *words, (cell,), (), cell) for name, cell in (("a", part), ("b", Cell(0.5, 0.4, 0.6, 10)))]
     assert [m.cells[0].rank for m in with_ranks(lines)] == [0, 1]
 
 

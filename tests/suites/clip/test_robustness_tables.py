@@ -23,8 +23,7 @@ from smelt.suites.clip.report.corruption import (
 )
 from smelt.suites.clip.report.headline_robust import robust_sentences
 from smelt.suites.clip.report.pages import ClipPages
-from smelt.suites.clip.report.robustness import severity_curves
-from smelt.suites.clip.report.severity import severity_figure
+from smelt.suites.clip.report.robustness import severity_curves, severity_figure
 from smelt.tasks.examples import DataBudget
 
 
@@ -201,5 +200,5 @@ def test_under_corruption_a_line_says_which_pictures_it_was_adapted_on():
 
 def test_corrupted_pictures_stay_out_of_the_clean_table():
     rows = [row("ties", "photos", 50, 100), row("ties", "photos", 10, 100, corruption="contrast@5")]
-    clean = build_grid(ClipPages().clean_rows(rows))
+    clean = build_grid(ClipPages().plain_rows(rows))
     assert [cell.accuracy for m in clean.lines for cell in m.cells] == [0.5]

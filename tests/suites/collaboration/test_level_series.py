@@ -14,6 +14,7 @@ from smelt.reporting.figures.charts import line_figure
 from smelt.reporting.figures.curves import scale_curves
 from smelt.reporting.tables.as_csv import as_csv
 from smelt.reporting.tables.as_markdown import as_markdown
+from smelt.suites.collaboration.report.pages import CollaborationPages
 from smelt.suites.collaboration.report.series import level_curves, series_figures, series_sheets
 from smelt.tasks.examples import DataBudget
 
@@ -85,7 +86,7 @@ def test_scale_curves_and_series_keep_apart():
         row("ties", "photos", 10, 100, variant="curve", split="val", setting={"scale": scale}) for scale in (0.1, 0.2)
     ]
     odd = [one.model_copy(update={"setting": {**one.setting, "scale": one.setting["epoch"]}}) for one in epochs()]
-    assert [one.entry for one in scale_curves([*scales, *odd])] == ["ties"]
+    assert [one.entry for one in scale_curves(CollaborationPages().plain_rows([*scales, *odd]))] == ["ties"]
     assert [one.entry for one in level_curves([*scales, *odd], "epoch")] == ["neulig-semi-original"]
     without = [one.model_copy(update={"level": None}) for one in epochs()]
     assert level_curves(without, "epoch") == []

@@ -9,13 +9,17 @@ from smelt.reporting.draw.scatter import Dot, scatter
 from smelt.reporting.tables.cells import Cell
 from smelt.suites.language.published import mergebench
 from smelt.suites.language.report.analyses import read_language
-from smelt.suites.language.report.figures import language_figures, performance_against_time, times, trade_off
+from smelt.suites.language.report.figures import (
+    language_figures,
+    log_ticks,
+    performance_against_time,
+    time_bars,
+    times,
+    trade_off,
+)
 from smelt.suites.language.report.headline import language_sentences, language_tiles
-from smelt.suites.language.report.order import agreement
-from smelt.suites.language.report.standing import Standing, difference, ranked, standings
+from smelt.suites.language.report.standing import Standing, agreement, difference, ranked, standings, tuning
 from smelt.suites.language.report.tables import language_sheets
-from smelt.suites.language.report.time_bars import log_ticks, time_bars
-from smelt.suites.language.report.tuning import tuning
 from smelt.suites.report import report
 
 

@@ -12,7 +12,7 @@ from smelt.reporting.tables.as_csv import as_csv
 from smelt.reporting.tables.as_latex import as_latex
 from smelt.reporting.tables.as_markdown import as_markdown
 from smelt.reporting.tables.cells import Cell
-from smelt.reporting.tables.transposed import transposed_rows
+from smelt.reporting.tables.layout import transposed_rows
 from smelt.suites.language.published import mergebench
 from smelt.suites.language.report.analyses import Language, read_language
 from smelt.suites.language.report.lines import ratio_cell

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from markupsafe import Markup
 
 from smelt.reporting.draw.axis import Axis, Ticks
 from smelt.reporting.draw.svg import tag
 
-__all__ = ["Dot", "scatter"]
+__all__ = ["Dot", "Shape", "scatter"]
+
+Shape = Literal["circle", "square", "diamond"]
 
 _WIDTH, _HEIGHT = 560.0, 340.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 12.0, 12.0, 40.0
@@ -20,7 +23,7 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Dot:
-    """One point; `kind` is a class of the page's style: method, base, multitask. `ends` are its intervals' ends."""
+    """One point; `kind` is a class of the page's style. `ends` are its intervals' ends."""
 
     name: str
     x: float
@@ -29,6 +32,7 @@ class Dot:
     tip: str
     x_ends: tuple[float, float] | None = None
     y_ends: tuple[float, float] | None = None
+    shape: Shape = "circle"
 
 
 def scatter(
@@ -105,11 +109,12 @@ def _whiskers(dot: Dot, across: Axis, up: Axis) -> Markup:
 
 def _dot(dot: Dot, px: float, py: float) -> Markup:
     title = tag("title", dot.tip)
-    if dot.kind == "base":
-        return tag("rect", title, x=px - 5, y=py - 5, width=10, height=10, class_="dot base")
-    if dot.kind == "multitask":
-        return tag("path", title, d=f"M{px:.1f} {py - 7:.1f}l7 7l-7 7l-7 -7z", class_="dot multitask")
-    return tag("circle", title, cx=px, cy=py, r=5.5, class_="dot method")
+    kind = f"dot {dot.kind}"
+    if dot.shape == "square":
+        return tag("rect", title, x=px - 5, y=py - 5, width=10, height=10, class_=kind)
+    if dot.shape == "diamond":
+        return tag("path", title, d=f"M{px:.1f} {py - 7:.1f}l7 7l-7 7l-7 -7z", class_=kind)
+    return tag("circle", title, cx=px, cy=py, r=5.5, class_=kind)
 
 
 def _name(dot: Dot, px: float, py: float, taken: Sequence[Box]) -> tuple[Markup, Box]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from smelt.reporting.tables.cells import Cell
 from smelt.reporting.tables.grid import Grid, best_first
-from smelt.reporting.tables.lines import Line
+from smelt.reporting.tables.lines import TableLine
 from smelt.reporting.words import setting_text
 
 __all__ = ["MERGE_COLOURS", "Ranked", "RankedAverage", "TaskSeries", "ranking", "task_series"]
@@ -56,7 +56,7 @@ class TaskSeries:
 
 def ranking(grid: Grid) -> list[Ranked]:
     """The methods, best average first; mixtures and ensembles stand among the merges and are called so."""
-    found: dict[tuple[str, str], list[Line]] = {}
+    found: dict[tuple[str, str], list[TableLine]] = {}
     for line in best_first([*grid.merges, *grid.larger]):
         found.setdefault((line.entry, line.label), []).append(line)
     ranked = [
@@ -73,7 +73,7 @@ def ranking(grid: Grid) -> list[Ranked]:
 def task_series(grid: Grid) -> list[TaskSeries]:
     """Base, experts and every other line; chosen at first: these two and the best four methods, once each."""
     merges = grid.ranked
-    best: dict[tuple[str, str], Line] = {}
+    best: dict[tuple[str, str], TableLine] = {}
     for line in merges:
         best.setdefault((line.entry, line.label), line)
     first = list(best.values())[:_CHOSEN]

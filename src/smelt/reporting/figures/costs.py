@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from smelt.evaluation.row import CostRow
-from smelt.reporting.tables.lines import Line
+from smelt.reporting.tables.lines import TableLine
 
 __all__ = ["CostTable", "MethodCost", "build_costs"]
 
@@ -16,12 +16,7 @@ class MethodCost:
     """What one model took; shares are of the largest of the report, for the length of a bar."""
 
     label: str
-    prepare_seconds: float
-    """Measuring or learning, once; what is found is kept."""
-    prepare_device: str
-    merge_seconds: float
-    evaluate_seconds: float
-    peak_bytes: int
+    row: CostRow
     prepare_share: float
     merge_share: float
     peak_share: float
@@ -37,10 +32,10 @@ class CostTable:
     @property
     def prepared(self) -> bool:
         """Whether any of them had to measure or learn something first."""
-        return any(line.prepare_seconds for line in self.lines)
+        return any(line.row.prepare_seconds for line in self.lines)
 
 
-def build_costs(rows: Iterable[CostRow], lines: Sequence[Line]) -> CostTable | None:
+def build_costs(rows: Iterable[CostRow], lines: Sequence[TableLine]) -> CostTable | None:
     """One bar per entry and part, at the published setting where there is one. None without rows of cost."""
     made = [line for line in lines if line.group not in ("reference", "single")]
     order = {(line.entry, line.variant, line.part): place for place, line in enumerate(made)}
@@ -60,11 +55,7 @@ def build_costs(rows: Iterable[CostRow], lines: Sequence[Line]) -> CostTable | N
     costs = tuple(
         MethodCost(
             labels.get(row.entry, row.entry) + (f", {row.part}" if row.part else ""),
-            row.prepare_seconds,
-            row.prepare_device,
-            row.merge_seconds,
-            row.evaluate_seconds,
-            row.peak_bytes,
+            row,
             row.prepare_seconds / longest,
             row.merge_seconds / slowest,
             row.peak_bytes / largest,

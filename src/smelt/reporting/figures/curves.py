@@ -13,11 +13,11 @@ from smelt.reporting.draw.panel import Marker, Stroke, panel
 from smelt.reporting.figures.charts import Chart
 from smelt.reporting.words import percent
 
-__all__ = ["ScaleCurve", "curve_charts", "scale_curves", "scale_of"]
+__all__ = ["MethodCurve", "curve_charts", "scale_curves", "scale_of"]
 
 
 @dataclass(frozen=True)
-class ScaleCurve:
+class MethodCurve:
     """One method: (scale, average accuracy over the tasks) in rising order, and the scales of note."""
 
     entry: str
@@ -32,12 +32,12 @@ class ScaleCurve:
         return max(self.points, key=lambda point: point[1])
 
 
-def scale_curves(rows: Iterable[Row]) -> list[ScaleCurve]:
+def scale_curves(rows: Iterable[Row]) -> list[MethodCurve]:
     """A curve for every entry that was evaluated at two scales or more; scales that miss a task are left out."""
     rows = list(rows)
     found: dict[tuple[str, str | None], list[Row]] = {}
     for row in rows:
-        if row.variant == "curve" and row.level is None and scale_of(row.setting) is not None:
+        if row.variant == "curve" and scale_of(row.setting) is not None:
             found.setdefault((row.entry, row.part), []).append(row)
     curves = []
     for (entry, part), measured in found.items():
@@ -47,7 +47,7 @@ def scale_curves(rows: Iterable[Row]) -> list[ScaleCurve]:
             marks = {row.variant: scale_of(row.setting) for row in same}
             first = measured[0]
             label = f"{first.label}, {part}" if part else first.label
-            curves.append(ScaleCurve(entry, label, first.split, points, marks.get("published"), marks.get("tuned")))
+            curves.append(MethodCurve(entry, label, first.split, points, marks.get("published"), marks.get("tuned")))
     return curves
 
 
@@ -69,7 +69,7 @@ def _points(rows: Iterable[Row]) -> tuple[tuple[float, float], ...]:
     return tuple((scale, sum(scores.values()) / tasks) for scale, scores in sorted(whole.items()))
 
 
-def curve_charts(curves: Sequence[ScaleCurve]) -> list[Chart]:
+def curve_charts(curves: Sequence[MethodCurve]) -> list[Chart]:
     """Accuracy against scale, all methods on the same axes."""
     every = [point for curve in curves for point in curve.points]
     x, y = span([scale for scale, _ in every], 0.03), span([value for _, value in every])

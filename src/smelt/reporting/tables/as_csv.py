@@ -10,7 +10,7 @@ from typing import Any
 
 from smelt.evaluation.row import Row
 from smelt.reporting.tables.cells import Cell
-from smelt.reporting.tables.lines import Line
+from smelt.reporting.tables.lines import TableLine
 from smelt.reporting.tables.sheet import ColumnBlock, Sheet, printed
 
 __all__ = ["as_csv", "number_alone", "number_of", "point_records", "task_records", "with_block", "with_line"]
@@ -23,8 +23,7 @@ def as_csv(sheets: Sequence[Sheet]) -> str:
     """Tasks, then `average` and `normalised average` as tasks of their own. Accuracies between 0 and 1.
 
     `block` is the key of the columns a number stands in; `data_...` is what data made the model. In the short form of
-    a table its blocks stand in the place of tasks, under `average`. A line of work may add one word, its `extra`:
-    where merging stands beside ensembling the `level`, where tasks have metrics of their own the `metric`.
+    a table its blocks stand in the place of tasks, under `average`. A line of work may add one word (`Sheet.extra`).
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -38,7 +37,7 @@ def as_csv(sheets: Sequence[Sheet]) -> str:
     return text.getvalue()
 
 
-def task_records(line: Line, block: ColumnBlock, part: str | None) -> Iterator[list[object]]:
+def task_records(line: TableLine, block: ColumnBlock, part: str | None) -> Iterator[list[object]]:
     """Every task of a line, its average and its share of the experts."""
     who, more, split = with_line(line, line.setting), with_block(line, block, part), block.grid.split
     for task, cell in zip((*block.grid.tasks, "average"), (*line.cells, line.average), strict=True):
@@ -50,7 +49,7 @@ def task_records(line: Line, block: ColumnBlock, part: str | None) -> Iterator[l
         yield [*who, "normalised average", split, *numbers, *more]
 
 
-def point_records(line: Line, block: ColumnBlock, part: str | None) -> Iterator[list[object]]:
+def point_records(line: TableLine, block: ColumnBlock, part: str | None) -> Iterator[list[object]]:
     """Averages along an axis, whose place is the setting."""
     for x, cell in zip(block.grid.tasks, line.cells, strict=True):
         if cell is not None:
@@ -59,13 +58,13 @@ def point_records(line: Line, block: ColumnBlock, part: str | None) -> Iterator[
             yield [*who, *number_of(cell), part or line.part or "", block.key, *_budget(here)]
 
 
-def with_line(line: Line, setting: Mapping[str, Any]) -> list[object]:
+def with_line(line: TableLine, setting: Mapping[str, Any]) -> list[object]:
     """The words of a record that say which model it is of."""
     text = json.dumps(setting, sort_keys=True) if setting else ""
     return [line.group, line.entry, line.variant, line.label, text]
 
 
-def with_block(line: Line, block: ColumnBlock, part: str | None) -> list[object]:
+def with_block(line: TableLine, block: ColumnBlock, part: str | None) -> list[object]:
     """The words that say where in the table it stands, and what data made the model."""
     return [part or "", block.key, *_budget(line.rows)]
 

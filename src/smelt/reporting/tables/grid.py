@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from smelt.evaluation.row import Row
 from smelt.reporting.budget import split_words
-from smelt.reporting.tables.lines import EXPERTS, GROUPS, SHOWN, CellOf, Line, LineReader
+from smelt.reporting.tables.lines import EXPERTS, GROUPS, SHOWN, CellOf, LineReader, TableLine
 from smelt.reporting.tables.ranks import normalised, with_ranks
 
 __all__ = ["NORMALISED", "Grid", "best_first", "build_grid", "grid_of", "table_rows", "tasks_of"]
@@ -25,7 +25,7 @@ class Grid:
 
     tasks: tuple[str, ...]
     split: str
-    lines: tuple[Line, ...]
+    lines: tuple[TableLine, ...]
     average: str = "Average"
     """The heading of the column after the tasks; empty where a table has none."""
     share: str = NORMALISED
@@ -40,7 +40,7 @@ class Grid:
     gap_of: str = ""
     """What the column `Gap` compares."""
 
-    def groups(self) -> list[tuple[str, list[Line]]]:
+    def groups(self) -> list[tuple[str, list[TableLine]]]:
         """The headings of the table, each with its lines."""
         found = {group: [line for line in self.lines if line.group == group] for group in self.headings}
         return [(self.headings[group], lines) for group, lines in found.items() if lines]
@@ -61,7 +61,7 @@ class Grid:
         found = [*self.tasks, *([self.average] if self.average else []), *(["Gap"] if self.has_gap else [])]
         return [*found, self.share] if self.has_share else found
 
-    def numbers(self, line: Line) -> list[tuple[float | None, int]]:
+    def numbers(self, line: TableLine) -> list[tuple[float | None, int]]:
         """(value, rank) of a line for every column after the name."""
         cells = (*line.cells, line.average) if self.average else line.cells
         found: list[tuple[float | None, int]] = [(cell.accuracy, cell.rank) if cell else (None, 0) for cell in cells]
@@ -69,30 +69,30 @@ class Grid:
         return [*found, (line.normalised, line.normalised_rank)] if self.has_share else found
 
     @property
-    def merges(self) -> list[Line]:
+    def merges(self) -> list[TableLine]:
         return [line for line in self.lines if line.merged]
 
     @property
-    def larger(self) -> list[Line]:
+    def larger(self) -> list[TableLine]:
         """Mixtures and ensembles: more than one model of the experts' size, so that they take no place."""
         return [line for line in self.lines if line.group in ("mix", "ensemble")]
 
     @property
-    def ranked(self) -> list[Line]:
+    def ranked(self) -> list[TableLine]:
         """The merges that have an average, best first."""
         return best_first(self.merges)
 
     @property
-    def best(self) -> Line | None:
+    def best(self) -> TableLine | None:
         """The merge with the highest average."""
         return next(iter(self.ranked), None)
 
     @property
-    def experts(self) -> Line | None:
+    def experts(self) -> TableLine | None:
         return next((line for line in self.lines if line.entry == EXPERTS), None)
 
     @property
-    def base(self) -> Line | None:
+    def base(self) -> TableLine | None:
         """The model that everything started from: the first reference that is no expert."""
         return next((line for line in self.lines if line.group == "reference" and line.entry != EXPERTS), None)
 
@@ -148,7 +148,7 @@ def grid_of(
     return Grid(tuple(tasks), split, ranked, average, headings=reader.groups, unit=reader.unit)
 
 
-def best_first(lines: Iterable[Line]) -> list[Line]:
+def best_first(lines: Iterable[TableLine]) -> list[TableLine]:
     """Those that have an average like the others', the highest first."""
     known = [(line.average.accuracy, line) for line in lines if line.average and line.average.whole]
     return [line for _, line in sorted(known, key=lambda pair: -pair[0])]

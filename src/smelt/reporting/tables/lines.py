@@ -12,7 +12,7 @@ from smelt.reporting.budget import data_text, loud_text
 from smelt.reporting.tables.cells import Cell, cell_of, mean_cell
 from smelt.reporting.words import setting_text
 
-__all__ = ["EXPERT", "EXPERTS", "GROUPS", "SHOWN", "CellOf", "Line", "LineReader", "is_expert", "last_cell"]
+__all__ = ["EXPERT", "EXPERTS", "GROUPS", "SHOWN", "CellOf", "LineReader", "TableLine", "is_expert", "last_cell"]
 
 EXPERT = "expert-"
 """An expert's entry is this word and its own task: `expert-photos`."""
@@ -36,7 +36,7 @@ CellOf = Callable[[Sequence[Row]], Cell | None]
 
 
 @dataclass(frozen=True)
-class Line:
+class TableLine:
     """One model, or the experts taken together, on every task."""
 
     entry: str
@@ -48,7 +48,7 @@ class Line:
     rows: tuple[Row, ...]
     average: Cell | None = None
     normalised: float | None = None
-    """Its share of what the table compares with: the experts, the oracle."""
+    """Its share of what the table compares with."""
     normalised_rank: int = 0
     normalised_interval: tuple[float, float] | None = None
     gap: float | None = None
@@ -133,7 +133,9 @@ class LineReader:
         """The data that made a model, in words."""
         return data_text(rows, self.unit)
 
-    def lines(self, rows: Sequence[Row], tasks: Sequence[str], split: str, cell: CellOf | None = None) -> list[Line]:
+    def lines(
+        self, rows: Sequence[Row], tasks: Sequence[str], split: str, cell: CellOf | None = None
+    ) -> list[TableLine]:
         """Every model of the rows, in the order of the table; the experts together are one line."""
         cell = cell or last_cell
         models = self.models(row for row in rows if not is_expert(row))
@@ -141,10 +143,10 @@ class LineReader:
         experts = [row for row in rows if is_expert(row)]
         return self._in_order([*lines, *([self._experts(experts, tasks, cell)] if experts else [])])
 
-    def _line(self, rows: Sequence[Row], tasks: Sequence[str], split: str, cell: CellOf) -> Line:
+    def _line(self, rows: Sequence[Row], tasks: Sequence[str], split: str, cell: CellOf) -> TableLine:
         first = rows[0]
         cells = tuple(cell([row for row in rows if row.task == task]) for task in tasks)
-        return Line(
+        return TableLine(
             first.entry,
             first.variant,
             self.label(rows),
@@ -157,16 +159,16 @@ class LineReader:
             loud=loud_text(rows, split, self.unit),
         )
 
-    def _experts(self, rows: Sequence[Row], tasks: Sequence[str], cell: CellOf) -> Line:
+    def _experts(self, rows: Sequence[Row], tasks: Sequence[str], cell: CellOf) -> TableLine:
         own = [row for row in rows if row.entry == EXPERT + row.task]
         cells = tuple(cell([row for row in own if row.task == task]) for task in tasks)
-        alone = Line(EXPERTS, "reference", "Fine-tuned experts", {}, "reference", cells, self._latest(own))
+        alone = TableLine(EXPERTS, "reference", "Fine-tuned experts", {}, "reference", cells, self._latest(own))
         return replace(alone, average=mean_cell(cells), note="each on its own task")
 
     def _latest(self, rows: Sequence[Row]) -> tuple[Row, ...]:
         return tuple({self.number(row): row for row in rows}.values())
 
-    def _in_order(self, lines: Sequence[Line]) -> list[Line]:
+    def _in_order(self, lines: Sequence[TableLine]) -> list[TableLine]:
         """By group, and a tuned line below the published one of the same entry, whose group it shares."""
         groups = {line.entry: line.group for line in lines if line.variant == "published"}
         lines = [replace(m, group=groups.get(m.entry, m.group)) if m.variant == "tuned" else m for m in lines]

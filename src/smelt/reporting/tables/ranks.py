@@ -11,18 +11,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from smelt.reporting.tables.cells import Cell
-from smelt.reporting.tables.lines import EXPERTS, Line
+from smelt.reporting.tables.lines import EXPERTS, TableLine
 
 __all__ = ["normalised", "rank_cells", "share_of", "with_ranks"]
 
 
-def normalised(lines: Sequence[Line]) -> list[Line]:
+def normalised(lines: Sequence[TableLine]) -> list[TableLine]:
     """The same lines with their share of the experts, where those are known on every task."""
     experts = next((line for line in lines if line.entry == EXPERTS and line.average), None)
     return [replace(line, normalised=_ratio(line, experts)) for line in lines] if experts else list(lines)
 
 
-def share_of(lines: Sequence[Line], entry: str) -> list[Line]:
+def share_of(lines: Sequence[TableLine], entry: str) -> list[TableLine]:
     """The same lines with their average divided by that of one of them."""
     whole = next((line.average for line in lines if line.entry == entry), None)
     if whole is None or not whole.accuracy:
@@ -30,7 +30,9 @@ def share_of(lines: Sequence[Line], entry: str) -> list[Line]:
     return [replace(m, normalised=m.average.accuracy / whole.accuracy if m.average else None) for m in lines]
 
 
-def with_ranks(lines: Sequence[Line], competes: Callable[[Line], bool] = lambda line: line.merged) -> list[Line]:
+def with_ranks(
+    lines: Sequence[TableLine], competes: Callable[[TableLine], bool] = lambda line: line.merged
+) -> list[TableLine]:
     """The same lines with the best and the second of every column marked, among those that compete."""
     rivals = [line for line in lines if competes(line)]
     tasks = len(lines[0].cells) if lines else 0
@@ -39,7 +41,7 @@ def with_ranks(lines: Sequence[Line], competes: Callable[[Line], bool] = lambda 
     ratios = _places([-1.0 if m.normalised is None else m.normalised for m in rivals])
     gaps = _places([-1.0 if m.gap is None else m.gap for m in rivals], lowest=True)
 
-    def ranked(line: Line) -> Line:
+    def ranked(line: TableLine) -> TableLine:
         if not competes(line):
             return line
         return replace(
@@ -69,7 +71,7 @@ def _places(values: Sequence[float], *, lowest: bool = False) -> dict[float, int
     return {value: place for place, value in enumerate(best, 1)} if len(values) > 1 else {}
 
 
-def _ratio(line: Line, experts: Line) -> float | None:
+def _ratio(line: TableLine, experts: TableLine) -> float | None:
     pairs = list(zip(line.cells, experts.cells, strict=True))
     ratios = [a.accuracy / b.accuracy for a, b in pairs if a and b and b.accuracy > 0]
     return sum(ratios) / len(ratios) if len(ratios) == len(pairs) else None

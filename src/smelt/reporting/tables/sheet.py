@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from smelt.reporting.tables.grid import Grid
-from smelt.reporting.tables.lines import Line
+from smelt.reporting.tables.lines import TableLine
 
 __all__ = ["ColumnBlock", "Sheet", "printed"]
 
@@ -24,7 +24,7 @@ class ColumnBlock:
     grid: Grid
 
 
-Records = Callable[[Line, ColumnBlock, "str | None"], Iterator[list[object]]]
+Records = Callable[[TableLine, ColumnBlock, "str | None"], Iterator[list[object]]]
 """From a line in a block, and the part of the suite, to its lines of CSV."""
 
 
@@ -63,7 +63,7 @@ class Sheet:
     """The lines of CSV where they are not one for each task."""
 
     @property
-    def lines(self) -> tuple[Line, ...]:
+    def lines(self) -> tuple[TableLine, ...]:
         return self.blocks[0].grid.lines
 
     @property
@@ -74,18 +74,18 @@ class Sheet:
         """The blocks as they stand: rows of blocks side by side."""
         return [self.blocks[at : at + self.across] for at in range(0, len(self.blocks), self.across)]
 
-    def groups(self, tier: Sequence[ColumnBlock]) -> list[tuple[str, list[list[Line]]]]:
+    def groups(self, tier: Sequence[ColumnBlock]) -> list[tuple[str, list[list[TableLine]]]]:
         """Headings, each with its lines; a line is there once for every block of the tier. No headings: one group."""
         every = [list(lines) for lines in zip(*(block.grid.lines for block in tier), strict=True)]
         if not self.headings:
             return [("", every)] if every else []
         titles = {id(line): title for title, lines in tier[0].grid.groups() for line in lines}
-        found: dict[str, list[list[Line]]] = {}
+        found: dict[str, list[list[TableLine]]] = {}
         for lines in every:
             found.setdefault(titles[id(lines[0])], []).append(lines)
         return list(found.items())
 
-    def note_of(self, line: Line) -> str:
+    def note_of(self, line: TableLine) -> str:
         """What stands beside a label; where lines repeat block after block, what the short form does not say."""
         if self.summary is None:
             return line.details

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from smelt.reporting.tables.cells import Cell
-from smelt.reporting.tables.lines import Line
+from smelt.reporting.tables.lines import TableLine
 from smelt.reporting.tables.sheet import Sheet
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def shown_cell(cell: Cell | None) -> Shown:
     return ("", False) if cell is None else (f"{100 * cell.accuracy:.1f}", cell.rank == 1)
 
 
-def shown_share(line: Line | None) -> Shown:
+def shown_share(line: TableLine | None) -> Shown:
     """A line's share of what it is compared with, in percent."""
     if line is None or line.normalised is None:
         return ("", False)

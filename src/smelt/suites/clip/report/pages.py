@@ -7,15 +7,14 @@ from pathlib import Path
 from types import MappingProxyType
 
 from smelt.evaluation.row import Row
-from smelt.reporting.pages import Section, Tile, View
+from smelt.reporting.pages import PageSection, ReportView, Tile
 from smelt.reporting.plain import PlainPages
 from smelt.reporting.tables.grid import Grid
 from smelt.reporting.tables.sheet import Sheet
 from smelt.suites.clip.report.corruption import CorruptionReader
 from smelt.suites.clip.report.headline_robust import robust_sentences, robust_tiles
 from smelt.suites.clip.report.parts import part_sentences, part_sheet, part_tiles, parts_sentence
-from smelt.suites.clip.report.robustness import robust_sheet
-from smelt.suites.clip.report.severity import severity_figure
+from smelt.suites.clip.report.robustness import robust_sheet, severity_figure
 
 __all__ = ["ClipPages"]
 
@@ -33,7 +32,7 @@ class ClipPages(PlainPages):
             return robust_sheet(rows, split, part)
         return super().table(part, rows, split) if part is None else part_sheet(part, rows, split)
 
-    def first_words(self, view: View, sheets: Sequence[Sheet]) -> tuple[list[str], list[Tile]]:
+    def first_words(self, view: ReportView, sheets: Sequence[Sheet]) -> tuple[list[str], list[Tile]]:
         """What all parts share, then every table."""
         parts = [sheet for sheet in sheets if sheet.part is not None and sheet.summary is None]
         said, tiles = [parts_sentence(parts)] if parts else [], []
@@ -48,13 +47,13 @@ class ClipPages(PlainPages):
             tiles += words[1]
         return said, tiles
 
-    def own_sections(self, view: View, sheets: Sequence[Sheet]) -> list[Section]:
+    def own_sections(self, view: ReportView, sheets: Sequence[Sheet]) -> list[PageSection]:
         """Accuracy against severity."""
         figures = [figure for sheet in sheets if (figure := severity_figure(sheet))]
         links = (("severities", "Severity"),) if figures else ()
-        return [Section("severities.html.jinja", {"severities": figures}, links)]
+        return [PageSection("severities.html.jinja", {"severities": figures}, links)]
 
-    def clean_rows(self, rows: Iterable[Row]) -> list[Row]:
+    def plain_rows(self, rows: Iterable[Row]) -> list[Row]:
         """Those on clean pictures."""
         return [row for row in rows if row.corruption is None]
 

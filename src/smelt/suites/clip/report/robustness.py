@@ -11,9 +11,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from smelt.evaluation.row import Row
+from smelt.reporting.draw.axis import span
+from smelt.reporting.draw.panel import Stroke, panel
+from smelt.reporting.figures.charts import Chart
 from smelt.reporting.tables.cells import Cell, cell_of, mean_cell, mean_on_same_examples
-from smelt.reporting.tables.grid import Grid, grid_of, tasks_of
-from smelt.reporting.tables.lines import Line
+from smelt.reporting.tables.grid import Grid, best_first, grid_of, tasks_of
+from smelt.reporting.tables.lines import TableLine
 from smelt.reporting.tables.ranks import with_ranks
 from smelt.reporting.tables.sheet import ColumnBlock, Sheet
 from smelt.suites.clip.report.corruption import (
@@ -24,7 +27,7 @@ from smelt.suites.clip.report.corruption import (
     severities_text,
 )
 
-__all__ = ["CLEAN", "SeverityCurves", "robust_sheet", "severity_curves"]
+__all__ = ["CLEAN", "SeverityCurves", "SeverityFigure", "robust_sheet", "severity_curves", "severity_figure"]
 
 CLEAN = "clean"
 Severities = dict[str, list[int]]
@@ -62,7 +65,7 @@ def severity_curves(sheet: Sheet) -> list[SeverityCurves]:
     ]
 
 
-def _points(line: Line, kind: str, tasks: Sequence[str]) -> tuple[tuple[float, float], ...]:
+def _points(line: TableLine, kind: str, tasks: Sequence[str]) -> tuple[tuple[float, float], ...]:
     """Severities that have every task, in rising order; 0 is clean."""
     at: dict[int, dict[str, Cell]] = {}
     for row in line.rows:
@@ -105,7 +108,7 @@ def _incomplete(grid: Grid, severities: Severities) -> Grid:
     """A line that was measured at fewer severities than others says at which."""
     most = sorted({severity for values in severities.values() for severity in values})
 
-    def noted(line: Line) -> Line:
+    def noted(line: TableLine) -> TableLine:
         own = sorted({kind_and_severity(row.corruption)[1] for row in line.rows if row.corruption})
         if not own or own == most:
             return line
@@ -129,7 +132,7 @@ def _summary(blocks: Sequence[ColumnBlock], title: str, about: str, part: str | 
     return Sheet((ColumnBlock("average", "", grid),), title, f"{more} {about}", part=part, axis="corruption")
 
 
-def _adapted(lines: Sequence[Line]) -> str:
+def _adapted(lines: Sequence[TableLine]) -> str:
     """Which pictures the methods that use data saw: clean ones, or corrupted ones."""
     used = [line for line in lines if line.data]
     anew = [line for line in used if any(adapted_to_corruption(row) for row in line.rows)]
@@ -152,3 +155,49 @@ def _about(severities: Severities) -> str:
         return f"A corruption's number is the mean over {next(iter(found))}."
     said = "; ".join(f"{text} of {', '.join(kinds)}" for text, kinds in found.items())
     return f"A corruption's number is the mean over {said}."
+
+
+_COLOURS = 6
+"""Methods that can be told apart by colour; two more colours are the base's and the experts'."""
+
+
+@dataclass(frozen=True)
+class SeverityFigure:
+    """The charts of one table, and what the colours mean: (name, number of the palette)."""
+
+    title: str
+    charts: tuple[Chart, ...]
+    keys: tuple[tuple[str, int], ...]
+    others: bool
+    """Whether methods are left that have no colour."""
+
+
+def severity_figure(sheet: Sheet) -> SeverityFigure | None:
+    """All kinds on the same axes. The best six methods under corruption have a colour, the others are grey."""
+    curves = severity_curves(sheet)
+    if sheet.summary is None or not any(len(points) > 1 for one in curves for points in one.lines):
+        return None
+    colours = _colours(sheet.summary.blocks[0].grid)
+    every = [point for one in curves for points in one.lines for point in points]
+    x = (0.0, max(severity for severity, _ in every))
+    y = span([value for _, value in every])
+    names = [line.name for line in sheet.lines]
+    ticks = [(float(tick), str(tick)) for tick in range(int(x[1]) + 1)]
+    charts = []
+    for one in curves:
+        roles = (f"c{colours[at]}" if at in colours else "ghost" for at in range(len(names)))
+        strokes = list(map(Stroke, names, one.lines, roles))
+        title = f"{one.title}: average accuracy in % against the severity"
+        charts.append(Chart(one.title, panel(title, strokes, x=x, y=y, x_ticks=ticks)))
+    keys = tuple((names[at], colour) for at, colour in colours.items())
+    return SeverityFigure(sheet.title, tuple(charts), keys, len(keys) < len(sheet.lines))
+
+
+def _colours(short: Grid) -> dict[int, int]:
+    """The palette's number by the place of a line in the table."""
+    place = {id(line): at for at, line in enumerate(short.lines)}
+    found = {place[id(line)]: colour for colour, line in enumerate((short.base, short.experts)) if line}
+    methods = [line for line in short.lines if line.group not in ("reference", "single")]
+    best = best_first(methods)
+    chosen = sorted(place[id(line)] for line in [*best, *(m for m in methods if m not in best)][:_COLOURS])
+    return found | {at: colour for colour, at in enumerate(chosen, 2)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from smelt.reporting.headline import named
 from smelt.reporting.pages import Tile
 from smelt.reporting.tables.grid import best_first
-from smelt.reporting.tables.lines import EXPERTS, Line
+from smelt.reporting.tables.lines import EXPERTS, TableLine
 from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import count, percent, plural
 from smelt.suites.collaboration.report.levels import AVERAGE, NEULIG
@@ -53,20 +53,20 @@ def level_tiles(sheet: Sheet) -> list[Tile]:
     return tiles
 
 
-def _averages(sheet: Sheet) -> tuple[Line, ...]:
+def _averages(sheet: Sheet) -> tuple[TableLine, ...]:
     return sheet.blocks[-1].grid.lines
 
 
-def _ours(sheet: Sheet) -> Line | None:
+def _ours(sheet: Sheet) -> TableLine | None:
     lines = [line for line in _averages(sheet) if line.entry.startswith(NEULIG) and line.average]
     return next((line for line in lines if line.entry == _FIRST), lines[0] if lines else None)
 
 
-def _best(sheet: Sheet) -> Line | None:
+def _best(sheet: Sheet) -> TableLine | None:
     return next(iter(best_first(line for line in _averages(sheet) if line.group == "collaboration")), None)
 
 
-def _reached(line: Line) -> str:
+def _reached(line: TableLine) -> str:
     merged, ensembled = line.cells
     said = [f"merged {percent(merged.accuracy)} %"] if merged else []
     said += [f"ensembled {percent(ensembled.accuracy)} %"] if ensembled else []

@@ -16,7 +16,7 @@ from smelt.evaluation.row import Level, Row
 from smelt.reporting.tables.as_csv import number_alone, number_of, with_block, with_line
 from smelt.reporting.tables.cells import Cell, cell_of
 from smelt.reporting.tables.grid import Grid, tasks_of
-from smelt.reporting.tables.lines import EXPERTS, GROUPS, CellOf, Line, LineReader
+from smelt.reporting.tables.lines import EXPERTS, GROUPS, CellOf, LineReader, TableLine
 from smelt.reporting.tables.ranks import share_of, with_ranks
 from smelt.reporting.tables.sheet import ColumnBlock, Sheet
 
@@ -122,20 +122,20 @@ def largest(sheets: Sequence[Sheet]) -> Sheet | None:
     )
 
 
-def _line(line: Line, merged: Cell | None, ensembled: Cell | None) -> Line:
+def _line(line: TableLine, merged: Cell | None, ensembled: Cell | None) -> TableLine:
     # Rounded far below one picture: equal differences of counts are equal gaps.
     gap = round(abs(merged.accuracy - ensembled.accuracy), 12) if merged and ensembled else None
     return replace(line, cells=(merged, ensembled), gap=gap)
 
 
-def _grid(lines: Sequence[Line], split: str) -> Grid:
+def _grid(lines: Sequence[TableLine], split: str) -> Grid:
     """With the best and the second of every column marked. All methods compete: most keep all experts anyway."""
     ranked = tuple(with_ranks(lines, lambda line: line.group != "reference"))
     headings, gap = LevelReader.groups, "merged and ensembled"
     return Grid(tuple(LEVELS.values()), split, ranked, "", "Of experts", headings=headings, gap_of=gap)
 
 
-def _records(line: Line, block: ColumnBlock, part: str | None) -> Iterator[list[object]]:
+def _records(line: TableLine, block: ColumnBlock, part: str | None) -> Iterator[list[object]]:
     """One task, or their average: both levels, the gap, and the share of the experts where it is known."""
     who, more = [*with_line(line, line.setting), block.key, block.grid.split], with_block(line, block, part)
     for level, cell in zip(LEVELS, line.cells, strict=True):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from smelt.evaluation.row import Row
-from smelt.reporting.pages import Section, Tile, View
+from smelt.reporting.pages import PageSection, ReportView, Tile
 from smelt.reporting.plain import PlainPages
 from smelt.reporting.tables.sheet import Sheet
 from smelt.suites.collaboration.report.gaps import gap_figure
@@ -29,7 +29,7 @@ class CollaborationPages(PlainPages):
         """Nothing beside the rows, some of which have a level."""
         return () if any(row.level for row in rows) else None
 
-    def sheets(self, view: View) -> list[Sheet]:
+    def sheets(self, view: ReportView) -> list[Sheet]:
         """The pools, then tables along an axis."""
         return [*super().sheets(view), *series_sheets(view.rows)]
 
@@ -38,7 +38,7 @@ class CollaborationPages(PlainPages):
         leveled = any(row.level for row in rows)
         return level_sheet(rows, split, part) if leveled else super().table(part, rows, split)
 
-    def first_words(self, view: View, sheets: Sequence[Sheet]) -> tuple[list[str], list[Tile]]:
+    def first_words(self, view: ReportView, sheets: Sequence[Sheet]) -> tuple[list[str], list[Tile]]:
         """Of the pool where most can be compared, then of plain tables."""
         pools = [sheet for sheet in sheets if is_level_sheet(sheet)]
         first = largest(sheets)
@@ -47,11 +47,15 @@ class CollaborationPages(PlainPages):
         more = super().first_words(view, plain)
         return [*said, *more[0]], [*(level_tiles(first) if first else []), *more[1]]
 
-    def own_sections(self, view: View, sheets: Sequence[Sheet]) -> list[Section]:
+    def plain_rows(self, rows: Iterable[Row]) -> list[Row]:
+        """Those without a level."""
+        return [row for row in rows if row.level is None]
+
+    def own_sections(self, view: ReportView, sheets: Sequence[Sheet]) -> list[PageSection]:
         """The gap against accuracy, and both levels along an axis."""
         gaps, series = gap_figure(largest(sheets)), series_figures(view.rows)
         links = [*([("gaps", "Gap")] if gaps else []), *([("series", "Training")] if series else [])]
-        return [Section("levels.html.jinja", {"gaps": gaps, "series": series}, tuple(links))]
+        return [PageSection("levels.html.jinja", {"gaps": gaps, "series": series}, tuple(links))]
 
     def in_short(self, sheet: Sheet) -> Sheet:
         """Averages only."""

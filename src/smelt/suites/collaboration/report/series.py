@@ -16,7 +16,7 @@ from smelt.reporting.figures.charts import PALETTE, Chart, LineFigure
 from smelt.reporting.tables.as_csv import point_records
 from smelt.reporting.tables.cells import Cell, mean_cell
 from smelt.reporting.tables.grid import Grid, tasks_of
-from smelt.reporting.tables.lines import Line
+from smelt.reporting.tables.lines import TableLine
 from smelt.reporting.tables.sheet import ColumnBlock, Sheet
 from smelt.suites.collaboration.report.levels import LEVELS, NEULIG, LevelReader, at_level
 
@@ -82,11 +82,11 @@ def _several(found: Sequence[LevelCurve]) -> bool:
     return len({one.part for one in found}) > 1
 
 
-def _line(one: LevelCurve, level: Level, at: Sequence[float], *, named: bool) -> Line:
+def _line(one: LevelCurve, level: Level, at: Sequence[float], *, named: bool) -> TableLine:
     own = tuple(row for row in one.rows if row.level == level)
     label = f"{one.label}, {one.part}" if named and one.part else one.label
     cells = tuple(one.points[level].get(x) for x in at)
-    return Line(
+    return TableLine(
         one.entry,
         "curve",
         label,
@@ -116,7 +116,7 @@ def _at(row: Row, axis: str) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _records(line: Line, block: ColumnBlock, part: str | None) -> Iterator[list[object]]:
+def _records(line: TableLine, block: ColumnBlock, part: str | None) -> Iterator[list[object]]:
     for record in point_records(line, block, part):
         yield [*record, next(row.level for row in line.rows)]
 

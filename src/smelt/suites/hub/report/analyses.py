@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile
-from smelt.reporting.analyses import read_figure
+from smelt.reporting.analyses import checked_table, read_figure
 
 __all__ = ["Classes", "GrowthCurve", "GrowthLine", "HubAnalyses", "Ranks", "read_hub"]
 
@@ -81,7 +81,7 @@ def read_hub(folder: Path) -> HubAnalyses:
 
 
 def _growth(content: Mapping[str, Any], path: Path) -> GrowthCurve:
-    methods = _table(content.get("methods"), path, "methods")
+    methods = checked_table(content.get("methods"), path, "methods")
     lines = {}
     for name, one in methods.items():
         numbers = [_numbers(one.get(word), path, f"methods.{name}.{word}") for word in ("mean", "low", "high")]
@@ -93,24 +93,18 @@ def _growth(content: Mapping[str, Any], path: Path) -> GrowthCurve:
 
 def _ranks(content: Mapping[str, Any], path: Path) -> dict[str, Ranks]:
     found = {}
-    for name, one in _table(content.get("methods"), path, "methods").items():
-        words = [_table(one.get(word), path, f"methods.{name}.{word}") for word in ("spearman", "kendall")]
+    for name, one in checked_table(content.get("methods"), path, "methods").items():
+        words = [checked_table(one.get(word), path, f"methods.{name}.{word}") for word in ("spearman", "kendall")]
         found[name] = Ranks(str(one.get("label") or name), *words)
     return found
 
 
 def _classes(content: Mapping[str, Any], path: Path) -> Classes:
-    classes, models = content.get("classes"), _table(content.get("models"), path, "models")
+    classes, models = content.get("classes"), checked_table(content.get("models"), path, "models")
     if not isinstance(classes, list) or any(not isinstance(m, list) or len(m) != len(classes) for m in models.values()):
         raise CorruptFile(f"{path}: every one of `models` should have a number for each of `classes`")
     rows = {str(name): tuple(row) for name, row in models.items()}
     return Classes(str(content.get("task") or ""), tuple(map(str, classes)), rows)
-
-
-def _table(value: Any, path: Path, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict) or not value:
-        raise CorruptFile(f"{path}: `{where}` should be a table with something in it")
-    return value
 
 
 def _numbers(value: Any, path: Path, where: str) -> tuple[float, ...]:

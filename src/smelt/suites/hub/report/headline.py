@@ -8,7 +8,7 @@ from smelt.evaluation.row import Row
 from smelt.reporting.pages import Tile
 from smelt.reporting.tables.cells import surely_above
 from smelt.reporting.tables.grid import best_first
-from smelt.reporting.tables.lines import Line
+from smelt.reporting.tables.lines import TableLine
 from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import count, percent, plural
 from smelt.suites.hub.parts import MODELS
@@ -53,16 +53,16 @@ def hub_tiles(sheets: Sequence[Sheet]) -> list[Tile]:
     ]
 
 
-def _below(line: Line) -> str:
+def _below(line: TableLine) -> str:
     return "the best on the test pictures" if line.entry == ORACLE else "on average, chosen by nobody"
 
 
-def _ours(lines: Sequence[Line]) -> Line | None:
+def _ours(lines: Sequence[TableLine]) -> TableLine | None:
     own = [line for line in lines if line.group == HUB and line.entry.startswith(_OURS) and line.average]
     return next((line for line in own if line.entry == _OURS), own[0] if own else None)
 
 
-def _other(lines: Sequence[Line]) -> Line | None:
+def _other(lines: Sequence[TableLine]) -> TableLine | None:
     return next(iter(best_first(m for m in lines if m.group == HUB and not m.entry.startswith(_OURS))), None)
 
 
@@ -85,7 +85,7 @@ def _who_wins(sheet: Sheet) -> str:
     return f"{said}. For comparison: {', '.join(references)}." if references else f"{said}."
 
 
-def _beside(ours: Line, other: Line) -> str:
+def _beside(ours: TableLine, other: TableLine) -> str:
     if ours.average is None or other.average is None:
         return ""
     apart = 100 * (ours.average.accuracy - other.average.accuracy)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from smelt.evaluation.row import Row
-from smelt.reporting.pages import Section, Tile, View
+from smelt.reporting.pages import PageSection, ReportView, Tile
 from smelt.reporting.plain import PlainPages
 from smelt.reporting.tables.sheet import Sheet
 from smelt.suites.hub.parts import is_hub
@@ -35,15 +35,17 @@ class HubPages(PlainPages):
         """Growth, ranks and classes, where rows are of a hub."""
         return read_hub(analyses) if any(map(is_hub, rows)) else None
 
-    def sheets(self, view: View) -> list[Sheet]:
+    def sheets(self, view: ReportView) -> list[Sheet]:
         """A table for every k, then those along an axis."""
         return hub_sheets(view.rows, view.costs)
 
-    def first_words(self, view: View, sheets: Sequence[Sheet]) -> tuple[list[str], list[Tile]]:
+    def first_words(self, view: ReportView, sheets: Sequence[Sheet]) -> tuple[list[str], list[Tile]]:
         """Who chooses best."""
         return hub_sentences(view.rows, sheets, view.own), hub_tiles(sheets)
 
-    def own_sections(self, view: View, sheets: Sequence[Sheet]) -> list[Section]:
+    def own_sections(self, view: ReportView, sheets: Sequence[Sheet]) -> list[PageSection]:
         """Growth, agreement, models, choices."""
         found = hub_figures(view.rows, sheets, view.own)
-        return [Section("hub.html.jinja", {"hub": found}, tuple(link for word, link in _LINKS.items() if found[word]))]
+        return [
+            PageSection("hub.html.jinja", {"hub": found}, tuple(link for word, link in _LINKS.items() if found[word]))
+        ]

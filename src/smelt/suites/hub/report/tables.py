@@ -13,7 +13,7 @@ from smelt.evaluation.row import CostRow, Row
 from smelt.reporting.tables.as_csv import point_records
 from smelt.reporting.tables.cells import cell_alone, mean_cell
 from smelt.reporting.tables.grid import Grid, tasks_of
-from smelt.reporting.tables.lines import GROUPS, Line, LineReader, last_cell
+from smelt.reporting.tables.lines import GROUPS, LineReader, TableLine, last_cell
 from smelt.reporting.tables.ranks import rank_cells, share_of, with_ranks
 from smelt.reporting.tables.sheet import ColumnBlock, Sheet
 from smelt.reporting.words import plural, setting_text
@@ -88,7 +88,7 @@ def _sweep(part: str, rows: Sequence[Row], costs: Sequence[CostRow]) -> Sheet | 
         here = [row for row in rows if float(row.setting[axis]) == x]
         cells.append(mean_cell([last_cell([row for row in here if row.task == task]) for task in tasks]))
     fixed = setting_text({word: value for word, value in first.setting.items() if word != axis})
-    line = Line(first.entry, "curve", first.label, {}, HUB, rank_cells(cells), tuple(rows), note=fixed)
+    line = TableLine(first.entry, "curve", first.label, {}, HUB, rank_cells(cells), tuple(rows), note=fixed)
     more = _relative(line, at, costs) if part == COUNT else []
     grid = Grid(tuple(f"{x:g}" for x in at), first.split, (line, *more), "")
     said = f"Averages over the tasks. {about}" + (_COSTS if more else "")
@@ -110,7 +110,7 @@ _COSTS = (
 )
 
 
-def _relative(line: Line, at: Sequence[float], costs: Sequence[CostRow]) -> list[Line]:
+def _relative(line: TableLine, at: Sequence[float], costs: Sequence[CostRow]) -> list[TableLine]:
     """What every k cost beside the first, as measured and as counted."""
     own = {float(cost.setting["k"]): cost for cost in costs if cost.part == COUNT and "k" in cost.setting}
     first = own.get(at[0])
@@ -124,5 +124,5 @@ def _relative(line: Line, at: Sequence[float], costs: Sequence[CostRow]) -> list
         if values[at[0]]:
             cells = tuple(cell_alone(values[x] / values[at[0]]) if x in values else None for x in at)
             note = "in % of the first column"
-            found.append(Line(f"{line.entry}-{entry}", "curve", label, {}, HUB, cells, line.rows, note=note))
+            found.append(TableLine(f"{line.entry}-{entry}", "curve", label, {}, HUB, cells, line.rows, note=note))
     return found

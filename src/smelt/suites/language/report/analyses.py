@@ -5,13 +5,11 @@ language.json   {domains: {domain: [test tasks]}, general: [tasks], experts: {do
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from smelt.errors import CorruptFile
-from smelt.reporting.analyses import read_figure
+from smelt.reporting.analyses import checked_table, read_figure
 
 __all__ = ["Language", "read_language"]
 
@@ -44,8 +42,8 @@ def read_language(folder: Path) -> Language | None:
     content = read_figure(path, "let the suite run again")
     if content is None:
         return None
-    domains = _table(content, "domains", path)
-    experts = _table(content, "experts", path)
+    domains = checked_table(content.get("domains"), path, "domains")
+    experts = checked_table(content.get("experts"), path, "experts")
     if not all(isinstance(tasks, list) and tasks for tasks in domains.values()):
         raise CorruptFile(f"{path}: every one of `domains` should have a list of its test tasks")
     if domains.keys() != experts.keys():
@@ -61,10 +59,3 @@ def read_language(folder: Path) -> Language | None:
         content.get("multitask"),
         tuple(map(str, content.get("entries") or ())),
     )
-
-
-def _table(content: Mapping[str, Any], word: str, path: Path) -> dict[str, Any]:
-    value = content.get(word)
-    if not isinstance(value, dict) or not value:
-        raise CorruptFile(f"{path}: `{word}` should be a table with something in it")
-    return value

@@ -10,19 +10,29 @@ from typing import Any
 from markupsafe import Markup
 
 from smelt.evaluation.row import CostRow, Row
-from smelt.reporting.draw.axis import percent_ticks, span
-from smelt.reporting.draw.scatter import Dot, scatter
+from smelt.reporting.draw.axis import Axis, percent_ticks, span
+from smelt.reporting.draw.scatter import Dot, Shape, scatter
+from smelt.reporting.draw.svg import tag
 from smelt.reporting.tables.cells import Cell
+from smelt.reporting.tables.layout import transposed_heads, transposed_rows
 from smelt.reporting.tables.sheet import Sheet
-from smelt.reporting.tables.transposed import transposed_heads, transposed_rows
 from smelt.reporting.words import percent, seconds_text
 from smelt.suites.language.report.analyses import Language
-from smelt.suites.language.report.order import agreement
-from smelt.suites.language.report.standing import Standing, standings
-from smelt.suites.language.report.time_bars import log_ticks, time_bars
-from smelt.suites.language.report.tuning import tuning
+from smelt.suites.language.report.standing import Kind, Standing, agreement, standings, tuning
 
-__all__ = ["Times", "language_figures", "performance_against_time", "times", "trade_off"]
+__all__ = [
+    "Times",
+    "language_figures",
+    "log_axis",
+    "log_ticks",
+    "performance_against_time",
+    "time_bars",
+    "times",
+    "trade_off",
+]
+
+
+_SHAPES: dict[Kind, Shape] = {"base": "square", "multitask": "diamond", "method": "circle"}
 
 
 @dataclass(frozen=True)
@@ -64,6 +74,7 @@ def trade_off(found: Sequence[Standing]) -> Markup | None:
             f"{one.name}: {_of(skill)} of the experts, {_of(kept)} of the base on general tasks",
             (skill.low, skill.high),
             (kept.low, kept.high),
+            _SHAPES[one.kind],
         )
         for one, skill, kept in known
     ]
@@ -137,3 +148,40 @@ def _near(ends: tuple[float, float] | None) -> tuple[float, ...]:
 
 def _of(cell: Cell) -> str:
     return f"{percent(cell.accuracy)} % ({percent(cell.low)} to {percent(cell.high)})"
+
+
+_TICKS = (0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 36000.0, 360000.0)
+_WORDS = {0.01: "10 ms", 0.1: "0.1 s", 1.0: "1 s", 10.0: "10 s", 60.0: "1 min", 600.0: "10 min", 3600.0: "1 h"}
+_WORDS |= {36000.0: "10 h", 360000.0: "100 h"}
+
+
+def log_ticks(values: Sequence[float]) -> list[tuple[float, str]]:
+    """Round times from the one below the least to the one above the largest; values that are 0 have no place."""
+    known = [value for value in values if value > 0] or [1.0]
+    low = max((tick for tick in _TICKS if tick <= min(known)), default=_TICKS[0])
+    high = min((tick for tick in _TICKS if tick >= max(known) and tick > low), default=_TICKS[-1])
+    return [(tick, _WORDS[tick]) for tick in _TICKS if low <= tick <= high]
+
+
+def log_axis(ticks: Sequence[tuple[float, str]], start: float, end: float) -> Axis:
+    """The logarithm of seconds, mapped to start…end."""
+    return Axis(math.log10(ticks[0][0]), math.log10(ticks[-1][0]), start, end)
+
+
+def time_bars(name: str, algorithm: float, validation: float, ticks: Sequence[tuple[float, str]]) -> Markup:
+    """The algorithm's bar above that of the validation; each begins at the axis's first round number."""
+    axis = log_axis(ticks, 0.0, 100.0)
+    parts = [
+        tag("line", x1=_at(axis, tick), x2=_at(axis, tick), y1=0, y2="100%", class_="grid") for tick, _ in ticks[1:]
+    ]
+    for seconds, y, kind in ((algorithm, 2, "algorithm"), (validation, 12, "validation")):
+        if seconds > 0:
+            tip = tag("title", f"{name}, {kind}: {seconds_text(seconds)}")
+            parts.append(tag("rect", tip, x=0, y=y, width=_at(axis, seconds), height=8, rx=1.5, class_=kind))
+    text = f"{name}: algorithm {seconds_text(algorithm)}, choosing the setting {seconds_text(validation)}"
+    return tag("svg", *parts, width="100%", height=22, role="img", aria_label=text, class_="times")
+
+
+def _at(axis: Axis, seconds: float) -> str:
+    share = axis.at(math.log10(max(seconds, 1e-9)))
+    return f"{min(max(share, 0.5), 100.0):.2f}%"

@@ -9,8 +9,7 @@ from smelt.reporting.pages import Tile
 from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import count, percent, plural
 from smelt.suites.language.report.analyses import Language
-from smelt.suites.language.report.order import OrderAgreement, agreement
-from smelt.suites.language.report.standing import Standing, difference, ranked, standings
+from smelt.suites.language.report.standing import OrderAgreement, Standing, agreement, difference, ranked, standings
 from smelt.suites.language.report.tables import GENERAL, TASKS, base_name, sheet_of
 
 __all__ = ["language_sentences", "language_tiles"]

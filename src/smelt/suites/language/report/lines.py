@@ -17,7 +17,7 @@ from dataclasses import replace
 from smelt.evaluation.row import Row
 from smelt.reporting.budget import split_words
 from smelt.reporting.tables.cells import Cell, mean_cell
-from smelt.reporting.tables.lines import EXPERTS, Line, LineReader, is_expert, last_cell
+from smelt.reporting.tables.lines import EXPERTS, LineReader, TableLine, is_expert, last_cell
 from smelt.suites.language.published import mergebench
 from smelt.suites.language.report.analyses import Language
 
@@ -30,13 +30,13 @@ class ExampleReader(LineReader):
     unit = "example"
 
 
-def task_lines(rows: Sequence[Row], language: Language, split: str) -> list[Line]:
+def task_lines(rows: Sequence[Row], language: Language, split: str) -> list[TableLine]:
     """Every model over the test tasks: the base, the methods in their order, the multi-task model, the experts."""
     lines = [*_models(rows, language, language.tasks, split), _experts(rows, language)]
     return sorted(lines, key=lambda line: _place(line.entry, language))
 
 
-def domain_lines(lines: Sequence[Line], language: Language) -> list[Line]:
+def domain_lines(lines: Sequence[TableLine], language: Language) -> list[TableLine]:
     """The same models over the domains, with their share of the experts."""
     places = {task: at for at, task in enumerate(language.tasks)}
     found = []
@@ -47,7 +47,7 @@ def domain_lines(lines: Sequence[Line], language: Language) -> list[Line]:
     return [_with_share(line, ratio_cell(line.cells, experts)) for line in found]
 
 
-def general_lines(rows: Sequence[Row], language: Language, split: str) -> list[Line]:
+def general_lines(rows: Sequence[Row], language: Language, split: str) -> list[TableLine]:
     """Every model over the general tasks, with its share of the base's scores; experts each by itself are left out."""
     lines = _models(rows, language, language.general, split)
     base = next((line.cells for line in lines if line.entry == language.base), ())
@@ -66,7 +66,7 @@ def ratio_cell(cells: Sequence[Cell | None], divisors: Sequence[Cell | None]) ->
     return Cell(mean, mean - below, mean + above, sum(one.n for one, _ in pairs))
 
 
-def _models(rows: Sequence[Row], language: Language, tasks: Sequence[str], split: str) -> list[Line]:
+def _models(rows: Sequence[Row], language: Language, tasks: Sequence[str], split: str) -> list[TableLine]:
     """Lines with a short name, in a group by whether training data was used."""
     found = []
     for line in ExampleReader().lines([row for row in rows if not is_expert(row)], tasks, split):
@@ -76,7 +76,7 @@ def _models(rows: Sequence[Row], language: Language, tasks: Sequence[str], split
     return found
 
 
-def _experts(rows: Sequence[Row], language: Language) -> Line:
+def _experts(rows: Sequence[Row], language: Language) -> TableLine:
     own = [
         (task, [row for row in rows if row.entry == language.experts[domain] and row.task == task])
         for domain, tasks in language.domains.items()
@@ -84,17 +84,17 @@ def _experts(rows: Sequence[Row], language: Language) -> Line:
     ]
     cells = tuple(last_cell(found) for _, found in own)
     kept = tuple(found[-1] for _, found in own if found)
-    alone = Line(EXPERTS, "reference", "Experts", {}, "reference", cells, kept, mean_cell(cells))
+    alone = TableLine(EXPERTS, "reference", "Experts", {}, "reference", cells, kept, mean_cell(cells))
     return replace(alone, note="each on its own domain", short="Experts")
 
 
-def _short_name(line: Line, language: Language) -> str:
+def _short_name(line: TableLine, language: Language) -> str:
     """What heads a column: the paper's name where it has the method."""
     references = {language.base: "Base", language.multitask: "Multi-task"}
     return references.get(line.entry) or mergebench().methods.get(line.entry, line.label)
 
 
-def _with_share(line: Line, share: Cell | None) -> Line:
+def _with_share(line: TableLine, share: Cell | None) -> TableLine:
     if share is None:
         return replace(line, normalised=None, normalised_interval=None)
     return replace(line, normalised=share.accuracy, normalised_interval=(share.low, share.high))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from smelt.evaluation.row import Row
 from smelt.reporting import sections
-from smelt.reporting.pages import Opening, Section, Tile, View
+from smelt.reporting.pages import PageOpening, PageSection, ReportView, Tile
 from smelt.reporting.plain import PlainPages
 from smelt.reporting.tables.grid import build_grid
 from smelt.reporting.tables.sheet import Sheet
@@ -34,21 +34,21 @@ class LanguagePages(PlainPages):
         """The suite's plan."""
         return read_language(analyses)
 
-    def sheets(self, view: View) -> list[Sheet]:
+    def sheets(self, view: ReportView) -> list[Sheet]:
         """The tables of our own rows, then the paper's beside them."""
         sheets = language_sheets(view.rows, view.own)
         return [*sheets, *paper_sheets(sheets, view.rows, view.own)]
 
-    def opening(self, view: View, sheets: Sequence[Sheet]) -> Opening:
+    def opening(self, view: ReportView, sheets: Sequence[Sheet]) -> PageOpening:
         """Small tasks instead of small pictures."""
         return replace(super().opening(view, sheets), small="tasks")
 
-    def first_words(self, view: View, sheets: Sequence[Sheet]) -> tuple[list[str], list[Tile]]:
+    def first_words(self, view: ReportView, sheets: Sequence[Sheet]) -> tuple[list[str], list[Tile]]:
         """Who keeps most of the experts."""
         said = language_sentences(view.rows, view.costs, sheets, view.own)
         return said, language_tiles(view.costs, sheets, view.own)
 
-    def sections(self, view: View, sheets: Sequence[Sheet]) -> list[Section]:
+    def sections(self, view: ReportView, sheets: Sequence[Sheet]) -> list[PageSection]:
         """Time and memory have a section of their own, and there are no curves over scales."""
         figures, first = language_figures(view.rows, view.costs, sheets, view.own), sheets[0]
         content, unit = {"language": figures}, self.reader.unit
@@ -57,8 +57,8 @@ class LanguagePages(PlainPages):
         tuned = "setting chosen on validation tasks" if sections.tuned_on(sheets) else ""
         clean = build_grid(row for row in view.rows if row.part is None)
         return [
-            Section("transposed.html.jinja", content, (("results", "Tables"),), fixed=True),
-            Section("figures.html.jinja", content, tuple(link for word, link in _LINKS.items() if figures[word])),
+            PageSection("transposed.html.jinja", content, (("results", "Tables"),), fixed=True),
+            PageSection("figures.html.jinja", content, tuple(link for word, link in _LINKS.items() if figures[word])),
             sections.methods(ranked, compared, tuned, unit=unit, base="base model"),
             sections.experts(view.rows, clean, "Score"),
             sections.learned(view.analyses),
@@ -67,6 +67,6 @@ class LanguagePages(PlainPages):
             sections.reproduce(sheets[:1], self.reader),
         ]
 
-    def terminal(self, view: View) -> None:
+    def terminal(self, view: ReportView) -> None:
         """One table over the domains."""
         show_language(view.rows, view.costs, view.own)

@@ -1,4 +1,4 @@
-"""Where every method of a language suite stands: skill, forgetting, time and memory together.
+"""Where every method of a language suite stands: skill, forgetting, time and memory; its trials; the paper's order.
 
 Algorithm time is measuring or learning and one merge; validation time is every merge and evaluation that choosing the
 setting took.
@@ -6,19 +6,33 @@ setting took.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Literal
 
-from smelt.evaluation.row import CostRow
+from smelt.evaluation.row import CostRow, Row
 from smelt.reporting.tables.cells import Cell
-from smelt.reporting.tables.lines import Line
+from smelt.reporting.tables.lines import TableLine
 from smelt.reporting.tables.sheet import Sheet
+from smelt.reporting.words import setting_text
+from smelt.suites.language.published import mergebench
 from smelt.suites.language.report.analyses import Language
 from smelt.suites.language.report.tables import DOMAINS, GENERAL, sheet_of
 
-__all__ = ["ScoreDifference", "Standing", "difference", "ranked", "standings"]
+__all__ = [
+    "OrderAgreement",
+    "ScoreDifference",
+    "Standing",
+    "Tuning",
+    "agreement",
+    "difference",
+    "ranked",
+    "standings",
+    "tuning",
+]
 
 Kind = Literal["base", "multitask", "method"]
 
@@ -99,9 +113,83 @@ def difference(one: Cell, other: Cell) -> ScoreDifference:
     return ScoreDifference(apart, apart - below, apart + above)
 
 
-def _kind(line: Line, language: Language) -> Kind | None:
+def _kind(line: TableLine, language: Language) -> Kind | None:
     if line.entry == language.base:
         return "base"
     if line.entry == language.multitask:
         return "multitask"
     return "method" if line.merged else None
+
+
+_ORDERS = 20_000
+"""Random orders that chance is estimated from, the same every time."""
+_LEAST = 3
+
+
+@dataclass(frozen=True)
+class OrderAgreement:
+    """1: the same order, 0: none, -1: the opposite."""
+
+    methods: int
+    kendall: float
+    spearman: float
+    chance: float
+    """The share of random orders whose Kendall's tau is at least as far from 0."""
+
+
+def agreement(every: Sequence[Standing]) -> OrderAgreement | None:
+    """Our normalised performance beside the paper's overall (Table 8); None for fewer than three shared methods."""
+    import numpy as np
+
+    from smelt.hub.selection.rankings import kendall, spearman
+
+    overall = mergebench().multitask.overall
+    shared = {one.entry: one.skill.accuracy for one in reversed(ranked(every)) if one.skill and one.entry in overall}
+    if len(shared) < _LEAST:
+        return None
+    ours, theirs = np.array(list(shared.values())), np.array([overall[entry] for entry in shared])
+    tau, rho = kendall(ours, theirs), spearman(ours, theirs)
+    if tau is None or rho is None:
+        return None
+    signs = [np.sign(np.subtract.outer(values, values)) for values in (ours, theirs)]
+    norm = float(np.sqrt(np.sum(signs[0] ** 2) * np.sum(signs[1] ** 2)))
+    generator = np.random.default_rng(0)
+    orders = generator.permuted(np.tile(np.arange(len(shared)), (_ORDERS, 1)), axis=1)
+    shuffled = signs[1][orders[:, :, None], orders[:, None, :]]
+    taus = np.einsum("ij,kij->k", signs[0], shuffled) / norm
+    return OrderAgreement(len(shared), tau, rho, float(np.mean(np.abs(taus) >= abs(tau) - 1e-9)))
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """One method on the validation tasks: mean scores of its settings. What was not tried has none."""
+
+    name: str
+    setting: str
+    data: str
+    trials: int
+    best: float | None = None
+    middle: float | None = None
+    worst: float | None = None
+
+
+def tuning(rows: Sequence[Row], sheets: Sequence[Sheet]) -> list[Tuning]:
+    """The methods in the order of the table."""
+    sheet = sheet_of(sheets, DOMAINS)
+    found = []
+    for line in sheet.lines if sheet else ():
+        if line.merged:
+            scores = _scores([row for row in rows if row.variant == "curve" and row.entry == line.entry])
+            spread = (max(scores), median(scores), min(scores)) if scores else (None, None, None)
+            setting = setting_text(line.setting)
+            found.append(Tuning(line.short or line.name, setting, line.data, len(scores), *spread))
+    return found
+
+
+def _scores(rows: Sequence[Row]) -> list[float]:
+    """The mean over the tasks of every setting that was tried on all of them."""
+    at: dict[str, dict[str, float]] = {}
+    for row in rows:
+        at.setdefault(json.dumps(row.setting, sort_keys=True, default=str), {})[row.task] = row.accuracy
+    most = max((len(scores) for scores in at.values()), default=0)
+    return [sum(scores.values()) / most for scores in at.values() if len(scores) == most]

@@ -12,7 +12,7 @@ from smelt.evaluation.row import Row
 from smelt.reporting.tables.as_csv import task_records
 from smelt.reporting.tables.cells import Cell, printed_cell
 from smelt.reporting.tables.grid import Grid, table_rows
-from smelt.reporting.tables.lines import EXPERTS, Line
+from smelt.reporting.tables.lines import EXPERTS, TableLine
 from smelt.reporting.tables.ranks import with_ranks
 from smelt.reporting.tables.sheet import ColumnBlock, Sheet
 from smelt.reporting.words import count
@@ -95,14 +95,14 @@ def _transposed(sheet: Sheet, measure: str, corner: str) -> Sheet:
     )
 
 
-def _records(line: Line, block: ColumnBlock, part: str | None) -> Iterator[list[object]]:
+def _records(line: TableLine, block: ColumnBlock, part: str | None) -> Iterator[list[object]]:
     """With the metric of every task, where it has one."""
     metrics = {row.task: row.metric for row in line.rows}
     for record in task_records(line, block, part):
         yield [*record, metrics.get(str(record[5]), "")]
 
 
-def _made(lines: Sequence[Line]) -> str:
+def _made(lines: Sequence[TableLine]) -> str:
     """`Made with: TIES (tuned: density 0.2; 500 labelled val examples), ...`."""
     said = [f"{line.short or line.name} ({text})" for line in lines if line.merged and (text := line.details)]
     return f"Made with: {', '.join(said)}." if said else ""
@@ -145,12 +145,12 @@ def _beside_paper(sheet: Sheet | None, table: PaperTable, title: str, by: str, n
     return _transposed(Sheet(blocks, full, about, places=sheet.places), "Normalised score", "Base model")
 
 
-def _over(line: Line, cells: Sequence[Cell | None]) -> Line:
+def _over(line: TableLine, cells: Sequence[Cell | None]) -> TableLine:
     """A line with other columns, and nothing that was derived from the old ones."""
     gone = replace(line, average=None, normalised=None, normalised_interval=None, normalised_rank=0)
     return replace(gone, cells=tuple(cells))
 
 
-def _of_paper(line: Line, cells: Sequence[Cell | None]) -> Line:
+def _of_paper(line: TableLine, cells: Sequence[Cell | None]) -> TableLine:
     """The paper's line of the same method: nothing of our model is in it."""
     return replace(_over(line, cells), setting={}, variant="published", rows=(), data="", loud="")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from smelt.evaluation.row import Row
 from smelt.reporting import sections
-from smelt.reporting.pages import Opening, Section, Tile, View
+from smelt.reporting.pages import PageOpening, PageSection, ReportView, Tile
 from smelt.reporting.plain import PlainPages
 from smelt.reporting.tables.lines import LineReader
 from smelt.reporting.tables.sheet import Sheet
@@ -37,28 +37,28 @@ class SelectionPages(PlainPages):
         """What was chosen and how."""
         return read_selection(analyses)
 
-    def sheets(self, view: View) -> list[Sheet]:
+    def sheets(self, view: ReportView) -> list[Sheet]:
         """In the paper's order."""
         return selection_sheets(view.rows, view.own)
 
-    def opening(self, view: View, sheets: Sequence[Sheet]) -> Opening:
+    def opening(self, view: ReportView, sheets: Sequence[Sheet]) -> PageOpening:
         """Small tasks instead of small pictures."""
         return replace(super().opening(view, sheets), small="tasks")
 
-    def first_words(self, view: View, sheets: Sequence[Sheet]) -> tuple[list[str], list[Tile]]:
+    def first_words(self, view: ReportView, sheets: Sequence[Sheet]) -> tuple[list[str], list[Tile]]:
         """What was chosen, and whether that helps."""
         return selection_sentences(view.rows, view.own), selection_tiles(view.rows, view.own)
 
-    def sections(self, view: View, sheets: Sequence[Sheet]) -> list[Section]:
+    def sections(self, view: ReportView, sheets: Sequence[Sheet]) -> list[PageSection]:
         """Questions, steps, random groups and tables; methods are compared there."""
         figures = selection_figures(view.rows, view.own)
         content, unit = {"selection": figures}, self.reader.unit
         answers = (("questions", "Questions"), ("trace", "Steps"))
         shown = {"sheets": [sheet for sheet in sheets if sheet.lines]}
         return [
-            Section("questions.html.jinja", content, answers, fixed=True),
-            Section("random.html.jinja", content, (("random", "Random groups"),) if figures["random"] else ()),
-            Section("papers_tables.html.jinja", shown, (("results", "Tables"),), fixed=True),
+            PageSection("questions.html.jinja", content, answers, fixed=True),
+            PageSection("random.html.jinja", content, (("random", "Random groups"),) if figures["random"] else ()),
+            PageSection("papers_tables.html.jinja", shown, (("results", "Tables"),), fixed=True),
             sections.curves(view.rows, unit),
             sections.learned(view.analyses),
             sections.vectors(view.analyses),
@@ -66,6 +66,6 @@ class SelectionPages(PlainPages):
             sections.reproduce(sheets, self.reader),
         ]
 
-    def terminal(self, view: View) -> None:
+    def terminal(self, view: ReportView) -> None:
         """What was measured here, in short."""
         show_selection(view.rows, view.own)

@@ -7,14 +7,13 @@ from dataclasses import replace
 
 from smelt.evaluation.row import Row
 from smelt.reporting.tables.cells import Cell, printed_cell
-from smelt.reporting.tables.lines import Line
+from smelt.reporting.tables.lines import TableLine
 from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import plural
 from smelt.select.subsets import spread
 from smelt.suites.selection.published import uqmerge
 from smelt.suites.selection.report.analyses import KINDS, SelectionAnalysis, SelectionTrace
-from smelt.suites.selection.report.layout import Shown, beside_paper, over_means, over_sets
-from smelt.suites.selection.report.lines import Scores
+from smelt.suites.selection.report.layout import Scores, Shown, beside_paper, over_means, over_sets
 
 __all__ = ["choice_text", "entry_label", "selection_sheets"]
 
@@ -195,7 +194,7 @@ class _Tables:
             lines.append(replace(self._means(shown, [self.selection.sets[kind] for kind in _JUDGED]), entry=one.name))
         return over_means(key, title, about, _HEADS, lines)
 
-    def _means(self, one: Shown, kinds: Sequence[Sequence[str]]) -> Line:
+    def _means(self, one: Shown, kinds: Sequence[Sequence[str]]) -> TableLine:
         """A model over means of sets."""
         assert one.who is not None
         line = self.scores.line(one.label, one.who, self.selection.judged, one.group, note=one.note)

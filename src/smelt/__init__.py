@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from smelt.prepare.plan import plan
     from smelt.recipe.schema import Recipe
     from smelt.search.tune import tune
-    from smelt.suites.clip.loop import bench
     from smelt.suites.report import report
+    from smelt.suites.run import bench
     from smelt.tasks.registry import list_tasks
 
 
@@ -91,7 +91,7 @@ _HOME = {
     "Recipe": "smelt.recipe.schema",
     "advise": "smelt.advice.advise",
     "average": "smelt.prepare.average",
-    "bench": "smelt.suites.clip.loop",
+    "bench": "smelt.suites.run",
     "ensemble": "smelt.ensembles.ensemble",
     "evaluate": "smelt.prepare.evaluate",
     "export": "smelt.engine.convert.export",

@@ -11,7 +11,7 @@ import yaml
 
 import smelt
 from pico_clip import colour_clip, random_clip, save_clip, write_task
-from smelt.suites.merging import Merged
+from smelt.suites.merge_process import MergedModel
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +25,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def suite(models: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two merges of two models on two tasks, merged in this process."""
 
-    def merge(recipe: Path, out: Path, **words: Any) -> Merged:
+    def merge(recipe: Path, out: Path, **words: Any) -> MergedModel:
         smelt.merge(recipe, out=out, force=True)
-        return Merged(out, 0.1, 1_000)
+        return MergedModel(out, 0.1, 1_000)
 
-    monkeypatch.setattr("smelt.suites.clip.units.merge_apart", merge)
-    monkeypatch.setattr("smelt.suites.options.EXECUTOR", "inline")
+    monkeypatch.setattr("smelt.suites.clip.units.merge_in_process", merge)
+    monkeypatch.setattr("smelt.suites.plan.EXECUTOR", "inline")
     monkeypatch.delenv("COLUMNS", raising=False)
     content = {
         "name": "mine",

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from smelt.methods import stages
-from smelt.suites.clip.suite import Entry, Suite
+from smelt.suites.clip.suite import ClipEntry, ClipSuite
 from smelt.suites.find import find_suite
 
 ROOT = Path(__file__).parents[2]
@@ -164,7 +164,7 @@ def test_every_stage_is_in_the_suite_or_named_as_left_out() -> None:
     assert {name for name in own if f"`{name}`" in section} == own - used
 
 
-@pytest.mark.parametrize("record", [Suite, Entry])
+@pytest.mark.parametrize("record", [ClipSuite, ClipEntry])
 def test_every_key_of_a_suite_is_explained(record: Any) -> None:
     assert [key for key in record.model_fields if f"| `{key}` |" not in PAGE] == []
 

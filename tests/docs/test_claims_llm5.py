@@ -13,7 +13,7 @@ import pytest
 from smelt.measurement.fisher_tokens import TOKEN_ESTIMATORS
 from smelt.search.grids import grids
 from smelt.suites.language.published import mergebench
-from smelt.suites.language.suite import Domain, Entry, LanguageSuite, Preset
+from smelt.suites.language.suite import Domain, LanguageEntry, LanguagePreset, LanguageSuite
 from smelt.tasks.groups import GROUPS
 from smelt.tasks.registry import find_task
 from smelt.tasks.sandbox.execution import run as run_program
@@ -106,7 +106,7 @@ def test_a_page_with_results_has_no_gap_in_its_words() -> None:
     assert not measured or "<!-- lead:" not in PAGE, "docs/llm5.md: write what came out"
 
 
-@pytest.mark.parametrize("record", [LanguageSuite, Domain, Entry, Preset])
+@pytest.mark.parametrize("record", [LanguageSuite, Domain, LanguageEntry, LanguagePreset])
 def test_every_key_of_a_language_suite_is_explained(record: Any) -> None:
     keys = PAGE.partition("## A suite of this kind")[2]
     assert [key for key in record.model_fields if f"`{key}`" not in keys] == []

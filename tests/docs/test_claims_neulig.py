@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from smelt.suites.collaboration.suite import Baseline, CollaborationSuite, Fit, Group, Series, Transfer
+from smelt.suites.collaboration.suite import Baseline, CollaborationSuite, DataFractions, ExpertGroup, Fit, Transfer
 from smelt.suites.find import find_suite
 from smelt.tasks.registry import find_tasks
 
@@ -356,7 +356,7 @@ def test_the_log_says_what_the_rows_say() -> None:
     assert max(gap(part, SEMI) for part in (SEVEN, vit(3))) < 0.1
 
 
-@pytest.mark.parametrize("record", [CollaborationSuite, Baseline, Group, Fit, Transfer, Series])
+@pytest.mark.parametrize("record", [CollaborationSuite, Baseline, ExpertGroup, Fit, Transfer, DataFractions])
 def test_every_key_of_a_collaboration_suite_is_explained(record: Any) -> None:
     keys = SOURCE.partition("## A suite of this kind")[2]
     assert [key for key in record.model_fields if f"| `{key}` |" not in keys] == []

@@ -11,56 +11,56 @@ import pytest
 import smelt
 from collaboration_suite import Together, write_collaboration, write_models, write_tasks
 from pico_suite import write_suite
-from smelt.suites.clip.loop import Finished
-from smelt.suites.merging import Merged
+from smelt.suites.merge_process import MergedModel
+from smelt.suites.run import BenchResult
 
 
 class Merges:
-    """Stands for `merge_apart`, without a process of its own; remembers what was merged."""
+    """Stands for `merge_in_process`, without a process of its own; remembers what was merged."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
 
-    def __call__(self, recipe: Path, out: Path, *, threads: int | None = None) -> Merged:
+    def __call__(self, recipe: Path, out: Path, *, threads: int | None = None) -> MergedModel:
         self.names.append(recipe.stem)
         smelt.merge(recipe, out=out, force=True, threads=threads)
-        return Merged(out, 0.5, 1_000_000)
+        return MergedModel(out, 0.5, 1_000_000)
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Finished]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, BenchResult]:
     """The folder of the pico suite, written once, and one whole run of it."""
     root = tmp_path_factory.mktemp("pico-suite")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SMELT_CACHE", str(root / "cache"))
         patch.setattr("smelt_zoo.tasks", lambda: _tasks(root))
-        patch.setattr("smelt.suites.options.EXECUTOR", "inline")
-        patch.setattr("smelt.suites.clip.units.merge_apart", Merges())
+        patch.setattr("smelt.suites.plan.EXECUTOR", "inline")
+        patch.setattr("smelt.suites.clip.units.merge_in_process", Merges())
         return root, smelt.bench(write_suite(root), out=root / "whole")
 
 
 @pytest.fixture
-def root(made: tuple[Path, Finished], monkeypatch: pytest.MonkeyPatch) -> Path:
+def root(made: tuple[Path, BenchResult], monkeypatch: pytest.MonkeyPatch) -> Path:
     """The suite's folder, with its tasks known by their names; not to be written to."""
     monkeypatch.setattr("smelt_zoo.tasks", lambda: _tasks(made[0]))
     return made[0]
 
 
 @pytest.fixture
-def whole(made: tuple[Path, Finished]) -> Finished:
+def whole(made: tuple[Path, BenchResult]) -> BenchResult:
     return made[1]
 
 
 @pytest.fixture(autouse=True)
 def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test has patched holds for every unit; tests of real processes say `executor="local"`."""
-    monkeypatch.setattr("smelt.suites.options.EXECUTOR", "inline")
+    monkeypatch.setattr("smelt.suites.plan.EXECUTOR", "inline")
 
 
 @pytest.fixture
 def merges(monkeypatch: pytest.MonkeyPatch) -> Merges:
     merges = Merges()
-    monkeypatch.setattr("smelt.suites.clip.units.merge_apart", merges)
+    monkeypatch.setattr("smelt.suites.clip.units.merge_in_process", merges)
     return merges
 
 
@@ -76,7 +76,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture
-def half_done(root: Path, whole: Finished, tmp_path: Path) -> Path:
+def half_done(root: Path, whole: BenchResult, tmp_path: Path) -> Path:
     """A copy of the finished run's folder."""
     return Path(shutil.copytree(whole.folder, tmp_path / "out"))
 

@@ -79,30 +79,35 @@ def test_rows_are_there_when_the_folder_is_opened_again(tmp_path: Path) -> None:
     begin(tmp_path / "new" / "out", row(), COST)
     with opened(tmp_path / "new" / "out") as again:
         assert again.rows == [row(), COST]
-        assert again.has("ties", "published", "cars", "aa")
+        assert again.has(row())
 
 
 @pytest.mark.parametrize(
-    "cell",
+    "other",
     [
-        ("tsv", "published", "cars", "aa"),
-        ("ties", "tuned", "cars", "aa"),
-        ("ties", "published", "birds", "aa"),
-        ("ties", "published", "cars", "bb"),
-        ("ties", "published", "cars", None),
+        {"entry": "tsv"},
+        {"variant": "tuned"},
+        {"task": "birds"},
+        {"recipe_hash": "bb"},
+        {"recipe_hash": None},
+        {"part": "unseen"},
+        {"corruption": "motion_blur@3"},
+        {"level": "merged"},
+        {"setting": {"density": 0.2}},
     ],
 )
-def test_a_cell_is_an_entry_a_variant_a_task_and_a_recipe(tmp_path: Path, cell: tuple[str, str, str, Any]) -> None:
+def test_a_row_is_an_entry_a_variant_a_task_and_a_recipe(tmp_path: Path, other: dict[str, Any]) -> None:
     begin(tmp_path, row(), COST)
     with opened(tmp_path) as folder:
-        assert not folder.has(*cell)
+        assert not folder.has(row(**other))
+        assert folder.has(row(accuracy=0.25, when="2027-01-01T00:00:00+00:00"))
 
 
 def test_points_of_a_path_differ_by_their_setting(tmp_path: Path) -> None:
     begin(tmp_path, row(entry="a..b", variant="path", setting={"t": 0.5}, recipe_hash=None))
     with opened(tmp_path) as folder:
-        assert folder.has("a..b", "path", "cars", None, t=0.5)
-        assert not folder.has("a..b", "path", "cars", None, t=0.75)
+        assert folder.has(row(entry="a..b", variant="path", setting={"t": 0.5}, recipe_hash=None))
+        assert not folder.has(row(entry="a..b", variant="path", setting={"t": 0.75}, recipe_hash=None))
 
 
 @pytest.mark.parametrize(
@@ -163,9 +168,9 @@ def test_a_torn_last_line_is_left_out_and_the_next_row_stands_whole(tmp_path: Pa
     file.write_bytes(whole[:-40])
     with opened(tmp_path) as torn:
         assert torn.rows == [row()]
-        assert not torn.has("ties", "published", "birds", "aa")
+        assert not torn.has(row(task="birds"))
         torn.add([row(task="birds")])
-        assert torn.has("ties", "published", "birds", "aa")
+        assert torn.has(row(task="birds"))
     assert file.read_bytes() == whole
 
 

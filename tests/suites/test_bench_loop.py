@@ -18,19 +18,19 @@ from smelt.engine.scales import at_scale
 from smelt.errors import RecipeError, SmeltError
 from smelt.evaluation.row import CostRow, Row
 from smelt.recipe.schema import Recipe
-from smelt.suites.clip.loop import Finished
 from smelt.suites.find import find_suite
+from smelt.suites.run import BenchResult
 
 ROWS = {"reference": 6 + 2, "published": 4, "curve": 6, "tuned": 2, "path": 3}
 """Three references on two tasks and two models per task; two merges; three scales; one tuned merge; three points."""
 
 
-def accuracy_rows(done: Finished, **words: Any) -> list[Row]:
+def accuracy_rows(done: BenchResult, **words: Any) -> list[Row]:
     rows = [row for row in done.rows if isinstance(row, Row)]
     return [row for row in rows if all(getattr(row, word) == value for word, value in words.items())]
 
 
-def scores(done: Finished, entry: str, variant: str) -> dict[str, float]:
+def scores(done: BenchResult, entry: str, variant: str) -> dict[str, float]:
     return {row.task: row.accuracy for row in accuracy_rows(done, entry=entry, variant=variant)}
 
 
@@ -40,7 +40,7 @@ def essence(rows: list[Row | CostRow]) -> list[str]:
     return sorted(row.model_dump_json(exclude=passing) for row in rows)
 
 
-def test_every_cell_of_the_suite_has_one_row(whole: Finished) -> None:
+def test_every_cell_of_the_suite_has_one_row(whole: BenchResult) -> None:
     rows = accuracy_rows(whole)
     assert Counter(row.variant for row in rows) == ROWS
     assert whole.computed == len(rows) == 23
@@ -48,13 +48,13 @@ def test_every_cell_of_the_suite_has_one_row(whole: Finished) -> None:
     assert len(set(cells)) == len(cells)
 
 
-def test_references_answer_as_they_were_made(whole: Finished) -> None:
+def test_references_answer_as_they_were_made(whole: BenchResult) -> None:
     assert scores(whole, "pretrained", "reference") == {"plain": 0.0, "turned": 0.0}
     assert scores(whole, "expert-plain", "reference") == {"plain": 1.0, "turned": 0.0}
     assert scores(whole, "expert-turned", "reference") == {"plain": 0.0, "turned": 1.0}
 
 
-def test_where_the_task_is_known_each_has_its_own_model(whole: Finished) -> None:
+def test_where_the_task_is_known_each_has_its_own_model(whole: BenchResult) -> None:
     rows = accuracy_rows(whole, entry="emr_masks")
     assert {row.task: row.accuracy for row in rows} == {"plain": 1.0, "turned": 1.0}
     assert {row.variant for row in rows} == {"reference"}
@@ -65,12 +65,12 @@ def test_where_the_task_is_known_each_has_its_own_model(whole: Finished) -> None
     assert [row.setting for row in rows] == [{}, {}]  # one line of the table, so one setting
 
 
-def test_curves_are_measured_on_val_and_everything_else_on_test(whole: Finished) -> None:
+def test_curves_are_measured_on_val_and_everything_else_on_test(whole: BenchResult) -> None:
     for row in accuracy_rows(whole):
         assert (row.split, row.n) == (("val", 12) if row.variant == "curve" else ("test", 30))
 
 
-def test_a_row_carries_the_recipe_that_made_it_and_its_hash(root: Path, whole: Finished) -> None:
+def test_a_row_carries_the_recipe_that_made_it_and_its_hash(root: Path, whole: BenchResult) -> None:
     suite = find_suite(root / "pico.yaml")
     for row in accuracy_rows(whole):
         assert (row.suite, row.seed, row.model == "merged") == ("pico", 0, row.recipe is not None)
@@ -84,7 +84,7 @@ def test_a_row_carries_the_recipe_that_made_it_and_its_hash(root: Path, whole: F
     assert scales == {scale: at_scale(recipe, scale).hash for scale in (0.25, 0.5, 0.75)}
 
 
-def test_only_tuned_rows_have_used_data(whole: Finished) -> None:
+def test_only_tuned_rows_have_used_data(whole: BenchResult) -> None:
     for row in accuracy_rows(whole):
         used = row.data_budget.model_dump()
         assert used == (
@@ -94,7 +94,7 @@ def test_only_tuned_rows_have_used_data(whole: Finished) -> None:
         )
 
 
-def test_every_merge_has_its_cost(whole: Finished) -> None:
+def test_every_merge_has_its_cost(whole: BenchResult) -> None:
     costs = [row for row in whole.rows if isinstance(row, CostRow)]
     assert Counter((cost.entry, cost.variant) for cost in costs) == {
         ("average", "published"): 1,
@@ -106,7 +106,7 @@ def test_every_merge_has_its_cost(whole: Finished) -> None:
     assert {(cost.merge_seconds, cost.peak_bytes) for cost in costs} == {(0.5, 1_000_000)}  # as the merge told
 
 
-def test_the_folder_holds_recipes_analyses_report_and_tables_but_no_models(whole: Finished) -> None:
+def test_the_folder_holds_recipes_analyses_report_and_tables_but_no_models(whole: BenchResult) -> None:
     names = {path.relative_to(whole.folder).as_posix() for path in whole.folder.rglob("*") if path.is_file()}
     recipes = "average task_arithmetic task_arithmetic-at-0.5 emr_masks-plain emr_masks-turned".split()
     assert names == {
@@ -150,7 +150,7 @@ def test_a_finished_suite_computes_nothing_again(root: Path, half_done: Path, me
     ],
 )
 def test_a_row_that_is_missing_is_the_only_one_computed(
-    root: Path, whole: Finished, half_done: Path, merges: Any, entry: str, variant: str
+    root: Path, whole: BenchResult, half_done: Path, merges: Any, entry: str, variant: str
 ) -> None:
     gone = accuracy_rows(whole, entry=entry, variant=variant)[1]
     kept = [row for row in whole.rows if row != gone]
@@ -165,7 +165,7 @@ def test_a_row_that_is_missing_is_the_only_one_computed(
 
 @pytest.mark.parametrize("stop", [1, 4, 6, 7, 8, 9])
 def test_a_run_that_ends_at_any_write_goes_on_where_it_was(
-    root: Path, whole: Finished, merges: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int
+    root: Path, whole: BenchResult, merges: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int
 ) -> None:
     """There are nine writes: three references, two merges, the models per task, the scales, the path, tuned."""
     from smelt.evaluation.row import append_rows
@@ -194,14 +194,14 @@ def test_a_run_that_ends_at_any_write_goes_on_where_it_was(
 
 
 def test_a_merge_that_is_stopped_leaves_no_model_behind_when_it_is_run_again(
-    root: Path, whole: Finished, merges: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, whole: BenchResult, merges: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stopped(recipe: Path, out: Path, **words: Any) -> Any:
         merges(recipe, out, **words)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("smelt.suites.clip.units.merge_apart", stopped)
+        patch.setattr("smelt.suites.clip.units.merge_in_process", stopped)
         with pytest.raises(KeyboardInterrupt):
             smelt.bench(root / "pico.yaml", out=tmp_path / "out")
     done = smelt.bench(root / "pico.yaml", out=tmp_path / "out")
@@ -272,7 +272,7 @@ def test_without_tuning_there_are_only_references_and_published_merges(root: Pat
 
 
 def test_a_part_of_the_methods_and_tasks_can_be_run_and_completed_later(
-    root: Path, whole: Finished, merges: Any, tmp_path: Path
+    root: Path, whole: BenchResult, merges: Any, tmp_path: Path
 ) -> None:
     part = smelt.bench(root / "pico.yaml", out=tmp_path / "out", methods=["average"], tasks=["turned"])
     rows = accuracy_rows(part)
@@ -357,6 +357,6 @@ def test_a_suite_with_relative_paths_runs(root: Path, merges: Any, tmp_path: Pat
     assert smelt.bench("mine.yaml", out="out", methods=["average"], tune=False).computed == 8
 
 
-def test_a_row_of_the_file_is_a_row_of_the_answer(whole: Finished) -> None:
+def test_a_row_of_the_file_is_a_row_of_the_answer(whole: BenchResult) -> None:
     lines = (whole.folder / "rows.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [row.model_dump(mode="json") for row in whole.rows]

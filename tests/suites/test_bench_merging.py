@@ -16,8 +16,8 @@ import yaml
 import smelt
 from smelt.errors import RecipeError
 from smelt.evaluation.row import CostRow, read_rows
-from smelt.suites.clip.loop import Finished
-from smelt.suites.merging import merge_apart
+from smelt.suites.merge_process import merge_in_process
+from smelt.suites.run import BenchResult
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def recipe(two: tuple[Path, Path, Path], tmp_path: Path) -> Any:
 
 def test_a_merge_has_a_folder_a_time_and_a_peak_of_memory(recipe: Any, tmp_path: Path) -> None:
     began = time.perf_counter()
-    done = merge_apart(recipe(average={}), tmp_path / "out", threads=1)
+    done = merge_in_process(recipe(average={}), tmp_path / "out", threads=1)
     assert 0 < done.seconds <= time.perf_counter() - began
     assert 50e6 < done.peak_bytes < 5e9  # of the whole process: Python and torch at least
     assert smelt.verify(done.folder).ok
@@ -45,12 +45,12 @@ def test_a_merge_has_a_folder_a_time_and_a_peak_of_memory(recipe: Any, tmp_path:
 
 def test_a_merge_that_fails_names_its_recipe_and_the_reason(recipe: Any, tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"^mine\.yaml: ties has no parameter 'densty'"):
-        merge_apart(recipe(ties={"densty": 0.2}), tmp_path / "out")
+        merge_in_process(recipe(ties={"densty": 0.2}), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_a_suite_that_is_killed_goes_on_and_gives_the_rows_of_an_undisturbed_one(
-    root: Path, whole: Finished, tmp_path: Path
+    root: Path, whole: BenchResult, tmp_path: Path
 ) -> None:
     """kill -9 while the second merge runs; the second command computes only what is missing."""
     suite = yaml.safe_load((root / "pico.yaml").read_text())
@@ -87,7 +87,7 @@ def test_a_suite_that_is_killed_goes_on_and_gives_the_rows_of_an_undisturbed_one
 
 
 def test_the_peak_of_a_merge_is_its_own_and_not_that_of_the_process_that_asked(recipe: Any, tmp_path: Path) -> None:
-    small = merge_apart(recipe(average={}), tmp_path / "before", threads=1).peak_bytes
+    small = merge_in_process(recipe(average={}), tmp_path / "before", threads=1).peak_bytes
     ballast = bytearray(2 * small)
     ballast[::4096] = b"x" * len(ballast[::4096])  # every page is really there
-    assert merge_apart(recipe(average={}), tmp_path / "after", threads=1).peak_bytes < 1.2 * small
+    assert merge_in_process(recipe(average={}), tmp_path / "after", threads=1).peak_bytes < 1.2 * small

@@ -19,8 +19,8 @@ from smelt.models.families.network import network_of
 from smelt.prepare.prepare import prepare
 from smelt.recipe.schema import Recipe
 from smelt.suites.collaboration.blend import coefficients
-from smelt.suites.collaboration.score import scored
 from smelt.suites.find import find_suite
+from smelt.suites.units import scored
 from smelt.tasks.examples import DataBudget
 from smelt.tasks.registry import find_task
 

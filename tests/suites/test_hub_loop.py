@@ -170,12 +170,12 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(run, tmp_path):
 
 def test_answers_are_kept_so_that_another_folder_loads_no_model(run, tmp_path, monkeypatch):
     """Growth and tables are arithmetic on what was kept; only the models' own steps look at weights."""
-    from smelt.suites.hub.member import Member
+    from smelt.suites.hub.model import HubModel
 
     def never(self, task, limit):
         raise AssertionError("asked again")
 
-    monkeypatch.setattr(Member, "_ask", never)
+    monkeypatch.setattr(HubModel, "_ask", never)
     done = smelt.bench(run.suite, out=tmp_path / "out", methods=["mll", "growth"])
     assert {row.entry for row in done.rows if getattr(row, "part", "") == K1} == {"mll"}
 
@@ -218,12 +218,12 @@ def test_text_predictions_are_those_of_leaving_one_task_out(run):
 
     from smelt.hub.selection.lovm import leave_one_out
     from smelt.suites.find import find_suite
-    from smelt.suites.hub.steps import Steps
+    from smelt.suites.hub.plan import HubPlan
     from smelt.suites.hub.work import WorkingHub
-    from smelt.suites.options import Options
+    from smelt.suites.plan import BenchOptions
 
     suite = find_suite(run.suite)
-    work = WorkingHub(Steps(suite, list(suite.tasks), [], Options()).hub)
+    work = WorkingHub(HubPlan(suite, BenchOptions(methods=[])).hub)
     features, names = work.text_features("caption"), work.names
     scores = {t: dict(zip(names, features[place], strict=True)) for place, t in enumerate(TASKS)}
     truth = {t: dict(zip(names, work.accuracy(t), strict=True)) for t in TASKS}

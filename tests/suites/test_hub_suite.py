@@ -5,7 +5,6 @@ import yaml
 
 from smelt.errors import RecipeError
 from smelt.suites.find import find_suite, suites
-from smelt.suites.hub.settings import setting_of
 from smelt.suites.hub.suite import HubSuite, Method
 
 SHIPPED = yaml.safe_load(suites()["hub"].read_text())
@@ -46,8 +45,8 @@ def test_the_papers_reading_is_the_default_method():
 
 
 def test_a_setting_has_alpha_only_where_labels_choose():
-    assert setting_of(Method(label="x"), 3, 0.6) == {"k": 3, "alpha": 0.6}
-    assert setting_of(Method(label="x", by="graph", weights="uniform"), 1, 0.6) == {"k": 1, "weights": "uniform"}
+    assert Method(label="x").setting(3, 0.6) == {"k": 3, "alpha": 0.6}
+    assert Method(label="x", by="graph", weights="uniform").setting(1, 0.6) == {"k": 1, "weights": "uniform"}
 
 
 def test_methods_and_series_can_be_named():

@@ -15,9 +15,9 @@ from language_suite import ENTRIES, write_language_suite
 from pico_language import write_language_task
 from smelt.errors import RecipeError, SmeltError
 from smelt.evaluation.row import CostRow, Row
-from smelt.suites.clip.loop import Finished
 from smelt.suites.language import units
-from smelt.suites.merging import Merged
+from smelt.suites.merge_process import MergedModel
+from smelt.suites.run import BenchResult
 
 pytest.importorskip("lm_eval", reason="LM-EVAL IS NOT INSTALLED (pip install 'smelt[llm]')")
 pytest.importorskip("optuna", reason="OPTUNA IS NOT INSTALLED (pip install 'smelt[tune]')")
@@ -26,25 +26,25 @@ ALL = {"up": 1.0, "up-more": 0.5, "down": 1.0, "still": 2 / 3}
 """A model that knows all three words: of g, h and a, which the general task wants repeated, it answers a with b."""
 
 
-def merge_here(recipe: Path, out: Path, *, threads: int | None = None) -> Merged:
-    """Stands for `merge_apart`, without a process of its own."""
+def merge_here(recipe: Path, out: Path, *, threads: int | None = None) -> MergedModel:
+    """Stands for `merge_in_process`, without a process of its own."""
     smelt.merge(recipe, out=out, force=True, threads=threads)
-    return Merged(out, 0.5, 1_000_000)
+    return MergedModel(out, 0.5, 1_000_000)
 
 
 @pytest.fixture(scope="session")
-def made_language(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Finished, list[str]]:
+def made_language(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, BenchResult, list[str]]:
     root, told = tmp_path_factory.mktemp("language"), []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SMELT_CACHE", str(root / "cache"))
-        patch.setattr("smelt.suites.language.units.merge_apart", merge_here)
+        patch.setattr("smelt.suites.language.units.merge_in_process", merge_here)
         suite = write_language_suite(root)
         return root, smelt.bench(suite, out=root / "out", executor="inline", tell=told.append), told
 
 
 @pytest.fixture
-def language(made_language: Any, monkeypatch: pytest.MonkeyPatch) -> Finished:
-    monkeypatch.setattr("smelt.suites.language.units.merge_apart", merge_here)
+def language(made_language: Any, monkeypatch: pytest.MonkeyPatch) -> BenchResult:
+    monkeypatch.setattr("smelt.suites.language.units.merge_in_process", merge_here)
     return made_language[1]
 
 
@@ -54,12 +54,12 @@ def suite(made_language: Any) -> Path:
 
 
 @pytest.fixture
-def copy(language: Finished, tmp_path: Path) -> Path:
+def copy(language: BenchResult, tmp_path: Path) -> Path:
     return Path(shutil.copytree(language.folder, tmp_path / "copy"))
 
 
 @pytest.fixture
-def changed(language: Finished, suite: Path, tmp_path: Path) -> Any:
+def changed(language: BenchResult, suite: Path, tmp_path: Path) -> Any:
     """`changed(general=[...])` writes the same suite with other words."""
 
     def write(**words: Any) -> Path:
@@ -75,18 +75,18 @@ def scores(done: Any, entry: str, variant: str) -> dict[str, float]:
     return {row.task: row.accuracy for row in rows}
 
 
-def costs(done: Finished) -> dict[str, CostRow]:
+def costs(done: BenchResult) -> dict[str, CostRow]:
     return {row.entry: row for row in done.rows if isinstance(row, CostRow)}
 
 
-def test_references_answer_as_they_were_made(language: Finished) -> None:
+def test_references_answer_as_they_were_made(language: BenchResult) -> None:
     assert scores(language, "pretrained", "reference") == {"up": 0, "up-more": 0, "down": 0, "still": 1}
     assert scores(language, "expert-up", "reference") == {"up": 1, "up-more": 0.5, "down": 0, "still": 2 / 3}
     assert scores(language, "expert-down", "reference") == {"up": 0, "up-more": 0, "down": 1, "still": 1}
     assert scores(language, "multitask", "reference") == ALL
 
 
-def test_the_setting_is_chosen_on_the_validation_tasks_and_reported_on_the_tests(language: Finished) -> None:
+def test_the_setting_is_chosen_on_the_validation_tasks_and_reported_on_the_tests(language: BenchResult) -> None:
     """At 0.1 the merge repeats every word, which is right in one of two examples of each task; at 0.5 it knows all."""
     assert scores(language, "average", "published") == ALL
     assert scores(language, "task_arithmetic", "tuned") == ALL
@@ -102,7 +102,7 @@ def test_the_setting_is_chosen_on_the_validation_tasks_and_reported_on_the_tests
     assert (chosen.data_budget.split, chosen.data_budget.images) == ("val", 4)
 
 
-def test_costs_tell_what_merging_and_what_choosing_took(language: Finished) -> None:
+def test_costs_tell_what_merging_and_what_choosing_took(language: BenchResult) -> None:
     found = costs(language)
     assert found.keys() == {"average", "task_arithmetic"}
     assert (found["average"].trials, found["average"].validate_seconds) == (0, 0)
@@ -111,7 +111,7 @@ def test_costs_tell_what_merging_and_what_choosing_took(language: Finished) -> N
     assert (found["average"].merge_seconds, found["average"].peak_bytes) == (0.5, 1_000_000)
 
 
-def test_the_report_is_told_which_task_belongs_to_which_domain(language: Finished) -> None:
+def test_the_report_is_told_which_task_belongs_to_which_domain(language: BenchResult) -> None:
     content = json.loads((language.folder / "analyses" / "language.json").read_text())
     assert content["domains"] == {"up": ["up", "up-more"], "down": ["down"]}
     assert content["general"] == ["still"]
@@ -121,7 +121,7 @@ def test_the_report_is_told_which_task_belongs_to_which_domain(language: Finishe
     assert language.report.is_file()
 
 
-def test_a_row_names_the_command_that_gives_it_again(language: Finished, suite: Path, tmp_path: Path) -> None:
+def test_a_row_names_the_command_that_gives_it_again(language: BenchResult, suite: Path, tmp_path: Path) -> None:
     place = suite.parent / "tasks"
     row = next(row for row in language.rows if isinstance(row, Row) and row.variant == "tuned" and row.task == "down")
     told = f"{place / 'up'},{place / 'up-more'},{place / 'down'},{place / 'still'}"
@@ -133,7 +133,7 @@ def test_a_row_names_the_command_that_gives_it_again(language: Finished, suite: 
     assert (again.accuracy, again.model_hash) == (row.accuracy, row.model_hash)
 
 
-def test_models_are_thrown_away_unless_they_are_to_be_kept(language: Finished, suite: Path, tmp_path: Path) -> None:
+def test_models_are_thrown_away_unless_they_are_to_be_kept(language: BenchResult, suite: Path, tmp_path: Path) -> None:
     assert not list((language.folder / "models").glob("*/*"))
     words: dict[str, Any] = {"methods": ["average"], "preset": "fast", "keep_models": True}
     done = smelt.bench(suite, out=tmp_path / "kept", **words)
@@ -142,7 +142,7 @@ def test_models_are_thrown_away_unless_they_are_to_be_kept(language: Finished, s
 
 
 def test_a_second_run_computes_nothing(
-    language: Finished, suite: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
+    language: BenchResult, suite: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(**words: Any) -> None:
         raise AssertionError("something was computed")
@@ -157,7 +157,7 @@ def test_a_second_run_computes_nothing(
 
 
 def test_a_run_that_was_killed_goes_on_at_the_step_and_at_the_trial(
-    language: Finished, suite: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
+    language: BenchResult, suite: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rows of the last entry are gone; its study has both trials, so none is computed again."""
     lines = (copy / "rows.jsonl").read_text().splitlines(keepends=True)
@@ -170,7 +170,9 @@ def test_a_run_that_was_killed_goes_on_at_the_step_and_at_the_trial(
     assert costs(done)["task_arithmetic"].trials == 2
 
 
-def test_a_task_without_data_costs_its_own_cells(changed: Any, language: Finished, suite: Path, tmp_path: Path) -> None:
+def test_a_task_without_data_costs_its_own_cells(
+    changed: Any, language: BenchResult, suite: Path, tmp_path: Path
+) -> None:
     place = suite.parent / "tasks"
     empty = write_language_task(tmp_path / "empty", [("a", "b")])
     (empty / "test.jsonl.gz").unlink()
@@ -189,14 +191,14 @@ def test_a_task_without_data_costs_its_own_cells(changed: Any, language: Finishe
 
 
 def test_a_merge_that_fails_costs_its_line(
-    language: Finished, suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    language: BenchResult, suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(recipe: Path, out: Path, *, threads: int | None = None) -> Merged:
+    def broken(recipe: Path, out: Path, *, threads: int | None = None) -> MergedModel:
         if recipe.stem == "average":
             raise SmeltError("the disk is full")
         return merge_here(recipe, out, threads=threads)
 
-    monkeypatch.setattr("smelt.suites.language.units.merge_apart", broken)
+    monkeypatch.setattr("smelt.suites.language.units.merge_in_process", broken)
     with pytest.raises(SmeltError, match="the disk is full"):
         smelt.bench(suite, out=tmp_path / "out", preset="fast")
     rows = [json.loads(line) for line in (tmp_path / "out" / "rows.jsonl").read_text().splitlines()]
@@ -205,7 +207,9 @@ def test_a_merge_that_fails_costs_its_line(
     assert "task_arithmetic" in entries
 
 
-def test_without_tuning_entries_have_their_published_settings(language: Finished, suite: Path, tmp_path: Path) -> None:
+def test_without_tuning_entries_have_their_published_settings(
+    language: BenchResult, suite: Path, tmp_path: Path
+) -> None:
     """Scale 0.3 moves the answer by 0.9 of what is needed."""
     done = smelt.bench(suite, out=tmp_path / "out", methods=["task_arithmetic"], tune=False)
     assert scores(done, "task_arithmetic", "published") == {"up": 0, "up-more": 0, "down": 0, "still": 1}
@@ -213,7 +217,7 @@ def test_without_tuning_entries_have_their_published_settings(language: Finished
 
 
 @pytest.mark.slow
-def test_steps_run_side_by_side_in_processes_of_their_own(language: Finished, suite: Path, tmp_path: Path) -> None:
+def test_steps_run_side_by_side_in_processes_of_their_own(language: BenchResult, suite: Path, tmp_path: Path) -> None:
     done = smelt.bench(suite, out=tmp_path / "out", executor="local", workers=2, preset="fast")
     assert scores(done, "task_arithmetic", "tuned").keys() == ALL.keys()
     assert costs(done)["average"].peak_bytes > 10_000_000  # of the real process
@@ -230,7 +234,7 @@ def test_steps_run_side_by_side_in_processes_of_their_own(language: Finished, su
     ],
 )
 def test_unknown_words_are_refused_at_once(
-    language: Finished, suite: Path, tmp_path: Path, words: dict[str, Any], said: str
+    language: BenchResult, suite: Path, tmp_path: Path, words: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(RecipeError) as refused:
         smelt.bench(suite, out=tmp_path / "out", **words)
@@ -256,7 +260,7 @@ def test_a_preset_is_a_word_of_language_suites_alone(tmp_path: Path) -> None:
 
 
 def test_a_merge_that_looks_at_data_tells_what_each_of_both_held(
-    changed: Any, language: Finished, suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changed: Any, language: BenchResult, suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The look is this process's; the merge is said to have held 1 MB."""
     monkeypatch.setenv("SMELT_CACHE", str(tmp_path / "cache"))

@@ -18,11 +18,11 @@ from smelt.cli.app import app
 from smelt.errors import RecipeError
 from smelt.evaluation.row import Row
 from smelt.select.uq import uq_merge
-from smelt.suites.clip.loop import Finished
+from smelt.suites.run import BenchResult
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Finished, list[str]]:
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, BenchResult, list[str]]:
     root, told = tmp_path_factory.mktemp("selection"), list[str]()
     suite = write_selection_suite(root)
     return root, smelt.bench(suite, out=root / "out", executor="inline", tell=told.append), told
@@ -33,7 +33,7 @@ def _found(folder: Path) -> dict[str, Any]:
     return content
 
 
-def test_every_model_has_a_row_on_every_set_that_it_is_asked_by(run: tuple[Path, Finished, list[str]]):
+def test_every_model_has_a_row_on_every_set_that_it_is_asked_by(run: tuple[Path, BenchResult, list[str]]):
     rows = [row for row in run[1].rows if isinstance(row, Row)]
     asked = {(row.entry, row.part) for row in rows}
     assert {("pretrained", None), ("joint", None), ("average", "all"), ("ties-standard", "all")} <= asked
@@ -44,7 +44,7 @@ def test_every_model_has_a_row_on_every_set_that_it_is_asked_by(run: tuple[Path,
     assert len(rows) == len({(row.entry, row.part, row.task) for row in rows})
 
 
-def test_the_trace_and_the_choice_are_those_of_smelt_select(run: tuple[Path, Finished, list[str]], tmp_path: Path):
+def test_the_trace_and_the_choice_are_those_of_smelt_select(run: tuple[Path, BenchResult, list[str]], tmp_path: Path):
     folder = run[1].folder
     found = uq_merge(folder / "recipes" / "uq.yaml", out=tmp_path / "uq")
     own = _found(folder)["courses"][0]
@@ -54,7 +54,7 @@ def test_the_trace_and_the_choice_are_those_of_smelt_select(run: tuple[Path, Fin
     assert sorted(found.models) == sorted(_found(folder)["chosen"]["models"])
 
 
-def test_a_row_is_what_its_command_gives(run: tuple[Path, Finished, list[str]], tmp_path: Path):
+def test_a_row_is_what_its_command_gives(run: tuple[Path, BenchResult, list[str]], tmp_path: Path):
     row = next(r for r in run[1].rows if isinstance(r, Row) and (r.entry, r.part, r.task) == ("average", "all", "out"))
     assert row.command.startswith("smelt merge recipes/average-all.yaml -o average-all && smelt eval average-all ")
     smelt.merge(run[1].folder / "recipes" / "average-all.yaml", out=tmp_path / "average-all")
@@ -63,7 +63,7 @@ def test_a_row_is_what_its_command_gives(run: tuple[Path, Finished, list[str]], 
     assert again.loss == pytest.approx(row.loss, abs=1e-6)
 
 
-def test_harm_is_the_paired_difference_to_all_but_one(run: tuple[Path, Finished, list[str]]):
+def test_harm_is_the_paired_difference_to_all_but_one(run: tuple[Path, BenchResult, list[str]]):
     accuracy = {(r.entry, r.part, r.task): r.accuracy for r in run[1].rows if isinstance(r, Row)}
     harm = [one for one in _found(run[1].folder)["compared"] if one["about"] == "harm"]
     assert {one["name"] for one in harm} == set(CHANGES)
@@ -73,7 +73,7 @@ def test_harm_is_the_paired_difference_to_all_but_one(run: tuple[Path, Finished,
         assert one["difference"] == pytest.approx(means[0] - means[1])
 
 
-def test_what_every_choice_looked_at_is_written_down(run: tuple[Path, Finished, list[str]]):
+def test_what_every_choice_looked_at_is_written_down(run: tuple[Path, BenchResult, list[str]]):
     same = {"group": "data-driven", "split": "test", "sets": "held_in", "examples": 11}  # 6 + 5 questions
     assert _found(run[1].folder)["budgets"] == {
         "uncertainty": {**same, "labels": 0},
@@ -82,7 +82,7 @@ def test_what_every_choice_looked_at_is_written_down(run: tuple[Path, Finished, 
     }
 
 
-def test_a_finished_run_computes_nothing_again(run: tuple[Path, Finished, list[str]], tmp_path: Path):
+def test_a_finished_run_computes_nothing_again(run: tuple[Path, BenchResult, list[str]], tmp_path: Path):
     root, before, _ = run
     told: list[str] = []
     again = smelt.bench(root / "pico-selection.yaml", out=before.folder, executor="inline", tell=told.append)
@@ -90,7 +90,7 @@ def test_a_finished_run_computes_nothing_again(run: tuple[Path, Finished, list[s
     assert all("there already" in line for line in told)
 
 
-def test_a_run_that_was_stopped_goes_on(run: tuple[Path, Finished, list[str]], tmp_path: Path):
+def test_a_run_that_was_stopped_goes_on(run: tuple[Path, BenchResult, list[str]], tmp_path: Path):
     root, before, _ = run
     folder = Path(shutil.copytree(before.folder, tmp_path / "half"))
     lines = (folder / "rows.jsonl").read_text().splitlines(keepends=True)
@@ -104,14 +104,14 @@ def test_a_run_that_was_stopped_goes_on(run: tuple[Path, Finished, list[str]], t
     assert _found(folder)["compared"] == _found(before.folder)["compared"]
 
 
-def test_the_report_answers_the_four_questions_and_marks_the_papers_numbers(run: tuple[Path, Finished, list[str]]):
+def test_the_report_answers_the_four_questions_and_marks_the_papers_numbers(run: tuple[Path, BenchResult, list[str]]):
     page, table = run[1].report.read_text(), (run[1].folder / "table.md").read_text()
     assert all(f"RQ{number}:" in page for number in (1, 2, 3, 4))
     for text in ("The paper's own", "Table 6", "hurts"):
         assert text in table
 
 
-def test_the_command_prints_what_was_chosen(run: tuple[Path, Finished, list[str]]):
+def test_the_command_prints_what_was_chosen(run: tuple[Path, BenchResult, list[str]]):
     words = ["bench", str(run[0] / "pico-selection.yaml"), "-o", str(run[1].folder), "--executor", "inline"]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
@@ -131,7 +131,7 @@ def test_the_command_prints_what_was_chosen(run: tuple[Path, Finished, list[str]
     ],
 )
 def test_what_cannot_be_served_is_refused_at_once(
-    run: tuple[Path, Finished, list[str]], words: dict[str, Any], fault: str
+    run: tuple[Path, BenchResult, list[str]], words: dict[str, Any], fault: str
 ):
     with pytest.raises(RecipeError, match=fault):
         smelt.bench(run[0] / "pico-selection.yaml", out=run[1].folder, **words)

@@ -8,8 +8,8 @@ import yaml
 
 from smelt.errors import RecipeError
 from smelt.suites.find import find_suite
-from smelt.suites.selection.member import alone, group
-from smelt.suites.selection.plan import courses, growing, subsets
+from smelt.suites.selection.candidate import alone, group
+from smelt.suites.selection.growth import growing, growth_paths, subsets
 from smelt.suites.selection.suite import SelectionSuite
 
 _EVERY = ("a", "b", "c")
@@ -88,7 +88,7 @@ def test_a_group_has_one_name_however_it_grew():
 
 def test_courses_are_uncertainty_and_accuracy_both_ways_then_the_other_perturbations():
     uncertain = {"both": {"a": 0.1, "b": 0.3, "c": 0.2}, "text": {"a": 0.3, "b": 0.2, "c": 0.1}}
-    found = courses(_suite(), uncertain, {"a": 0.5, "b": 0.7, "c": 0.6})
+    found = growth_paths(_suite(), uncertain, {"a": 0.5, "b": 0.7, "c": 0.6})
     assert {one.name: "".join(one.models) for one in found} == {
         "uncertainty-descending-both": "bca",
         "uncertainty-ascending-both": "acb",

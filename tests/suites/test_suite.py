@@ -15,7 +15,7 @@ from smelt.methods import stages
 from smelt.methods.aliases import ALIASES
 from smelt.mixing.mixers import mixers
 from smelt.prepare.prepare import check_recipe, needs_data
-from smelt.suites.clip.suite import Suite
+from smelt.suites.clip.suite import ClipSuite
 from smelt.suites.find import find_suite, suites
 
 PICO: dict[str, Any] = {
@@ -133,11 +133,11 @@ def test_the_file_of_a_shipped_suite_has_its_name(name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def clip8() -> Suite:
+def clip8() -> ClipSuite:
     return find_suite("clip8")
 
 
-PLAIN = {name: suite for name in suites() if isinstance(suite := find_suite(name), Suite)}
+PLAIN = {name: suite for name in suites() if isinstance(suite := find_suite(name), ClipSuite)}
 """Those of one pool; a collaboration suite has tests of its own."""
 
 
@@ -155,12 +155,12 @@ def test_an_entry_of_a_shipped_suite_names_what_exists_with_valid_parameters(sui
             assert recipe.merge[0].parameters["task"] == "photos"
 
 
-def test_clip8_has_every_learner_and_every_way_to_mix(clip8: Suite) -> None:
+def test_clip8_has_every_learner_and_every_way_to_mix(clip8: ClipSuite) -> None:
     used = {call.name for one in clip8.entries.values() for call in one.merge or ()}
     assert learners.keys() | mixers.keys() <= used
 
 
-def test_clip8_has_every_stage_that_takes_eight_full_models(clip8: Suite) -> None:
+def test_clip8_has_every_stage_that_takes_eight_full_models(clip8: ClipSuite) -> None:
     used = set()
     for one in clip8.entries.values():
         for call in one.merge or ():
@@ -170,7 +170,7 @@ def test_clip8_has_every_stage_that_takes_eight_full_models(clip8: Suite) -> Non
     assert not used & LEFT_OUT.keys()
 
 
-def test_clip8_runs_on_its_own_pool_and_tasks(clip8: Suite) -> None:
+def test_clip8_runs_on_its_own_pool_and_tasks(clip8: ClipSuite) -> None:
     from smelt.tasks.groups import GROUPS
 
     refs = {clip8.pool.base, *clip8.pool.models.values()}
@@ -183,7 +183,7 @@ def test_clip8_runs_on_its_own_pool_and_tasks(clip8: Suite) -> None:
     assert len(set(labels)) == len(labels)
 
 
-def test_every_model_of_the_shipped_pools_is_in_the_zoo(clip8: Suite) -> None:
+def test_every_model_of_the_shipped_pools_is_in_the_zoo(clip8: ClipSuite) -> None:
     import smelt_zoo
 
     pools = [clip8.pool, *find_suite("neulig").pools.values()]

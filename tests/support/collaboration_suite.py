@@ -19,7 +19,7 @@ import yaml
 from pico_clip import COLOURS, colour_pictures, random_conv_clip, save_clip, tuned_conv_clip, write_task
 from pico_suite import turned_clip
 from smelt.evaluation.row import Row
-from smelt.suites.clip.loop import Finished
+from smelt.suites.run import BenchResult
 from smelt.tasks.pictures.mosaic import write_mosaic
 
 TASKS = {"plain": ["red", "green", "blue"], "turned": ["blue", "red", "green"]}
@@ -147,7 +147,7 @@ class Together:
     root: Path
     suite: Path
     pools: dict[str, Any]
-    done: Finished
+    done: BenchResult
     told: list[str]
 
     def rows(self, **words: Any) -> list[Row]:

@@ -17,7 +17,7 @@ from pico_clip import COLOURS, colour_pictures, save_clip, write_task
 from pico_suite import turned_clip
 from smelt.evaluation.row import Row
 from smelt.hub.graph.graph import NewNode, SemanticGraph
-from smelt.suites.clip.loop import Finished
+from smelt.suites.run import BenchResult
 
 TURNS = {"one": 1, "plain": 0, "two": 2}
 TASKS = {"plain": ["red", "green", "blue"], "turned": ["blue", "red", "green"]}
@@ -82,7 +82,7 @@ class HubRun:
 
     root: Path
     suite: Path
-    done: Finished
+    done: BenchResult
     told: list[str]
 
     def rows(self, **words: Any) -> list[Row]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from smelt.files.note import differences
 from smelt.files.replace import Mark, check_place
 from smelt.recipe.schema import Recipe
 
-__all__ = ["Folder"]
+__all__ = ["Folder", "row_identity"]
 
 _ROWS, _RUN = "rows.jsonl", "run.json"
 _MARK = Mark(_RUN, ("models", "tasks"))
@@ -32,8 +32,11 @@ _MARK = Mark(_RUN, ("models", "tasks"))
 class Folder:
     """Where a suite's results lie."""
 
-    def __init__(self, path: Path, words: dict[str, Any], *, force: bool = False):
-        self.path = path
+    def __init__(
+        self, path: Path, words: dict[str, Any], notes: Mapping[str, Any] | None = None, *, force: bool = False
+    ):
+        """`words` are what numbers follow from; `notes` are written down beside them, and no reason to refuse."""
+        self.path, self._notes = path, dict(notes or {})
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -49,7 +52,7 @@ class Folder:
         except BaseException:
             self.close()
             raise
-        self._done = {_key(row) for row in rows}
+        self._done = {row_identity(row) for row in rows}
         self.rows = list(rows)
 
     @property
@@ -60,24 +63,14 @@ class Folder:
         """Let another run have the folder."""
         os.close(self._lock)
 
-    def has(
-        self,
-        entry: str,
-        variant: str,
-        task: str,
-        recipe_hash: str | None,
-        *,
-        part: str | None = None,
-        corruption: str | None = None,
-        **setting: Any,
-    ) -> bool:
-        """Whether a cell is there already."""
-        return ("accuracy", entry, variant, task, recipe_hash, part, corruption, _setting(setting)) in self._done
+    def has(self, row: Row | CostRow) -> bool:
+        """Whether this row, or one of the same identity, is there already."""
+        return row_identity(row) in self._done
 
     def add(self, rows: Sequence[Row | CostRow]) -> None:
         append_rows(self.rows_file, rows)
         self.rows += rows
-        self._done |= {_key(row) for row in rows}
+        self._done |= {row_identity(row) for row in rows}
 
     def write_recipe(self, name: str, recipe: Recipe) -> Path:
         """The recipe as a file, so that any line of the table can be made again by itself."""
@@ -91,13 +84,14 @@ class Folder:
         if not path.exists():
             if self.rows_file.exists():
                 raise RecipeError(f"{self.path} holds rows of something else; choose another folder")
-            write_json(path, words)
+            write_json(path, words | self._notes)
             return
         try:
             before = read_json_table(path)
         except CorruptFile as error:
             raise RecipeError(f"{error}; choose another folder, or remove this one") from None
-        if said := differences(before, words):
+        compared = {word: value for word, value in before.items() if word not in self._notes}
+        if said := differences(compared, words):
             raise RecipeError(f"{self.path} was begun with {said}; choose another folder or give --force to begin anew")
 
 
@@ -109,12 +103,7 @@ def _clear(path: Path) -> None:
         shutil.rmtree(path / name, ignore_errors=True)
 
 
-def _key(row: Row | CostRow) -> tuple[Any, ...]:
-    if isinstance(row, CostRow):
-        return ("cost", row.entry, row.variant, row.part)
-    setting = _setting(row.setting if row.variant == "path" else {})
-    return ("accuracy", row.entry, row.variant, row.task, row.recipe_hash, row.part, row.corruption, setting)
-
-
-def _setting(setting: dict[str, Any]) -> str:
-    return json.dumps(setting, sort_keys=True)
+def row_identity(row: Row | CostRow) -> tuple[Any, ...]:
+    """What a row is the number of. Two rows with one identity are one measurement, made twice."""
+    same = (row.kind, row.entry, row.variant, row.part, json.dumps(row.setting, sort_keys=True))
+    return same if isinstance(row, CostRow) else (*same, row.task, row.corruption, row.level, row.recipe_hash)

@@ -109,7 +109,7 @@ class Loop:
             return
         result = done.result
         rows = [Row.model_validate(row) for row in result["rows"]]
-        self.folder.add([row for row in rows if not self.folder.has(row.entry, "curve", row.task, row.recipe_hash)])
+        self.folder.add([row for row in rows if not self.folder.has(row)])
         self.study.tell(
             number,
             {row.task: row.accuracy for row in rows},

@@ -92,11 +92,11 @@ def _make_suites(place: Path) -> None:
 
 
 def _find_suite(place: Path, file: str) -> Any:
-    from smelt.suites.clip.suite import Suite
+    from smelt.suites.clip.suite import ClipSuite
     from smelt.suites.find import find_suite
 
     suite = find_suite(place / file)
-    if isinstance(suite, Suite):
+    if isinstance(suite, ClipSuite):
         for entry in suite.entries.values():
             if entry.merge is not None:
                 suite.recipe(entry, task="plain")

@@ -10,13 +10,13 @@ from smelt.cli.from_function import REQUIRED, Argument, Given, Option, command
 from smelt.cli.options import DEVICE, DTYPE, FORCE, JSON, OUT, QUIET, THREADS, TRUST
 
 if TYPE_CHECKING:
-    from smelt.suites.options import Finished
+    from smelt.suites.run import BenchResult
 
 __all__ = ["bench"]
 
 
 @command(
-    "smelt.suites.clip.loop:bench",
+    "smelt.suites.run:bench",
     "smelt.suites.options:Options",
     suite=Argument("A suite's name (clip8), or a YAML file.", metavar="SUITE", default=REQUIRED),
     out=OUT.but("The folder for rows and report."),
@@ -52,7 +52,7 @@ def bench(given: Given) -> None:
     smelt bench llm5 --preset fast
     smelt bench mllm10 --preset fast --workers 2
     """
-    done: Finished = given.call(methods=_listed(given["methods"]), tasks=_listed(given["tasks"]), tell=given.tell)
+    done: BenchResult = given.call(methods=_listed(given["methods"]), tasks=_listed(given["tasks"]), tell=given.tell)
 
     from smelt.suites.report import show as show_tables
 
@@ -64,7 +64,7 @@ def bench(given: Given) -> None:
     given.answer(lambda: _as_dict(done), show)
 
 
-def _as_dict(done: Finished) -> dict[str, Any]:
+def _as_dict(done: BenchResult) -> dict[str, Any]:
     rows = [row.model_dump(mode="json") for row in done.rows]
     return {"folder": str(done.folder), "report": str(done.report), "rows": rows}
 

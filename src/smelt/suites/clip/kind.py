@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from smelt.suites.clip.loop import bench_pictures
+from smelt.suites.clip.plan import ClipPlan
 from smelt.suites.clip.report.pages import ClipPages
-from smelt.suites.clip.suite import Suite
+from smelt.suites.clip.suite import ClipSuite
 from smelt.suites.kind import Kind, kinds
 
 __all__: list[str] = []
 
-kinds["clip"] = Kind("clip", Suite, bench_pictures, ClipPages(), folder=Path(__file__).parent)
+kinds["clip"] = Kind("clip", ClipSuite, ClipPlan, ClipPages(), folder=Path(__file__).parent)

@@ -9,17 +9,9 @@ from typing import Any
 from smelt.evaluation.evaluate import evaluation
 from smelt.evaluation.row import Row
 from smelt.files.schema import Strict
-from smelt.tasks.pictures.cache import DataCache
+from smelt.suites.units import shared_data
 
-__all__ = ["Ask", "shared_data"]
-
-_DATA = DataCache()
-"""Pictures stay with the process: the next unit that it computes asks for the same ones."""
-
-
-def shared_data() -> DataCache:
-    """The pictures that this process keeps."""
-    return _DATA
+__all__ = ["Ask"]
 
 
 class Ask(Strict):
@@ -29,6 +21,8 @@ class Ask(Strict):
     """Tasks by name, each with the corruption of its pictures or nothing."""
     places: dict[str, str] = {}
     """Where tasks are found that are not known by their names."""
+    seen: list[str] | None = None
+    """The tasks whose experts are among the models, where a suite leaves some out."""
     split: str = "test"
     limit: int | None = None
     device: str = "cpu"
@@ -51,6 +45,8 @@ class Ask(Strict):
         for corruption in dict.fromkeys(corruption for _, corruption in self.cells):
             tasks = [self.places.get(task, task) for task, damage in self.cells if damage == corruption]
             rows += self._rows(loaded, tasks, corruption, about)
+        if self.seen is not None:
+            rows = [row.model_copy(update={"seen": row.task in self.seen}) for row in rows]
         return rows, time.perf_counter() - began
 
     @staticmethod

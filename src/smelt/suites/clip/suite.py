@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from smelt.errors import unknown
 from smelt.files.schema import Strict
 from smelt.recipe.schema import DataUse, Pipeline, Pool, Recipe
+from smelt.suites.suite import BaseSuite
 from smelt.tasks.corruptions.corruption import Corruption
 from smelt.tasks.corruptions.parameters import Kind, SetName
 
-__all__ = ["Corruptions", "Entry", "Suite", "Way"]
+__all__ = ["ClipEntry", "ClipSuite", "Corruptions", "LinePath"]
 
 
-class Entry(Strict):
+class ClipEntry(Strict):
     """One predictor of the suite at its published setting: a merge, a mixture, or an ensemble of all models."""
 
     label: str
@@ -38,7 +39,7 @@ class Entry(Strict):
         return value
 
     @model_validator(mode="after")
-    def _is_one_thing(self) -> Entry:
+    def _is_one_thing(self) -> ClipEntry:
         if (self.merge is None) == (self.ensemble is None):
             raise ValueError("an entry has either `merge` or `ensemble`")
         return self
@@ -57,7 +58,7 @@ class Corruptions(Strict):
         return [Corruption(kind, severity, self.parameters).name for kind in self.kinds for severity in self.severities]
 
 
-class Way(Strict):
+class LinePath(Strict):
     """A straight line between two of the models, and the tasks to look at on the way."""
 
     start: str
@@ -65,39 +66,36 @@ class Way(Strict):
     tasks: list[str]
 
 
-class Suite(Strict):
-    """Everything that `smelt bench NAME` runs."""
+class ClipSuite(BaseSuite):
+    """Everything that `smelt bench clip8` runs."""
 
-    name: str
-    version: int
-    title: str
+    kind: Literal["clip"] = "clip"
     pool: Pool
     tasks: list[str]
     include: list[str] = []
     """Patterns of the tensors that are merged; the others stay the base's."""
     allow_pickle: bool = False
-    seed: int = 0
     scales: list[float] = []
     """The scales that are tried on `val`."""
     curve_limit: Annotated[int, Field(gt=0)] | None = None
     """Pictures of each `val` split that a scale is tried on."""
     points: Annotated[int, Field(ge=2)] = 5
     """Models on a line, its ends included."""
-    entries: dict[str, Entry]
-    paths: list[Way] = []
+    entries: dict[str, ClipEntry]
+    paths: list[LinePath] = []
     parts: dict[str, list[str]] = {}
     """Where models are left out: by name, the models that every entry is made from, once for each part."""
     corruptions: Corruptions | None = None
 
     @model_validator(mode="after")
-    def _names_exist(self) -> Suite:
+    def _names_exist(self) -> ClipSuite:
         """What the suite refers to within itself has to be there."""
         for name, entry in self.entries.items():
             stages = [call.name for call in entry.merge or ()]
             if entry.for_task is not None and entry.for_task.split(".")[0] not in stages:
                 raise ValueError(f"entries.{name}.for_task: {entry.for_task.split('.')[0]!r} is not among its stages")
-        for way in self.paths:
-            for model in (way.start, way.end):
+        for path in self.paths:
+            for model in (path.start, path.end):
                 if model not in self.pool.models:
                     raise ValueError(f"paths: {unknown('model of the pool', model, self.pool.models)}")
         for part, models in self.parts.items():
@@ -111,21 +109,17 @@ class Suite(Strict):
         known = self.pool.models
         return {name: ref for name, ref in known.items() if part is None or name in self.parts[part]}
 
-    def recipe(self, entry: Entry, *, task: str | None = None, part: str | None = None) -> Recipe:
+    def recipe(self, entry: ClipEntry, *, task: str | None = None, part: str | None = None) -> Recipe:
         """The recipe of an entry; `task` is the one its model is made for, where there is one model per task."""
         if entry.merge is None:
             raise ValueError(f"{entry.label} is an ensemble and has no recipe")
-        data: dict[str, Any] = {
-            "pool": {"base": self.pool.base, "models": self.models(part)},
-            "merge": [{call.name: dict(call.parameters)} for call in entry.merge],
-            "data": entry.data.model_dump() if entry.data else None,
-            "include": self.include,
-            "seed": self.seed,
-            "allow_pickle": self.allow_pickle,
-        }
+        merge = entry.merge
         if entry.for_task is not None:
             stage, parameter = entry.for_task.split(".")
-            for call in data["merge"]:
-                if stage in call:
-                    call[stage][parameter] = task
-        return Recipe.parse(data)
+            merge = [
+                call.model_copy(update={"parameters": {**call.parameters, parameter: task}})
+                if call.name == stage
+                else call
+                for call in merge
+            ]
+        return self.recipe_of(Pool(base=self.pool.base, models=self.models(part)), merge, entry.data)

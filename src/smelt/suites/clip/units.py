@@ -1,46 +1,41 @@
-"""The units of a suite: pure pieces of work, plain data in and rows out, wherever they are computed.
-
-Each function is what one job runs. It makes one predictor (or the models along one curve), asks it, and gives its
-rows back as plain data; what it keeps between two calls are pictures, which change no number.
-"""
+"""The units of a picture suite: each makes one predictor, or the models along one curve, and asks it."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from smelt.evaluation.row import CostRow, Row, code_version, now
+from smelt.evaluation.row import CostRow, Row
 from smelt.recipe.schema import Recipe
 from smelt.suites.clip.questions import Ask
-from smelt.suites.merging import merge_apart
+from smelt.suites.merge_process import merge_in_process
+from smelt.suites.units import UnitResult, cost_row, recipe_words, unit_result
 
-__all__ = ["curve", "ensembled", "line", "made", "measured", "reference", "setting_of"]
-
-Rows = list[dict[str, Any]]
+__all__ = ["curve", "ensembled", "line", "made", "measured", "reference"]
 
 
-def reference(*, ref: str, ask: Mapping[str, Any], about: Mapping[str, Any]) -> Rows:
+def reference(*, ref: str, ask: Mapping[str, Any], about: Mapping[str, Any]) -> UnitResult:
     """A model as it is."""
     rows, _ = Ask(**ask).put_to(ref, **about)
-    return _plain(rows)
+    return unit_result(rows)
 
 
 def made(
     *, recipes: Mapping[str, Any], folder: str, keep: bool, ask: Mapping[str, Any], about: Mapping[str, Any]
-) -> Rows:
+) -> UnitResult:
     """A model made by a recipe: data looked at where it needs any, merged or mixed, asked, thrown away.
 
     `recipes` holds {file name: {recipe, path of its file, cells, setting}}: one, or one for each task where the task
     must be known.
     """
     rows: list[Row | CostRow] = []
+    heat: dict[str, Any] = {}
     for file, one in recipes.items():
         questions = Ask(**{**ask, "cells": one["cells"]})
-        rows += _made(file, one, Path(folder), keep, questions, dict(about))
-    return _plain(rows)
+        rows += _made(file, one, Path(folder), keep, questions, dict(about), heat)
+    return unit_result(rows, heat)
 
 
 def measured(**words: Any) -> str:
@@ -52,7 +47,7 @@ def measured(**words: Any) -> str:
 
 def ensembled(
     *, models: Mapping[str, str], text_from: str | None, kind: Any, ask: Mapping[str, Any], about: Mapping[str, Any]
-) -> Rows:
+) -> UnitResult:
     """All models asked together."""
     from smelt.ensembles.ensemble import ensemble
 
@@ -64,13 +59,13 @@ def ensembled(
     }
     together = ensemble(dict(models), kind=kind, text_from=text_from, **where)
     rows, seconds = questions.put_to(together, **{**about, "way": "ensemble"})
-    cost = _cost(rows[0], questions, merge_seconds=0.0, evaluate_seconds=seconds, peak_bytes=0)
-    return _plain([*rows, cost])
+    cost = cost_row(rows[0], device=questions.device, threads=questions.threads, evaluate_seconds=seconds)
+    return unit_result([*rows, cost])
 
 
 def curve(
     *, recipe: Mapping[str, Any], scales: Mapping[float, Any], ask: Mapping[str, Any], about: Mapping[str, Any]
-) -> Rows:
+) -> UnitResult:
     """One merge at several scales, {scale: cells}, on pictures that no result is reported on."""
     from smelt.analyse.scales import scaled_merges
     from smelt.engine.pool import opened
@@ -85,9 +80,9 @@ def curve(
             source = MemorySource("merged", state)
             source.folder = pool.reference.folder
             at = at_scale(wanted, scale)
-            found, _ = Ask(**{**ask, "cells": cells[scale]}).put_to(source, **about, **_recipe_words(at))
+            found, _ = Ask(**{**ask, "cells": cells[scale]}).put_to(source, **about, **recipe_words(at))
             rows += found
-    return _plain(rows)
+    return unit_result(rows)
 
 
 def line(
@@ -98,7 +93,7 @@ def line(
     keys: Sequence[str],
     ask: Mapping[str, Any],
     about: Mapping[str, Any],
-) -> Rows:
+) -> UnitResult:
     """The models on the straight line between two."""
     from smelt.analyse.interpolation import interpolation_path
 
@@ -117,11 +112,11 @@ def line(
         names=(names[0], names[1]),
         allow_pickle=questions.allow_pickle,
     )
-    return _plain([row.model_copy(update=dict(about)) for row in found.rows])
+    return unit_result([row.model_copy(update=dict(about)) for row in found.rows])
 
 
 def _made(
-    file: str, one: Mapping[str, Any], folder: Path, keep: bool, ask: Ask, about: dict[str, Any]
+    file: str, one: Mapping[str, Any], folder: Path, keep: bool, ask: Ask, about: dict[str, Any], heat: dict[str, Any]
 ) -> list[Row | CostRow]:
     from smelt.prepare.prepare import prepare
 
@@ -135,17 +130,17 @@ def _made(
             path = folder / f"{file}.prepared.yaml"
             folder.mkdir(parents=True, exist_ok=True)
             prepared.recipe.save(path)
-        merged = merge_apart(path, out, threads=ask.threads)
+        merged = merge_in_process(path, out, threads=ask.threads)
         seconds, peak, model = merged.seconds, merged.peak_bytes, str(out)
     about = {
-        **_recipe_words(recipe),
+        **recipe_words(recipe),
         "setting": one["setting"],
         "way": prepared.way,
         "data_budget": prepared.budget,
         **about,
     }
     if prepared.heat is not None:
-        _write_heat(folder.parent / "analyses" / f"heat-{file}.json", prepared.heat, str(about["label"]))
+        heat[f"heat-{file}"] = {**prepared.heat, "title": f"{prepared.heat['title']}: {about['label']}"}
     try:
         rows, spent = ask.put_to(model, **about)
     finally:
@@ -153,9 +148,10 @@ def _made(
             shutil.rmtree(out, ignore_errors=True)
             (folder / f"{file}.prepared.yaml").unlink(missing_ok=True)
     rows = [row.model_copy(update={"model": "mixed" if prepared.way == "mix" else "merged"}) for row in rows]
-    cost = _cost(
+    cost = cost_row(
         rows[0],
-        ask,
+        device=ask.device,
+        threads=ask.threads,
         merge_seconds=seconds,
         evaluate_seconds=spent,
         peak_bytes=peak or prepared.peak_bytes,
@@ -163,34 +159,3 @@ def _made(
         prepare_device=prepared.device,
     )
     return [*rows, cost]
-
-
-def _write_heat(path: Path, heat: Mapping[str, Any], label: str) -> None:
-    """What was learned, for the report to draw."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    content = {**heat, "title": f"{heat['title']}: {label}"}
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-
-def _recipe_words(recipe: Recipe) -> dict[str, Any]:
-    words = {"recipe": recipe.dump(), "recipe_hash": recipe.hash, "seed": recipe.seed}
-    return {**words, "setting": setting_of(recipe)}
-
-
-def setting_of(recipe: Recipe) -> dict[str, Any]:
-    """The parameters that the recipe writes down: of one stage as they are, of several under the stage's name."""
-    if len(recipe.merge) == 1:
-        return dict(recipe.merge[0].parameters)
-    return {call.name: dict(call.parameters) for call in recipe.merge}
-
-
-def _cost(row: Row, ask: Ask, **numbers: Any) -> CostRow:
-    import torch
-
-    same = {word: getattr(row, word) for word in ("suite", "entry", "variant", "setting", "part", "command")}
-    threads = ask.threads or torch.get_num_threads()
-    return CostRow(**same, **numbers, threads=threads, device=ask.device, code=code_version(), when=now())
-
-
-def _plain(rows: Sequence[Row | CostRow]) -> Rows:
-    return [row.model_dump(mode="json") for row in rows]

@@ -11,7 +11,7 @@ from smelt.learning.neulig.coopmap import CoopVecMap
 from smelt.learning.neulig.loaded_experts import BASE, LoadedExperts, load_experts
 from smelt.learning.neulig.portland import Portland
 from smelt.learning.neulig.portland_fitter import PortlandFitter
-from smelt.suites.collaboration.score import digest, scored
+from smelt.suites.units import digest, scored
 from smelt.tasks.registry import picture_task
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from smelt.suites.collaboration.loop import collaborate
+from smelt.suites.collaboration.plan import CollaborationPlan
 from smelt.suites.collaboration.report.pages import CollaborationPages
 from smelt.suites.collaboration.suite import CollaborationSuite
 from smelt.suites.kind import Kind, kinds
@@ -12,5 +12,5 @@ from smelt.suites.kind import Kind, kinds
 __all__: list[str] = []
 
 kinds["collaboration"] = Kind(
-    "collaboration", CollaborationSuite, collaborate, CollaborationPages(), folder=Path(__file__).parent
+    "collaboration", CollaborationSuite, CollaborationPlan, CollaborationPages(), folder=Path(__file__).parent
 )

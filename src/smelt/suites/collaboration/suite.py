@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from smelt.errors import unknown
 from smelt.files.schema import Strict
 from smelt.recipe.schema import DataUse, Pipeline, Pool, Recipe
+from smelt.suites.suite import BaseSuite
 
 Boosting = Literal["supervised", "semi"]
 AlignmentKind = Literal["scalar", "gram", "off"]
 
-__all__ = ["Baseline", "CollaborationSuite", "Fit", "Series", "Transfer"]
+__all__ = ["Baseline", "CollaborationSuite", "DataFractions", "ExpertGroup", "Fit", "Transfer"]
 
 
 class Baseline(Strict):
@@ -44,14 +45,14 @@ class Fit(Strict):
     seed: int = 0
 
 
-class Group(Strict):
+class ExpertGroup(Strict):
     """Some experts of a pool."""
 
     pool: str
     experts: Annotated[list[str], Field(min_length=2)]
 
 
-class Series(Strict):
+class DataFractions(Strict):
     """Portland fitted on shares of the examples."""
 
     groups: list[str]
@@ -70,20 +71,16 @@ class Transfer(Strict):
     """0 is before training."""
 
 
-class CollaborationSuite(Strict):
+class CollaborationSuite(BaseSuite):
     """Everything that `smelt bench neulig` runs."""
 
     kind: Literal["collaboration"]
-    name: str
-    version: int
-    title: str
     limit: Annotated[int, Field(gt=0)] | None = None
     """Pictures of each `test` split, where the command says nothing."""
     pools: dict[str, Pool]
-    groups: Annotated[dict[str, Group], Field(min_length=1)]
+    groups: Annotated[dict[str, ExpertGroup], Field(min_length=1)]
     """By the name that the report shows."""
     include: list[str] = []
-    seed: int = 0
     baselines: dict[str, Baseline]
     fit: Fit = Fit()
     boosting: list[Boosting] = ["semi", "supervised"]
@@ -93,7 +90,7 @@ class CollaborationSuite(Strict):
     batch_norm: list[str] = []
     """The groups whose models of the CoopVec Map are also asked with BatchNorm's statistics estimated again."""
     transfer: Transfer | None = None
-    fractions: Series | None = None
+    fractions: DataFractions | None = None
 
     @model_validator(mode="after")
     def _names_exist(self) -> CollaborationSuite:
@@ -154,11 +151,4 @@ class CollaborationSuite(Strict):
 
     def recipe(self, baseline: Baseline, group: str) -> Recipe:
         """The recipe of a baseline for a group."""
-        data: dict[str, Any] = {
-            "pool": self.pool(group),
-            "merge": [{call.name: dict(call.parameters)} for call in baseline.merge],
-            "data": baseline.data.model_dump() if baseline.data else None,
-            "include": self.include,
-            "seed": self.seed,
-        }
-        return Recipe.parse(data)
+        return self.recipe_of(self.pool(group), baseline.merge, baseline.data)

@@ -5,9 +5,8 @@ Everything is asked about the same pictures of `test`, in one order; features of
 
 from __future__ import annotations
 
-import functools
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from smelt.evaluation.row import Row
@@ -19,31 +18,16 @@ from smelt.recipe.schema import Recipe
 from smelt.suites.collaboration.blend import coefficients, heard_gates
 from smelt.suites.collaboration.figures import figures
 from smelt.suites.collaboration.group import WorkingGroup
-from smelt.suites.collaboration.score import digest
-from smelt.system.threads import some_threads
+from smelt.suites.units import UnitResult, digest, unit_result, with_threads
 from smelt.tasks.examples import DataBudget
 
 __all__ = ["baseline", "fractions", "neulig", "references", "transfer"]
 
-Result = dict[str, Any]
-"""`rows`, and `analyses` by the name of their files."""
 
-
-def _with_threads(unit: Callable[..., Result]) -> Callable[..., Result]:
-    """The unit, computed with as many cores as it is asked to."""
-
-    @functools.wraps(unit)
-    def run(**words: Any) -> Result:
-        with some_threads(words["ask"]["threads"]):
-            return unit(**words)
-
-    return run
-
-
-@_with_threads
+@with_threads
 def references(
     *, pool: Mapping[str, Any], experts: Sequence[str], ask: Mapping[str, Any], about: Mapping[str, Any]
-) -> Result:
+) -> UnitResult:
     """The base on every task, and every expert on its own."""
     group = WorkingGroup(pool, experts, ask)
     rows = []
@@ -60,10 +44,10 @@ def references(
             words["setting"] = {}
             own = group.company.hashes[task if place else BASE]
             rows.append(group.row(logits, seen, None, {**about, **words}, model_hash=own))
-    return _plain(rows)
+    return unit_result(rows)
 
 
-@_with_threads
+@with_threads
 def baseline(
     *,
     recipe: Mapping[str, Any],
@@ -73,7 +57,7 @@ def baseline(
     ask: Mapping[str, Any],
     about: Mapping[str, Any],
     pool: Mapping[str, Any],
-) -> Result:
+) -> UnitResult:
     """A published way to merge: its merged model, and where it has coefficients of whole models, their ensemble.
 
     With `batch_norm`, statistics of BatchNorm are estimated again on so many unlabelled `pictures` of every task.
@@ -89,7 +73,7 @@ def baseline(
     words = {**about, "recipe": wanted.dump(), "recipe_hash": wanted.hash, "data_budget": prepared.budget}
     words |= {"way": prepared.way, "setting": dict(wanted.merge[0].parameters)}
     if prepared.recipe is None:
-        return _plain(_mixed(group, prepared.model, words, ensemble))
+        return unit_result(_mixed(group, prepared.model, words, ensemble))
     state = merge(prepared.recipe, threads=ask["threads"])
     assert isinstance(state, dict)
     network = group.company.everyone.network
@@ -109,7 +93,7 @@ def baseline(
         if blend is not None:
             blended = torch.einsum("n,mnd->md", blend, seen.z)
             rows.append(group.row(group.classify(blended, seen.head), seen, "ensembled", {**words, "way": "ensemble"}))
-    return _plain(rows)
+    return unit_result(rows)
 
 
 def _more(budget: DataBudget, split: str, images: int) -> DataBudget:
@@ -143,7 +127,7 @@ def _mixed(group: WorkingGroup, folder: str, words: Mapping[str, Any], ensemble:
     return rows
 
 
-@_with_threads
+@with_threads
 def neulig(
     *,
     pool: Mapping[str, Any],
@@ -154,7 +138,7 @@ def neulig(
     entries: Mapping[str, Mapping[str, Any]],
     ask: Mapping[str, Any],
     about: Mapping[str, Any],
-) -> Result:
+) -> UnitResult:
     """Portland of one group, and the group at both levels; `entries` are the modes of merging, {entry: {mode, …}}."""
     from smelt.learning.neulig.coopmap import coopvec_map
 
@@ -170,12 +154,12 @@ def neulig(
         rows += group.both(fitted.portland, words, one["mode"], table, fit["validation"])
     shown = next((one["label"] for one in entries.values() if one.get("figures")), None)
     if shown is None:
-        return _plain(rows)
+        return unit_result(rows)
     tested = coopvec_map(fitted.portland, {task: group.seen(task).of(group.names) for task in group.names})
-    return _plain(rows, figures(fitted, table, tested, f"{about['part']}: {shown}"))
+    return unit_result(rows, figures(fitted, table, tested, f"{about['part']}: {shown}"))
 
 
-@_with_threads
+@with_threads
 def transfer(
     *,
     pool: Mapping[str, Any],
@@ -187,7 +171,7 @@ def transfer(
     epochs: Sequence[int],
     ask: Mapping[str, Any],
     about: Mapping[str, Any],
-) -> Result:
+) -> UnitResult:
     """Portland after each of several epochs with the experts that it learned from, and unchanged with others."""
     first, second = WorkingGroup(pool, experts, ask), WorkingGroup(other, experts, ask)
     portlands, setting = first.portlands(fit), _setting(fit, boosting, alignment)
@@ -203,10 +187,10 @@ def transfer(
             words["setting"] = {**words["setting"], "epoch": number}
             words["recipe_hash"] = digest(words["setting"], fit, first.hash, group.hash)
             rows += group.both(portland.for_experts(group.names), words, "sample")
-    return _plain(rows)
+    return unit_result(rows)
 
 
-@_with_threads
+@with_threads
 def fractions(
     *,
     pool: Mapping[str, Any],
@@ -217,7 +201,7 @@ def fractions(
     shares: Sequence[float],
     ask: Mapping[str, Any],
     about: Mapping[str, Any],
-) -> Result:
+) -> UnitResult:
     """Portland fitted on shares of the examples."""
     group = WorkingGroup(pool, experts, ask)
     portlands = group.portlands(fit)
@@ -229,7 +213,7 @@ def fractions(
         words["setting"] = {**words["setting"], "fraction": share}
         words["recipe_hash"] = digest(words["setting"], fit, group.hash)
         rows += group.both(fitted.portland, words, "sample")
-    return _plain(rows)
+    return unit_result(rows)
 
 
 def _setting(fit: Mapping[str, Any], boosting: Any, alignment: Any, fraction: float = 1.0) -> FitSettings:
@@ -241,7 +225,3 @@ def _told(setting: FitSettings, portlands: PortlandFitter) -> dict[str, Any]:
     """What rows say about a Portland: its setting, its seed, and the data that it used."""
     words = {"boosting": setting.boosting, "alignment": setting.alignment}
     return {"setting": words, "seed": setting.seed, "data_budget": portlands.budget(setting)}
-
-
-def _plain(rows: Sequence[Row], analyses: Mapping[str, Any] | None = None) -> Result:
-    return {"rows": [row.model_dump(mode="json") for row in rows], "analyses": dict(analyses or {})}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from smelt.suites.hub.task_scores import Desk, Weights
+from smelt.suites.hub.task_scores import TaskScores, Weights
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +35,9 @@ def chosen_among(scores: NDArray[np.float64], there: NDArray[np.int64], k: int) 
     return [tuple(int(there[place]) for place in places) for places in choose(scores, min(k, len(there)))]
 
 
-def grow(desk: Desk, opinion: Opinion, joining: NDArray[np.int64], k: int, weights: Weights) -> NDArray[np.int64]:
+def grow(
+    known: TaskScores, opinion: Opinion, joining: NDArray[np.int64], k: int, weights: Weights
+) -> NDArray[np.int64]:
     """Right answers after each model that joins, [orders, models]."""
     import numpy as np
 
@@ -43,7 +45,7 @@ def grow(desk: Desk, opinion: Opinion, joining: NDArray[np.int64], k: int, weigh
     for number, order in enumerate(joining):
         for size in range(1, len(order) + 1):
             there = np.sort(order[:size])
-            found[number, size - 1] = desk.right(chosen_among(opinion(there), there, k), weights)
+            found[number, size - 1] = known.right(chosen_among(opinion(there), there, k), weights)
     return found
 
 

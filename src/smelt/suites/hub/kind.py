@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from smelt.suites.hub.loop import bench_hub
+from smelt.suites.hub.plan import HubPlan
 from smelt.suites.hub.report.pages import HubPages
 from smelt.suites.hub.suite import HubSuite
 from smelt.suites.kind import Kind, kinds
 
 __all__: list[str] = []
 
-kinds["hub"] = Kind("hub", HubSuite, bench_hub, HubPages(), folder=Path(__file__).parent)
+kinds["hub"] = Kind("hub", HubSuite, HubPlan, HubPages(), folder=Path(__file__).parent)

@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from smelt.evaluation.row import CostRow, Row, code_version, now
-from smelt.suites.collaboration.score import digest, scored
+from smelt.evaluation.row import Row, code_version, now
 from smelt.suites.hub.growth import chosen_among
 from smelt.suites.hub.suite import Method
 from smelt.suites.hub.task_scores import Chosen, Weights
 from smelt.suites.hub.work import WorkingHub
+from smelt.suites.units import digest, scored
 from smelt.tasks.examples import DataBudget
 from smelt.tasks.intervals import wilson
 
-__all__ = ["anybody_row", "chosen_by", "chosen_row", "cost_row", "used_in"]
+__all__ = ["anybody_row", "chosen_by", "chosen_row", "used_in"]
 
 _DRAWS = 30
 """Random sets of several models, where nobody chooses."""
 
 
-def chosen_by(work: WorkingHub, way: Method, task: str, k: int, alpha: float) -> list[tuple[int, ...]]:
+def chosen_by(work: WorkingHub, method: Method, task: str, k: int, alpha: float) -> list[tuple[int, ...]]:
     """The k models that a method chooses for each class of a task, out of the whole hub."""
     import numpy as np
 
     everyone = np.arange(len(work.names))
-    return chosen_among(work.opinion(way, task, alpha)(everyone), everyone, k)
+    return chosen_among(work.opinion(method, task, alpha)(everyone), everyone, k)
 
 
 def used_in(work: WorkingHub, chosen: Chosen) -> dict[str, int]:
@@ -34,17 +34,17 @@ def used_in(work: WorkingHub, chosen: Chosen) -> dict[str, int]:
     return {work.names[number]: every.count(number) for number in sorted(set(every))}
 
 
-def chosen_row(work: WorkingHub, way: Method, task: str, k: int, alpha: float, about: Mapping[str, Any]) -> Row:
+def chosen_row(work: WorkingHub, method: Method, task: str, k: int, alpha: float, about: Mapping[str, Any]) -> Row:
     """The row of the models that a method chooses, asked together."""
     import numpy as np
     import torch
 
-    chosen = chosen_by(work, way, task, k, alpha)
-    scores = work.desk(task).scores(chosen, way.weights)
+    chosen = chosen_by(work, method, task, k, alpha)
+    scores = work.task_scores(task).scores(chosen, method.weights)
     logits = torch.from_numpy(np.log(np.maximum(scores, 1e-300)))
     used, hub = used_in(work, chosen), work.words
     recipe = {
-        "select": way.model_dump(exclude={"label"}) | {"k": k, "alpha": alpha, "nodes": hub["nodes"]},
+        "select": method.model_dump(exclude={"label"}) | {"k": k, "alpha": alpha, "nodes": hub["nodes"]},
         **hub["tasks"][task],
         "graph": work.graph.version,
         "classes": len(chosen),
@@ -57,7 +57,7 @@ def chosen_row(work: WorkingHub, way: Method, task: str, k: int, alpha: float, a
         "model": "hub",
         "model_hash": digest(hashes, [list(one) for one in chosen]),
         "way": "ensemble",
-        "data_budget": _budget(work, way, task),
+        "data_budget": _budget(work, method, task),
         "device": hub["device"],
         "seed": hub["seed"],
     }
@@ -65,12 +65,12 @@ def chosen_row(work: WorkingHub, way: Method, task: str, k: int, alpha: float, a
     return scored(logits, truth, task=work.tasks[task], level=None, about={**about, **words})
 
 
-def _budget(work: WorkingHub, way: Method, task: str) -> DataBudget:
+def _budget(work: WorkingHub, method: Method, task: str) -> DataBudget:
     """The labelled pictures that a choice was made with, beyond the graph's."""
-    if way.by == "oracle":
+    if method.by == "oracle":
         own = len(work.true_classes(task))
         return DataBudget(split="test", images=own, labels=own)
-    if way.by == "text":
+    if method.by == "text":
         others = sum(len(work.true_classes(other)) for other in work.tasks if other != task)
         return DataBudget(split="other-task", images=others, labels=others)
     return DataBudget()
@@ -80,14 +80,14 @@ def anybody_row(work: WorkingHub, task: str, k: int, weights: Weights, about: Ma
     """What one gets without choosing: the mean over all models, or over random sets of k of them."""
     import numpy as np
 
-    desk, everyone = work.desk(task), len(work.names)
+    known, everyone = work.task_scores(task), len(work.names)
     sets = [(number,) for number in range(everyone)]
     if k > 1:
         draws = (np.random.default_rng([work.words["seed"], k, draw]) for draw in range(_DRAWS))
         sets = [tuple(sorted(draw.permutation(everyone)[:k].tolist())) for draw in draws]
-    every = [desk.scores([one] * len(work.tasks[task].classes), weights) for one in sets]
-    right = [int((scores.argmax(axis=1) == desk.labels).sum()) for scores in every]
-    n, mean = len(desk.labels), sum(right) / len(right)
+    every = [known.scores([one] * len(work.tasks[task].classes), weights) for one in sets]
+    right = [int((scores.argmax(axis=1) == known.labels).sum()) for scores in every]
+    n, mean = len(known.labels), sum(right) / len(right)
     low, high = wilson(mean, n)
     recipe = {"select": {"by": "random", "k": k}, "sets": len(right)}
     return Row(
@@ -100,7 +100,7 @@ def anybody_row(work: WorkingHub, task: str, k: int, weights: Weights, about: Ma
         accuracy=mean / n,
         low=low,
         high=high,
-        loss=float(np.mean([desk.loss(scores) for scores in every])),
+        loss=float(np.mean([known.loss(scores) for scores in every])),
         model="hub",
         model_hash=digest([member.identity(work.graph).hash for member in work.members.values()]),
         recipe=recipe,
@@ -111,29 +111,4 @@ def anybody_row(work: WorkingHub, task: str, k: int, weights: Weights, about: Ma
         device=work.words["device"],
         dtype="float32",
         when=now(),
-    )
-
-
-def cost_row(
-    hub: Mapping[str, Any],
-    about: Mapping[str, Any],
-    setting: dict[str, Any],
-    *,
-    evaluate_seconds: float,
-    prepare_seconds: float = 0.0,
-) -> CostRow:
-    """What something took."""
-    import torch
-
-    return CostRow(
-        **{word: about[word] for word in ("suite", "entry", "variant", "part", "command")},
-        setting=setting,
-        merge_seconds=0.0,
-        peak_bytes=0,
-        threads=torch.get_num_threads(),
-        device=hub["device"],
-        code=code_version(),
-        when=now(),
-        evaluate_seconds=evaluate_seconds,
-        prepare_seconds=prepare_seconds,
     )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
 from smelt.errors import unknown
 from smelt.files.schema import Strict
+from smelt.suites.suite import BaseSuite
 
-__all__ = ["Growth", "HubSuite", "Method", "Spiders", "Sweeps", "Target", "Timing"]
+__all__ = ["GrowthStudy", "HubSuite", "Method", "Spiders", "Sweeps", "Target", "Timing"]
 
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
@@ -44,6 +45,14 @@ class Method(Strict):
     text: Literal["caption", "definition", "name"] = "caption"
     """What the models read of a node: its name and definition (the paper), the definition, or its name in prompts."""
 
+    def setting(self, k: int, alpha: float) -> dict[str, Any]:
+        """What rows say of a choice: `{"k": 1, "alpha": 0.7, "pictures": "domain"}`, and where it is not the paper's.
+
+        Alpha is there only where labels are what a choice is made by.
+        """
+        words = self.model_dump(exclude={"label", "by"}, exclude_defaults=True)
+        return {"k": k, **({"alpha": alpha} if self.by == "labels" else {}), **words}
+
 
 class Sweeps(Strict):
     """One method at other settings than its own."""
@@ -62,7 +71,7 @@ class Timing(Strict):
     """The quickest of so many rounds."""
 
 
-class Growth(Strict):
+class GrowthStudy(Strict):
     """Models join the hub one by one, in several orders."""
 
     methods: Annotated[list[str], Field(min_length=1)] = ["mll"]
@@ -78,13 +87,10 @@ class Spiders(Strict):
     classes: Annotated[int, Field(ge=3)] = 10
 
 
-class HubSuite(Strict):
+class HubSuite(BaseSuite):
     """Everything that `smelt bench hub` runs."""
 
     kind: Literal["hub"]
-    name: str
-    version: int
-    title: str
     limit: Count | None = None
     """Pictures of each `test` split, where the command says nothing."""
     models: Literal["zoo"] | Annotated[dict[str, str], Field(min_length=2)] = "zoo"
@@ -98,12 +104,11 @@ class HubSuite(Strict):
     """Models per class: a table for each."""
     scale: Annotated[float, Field(gt=0)] = 100.0
     """What cosines are multiplied with before the softmax."""
-    seed: int = 0
     tasks: Annotated[dict[str, Target], Field(min_length=2)]
     methods: Annotated[dict[str, Method], Field(min_length=1)]
     sweeps: Sweeps | None = None
     timing: Timing | None = None
-    growth: Growth | None = None
+    growth: GrowthStudy | None = None
     spiders: Spiders | None = None
 
     @model_validator(mode="after")

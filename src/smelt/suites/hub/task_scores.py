@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Chosen", "Desk", "Weights", "softmax"]
+__all__ = ["Chosen", "TaskScores", "Weights", "softmax"]
 
 Chosen: TypeAlias = Sequence[Sequence[int]]
 """For each class the numbers of the models that are asked about it, the best first."""
@@ -19,7 +19,7 @@ Weights: TypeAlias = Literal["entropy", "inverse_entropy", "uniform"]
 
 
 @dataclass(frozen=True)
-class Desk:
+class TaskScores:
     """Pictures of one task. Models have the numbers of the hub."""
 
     task: str

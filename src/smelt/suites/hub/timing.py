@@ -14,7 +14,7 @@ from smelt.suites.hub.work import WorkingHub
 __all__ = ["timed"]
 
 
-def timed(work: WorkingHub, way: Method, timing: Mapping[str, Any], every: Mapping[int, Chosen]) -> dict[int, float]:
+def timed(work: WorkingHub, method: Method, timing: Mapping[str, Any], every: Mapping[int, Chosen]) -> dict[int, float]:
     """For every k the seconds that its models take for some pictures of a task: the least of a few rounds.
 
     All k have their turn in every round, so that a machine that slows down does so for all of them.
@@ -22,7 +22,7 @@ def timed(work: WorkingHub, way: Method, timing: Mapping[str, Any], every: Mappi
     import numpy as np
 
     from smelt.ensembles.per_class import PerClass
-    from smelt.suites.clip.questions import shared_data
+    from smelt.suites.units import shared_data
 
     task = work.tasks[timing["task"]]
     split = shared_data().split(task, "test")
@@ -31,7 +31,7 @@ def timed(work: WorkingHub, way: Method, timing: Mapping[str, Any], every: Mappi
     for k, chosen in every.items():
         names = [[work.names[number] for number in numbers] for numbers in chosen]
         members = {name: work.members[name].classifier for name in used_in(work, chosen)}
-        together[k] = PerClass(members, names, weights=way.weights, scale=work.words["scale"])
+        together[k] = PerClass(members, names, weights=method.weights, scale=work.words["scale"])
         together[k].scores_of(pictures[:2], task.classes, task.templates)  # heads are built, memory is there
     least = dict.fromkeys(every, float("inf"))
     for _ in range(timing["repeats"]):

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
 from smelt.suites.hub.growth import Opinion
-from smelt.suites.hub.member import Identity, Member, true_classes
+from smelt.suites.hub.model import HubModel, Identity, true_classes
 from smelt.suites.hub.suite import Method
-from smelt.suites.hub.task_scores import Desk, softmax
+from smelt.suites.hub.task_scores import TaskScores, softmax
 from smelt.tasks.registry import picture_task
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class WorkingHub:
         self.words = words
         known = words.get("known") or {}
         self.members = {
-            name: Member(
+            name: HubModel(
                 name,
                 ref,
                 device=words["device"],
@@ -74,7 +74,7 @@ class WorkingHub:
         }
         self.names = list(self.members)
         self.tasks: dict[str, PictureTask] = {name: picture_task(name) for name in words["tasks"]}
-        self._desks: dict[str, Desk] = {}
+        self._task_scores: dict[str, TaskScores] = {}
         self._single: dict[str, NDArray[np.float64]] = {}
         self._texts: dict[str, TaskTexts] = {}
         self._precision: dict[tuple[str, ...], NDArray[np.float64]] = {}
@@ -126,24 +126,27 @@ class WorkingHub:
         """The classes of a task's test pictures."""
         return true_classes(self.tasks[task], self.words["limit"])
 
-    def desk(self, task: str) -> Desk:
+    def task_scores(self, task: str) -> TaskScores:
         """A task with what every model says of its pictures."""
         import numpy as np
 
-        if task not in self._desks:
+        if task not in self._task_scores:
             limit, known = self.words["limit"], self.tasks[task]
             cosines = (member.cosines(known, self.graph, limit) for member in self.members.values())
             said = np.stack([softmax(one, self.words["scale"]) for one in cosines])
-            self._desks[task] = Desk(task, self.true_classes(task), said)
-            while len(self._desks) > 1 and sum(one.probabilities.nbytes for one in self._desks.values()) > _MEMORY:
-                self._desks.pop(next(iter(self._desks)))
-        return self._desks[task]
+            self._task_scores[task] = TaskScores(task, self.true_classes(task), said)
+            while (
+                len(self._task_scores) > 1
+                and sum(one.probabilities.nbytes for one in self._task_scores.values()) > _MEMORY
+            ):
+                self._task_scores.pop(next(iter(self._task_scores)))
+        return self._task_scores[task]
 
     def accuracy(self, task: str) -> NDArray[np.float64]:
         """The share of a task's pictures that every model by itself gets right."""
         if task not in self._single:
-            desk = self.desk(task)
-            self._single[task] = desk.single / len(desk.labels)
+            known = self.task_scores(task)
+            self._single[task] = known.single / len(known.labels)
         return self._single[task]
 
     def opinion(self, method: Method, task: str, alpha: float) -> Opinion:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from smelt.suites.kind import Kind, kinds
-from smelt.suites.language.loop import bench_language
+from smelt.suites.language.plan import LanguagePlan
 from smelt.suites.language.report.pages import LanguagePages
 from smelt.suites.language.suite import LanguageSuite
 
 __all__: list[str] = []
 
-kinds["language"] = Kind("language", LanguageSuite, bench_language, LanguagePages(), folder=Path(__file__).parent)
+kinds["language"] = Kind("language", LanguageSuite, LanguagePlan, LanguagePages(), folder=Path(__file__).parent)

@@ -14,11 +14,12 @@ from typing import Any
 from smelt.evaluation.row import Row
 from smelt.files.schema import Strict
 from smelt.jobs.failure import pack_error
+from smelt.suites.units import shared_data
 
-__all__ = ["Answers", "Group", "Questions"]
+__all__ = ["Questions", "TaskAnswers", "TaskGroup"]
 
 
-class Group(Strict):
+class TaskGroup(Strict):
     """Tasks that are asked alike, as the suite spells them."""
 
     tasks: list[str]
@@ -31,7 +32,7 @@ class Group(Strict):
 
 
 @dataclass
-class Answers:
+class TaskAnswers:
     """Rows of the tasks that could be asked, and what went wrong with the others."""
 
     rows: list[Row] = field(default_factory=list)
@@ -43,19 +44,21 @@ class Answers:
 class Questions(Strict):
     """Questions for one model."""
 
-    groups: list[Group]
+    groups: list[TaskGroup]
     split: str = "test"
     device: str = "cpu"
     dtype: str = "float32"
     threads: int | None = None
     allow_pickle: bool = False
 
-    def put_to(self, model: str, about: Mapping[str, Any], *, called: str = "", first: Sequence[str] = ()) -> Answers:
+    def put_to(
+        self, model: str, about: Mapping[str, Any], *, called: str = "", first: Sequence[str] = ()
+    ) -> TaskAnswers:
         """Ask a model, which is loaded once. In commands it is `called` so, after the command `first` made it."""
         from smelt.evaluation.load import load_model
         from smelt.tasks.registry import find_task
 
-        began, answers = time.perf_counter(), Answers()
+        began, answers = time.perf_counter(), TaskAnswers()
         loaded: Any = None
         for group in self.groups:
             asks = ["smelt", "eval", called or model, *group.flags(), *self.flags(), *self._more_flags()]
@@ -92,7 +95,6 @@ class Questions(Strict):
 
     def _rows(self, loaded: Any, task: Any, limit: int | None, about: Mapping[str, Any]) -> list[Row]:
         from smelt.evaluation.evaluate import evaluation
-        from smelt.suites.clip.questions import shared_data
 
         how: dict[str, Any] = {"split": self.split, "limit": limit, "threads": self.threads, "data": shared_data()}
         return evaluation(loaded, [task], **how, **about).rows

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from smelt.errors import RecipeError, unknown
-from smelt.files.schema import Strict, faults_of
+from smelt.errors import unknown
+from smelt.files.schema import Strict
 from smelt.recipe.schema import DataUse, Pipeline, Pool, Recipe
 from smelt.recipe.tune import Tune
+from smelt.suites.suite import BaseSuite
 
-__all__ = ["Domain", "Entry", "LanguageSuite", "Preset"]
+__all__ = ["Domain", "LanguageEntry", "LanguagePreset", "LanguageSuite"]
 
 Count: TypeAlias = Annotated[int, Field(gt=0)]
 REFERENCES = ("pretrained", "multitask")
@@ -34,7 +35,7 @@ class Domain(Strict):
         return self
 
 
-class Entry(Strict):
+class LanguageEntry(Strict):
     """One merge of all specialists."""
 
     label: str
@@ -53,7 +54,7 @@ class Entry(Strict):
         return value
 
 
-class Preset(Strict):
+class LanguagePreset(Strict):
     """Other words for the same suite, under a name: how much of everything."""
 
     limit: Count | None = None
@@ -66,13 +67,10 @@ class Preset(Strict):
     """By name, the words of an entry that are others."""
 
 
-class LanguageSuite(Strict):
+class LanguageSuite(BaseSuite):
     """Everything that `smelt bench llm5` runs."""
 
     kind: Literal["language"]
-    name: str
-    version: int
-    title: str
     pool: Pool
     """The specialists, each under the name of its domain."""
     multitask: str | None = None
@@ -87,7 +85,6 @@ class LanguageSuite(Strict):
     dtype: str | None = None
     """Of the merged models; the base's own if nothing is said."""
     allow_pickle: bool = False
-    seed: int = 0
     limit: Count | None = None
     """Examples of each test, where the command says nothing."""
     curve_limit: Count | None = None
@@ -96,8 +93,8 @@ class LanguageSuite(Strict):
     """Examples of each general task; as many as of a test if nothing is said."""
     experts: Literal["all", "own"] = "all"
     """Whether specialists are asked about everything, or about their own domain alone."""
-    entries: Annotated[dict[str, Entry], Field(min_length=1)]
-    presets: dict[str, Preset] = {}
+    entries: Annotated[dict[str, LanguageEntry], Field(min_length=1)]
+    presets: dict[str, LanguagePreset] = {}
 
     @model_validator(mode="after")
     def _names_exist(self) -> LanguageSuite:
@@ -140,45 +137,26 @@ class LanguageSuite(Strict):
         """The tasks that settings are chosen on."""
         return [one.validation for one in self.domains.values() if one.validation is not None]
 
-    def with_preset(self, name: str | None) -> LanguageSuite:
-        """The suite at one of its presets; as it is if none is named."""
-        if name is None:
-            return self
-        if name not in self.presets:
-            raise RecipeError(f"{self.name}: {unknown('preset', name, self.presets)}")
-        preset = self.presets[name]
-        words = self.model_dump(mode="json", exclude={"presets"})
+    def at_preset(self, words: dict[str, Any], preset: LanguagePreset) -> dict[str, Any]:
+        """Other limits, tasks left out, other words of entries."""
         words |= preset.model_dump(exclude={"entries", "leave_out"}, exclude_none=True)
         for part in (words, *words["domains"].values()):
             for kind in part.keys() & {"general", "tests"}:
                 part[kind] = [task for task in part[kind] if task not in preset.leave_out]
         for entry, others in preset.entries.items():
             words["entries"][entry] |= others
-        try:
-            return LanguageSuite.model_validate(words)
-        except ValidationError as error:
-            raise RecipeError(f"{self.name}, preset {name}: " + "; ".join(faults_of(error))) from None
+        return words
 
-    def recipe(self, entry: Entry) -> Recipe:
+    def recipe(self, entry: LanguageEntry) -> Recipe:
         """The recipe of an entry at its published setting; what may vary stands in its `tune`."""
-        data: dict[str, Any] = {
-            "pool": self.pool.model_dump(),
-            "merge": [{call.name: dict(call.parameters)} for call in entry.merge],
-            "data": entry.data.model_dump() if entry.data else None,
-            "include": self.include,
-            "dtype": self.dtype,
-            "seed": self.seed,
-            "allow_pickle": self.allow_pickle,
-        }
-        recipe = Recipe.parse(data)
+        recipe = self.recipe_of(self.pool, entry.merge, entry.data)
         if isinstance(entry.tune, bool):
             return recipe
         return recipe.model_copy(update={"tune": entry.tune})
 
-    def words(self) -> Mapping[str, Any]:
+    def protocol(self) -> Mapping[str, Any]:
         """What the numbers follow from, beside the contents of models and tasks."""
         return {
-            "suite": f"{self.name}@{self.version}",
             "split": self.split,
             "include": self.include,
             "merged_dtype": self.dtype,

@@ -8,29 +8,26 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from smelt.evaluation.row import CostRow, Row, code_version, now, read_rows
+from smelt.evaluation.row import Row, read_rows
 from smelt.recipe.schema import Recipe
-from smelt.suites.clip.units import setting_of
 from smelt.suites.language.look import look
-from smelt.suites.language.questions import Answers, Questions
-from smelt.suites.merging import merge_apart
+from smelt.suites.language.questions import Questions
+from smelt.suites.merge_process import merge_in_process
+from smelt.suites.units import UnitResult, cost_row, recipe_words, unit_result
 from smelt.tasks.examples import DataBudget
 
 __all__ = ["made", "reference"]
 
-Result = dict[str, Any]
-"""`rows`, and `failures` by task."""
 
-
-def reference(*, ref: str, ask: Mapping[str, Any], about: Mapping[str, Any]) -> Result:
+def reference(*, ref: str, ask: Mapping[str, Any], about: Mapping[str, Any]) -> UnitResult:
     """A model as it is."""
     answers = Questions(**ask).put_to(ref, about)
-    return _plain(answers.rows, answers)
+    return unit_result(answers.rows, failures=answers.failures)
 
 
 def made(
@@ -43,7 +40,7 @@ def made(
     keep: bool,
     ask: Mapping[str, Any],
     about: Mapping[str, Any],
-) -> Result:
+) -> UnitResult:
     """All specialists merged by a recipe: data looked at, settings tried if there is `validation`, merged, asked.
 
     `validation` says on what {tasks, limit} a setting is chosen, `at_once` how many are tried at once. `folder` is
@@ -67,8 +64,8 @@ def made(
         path = root / "models" / f"{name}.prepared.yaml"
         prepared.recipe.save(path)
     try:
-        merged = merge_apart(path, out, threads=questions.threads)
-        words = {**_words(tuned.recipe), "data_budget": tuned.budget or prepared.budget, **about}
+        merged = merge_in_process(path, out, threads=questions.threads)
+        words = {**recipe_words(tuned.recipe), "data_budget": tuned.budget or prepared.budget, **about}
         made_by = _merging(name, prepared.device)
         answers = questions.put_to(str(out), words, called=name, first=made_by)
         answers.rows = [row.model_copy(update={"model": "merged"}) for row in answers.rows]
@@ -76,18 +73,23 @@ def made(
         if not keep:
             shutil.rmtree(out, ignore_errors=True)
             (root / "models" / f"{name}.prepared.yaml").unlink(missing_ok=True)
-    cost = _cost(
-        answers,
-        questions,
-        prepare_seconds=prepared.seconds,
-        prepare_device=prepared.device,
-        merge_seconds=merged.seconds,
-        validate_seconds=tuned.seconds,
-        trials=tuned.trials,
-        prepare_peak_bytes=max(first, peak) or prepared.peak_bytes,
-        peak_bytes=merged.peak_bytes,
-    )
-    return _plain([*tuned.rows, *answers.rows, *cost], answers)
+    cost = [
+        cost_row(
+            row,
+            device=questions.device,
+            threads=questions.threads,
+            evaluate_seconds=answers.seconds,
+            prepare_seconds=prepared.seconds,
+            prepare_device=prepared.device,
+            merge_seconds=merged.seconds,
+            validate_seconds=tuned.seconds,
+            trials=tuned.trials,
+            prepare_peak_bytes=max(first, peak) or prepared.peak_bytes,
+            peak_bytes=merged.peak_bytes,
+        )
+        for row in answers.rows[:1]
+    ]
+    return unit_result([*tuned.rows, *answers.rows, *cost], failures=answers.failures)
 
 
 def _merging(name: str, device: str) -> list[str]:
@@ -143,23 +145,3 @@ def _tuned(
         trials=len(ended),
         budget=next((row.data_budget for row in rows if row.recipe_hash == chosen.hash), None),
     )
-
-
-def _words(recipe: Recipe) -> dict[str, Any]:
-    words = {"recipe": recipe.dump(), "recipe_hash": recipe.hash, "seed": recipe.seed}
-    return {**words, "setting": setting_of(recipe)}
-
-
-def _cost(answers: Answers, ask: Questions, **numbers: Any) -> list[CostRow]:
-    import torch
-
-    if not answers.rows:
-        return []
-    row = answers.rows[0]
-    same = {word: getattr(row, word) for word in ("suite", "entry", "variant", "setting", "command")}
-    spent: dict[str, Any] = {"evaluate_seconds": answers.seconds, "threads": ask.threads or torch.get_num_threads()}
-    return [CostRow(**same, **numbers, **spent, device=ask.device, code=code_version(), when=now())]
-
-
-def _plain(rows: Sequence[Row | CostRow], answers: Answers) -> Result:
-    return {"rows": [row.model_dump(mode="json") for row in rows], "failures": answers.failures}

@@ -16,25 +16,29 @@ if TYPE_CHECKING:
 
     from smelt.select.option_sets import OptionSet
     from smelt.select.scores import ModelScores, Scorer
-    from smelt.suites.selection.session import Desk
+    from smelt.suites.selection.session import Session
     from smelt.tasks.perturb.perturbation import Perturbation
 
-__all__ = ["Answers"]
+__all__ = ["StoredAnswers"]
 
 
-class Answers:
+class StoredAnswers:
     """Reads each file of the store once."""
 
-    def __init__(self, desk: Desk):
-        self._desk = desk
+    def __init__(self, session: Session):
+        self._session = session
         self._known: dict[tuple[Any, ...], NDArray[np.float32]] = {}
         self._measured: dict[tuple[str, str], ModelScores] = {}
         self._pictures: dict[str, list[str]] = {}
 
+    def sets(self, kind: str) -> Sequence[OptionSet]:
+        """The sets of a kind, with their questions."""
+        return self._session.plain[kind].option_sets.sets
+
     def has(self, identity: str, kinds: Sequence[str], perturbations: Sequence[str]) -> bool:
         """Whether all of a model's answers are there."""
-        plain = [(self._desk.plain[kind], None) for kind in kinds]
-        drawn = [(m, how) for name in perturbations for m, how in self._draws(self._desk.perturbed[name])]
+        plain = [(self._session.plain[kind], None) for kind in kinds]
+        drawn = [(m, how) for name in perturbations for m, how in self._draws(self._session.perturbed[name])]
         return all(
             self._read(measure, identity, one, how) is not None
             for measure, how in [*plain, *drawn]
@@ -44,7 +48,7 @@ class Answers:
     def right(self, identity: str, kinds: Sequence[str]) -> list[NDArray[np.float64]]:
         """1 or 0 for every question, set by set."""
         found = []
-        for measure in (self._desk.plain[kind] for kind in kinds):
+        for measure in (self._session.plain[kind] for kind in kinds):
             for one in measure.option_sets.sets:
                 logits = self._sure(measure, identity, one, None)
                 found.append((logits[:, 0].argmax(axis=1) == one.labels).astype(np.float64))
@@ -59,7 +63,7 @@ class Answers:
         """The mean over the sets with its interval, and every set's."""
         key = (identity, perturbation)
         if key not in self._measured:
-            self._measured[key] = self._desk.perturbed[perturbation].of(identity, _gone)
+            self._measured[key] = self._session.perturbed[perturbation].of(identity, _gone)
         sets = self._measured[key].sets
         mean, interval = mean_of_sets(list(sets.values()))
         low, high = interval or (mean, mean)
@@ -68,7 +72,7 @@ class Answers:
 
     def uncertain(self, identity: str, perturbation: str) -> list[NDArray[np.float64]]:
         """The model uncertainty of every question, set by set: its mean over the repeats."""
-        measure, found = self._desk.perturbed[perturbation], []
+        measure, found = self._session.perturbed[perturbation], []
         for one in measure.option_sets.sets:
             drawn = [uncertainty(self._sure(measure, identity, one, how)).model for _, how in self._draws(measure)]
             found.append(np.mean(drawn, axis=0))
@@ -77,7 +81,7 @@ class Answers:
     def pictures(self, kinds: Sequence[str]) -> list[list[str]]:
         """What names the picture of every question, set by set; sets may share some."""
         found = []
-        for option_sets in (self._desk.plain[kind].option_sets for kind in kinds):
+        for option_sets in (self._session.plain[kind].option_sets for kind in kinds):
             for one in option_sets.sets:
                 name = one.task.name
                 if name not in self._pictures:
@@ -102,7 +106,7 @@ class Answers:
     ) -> NDArray[np.float32] | None:
         key = (identity, one.task.name, measure.option_sets.split, how)
         if key not in self._known:
-            found = self._desk.store.read(measure.words(identity, one, how))
+            found = self._session.store.read(measure.words(identity, one, how))
             if found is None:
                 return None
             self._known[key] = found

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from smelt.suites.selection.answers import Answers
-from smelt.suites.selection.member import BASE, JOINT, Member, group
+from smelt.suites.selection.answers import StoredAnswers
+from smelt.suites.selection.candidate import BASE, JOINT, Candidate, group
+from smelt.suites.selection.growth import CHOICES, GrowthPath, left_out, random_groups
 from smelt.suites.selection.paired import paired
-from smelt.suites.selection.plan import CHOICES, Course, left_out, random_groups
-from smelt.suites.selection.steps import Steps
+from smelt.suites.selection.steps import SelectionSteps
 from smelt.suites.selection.suite import SelectionSuite
 
 __all__ = ["Comparisons"]
@@ -27,9 +27,9 @@ class Comparisons:
     def __init__(
         self,
         suite: SelectionSuite,
-        steps: Steps,
-        answers: Answers,
-        found: Sequence[Course],
+        steps: SelectionSteps,
+        answers: StoredAnswers,
+        found: Sequence[GrowthPath],
         traces: Sequence[Mapping[str, Any]],
     ):
         self.suite, self.steps, self.answers = suite, steps, answers
@@ -39,7 +39,12 @@ class Comparisons:
         self.all = group(suite.average, self.every, self.every)
 
     def accuracies(
-        self, chosen: Sequence[str], entries: Sequence[str], subsets: Sequence[Sequence[str]], single: Member, soup: Any
+        self,
+        chosen: Sequence[str],
+        entries: Sequence[str],
+        subsets: Sequence[Sequence[str]],
+        single: Candidate,
+        soup: Any,
     ) -> list[Pair]:
         """`single` is the best single model, `soup` the models of the greedy soup, where there is one."""
         drawn = [self._averaged(names) for names in subsets]
@@ -64,7 +69,7 @@ class Comparisons:
             found.append(self._rise("lowest", members[step - 1], members[lowest - 1]))
         return found
 
-    def accuracy(self, member: Member, kind: str) -> float:
+    def accuracy(self, member: Candidate, kind: str) -> float:
         """The mean over the sets of a kind."""
         return self.answers.accuracy(self.steps.identity(member), _SETS[kind])
 
@@ -72,7 +77,7 @@ class Comparisons:
         others = left_out(self.suite) if self.suite.harm else {}
         return [self._pair("harm", name, [member], [self.all], "both") for name, member in others.items()]
 
-    def _courses(self, own: Member) -> list[Pair | None]:
+    def _courses(self, own: Candidate) -> list[Pair | None]:
         found: list[Pair | None] = []
         for number, trace in enumerate(self.traces[1:], 1):
             about = "perturbation" if trace["perturbation"] not in (None, self.suite.guide) else "guidance"
@@ -98,26 +103,26 @@ class Comparisons:
         return found
 
     def _references(
-        self, about: str, own: Member, drawn: list[Member], single: Member, soup: Sequence[str] | None
+        self, about: str, own: Candidate, drawn: list[Candidate], single: Candidate, soup: Sequence[str] | None
     ) -> list[Pair | None]:
-        others = {"subsets": drawn, "all": [self.all], "best_single": [single], "base": [Member(BASE)]}
+        others = {"subsets": drawn, "all": [self.all], "best_single": [single], "base": [Candidate(BASE)]}
         if self.suite.joint:
-            others["joint"] = [Member(JOINT)]
+            others["joint"] = [Candidate(JOINT)]
         if soup is not None:
             others["soup"] = [self._averaged(soup)]
         return [one for name, some in others.items() if some for one in self._both(about, name, [own], some)]
 
-    def _averaged(self, names: Sequence[str]) -> Member:
+    def _averaged(self, names: Sequence[str]) -> Candidate:
         return group(self.average, names, self.every)
 
-    def _picked(self, number: int, choose: str) -> Member:
+    def _picked(self, number: int, choose: str) -> Candidate:
         step: int = self.traces[number]["chosen"][choose]
         return self.courses[number][step - 1]
 
-    def _both(self, about: str, name: str, ours: list[Member], theirs: list[Member]) -> list[Pair | None]:
+    def _both(self, about: str, name: str, ours: list[Candidate], theirs: list[Candidate]) -> list[Pair | None]:
         return [self._pair(about, name, ours, theirs, sets) for sets in ("held_in", "held_out")]
 
-    def _pair(self, about: str, name: str, ours: list[Member], theirs: list[Member], sets: str) -> Pair | None:
+    def _pair(self, about: str, name: str, ours: list[Candidate], theirs: list[Candidate], sets: str) -> Pair | None:
         identities = [[self.steps.identity(member) for member in side] for side in (ours, theirs)]
         if not all(self.answers.has(one, _SETS[sets], []) for side in identities for one in side):
             return None
@@ -126,12 +131,12 @@ class Comparisons:
             ours_right, theirs_right, self.answers.pictures(_SETS[sets])
         )
 
-    def _rise(self, about: str, upper: Member, lower: Member) -> Pair:
+    def _rise(self, about: str, upper: Candidate, lower: Candidate) -> Pair:
         values = [self.answers.uncertain(self.steps.identity(m), self.suite.guide) for m in (upper, lower)]
         pictures = self.answers.pictures(["held_in"])
         return _told(about, upper.who, [upper], [lower], "held_in") | paired([values[0]], [values[1]], pictures)
 
 
-def _told(about: str, name: str, ours: Sequence[Member], theirs: Sequence[Member], sets: str) -> Pair:
+def _told(about: str, name: str, ours: Sequence[Candidate], theirs: Sequence[Candidate], sets: str) -> Pair:
     who = {"ours": [m.who for m in ours], "theirs": [m.who for m in theirs]}
     return {"about": about, "name": name, **who, "sets": sets}

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from smelt.suites.selection.answers import Answers
+from smelt.suites.selection.answers import StoredAnswers
+from smelt.suites.selection.candidate import BASE, JOINT, Candidate, alone, group
 from smelt.suites.selection.compare import Comparisons
-from smelt.suites.selection.member import BASE, JOINT, Member, alone, group
-from smelt.suites.selection.plan import Course, random_groups, subsets
-from smelt.suites.selection.steps import Steps
+from smelt.suites.selection.growth import GrowthPath, random_groups, subsets
+from smelt.suites.selection.steps import SelectionSteps
 from smelt.suites.selection.suite import KINDS, SelectionSuite
 
 __all__ = ["describe"]
@@ -23,9 +23,9 @@ _GROUP = "data-driven"
 
 def describe(
     suite: SelectionSuite,
-    steps: Steps,
-    answers: Answers,
-    found: Sequence[Course],
+    steps: SelectionSteps,
+    answers: StoredAnswers,
+    found: Sequence[GrowthPath],
     chosen: Sequence[str],
     entries: Sequence[str],
     soup: Mapping[str, Any] | None,
@@ -38,9 +38,9 @@ class _Description:
     def __init__(
         self,
         suite: SelectionSuite,
-        steps: Steps,
-        answers: Answers,
-        found: Sequence[Course],
+        steps: SelectionSteps,
+        answers: StoredAnswers,
+        found: Sequence[GrowthPath],
         chosen: Sequence[str],
         entries: Sequence[str],
         soup: Mapping[str, Any] | None,
@@ -57,7 +57,7 @@ class _Description:
         compare = Comparisons(suite, self.steps, self.answers, self.found, traces)
         single = max(map(alone, self.every), key=lambda member: compare.accuracy(member, "held_in"))
         soup = None if self.soup is None else self.soup["models"]
-        names = {kind: [one.task.name for one in self._sets(kind)] for kind in self.steps.kinds}
+        names = {kind: [one.task.name for one in self.answers.sets(kind)] for kind in self.steps.kinds}
         return {
             "title": suite.title,
             "sets": names,
@@ -86,21 +86,16 @@ class _Description:
             "uncertainty_compared": compare.uncertainties(),
         }
 
-    def _sets(self, kind: str) -> Sequence[Any]:
-        from smelt.suites.selection.session import desk_of
-
-        return desk_of(self.steps.ask).plain[kind].option_sets.sets
-
     def _singles(self) -> dict[str, dict[str, Any]]:
         """The uncertainty of every model as it is, by perturbation."""
-        others = [Member(BASE), *([Member(JOINT)] if self.suite.joint else [])]
+        others = [Candidate(BASE), *([Candidate(JOINT)] if self.suite.joint else [])]
         found: dict[str, dict[str, Any]] = {}
         for how in self.suite.perturbations:
             members = [*map(alone, self.every), *(others if how == self.suite.guide else [])]
             found[how] = {m.who: self.answers.uncertainty(self.steps.identity(m), how) for m in members}
         return found
 
-    def _trace(self, course: Course) -> dict[str, Any]:
+    def _trace(self, course: GrowthPath) -> dict[str, Any]:
         members = course.steps(self.average, self.every)
         steps: list[dict[str, Any]] = [
             {"who": member.who, "added": name} for member, name in zip(members, course.models, strict=True)
@@ -120,7 +115,7 @@ class _Description:
         found = {}
         for name, (kind, labelled) in looked.items():
             if kind in self.steps.kinds:
-                n = sum(one.n for one in self._sets(kind))
+                n = sum(one.n for one in self.answers.sets(kind))
                 about = {"group": _GROUP, "sets": kind, "split": KINDS[kind]}
                 found[name] = {**about, "examples": n, "labels": n if labelled else 0}
         return found

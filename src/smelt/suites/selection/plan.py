@@ -1,104 +1,140 @@
-"""From what single models answered to the groups that are merged: the ways to grow one, and which step is chosen."""
+"""The plan of a selection suite: single models, growing groups, then what follows from the chosen one.
+
+What a later round is about follows from the answers of those before, which lie in the store.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from smelt.select.step_choice import Choice, Guide, Order, chosen_step, ordered
-from smelt.select.subsets import random_subsets
-from smelt.suites.selection.member import Member, group
-from smelt.suites.selection.suite import SelectionSuite
+from smelt.errors import RecipeError
+from smelt.suites.plan import BenchOptions, Plan, Step, chosen, naming, refuse
+from smelt.suites.selection.answers import StoredAnswers
+from smelt.suites.selection.candidate import Candidate, alone, group
+from smelt.suites.selection.describe import describe
+from smelt.suites.selection.growth import JUDGED, GrowthPath, Wanted, growing, growth_paths, subsets
+from smelt.suites.selection.session import forget_session, session_of
+from smelt.suites.selection.steps import SOUP, SelectionSteps, ask_words
+from smelt.suites.selection.suite import KINDS, SelectionSuite
+from smelt.suites.units import digest
 
-__all__ = ["CHOICES", "JUDGED", "Course", "Wanted", "courses", "growing", "left_out", "random_groups", "subsets"]
+if TYPE_CHECKING:
+    from smelt.evaluation.row import Row
+    from smelt.suites.state import State
 
-CHOICES: tuple[Choice, ...] = ("global_min", "first_local_min")
-JUDGED = ("held_in", "held_out")
-"""The sets that every merge is asked by."""
-Wanted = dict[Member, tuple[tuple[str, ...], tuple[str, ...]]]
-"""Models, each with the kinds of sets and the perturbations that it is asked by."""
-
-
-@dataclass(frozen=True)
-class Course:
-    """One way to grow a group from one model to all."""
-
-    guide: Guide
-    order: Order
-    perturbation: str | None
-    """By which the uncertainty is measured, where that guides."""
-    models: tuple[str, ...]
-    """In the order in which they join."""
-
-    @property
-    def name(self) -> str:
-        return "-".join(filter(None, [self.guide, self.order, self.perturbation]))
-
-    def steps(self, entry: str, every: Sequence[str]) -> list[Member]:
-        """The groups that it passes."""
-        return [group(entry, self.models[:size], every) for size in range(1, len(self.models) + 1)]
-
-    def chosen(self, values: Sequence[float]) -> dict[str, int]:
-        """The chosen step, from 1, by either rule; `values` are the steps' uncertainties, or accuracies."""
-        lower = values if self.guide == "uncertainty" else [1 - value for value in values]
-        return {choice: chosen_step(lower, choice) for choice in CHOICES}
+__all__ = ["SelectionPlan"]
 
 
-def courses(
-    suite: SelectionSuite, uncertainties: Mapping[str, Mapping[str, float]], right: Mapping[str, float]
-) -> list[Course]:
-    """The first is UQ-Merge's own; then the other guidances, then the other perturbations.
+class SelectionPlan(Plan):
+    """The rounds of some entries of a suite."""
 
-    `uncertainties` are those of single models under each perturbation, `right` their accuracies on held-in sets.
-    """
-    own = uncertainties[suite.guide]
-    found: list[Course] = []
-    orders: tuple[Order, Order] = ("descending", "ascending")
-    for order in orders:
-        found.append(Course("uncertainty", order, suite.guide, tuple(ordered(own, order))))
-    for order in orders:
-        found.append(Course("accuracy", order, None, tuple(ordered(right, order))))
-    for name, values in uncertainties.items():
-        if name != suite.guide:
-            found.append(Course("uncertainty", "descending", name, tuple(ordered(values))))
-    return found
+    steps: SelectionSteps
+    answers: StoredAnswers
+
+    def __init__(self, suite: SelectionSuite, options: BenchOptions):
+        from smelt.evaluation.study import content_of
+        from smelt.tasks.registry import find_tasks
+
+        refuse(suite, options, tasks="{name} chooses by all of its sets; leave it out, or give a smaller limit")
+        wanted = [*options.methods, suite.average] if options.methods else None
+        self.suite, self.options, self.entries = suite, options, chosen("method", wanted, suite.entries)
+        self.every = tuple(suite.pool.models)
+        self._check()
+        recipe = suite.recipe(suite.average)
+        models = {**suite.pool.models, **({"joint": suite.joint} if suite.joint else {})}
+        everyone = recipe.model_copy(update={"pool": recipe.pool.model_copy(update={"models": models})})
+        sets = find_tasks([name for kind in KINDS for name in suite.sets(kind)])
+        content = content_of(everyone, None, sets)
+        self.prints: Mapping[str, str] = content["models"]
+        self.protocol = {
+            **suite.protocol(),
+            "limit": options.limit or suite.limit,
+            "dtype": options.dtype,
+            "device": options.device.split(":")[0],
+            "entries": {name: digest(suite.recipe(name).dump()) for name in suite.entries},
+            **content,
+        }
+
+    def rounds(self, state: State) -> Iterator[Sequence[Step]]:
+        """What fails among single models or growing groups ends the run: nothing could be compared."""
+        ask = ask_words(self.suite, self.options, state.folder)
+        session = session_of(ask)
+        _check_labels(session.plain)
+        self.answers = StoredAnswers(session)
+        self.steps = SelectionSteps(self.suite, self.prints, ask, state.folder, self.answers)
+        yield self.steps.singles()
+        state.complain()
+        paths = self._growth_paths()
+        yield self.steps.merged(growing(self.suite, paths, self.steps.kinds))
+        if state.failures:
+            return
+        yield self.steps.merged(self._entries(self._chosen(paths[0])))
+        if self.suite.validation:
+            yield [self.steps.soup()]
+            soup = state.analysis(SOUP)
+            if soup is not None and "Greedy soup" not in state.failures:
+                best = group(self.suite.average, soup["models"], self.every)
+                yield self.steps.merged({best: (self.steps.kinds, ())})
+        self.steps.write_choices()
+        entries = [name for name in self.suite.entries if name in self.entries or self._merged_all(name)]
+        found = self._chosen(paths[0])
+        content = describe(self.suite, self.steps, self.answers, paths, found, entries, state.analysis(SOUP))
+        state.write_analysis("selection", content)
+
+    def summary(self, step: Step, rows: Sequence[Row]) -> str:
+        """The mean over the sets that models are chosen by."""
+        names = {one.task.name for one in self.answers.sets("held_in")}
+        own = {row.task: row.accuracy for row in rows if row.task in names}
+        return f"{100 * sum(own.values()) / len(own):5.1f} % held-in"
+
+    def close(self) -> None:
+        forget_session()
+
+    def _check(self) -> None:
+        """Refuse what cannot be served before anything is computed."""
+        from smelt.prepare.prepare import check_recipe, needs_data
+
+        none_made = "{name} merges in memory and tunes nothing; leave it out"
+        none_tried = "{name} has no trials inside its units; use workers"
+        refuse(self.suite, self.options, trial_workers=none_tried, keep_models=none_made, curve_limit=none_made)
+        for name in self.entries:
+            with naming(name):
+                recipe = self.suite.recipe(name)
+                check_recipe(recipe)
+                if needs_data(recipe):
+                    raise RecipeError("looks at data for every merge; a selection suite merges many groups without any")
+
+    def _growth_paths(self) -> list[GrowthPath]:
+        identity = {name: self.steps.identity(alone(name)) for name in self.every}
+        uncertainties = {
+            how: {name: self.answers.uncertainty(one, how)["mean"] for name, one in identity.items()}
+            for how in self.suite.perturbations
+        }
+        right = {name: self._accuracy(alone(name)) for name in self.every}
+        return growth_paths(self.suite, uncertainties, right)
+
+    def _chosen(self, path: GrowthPath) -> tuple[str, ...]:
+        """The group that everything else is compared with."""
+        members = path.steps(self.suite.average, self.every)
+        values = [self.answers.uncertainty(self.steps.identity(m), self.suite.guide)["mean"] for m in members]
+        return members[path.chosen(values)[self.suite.choose] - 1].names
+
+    def _entries(self, chosen: Sequence[str]) -> Wanted:
+        """Every entry on the chosen group, on random groups of its size, and on all models."""
+        groups = (chosen, *subsets(self.suite, len(chosen)), self.every)
+        return {group(entry, names, self.every): (JUDGED, ()) for entry in self.entries for names in groups}
+
+    def _merged_all(self, entry: str) -> bool:
+        """Whether an entry was measured by an earlier run."""
+        return self.answers.has(self.steps.identity(group(entry, self.every, self.every)), JUDGED, [])
+
+    def _accuracy(self, member: Candidate) -> float:
+        return self.answers.accuracy(self.steps.identity(member), ["held_in"])
 
 
-def left_out(suite: SelectionSuite) -> dict[str, Member]:
-    """For every model, the average of all others."""
-    every = list(suite.pool.models)
-    return {name: group(suite.average, [one for one in every if one != name], every) for name in every}
-
-
-def random_groups(suite: SelectionSuite) -> dict[int, list[Member]]:
-    """Averages of random groups, by size; where there are fewer groups than wanted, all of them."""
-    every = list(suite.pool.models)
-    return {
-        size: [group(suite.average, one, every) for one in _drawn(suite, size, suite.random.count)]
-        for size in suite.random.sizes
-    }
-
-
-def growing(suite: SelectionSuite, found: Sequence[Course], kinds: Sequence[str]) -> Wanted:
-    """The groups of all courses, of all models but one, and random ones; the first course is asked by all kinds."""
-    every, wanted = list(suite.pool.models), dict[Member, tuple[tuple[str, ...], tuple[str, ...]]]()
-    more = [*left_out(suite).values()] if suite.harm else []
-    more += [member for members in random_groups(suite).values() for member in members]
-    asked = [(m, kinds if one is found[0] else JUDGED, one) for one in found for m in one.steps(suite.average, every)]
-    for member, sets, course in [*asked, *((member, JUDGED, None) for member in more)]:
-        known, how = wanted.get(member, ((), ()))
-        drawn = [course.perturbation] if course and course.perturbation else []
-        wanted[member] = tuple(dict.fromkeys((*known, *sets))), tuple(dict.fromkeys((*how, *drawn)))
-    return wanted
-
-
-def subsets(suite: SelectionSuite, size: int) -> list[tuple[str, ...]]:
-    """The random groups that every entry merges: of the chosen size, or of the suite's where that is one or all."""
-    most = len(suite.pool.models)
-    return list(_drawn(suite, size if 1 < size < most else min(suite.subset_size, most - 1), suite.subsets))
-
-
-def _drawn(suite: SelectionSuite, size: int, count: int) -> Iterator[tuple[str, ...]]:
-    every = list(suite.pool.models)
-    yield from random_subsets(every, size, min(count, math.comb(len(every), size)), suite.seed)
+def _check_labels(plain: Mapping[str, Any]) -> None:
+    for measure in plain.values():
+        without = next((one.task.name for one in measure.option_sets.sets if one.labels is None), None)
+        if without:
+            raise RecipeError(f"{without} has no labels; a suite reports accuracy on all of its sets")

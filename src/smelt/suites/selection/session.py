@@ -15,10 +15,10 @@ from smelt.select.option_sets import open_option_sets
 from smelt.select.scores import Scorer
 from smelt.tasks.perturb.perturbation import Perturbation
 
-__all__ = ["Desk", "desk_of", "forget_desk"]
+__all__ = ["Session", "forget_session", "session_of"]
 
 
-class Desk:
+class Session:
     """The sets of a suite, with the store of all answers."""
 
     def __init__(self, words: Mapping[str, Any]):
@@ -54,17 +54,17 @@ class Desk:
             self._open = None
 
 
-def desk_of(words: Mapping[str, Any]) -> Desk:
-    """The desk of this process; where the words are others, it is closed and another one takes its place."""
+def session_of(words: Mapping[str, Any]) -> Session:
+    """The session of this process; where the words are others, it is closed and another one takes its place."""
     global _kept
     text = json.dumps({**words, "store": str(Path(words["store"]))}, sort_keys=True)
     if _kept is None or _kept[0] != text:
-        forget_desk()
-        _kept = text, Desk(json.loads(text))
+        forget_session()
+        _kept = text, Session(json.loads(text))
     return _kept[1]
 
 
-def forget_desk() -> None:
+def forget_session() -> None:
     """Close the models, and let go of what was kept."""
     global _kept
     if _kept is not None:
@@ -72,5 +72,5 @@ def forget_desk() -> None:
         _kept = None
 
 
-_kept: tuple[str, Desk] | None = None
-"""The words of the one desk that a process has, and the desk."""
+_kept: tuple[str, Session] | None = None
+"""The words of the one session that a process has, and the session."""

@@ -3,41 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from smelt.jobs.job import Job
 from smelt.recipe.schema import Recipe
 from smelt.select.group_merges import identity_of
 from smelt.select.subset_recipe import narrowed
-from smelt.suites.clip.units import setting_of
-from smelt.suites.selection.member import BASE, JOINT, Member
+from smelt.suites.cells import Cell
+from smelt.suites.plan import BenchOptions, Step
+from smelt.suites.selection.candidate import BASE, JOINT, Candidate
 from smelt.suites.selection.suite import KINDS, SelectionSuite
+from smelt.suites.units import digest, setting_of
 
 if TYPE_CHECKING:
     from smelt.evaluation.run_folder import Folder
-    from smelt.suites.options import Options
+    from smelt.suites.selection.answers import StoredAnswers
 
-__all__ = ["SOUP", "Step", "Steps", "ask_words"]
+__all__ = ["SOUP", "SelectionSteps", "ask_words"]
 
 _UNITS = "smelt.suites.selection.units"
 SOUP = "selection-soup"
 """The file that the greedy soup leaves among the analyses."""
 
 
-@dataclass(frozen=True)
-class Step:
-    """One line that the run tells about."""
-
-    label: str
-    job: Job
-    member: Member | None = None
-    """Nothing for the soup, which is a search."""
-    kinds: tuple[str, ...] = ()
-    perturbations: tuple[str, ...] = ()
-
-
-def ask_words(suite: SelectionSuite, options: Options, folder: Folder) -> dict[str, Any]:
+def ask_words(suite: SelectionSuite, options: BenchOptions, folder: Folder) -> dict[str, Any]:
     """What every unit is told about the sets, and how to compute."""
     return {
         "store": str((folder.path / "logits").resolve()),
@@ -52,17 +42,25 @@ def ask_words(suite: SelectionSuite, options: Options, folder: Folder) -> dict[s
     }
 
 
-class Steps:
+class SelectionSteps:
     """Makes steps; the recipe of every merged group is left in the folder."""
 
-    def __init__(self, suite: SelectionSuite, prints: Mapping[str, str], ask: Mapping[str, Any], folder: Folder):
+    def __init__(
+        self,
+        suite: SelectionSuite,
+        prints: Mapping[str, str],
+        ask: Mapping[str, Any],
+        folder: Folder,
+        answers: StoredAnswers,
+    ):
         """`prints` are hashes of the models' files by name, with `base` and `joint` among them."""
+        self.answers = answers
         self.suite, self.prints, self.ask, self.folder = suite, dict(prints), dict(ask), folder
         self.recipes = {name: suite.recipe(name) for name in suite.entries}
         self.every = tuple(suite.pool.models)
         self.kinds = tuple(kind for kind in KINDS if suite.sets(kind))
 
-    def identity(self, member: Member) -> str:
+    def identity(self, member: Candidate) -> str:
         """What a model follows from, as the store knows it."""
         if member.entry in (BASE, JOINT):
             return f"model {self.prints['base' if member.entry == BASE else 'joint']}"
@@ -74,14 +72,14 @@ class Steps:
         suite = self.suite
         assert suite.pool.base is not None
         guide, every = (suite.guide,), tuple(suite.perturbations)
-        found = [self._as_it_is(Member(BASE), "Before fine-tuning", suite.pool.base, guide)]
+        found = [self._as_it_is(Candidate(BASE), "Before fine-tuning", suite.pool.base, guide)]
         for name, ref in suite.pool.models.items():
-            found.append(self._as_it_is(Member(f"expert-{name}", None, (name,)), f"Expert: {name}", ref, every))
+            found.append(self._as_it_is(Candidate(f"expert-{name}", None, (name,)), f"Expert: {name}", ref, every))
         if suite.joint is not None:
-            found.append(self._as_it_is(Member(JOINT), "Trained on everything", suite.joint, guide))
+            found.append(self._as_it_is(Candidate(JOINT), "Trained on everything", suite.joint, guide))
         return found
 
-    def merged(self, wanted: Mapping[Member, tuple[Sequence[str], Sequence[str]]]) -> list[Step]:
+    def merged(self, wanted: Mapping[Candidate, tuple[Sequence[str], Sequence[str]]]) -> list[Step]:
         """Groups, each with the kinds of sets and the perturbations that it is asked by; experts are there already."""
         return [self._merged(m, tuple(kinds), tuple(how)) for m, (kinds, how) in wanted.items() if m.part is not None]
 
@@ -89,7 +87,10 @@ class Steps:
         """The search over labelled validation sets."""
         recipe = self.recipes[self.suite.average].dump()
         words = {"recipe": recipe, "entry": self.suite.average, "prints": self.prints, "ask": self.ask}
-        return Step("Greedy soup", Job(f"{_UNITS}:soup", {**words, "kind": "validation"}, "Greedy soup"))
+        words["kind"] = "validation"
+        asked = digest(words)
+        job = Job(f"{_UNITS}:soup", {**words, "asked": asked}, "Greedy soup")
+        return Step("Greedy soup", [], job, {SOUP: asked}, counted=False)
 
     def write_choices(self) -> None:
         """The recipes with which `smelt select uq` and `smelt select soup` make the choices again."""
@@ -100,11 +101,11 @@ class Steps:
         for name, one in chosen.items():
             self.folder.write_recipe(name, Recipe.parse({**self.recipes[suite.average].dump(), "select": {name: one}}))
 
-    def _as_it_is(self, member: Member, label: str, ref: str, perturbations: tuple[str, ...]) -> Step:
+    def _as_it_is(self, member: Candidate, label: str, ref: str, perturbations: tuple[str, ...]) -> Step:
         about = {"suite": self.suite.name, "entry": member.entry, "label": label, "variant": "reference", "called": ref}
         return self._step(member, label, {"ref": ref}, about, [], self.kinds, perturbations)
 
-    def _merged(self, member: Member, kinds: tuple[str, ...], perturbations: tuple[str, ...]) -> Step:
+    def _merged(self, member: Candidate, kinds: tuple[str, ...], perturbations: tuple[str, ...]) -> Step:
         recipe = self.recipes[member.entry]
         some = narrowed(recipe, member.names)
         self.folder.write_recipe(member.stem, some)
@@ -117,13 +118,13 @@ class Steps:
         model = {"recipe": recipe.dump(), "names": list(member.names), "prints": self.prints}
         return self._step(member, f"{label}, {self._said(member)}", model, about, made, kinds, perturbations)
 
-    def _said(self, member: Member) -> str:
+    def _said(self, member: Candidate) -> str:
         many = len(member.names) not in (len(self.every), len(self.every) - 1)
         return f"{len(member.names)} models: {member.part}" if many else str(member.part)
 
     def _step(
         self,
-        member: Member,
+        member: Candidate,
         label: str,
         model: Mapping[str, Any],
         about: Mapping[str, Any],
@@ -131,13 +132,17 @@ class Steps:
         kinds: tuple[str, ...],
         perturbations: tuple[str, ...],
     ) -> Step:
+        identity = self.identity(member)
         words = {
             "model": model,
-            "identity": self.identity(member),
+            "identity": identity,
             "kinds": list(kinds),
             "perturbations": list(perturbations),
             "ask": self.ask,
             "about": about,
             "first": list(made),
         }
-        return Step(label, Job(f"{_UNITS}:asked", words, label), member, kinds, perturbations)
+        sets = [one.task.name for kind in kinds for one in self.answers.sets(kind)]
+        cells = [Cell(member.entry, about["variant"], task, member.part) for task in sets]
+        job = Job(f"{_UNITS}:asked", words, label)
+        return Step(label, cells, job, stored=lambda: self.answers.has(identity, kinds, perturbations))

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from smelt.errors import RecipeError, unknown
-from smelt.files.schema import Strict, faults_of
+from smelt.errors import unknown
+from smelt.files.schema import Strict
 from smelt.recipe.schema import Pipeline, Pool, Recipe
+from smelt.suites.suite import BaseSuite
 from smelt.tasks.perturb.perturbation import Perturbation
 
-__all__ = ["Disturbance", "Entry", "Preset", "RandomSizes", "SelectionSuite"]
+__all__ = ["Disturbance", "RandomSizes", "SelectionEntry", "SelectionPreset", "SelectionSuite"]
 
 Count: TypeAlias = Annotated[int, Field(gt=0)]
 Split: TypeAlias = Literal["test", "val"]
@@ -20,7 +21,7 @@ KINDS: dict[str, Split] = {"held_in": "test", "held_out": "test", "validation": 
 """The three kinds of sets, and the split that each is asked by."""
 
 
-class Entry(Strict):
+class SelectionEntry(Strict):
     """One way to merge a group."""
 
     label: str
@@ -48,7 +49,7 @@ class RandomSizes(Strict):
     count: Count = 10
 
 
-class Preset(Strict):
+class SelectionPreset(Strict):
     """Other words for the same suite, under a name: how much of everything."""
 
     limit: Count | None = None
@@ -61,13 +62,10 @@ class Preset(Strict):
     """Those that stay; the one that averages always does."""
 
 
-class SelectionSuite(Strict):
+class SelectionSuite(BaseSuite):
     """Everything that `smelt bench mllm10` runs."""
 
     kind: Literal["selection"]
-    name: str
-    version: int
-    title: str
     pool: Pool
     joint: str | None = None
     """A model that was trained on all of the experts' data: the upper reference."""
@@ -100,8 +98,8 @@ class SelectionSuite(Strict):
     """Whether the average of all is compared with that of all but one, for each."""
     average: str = "average"
     """The entry by which groups grow."""
-    entries: Annotated[dict[str, Entry], Field(min_length=1)]
-    presets: dict[str, Preset] = {}
+    entries: Annotated[dict[str, SelectionEntry], Field(min_length=1)]
+    presets: dict[str, SelectionPreset] = {}
 
     @model_validator(mode="after")
     def _fits_together(self) -> SelectionSuite:
@@ -148,44 +146,21 @@ class SelectionSuite(Strict):
 
     def recipe(self, entry: str) -> Recipe:
         """The merge of all models by an entry."""
-        merge = [{call.name: dict(call.parameters)} for call in self.entries[entry].merge]
-        words = {"include": self.include, "dtype": self.dtype, "seed": self.seed, "allow_pickle": self.allow_pickle}
-        return Recipe.parse({"pool": self.pool.model_dump(), "merge": merge, **words})
+        return self.recipe_of(self.pool, self.entries[entry].merge)
 
-    def with_preset(self, name: str | None) -> SelectionSuite:
-        """The suite at one of its presets; as it is if none is named."""
-        if name is None:
-            return self
-        if name not in self.presets:
-            raise RecipeError(f"{self.name}: {unknown('preset', name, self.presets)}")
-        preset = self.presets[name]
-        words = self.model_dump(mode="json", exclude={"presets"})
+    def at_preset(self, words: dict[str, Any], preset: SelectionPreset) -> dict[str, Any]:
+        """Other numbers, and fewer perturbations and entries."""
         words |= preset.model_dump(exclude={"perturbations", "entries"}, exclude_none=True)
         for word, first in (("perturbations", self.guide), ("entries", self.average)):
             stay = getattr(preset, word)
             if stay is not None:
                 words[word] = {one: value for one, value in words[word].items() if one in stay or one == first}
-        try:
-            return SelectionSuite.model_validate(words)
-        except ValidationError as error:
-            raise RecipeError(f"{self.name}, preset {name}: " + "; ".join(faults_of(error))) from None
+        return words
 
-    def words(self) -> Mapping[str, Any]:
+    def protocol(self) -> Mapping[str, Any]:
         """What the numbers follow from, beside the contents of models and sets."""
-        same = (
-            "include",
-            "seed",
-            "passes",
-            "dropout",
-            "repeats",
-            "choose",
-            "subsets",
-            "subset_size",
-            "harm",
-            "average",
-        )
+        same = "include seed passes dropout repeats choose subsets subset_size harm average".split()
         return {
-            "suite": f"{self.name}@{self.version}",
             "merged_dtype": self.dtype,
             **{word: getattr(self, word) for word in same},
             "random": self.random.model_dump(),

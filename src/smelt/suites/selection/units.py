@@ -5,20 +5,21 @@ What a model answered goes into the store, so that a unit that was stopped goes 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smelt.evaluation.provenance import row_of
-from smelt.evaluation.row import CostRow, Row, code_version, now
+from smelt.evaluation.row import Row
 from smelt.recipe.schema import Recipe
 from smelt.select.greedy_soup import greedy
 from smelt.select.step_choice import ordered
-from smelt.suites.selection.member import group
-from smelt.suites.selection.session import Desk, desk_of
+from smelt.suites.selection.candidate import group
+from smelt.suites.selection.session import Session, session_of
+from smelt.suites.selection.steps import SOUP
+from smelt.suites.units import UnitResult, cost_row, unit_result, with_threads
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["asked", "soup"]
 
 
+@with_threads
 def asked(
     *,
     model: Mapping[str, Any],
@@ -39,35 +41,30 @@ def asked(
     ask: Mapping[str, Any],
     about: Mapping[str, Any],
     first: Sequence[str],
-) -> list[dict[str, Any]]:
+) -> UnitResult:
     """Rows of a model on the sets of some kinds; what it answers under perturbations is left in the store.
 
     `model` is {ref}, or {recipe, names, prints}: a group of a recipe's models. `first` is the command that makes it.
     """
-    desk, spent = desk_of(ask), _Spent()
-    with _threads(ask["threads"]):
-        load = functools.cache(lambda: _loaded(desk, model, spent))
-        began = time.perf_counter()
-        rows = [row for kind in kinds for row in _rows(desk, kind, identity, load, ask, about, first)]
-        for name in perturbations:
-            measure = desk.perturbed[name]
-            measure.of(identity, lambda: load())
-        seconds = time.perf_counter() - began - spent.seconds
-    if not rows:
-        return []
-    cost = {word: getattr(rows[0], word) for word in ("suite", "entry", "variant", "setting", "part", "command")}
-    numbers: dict[str, Any] = {"merge_seconds": spent.seconds, "evaluate_seconds": max(seconds, 0.0), "peak_bytes": 0}
-    where: dict[str, Any] = {"threads": ask["threads"] or _cores(), "device": ask["device"]}
-    paid = CostRow(**cost, **numbers, **where, code=code_version(), when=now())
-    return [one.model_dump(mode="json") for one in (*rows, paid)]
+    session, spent = session_of(ask), _Spent()
+    load = functools.cache(lambda: _loaded(session, model, spent))
+    began = time.perf_counter()
+    rows = [row for kind in kinds for row in _rows(session, kind, identity, load, ask, about, first)]
+    for name in perturbations:
+        session.perturbed[name].of(identity, lambda: load())
+    seconds = time.perf_counter() - began - spent.seconds
+    where: dict[str, Any] = {"threads": ask["threads"], "device": ask["device"]}
+    numbers: dict[str, Any] = {"merge_seconds": spent.seconds, "evaluate_seconds": max(seconds, 0.0)}
+    return unit_result([*rows, *(cost_row(row, **where, **numbers) for row in rows[:1])])
 
 
+@with_threads
 def soup(
-    *, recipe: Mapping[str, Any], entry: str, prints: Mapping[str, str], ask: Mapping[str, Any], kind: str
-) -> dict[str, Any]:
+    *, recipe: Mapping[str, Any], entry: str, prints: Mapping[str, str], ask: Mapping[str, Any], kind: str, asked: str
+) -> UnitResult:
     """The greedy soup over the labelled sets of a kind: its steps, and the models that stay."""
-    desk, read = desk_of(ask), Recipe.parse(recipe)
-    measure, groups, every = desk.plain[kind], desk.groups(read, prints), list(read.pool.models)
+    session, read = session_of(ask), Recipe.parse(recipe)
+    measure, groups, every = session.plain[kind], session.groups(read, prints), list(read.pool.models)
 
     def accuracy(names: Sequence[str]) -> float:
         own = group(entry, names, every).names
@@ -75,11 +72,11 @@ def soup(
         assert found is not None
         return found
 
-    with _threads(ask["threads"]):
-        order = ordered({one: accuracy([one]) for one in every})
-        found = list(greedy(order, accuracy))
+    order = ordered({one: accuracy([one]) for one in every})
+    found = list(greedy(order, accuracy))
     steps = [{"added": one.added, "accuracy": one.accuracy, "kept": one.kept} for one in found]
-    return {"steps": steps, "models": [one.added for one in found if one.kept]}
+    content = {"steps": steps, "models": [one.added for one in found if one.kept], "asked": asked}
+    return unit_result([], {SOUP: content})
 
 
 class _Spent:
@@ -88,18 +85,18 @@ class _Spent:
     seconds = 0.0
 
 
-def _loaded(desk: Desk, model: Mapping[str, Any], spent: _Spent) -> Any:
+def _loaded(session: Session, model: Mapping[str, Any], spent: _Spent) -> Any:
     if "ref" in model:
-        return desk.load(model["ref"])
-    groups = desk.groups(Recipe.parse(model["recipe"]), model["prints"])
+        return session.load(model["ref"])
+    groups = session.groups(Recipe.parse(model["recipe"]), model["prints"])
     began = time.perf_counter()
     source = groups.at(model["names"])
     spent.seconds = time.perf_counter() - began
-    return desk.load(source)
+    return session.load(source)
 
 
 def _rows(
-    desk: Desk,
+    session: Session,
     kind: str,
     identity: str,
     load: Any,
@@ -107,7 +104,7 @@ def _rows(
     about: Mapping[str, Any],
     first: Sequence[str],
 ) -> list[Row]:
-    measure, rows = desk.plain[kind], []
+    measure, rows = session.plain[kind], []
     for one in measure.option_sets.sets:
         began = time.perf_counter()
         logits = measure.logits(identity, one, None, load)
@@ -140,21 +137,3 @@ def _result(one: OptionSet, split: str, scores: NDArray[np.float32], seconds: fl
     loss = -float(chances[np.arange(one.n), labels].mean())
     letters = LETTERS[: scores.shape[1]]
     return choice_result(one.task, split, labels, scores.argmax(axis=1), letters, loss, seconds=seconds)
-
-
-@contextlib.contextmanager
-def _threads(count: int | None) -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(count or before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _cores() -> int:
-    import torch
-
-    return torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""The desk of a process: models that it opened are closed when it is replaced or forgotten."""
+"""The session of a process: models that it opened are closed when it is replaced or forgotten."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("transformers")
 from pico_selection import write_questions
 from smelt.recipe.schema import Recipe
-from smelt.suites.selection.session import desk_of, forget_desk
+from smelt.suites.selection.session import forget_session, session_of
 from smelt.testing.pico_llava import save_llava
 
 
@@ -23,26 +23,26 @@ def words(tmp_path: Path) -> dict[str, Any]:
 
 def _opened(words: dict[str, Any], root: Path) -> Any:
     pool = {"base": str(save_llava(root / "base")), "models": {n: str(save_llava(root / n)) for n in ("a", "b")}}
-    desk = desk_of(words)
-    desk.groups(Recipe.parse({"pool": pool, "merge": "average"}), {"base": "0", "a": "1", "b": "2"})
-    return desk
+    session = session_of(words)
+    session.groups(Recipe.parse({"pool": pool, "merge": "average"}), {"base": "0", "a": "1", "b": "2"})
+    return session
 
 
-def test_the_same_words_give_the_same_desk(words: dict[str, Any]):
-    assert desk_of(words) is desk_of(dict(words))
-    forget_desk()
+def test_the_same_words_give_the_same_session(words: dict[str, Any]):
+    assert session_of(words) is session_of(dict(words))
+    forget_session()
 
 
-def test_a_desk_that_is_replaced_closes_its_models(words: dict[str, Any], tmp_path: Path):
+def test_a_session_that_is_replaced_closes_its_models(words: dict[str, Any], tmp_path: Path):
     first = _opened(words, tmp_path)
-    assert desk_of({**words, "limit": 1}) is not first
+    assert session_of({**words, "limit": 1}) is not first
     assert first._open is None
-    forget_desk()
+    forget_session()
 
 
-def test_a_desk_that_is_forgotten_closes_its_models(words: dict[str, Any], tmp_path: Path):
+def test_a_session_that_is_forgotten_closes_its_models(words: dict[str, Any], tmp_path: Path):
     first = _opened(words, tmp_path)
-    forget_desk()
+    forget_session()
     assert first._open is None
-    assert desk_of(words) is not first
-    forget_desk()
+    assert session_of(words) is not first
+    forget_session()

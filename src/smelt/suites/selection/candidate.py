@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["BASE", "EXPERT", "JOINT", "Member", "alone", "group"]
+__all__ = ["BASE", "EXPERT", "JOINT", "Candidate", "alone", "group"]
 
 BASE, JOINT, EXPERT = "pretrained", "joint", "expert-"
 """The entries of models as they are; an expert's is the last word and its name."""
 
 
 @dataclass(frozen=True)
-class Member:
+class Candidate:
     """`entry` and `part` are those of its rows."""
 
     entry: str
@@ -34,16 +34,16 @@ class Member:
         return self.entry if self.part is None else f"{self.entry}-{self.part}"
 
 
-def alone(name: str) -> Member:
+def alone(name: str) -> Candidate:
     """An expert by itself."""
-    return Member(f"{EXPERT}{name}", None, (name,))
+    return Candidate(f"{EXPERT}{name}", None, (name,))
 
 
-def group(entry: str, names: Sequence[str], every: Sequence[str]) -> Member:
+def group(entry: str, names: Sequence[str], every: Sequence[str]) -> Candidate:
     """A group merged by an entry; that of one model is the model, whatever the entry would make of it."""
     own = tuple(name for name in every if name in names)
     if len(own) == 1:
         return alone(own[0])
     left = [name for name in every if name not in own]
     part = "all" if not left else f"all-but-{left[0]}" if len(left) == 1 else "+".join(own)
-    return Member(entry, part, own)
+    return Candidate(entry, part, own)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from smelt.errors import NumericalError, RecipeError
 from smelt.files.cache import cache_folder
 from smelt.hub.labels.label import LabelKey
-from smelt.suites.clip.questions import shared_data
-from smelt.suites.collaboration.score import digest
+from smelt.suites.units import digest, shared_data
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from smelt.hub.selection.lovm import TaskTexts
     from smelt.tasks.pictures.task import PictureTask
 
-__all__ = ["Identity", "Member", "true_classes"]
+__all__ = ["HubModel", "Identity", "true_classes"]
 
 _ANSWERS = _TEXTS = "1"
 """Raised when answers, or features of texts, are computed otherwise."""
@@ -47,7 +46,7 @@ class Identity(NamedTuple):
     text: str
 
 
-class Member:
+class HubModel:
     """A model of the hub by its reference. `known` is what its identity was found to be, so that it is not loaded."""
 
     def __init__(
@@ -166,7 +165,7 @@ class Member:
         def build() -> Tensor:
             threads = self._threads or torch.get_num_threads()
             with one_core_each(threads if self.device == "cpu" else 1, "smelt-texts") as pool:
-                reader: Any = _Reader(self.classifier, pool, threads)
+                reader: Any = _ParallelReader(self.classifier, pool, threads)
                 found = model_scores(reader, task.classes, texts, templates=task.templates, seed=seed)
             return torch.tensor(found.values()[:-1])
 
@@ -187,7 +186,7 @@ class Member:
         return {"parameters": parameters, "flops": int(counter.get_total_flops())}
 
 
-class _Reader:
+class _ParallelReader:
     """A model that reads texts on several cores. Each is computed on its own, so that its numbers stay the same."""
 
     def __init__(self, model: Any, pool: Executor, threads: int):

@@ -1,56 +1,47 @@
-"""The steps of a hub suite: which rows or figures each fills, and the job that computes them."""
+"""The plan of a hub suite: every model by itself, then everything that chooses among them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from smelt.errors import RecipeError
+from smelt.evaluation.fingerprint import model_fingerprints
 from smelt.jobs.job import Job
-from smelt.suites.collaboration.score import digest
-from smelt.suites.hub.member import Identity
+from smelt.recipe.schema import Pool
+from smelt.suites.cells import Cell
+from smelt.suites.hub.model import Identity
 from smelt.suites.hub.parts import ALPHA, COUNT, MODEL, MODELS, table_part
-from smelt.suites.hub.settings import setting_of
 from smelt.suites.hub.suite import HubSuite
+from smelt.suites.plan import BenchOptions, Plan, Step, chosen, refuse
+from smelt.suites.units import digest
+from smelt.tasks.registry import picture_task
 
 if TYPE_CHECKING:
     from smelt.evaluation.row import Row
-    from smelt.suites.options import Options
+    from smelt.suites.state import State
 
-__all__ = ["Step", "Steps"]
+__all__ = ["HubPlan"]
 
 _UNITS = "smelt.suites.hub.units"
 
 
-@dataclass(frozen=True)
-class Step:
-    """One line that the run tells about."""
+class HubPlan(Plan):
+    """The steps of some methods on some tasks of a suite."""
 
-    label: str
-    job: Job
-    entry: str
-    rows: int = 0
-    """How many rows of accuracy it has; none where it leaves figures only."""
-    settings: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
-    """By part, the settings that its rows have."""
-    tasks: tuple[str, ...] = ()
-    figures: Mapping[str, str] = field(default_factory=dict)
-    """The files that it leaves, and the digest of what was asked for that stands in them."""
+    indent = None
 
-    def owns(self, row: Row) -> bool:
-        """Whether a row is one of those that the step computes."""
-        return (
-            row.entry == self.entry
-            and row.task in self.tasks
-            and any(row.setting == one for one in self.settings.get(row.part or "", ()))
-        )
+    def __init__(self, suite: HubSuite, options: BenchOptions):
+        from smelt.hub.graph.graph import find_graph
 
-
-class Steps:
-    """Makes the steps of a suite for some of its tasks."""
-
-    def __init__(self, suite: HubSuite, tasks: Sequence[str], methods: Sequence[str], options: Options):
-        self.suite, self.tasks, self.methods = suite, tuple(tasks), tuple(methods)
+        refuse(suite, options, trial_workers="{name} has no trials inside its units; use workers")
+        self.suite, self.methods = suite, tuple(chosen("method", options.methods, suite.entries))
+        self.tasks = tuple(chosen("task", options.tasks, suite.tasks))
+        none_made = "{name} makes no models and tunes no scales; leave it out"
+        none_other = "{name} keeps cosines in float32; leave it out"
+        refuse(suite, options, dtype=none_other, keep_models=none_made, curve_limit=none_made)
+        if len(self.tasks) < 2:
+            raise RecipeError(f"tasks: {suite.name} averages over tasks and learns from the others; name at least two")
         self.models = suite.references()
         self.hub = {
             "models": self.models,
@@ -67,8 +58,40 @@ class Steps:
         self.flags = f" --limit {options.limit}" if options.limit else ""
         if len(self.tasks) < len(suite.tasks):
             self.flags = f" --tasks {','.join(self.tasks)}{self.flags}"
+        self.protocol = {
+            "limit": self.hub["limit"],
+            "graph": find_graph(suite.graph).version,
+            **{word: self.hub[word] for word in ("embedder", "nodes", "scale", "seed")},
+            "models": model_fingerprints(Pool(models=self.models)),
+            "tasks": {name: _fingerprint(name) for name in self.tasks},
+            "told": {name: [suite.tasks[name].domain, suite.tasks[name].task] for name in self.tasks},
+        }
+        self.total = len(self.models) + len(self.methods)
 
-    def first(self) -> Iterator[Step]:
+    def rounds(self, state: State) -> Iterator[Iterator[Step]]:
+        """The models first: what is chosen among has to be there as a whole."""
+        yield self._first()
+        state.complain()
+        costs = (row for row in state.costs if row.part == MODELS)
+        yield self._later({row.entry.removeprefix(MODEL): row.setting for row in costs})
+
+    def summary(self, step: Step, rows: Sequence[Row]) -> str:
+        """The mean of each part that has one setting."""
+        said = []
+        parts = dict.fromkeys(cell.part for cell in step.cells if cell.task is not None)
+        many = len(parts) * len(self.tasks) != sum(cell.task is not None for cell in step.cells)
+        for part in () if many else parts:
+            own = [row.accuracy for row in rows if row.part == part]
+            name = "" if part == MODELS else str(part).partition(": ")[2] + " "
+            said.append(f"{name}{100 * sum(own) / max(len(own), 1):.1f} %")
+        return ", ".join(said)
+
+    def close(self) -> None:
+        from smelt.suites.hub.work import forget_work
+
+        forget_work()
+
+    def _first(self) -> Iterator[Step]:
         """Every model by itself."""
         used = [method for name, method in self.suite.methods.items() if self._needed(name)]
         words = {
@@ -79,9 +102,10 @@ class Steps:
             entry = f"{MODEL}{name}"
             about = {"entry": entry, "label": name, "variant": "reference", "part": MODELS, "setting": {}}
             job = self._job("prepare", name, "", about, self.hub, model=name, **words)
-            yield Step(f"Model {name}", job, entry, len(self.tasks), {MODELS: [{}]}, self.tasks)
+            cells = self._cells(entry, "reference", {MODELS: [{}]})
+            yield Step(f"Model {name}", [*cells, Cell(entry, "reference", part=MODELS)], job)
 
-    def later(self, known: Mapping[str, Mapping[str, Any]]) -> Iterator[Step]:
+    def _later(self, known: Mapping[str, Mapping[str, Any]]) -> Iterator[Step]:
         """What is computed from the models' labels and answers; `known` is what their steps left of each."""
         hub = {**self.hub, "known": {name: [known[name][w] for w in Identity._fields] for name in self.models}}
         for name in self.suite.methods:
@@ -93,10 +117,6 @@ class Steps:
             yield self._growth(hub)
         if "figures" in self.methods:
             yield self._figures(hub)
-
-    @property
-    def count(self) -> int:
-        return len(self.models) + len(self.methods)
 
     def _needed(self, method: str) -> bool:
         """Whether any step that was asked for looks at a method."""
@@ -115,8 +135,8 @@ class Steps:
         about = {"entry": name, "label": method.label, "variant": variant}
         words = {"words": method.model_dump(), "counts": counts, "alpha": suite.alpha}
         job = self._job("method", method.label, name, about, hub, **words)
-        settings = {part: [setting_of(method, k, suite.alpha)] for part, k in counts.items()}
-        return Step(method.label, job, name, len(counts) * len(self.tasks), settings, self.tasks)
+        settings = {part: [method.setting(k, suite.alpha)] for part, k in counts.items()}
+        return Step(method.label, self._cells(name, variant, settings), job)
 
     def _sweeps(self, hub: Mapping[str, Any], flops: Mapping[str, int]) -> Step:
         suite, wanted = self.suite, self.suite.sweeps
@@ -133,13 +153,11 @@ class Steps:
         }
         label = f"{method.label} over alpha and k"
         settings = {
-            ALPHA: [setting_of(method, first, alpha) for alpha in wanted.alpha],
-            COUNT: [setting_of(method, k, suite.alpha) for k in wanted.k],
+            ALPHA: [method.setting(first, alpha) for alpha in wanted.alpha],
+            COUNT: [method.setting(k, suite.alpha) for k in wanted.k],
         }
-        rows = (len(wanted.alpha) + len(wanted.k)) * len(self.tasks)
-        return Step(
-            label, self._job("sweeps", label, "sweeps", about, hub, **words), wanted.method, rows, settings, self.tasks
-        )
+        cells = self._cells(wanted.method, "curve", settings)
+        return Step(label, cells, self._job("sweeps", label, "sweeps", about, hub, **words))
 
     def _growth(self, hub: Mapping[str, Any]) -> Step:
         suite, wanted = self.suite, self.suite.growth
@@ -170,11 +188,29 @@ class Steps:
         """A step whose result is figures as data."""
         asked = digest(words, hub)
         job = self._job(unit, label, unit, {}, hub, **words, asked=asked)
-        return Step(label, job, unit, figures=dict.fromkeys(names, asked))
+        return Step(label, [], job, dict.fromkeys(names, asked))
+
+    def _cells(self, entry: str, variant: str, settings: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Cell]:
+        """Every task at the settings of each part."""
+        return [
+            Cell(entry, variant, task, part, setting=setting)
+            for part, some in settings.items()
+            for setting in some
+            for task in self.tasks
+        ]
 
     def _job(
         self, unit: str, label: str, method: str, about: dict[str, Any], hub: Mapping[str, Any], **words: Any
     ) -> Job:
         command = f"smelt bench {self.suite.name}" + (f" --methods {method}" if method else "") + self.flags
         known = {"suite": self.suite.name, "command": command, **about}
-        return Job(f"{_UNITS}:{unit}", {**words, "hub": dict(hub), "about": known}, label)
+        return Job(f"{_UNITS}:{unit}", {**words, "ask": dict(hub), "about": known}, label)
+
+
+def _fingerprint(name: str) -> str:
+    """Of a target's task, which bears its name and has a `test` split."""
+    task = picture_task(name)
+    if task.name != name:
+        raise RecipeError(f"tasks.{name}: a target bears the name of its task, but that is called {task.name!r}")
+    task.check_split("test")
+    return task.fingerprint()

@@ -1,4 +1,4 @@
-"""One merge as a user would run it: `smelt merge` in a process of its own, timed, its peak memory taken."""
+"""One merge as a user would run it: in a process of its own, timed, its peak memory taken."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from smelt.errors import RecipeError, SmeltError
-from smelt.files.remote_code import FLAG, is_trusted
+from smelt.files.remote_code import is_trusted
 
-__all__ = ["Merged", "merge_and_tell", "merge_apart"]
-
-_COMMAND = [sys.executable, "-c", "from smelt.suites.merging import merge_and_tell; merge_and_tell()", "merge"]
+__all__ = ["MergedModel", "merge_in_process"]
 
 
 @dataclass(frozen=True)
-class Merged:
+class MergedModel:
     """A merged model's folder, and what making it cost from the start of the process to its end."""
 
     folder: Path
@@ -25,34 +23,39 @@ class Merged:
     peak_bytes: int
 
 
-def merge_apart(recipe: Path, out: Path, *, threads: int | None = None) -> Merged:
+def merge_in_process(recipe: Path, out: Path, *, threads: int | None = None) -> MergedModel:
     """Merge a recipe file into a folder; whatever lay there is replaced."""
-    words = [*_COMMAND, str(recipe), "-o", str(out), "--quiet", "--force"]
-    words += ["--threads", str(threads)] if threads else []
-    words += [FLAG] if is_trusted() else []
+    words = [sys.executable, "-m", __name__, str(recipe), str(out), str(threads or 0), str(int(is_trusted()))]
     began = time.perf_counter()
     child = subprocess.run(words, capture_output=True, text=True, errors="replace")
     if child.returncode:
-        message = child.stderr.strip().removeprefix("smelt: ")
+        message = child.stderr.strip()
         kind = RecipeError if child.returncode == RecipeError.exit_code else SmeltError
         raise kind(f"{recipe.name}: {message or f'the merge ended with {child.returncode}'}")
-    return Merged(out, time.perf_counter() - began, int(child.stdout))
+    return MergedModel(out, time.perf_counter() - began, int(child.stdout))
 
 
-def merge_and_tell() -> None:
-    """What that process runs: the command line, then the peak of its memory in bytes on stdout.
+def _main(recipe: str, out: str, threads: str, trusted: str) -> int:
+    """What that process runs: the merge, then the peak of its memory in bytes on stdout.
 
     It has to tell by itself: what the parent is told about a child (`ru_maxrss`) counts the parent's own memory at the
     moment of the fork.
     """
-    from smelt.cli import main
+    from smelt.prepare.merge import merge
+    from smelt.system.processor import let_idle_threads_sleep, prefer_fast_sort
 
+    let_idle_threads_sleep()
+    prefer_fast_sort()
     try:
-        main()
-    except SystemExit as end:
-        if end.code:
-            raise
+        merge(Path(recipe), out=out, threads=int(threads) or None, force=True, trust_remote_code=trusted == "1")
+    except SmeltError as error:
+        sys.stderr.write(str(error))
+        return error.exit_code
+    except (OSError, MemoryError) as error:
+        sys.stderr.write(str(error) or "this machine has not enough memory for that")
+        return 1
     sys.stdout.write(f"{_peak()}\n")
+    return 0
 
 
 def _peak() -> int:
@@ -63,3 +66,7 @@ def _peak() -> int:
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on a Mac
+
+
+if __name__ == "__main__":
+    sys.exit(_main(*sys.argv[1:]))

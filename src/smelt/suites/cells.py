@@ -1,0 +1,48 @@
+"""Cells: rows that a run is to have, as far as they are known before they are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from smelt.evaluation.row import CostRow, Row
+
+__all__ = ["Cell", "place_of"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A row of accuracy, or without a task one of cost. Nothing for `recipe_hash` or `setting` means any."""
+
+    entry: str
+    variant: str
+    task: str | None = None
+    part: str | None = None
+    corruption: str | None = None
+    level: str | None = None
+    recipe_hash: str | None = None
+    setting: Mapping[str, Any] | None = None
+    """All that the row's setting says."""
+    within: Mapping[str, Any] | None = None
+    """Some of what it says."""
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """What is always known of it."""
+        return (self.entry, self.variant, self.task, self.part, self.corruption, self.level)
+
+    def fits(self, row: Row | CostRow) -> bool:
+        """Whether a row is the one that is meant."""
+        if place_of(row) != self.place or (self.setting is not None and row.setting != self.setting):
+            return False
+        if self.recipe_hash is not None and isinstance(row, Row) and row.recipe_hash != self.recipe_hash:
+            return False
+        return all(row.setting.get(word) == value for word, value in (self.within or {}).items())
+
+
+def place_of(row: Row | CostRow) -> tuple[Any, ...]:
+    """What a cell has to know of its row."""
+    if isinstance(row, CostRow):
+        return (row.entry, row.variant, None, row.part, None, None)
+    return (row.entry, row.variant, row.task, row.part, row.corruption, row.level)

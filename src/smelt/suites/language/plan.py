@@ -1,0 +1,187 @@
+"""The plan of a language suite: the references, then every entry, from the look at its data to its rows. One round.
+
+What goes wrong costs its own cells: a task that cannot be asked those of that task, a model that cannot be made its
+line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from smelt.errors import RecipeError
+from smelt.evaluation.fingerprint import model_fingerprints
+from smelt.jobs.job import Job
+from smelt.recipe.schema import Pool
+from smelt.suites.cells import Cell
+from smelt.suites.language.suite import LanguageEntry, LanguageSuite
+from smelt.suites.plan import BenchOptions, Plan, Step, chosen, mean_accuracy, naming
+from smelt.suites.units import digest
+
+if TYPE_CHECKING:
+    from smelt.evaluation.row import Row
+    from smelt.suites.state import State
+
+__all__ = ["LanguagePlan"]
+
+_UNITS = "smelt.suites.language.units"
+
+
+class LanguagePlan(Plan):
+    """The steps of some entries and tasks of a suite."""
+
+    def __init__(self, suite: LanguageSuite, options: BenchOptions):
+        self.suite, self.options = suite, options
+        self.entries = {name: suite.entries[name] for name in chosen("method", options.methods, suite.entries)}
+        self._check()
+        asked = chosen("task", options.tasks, [*suite.tests, *suite.general])
+        known = _tasks([*suite.tests, *suite.general], suite.split)
+        validation = _tasks(suite.validation, "val")
+        self.names = {word: task.name for word, task in known.items()}
+        """What the tasks are called, by what the suite calls them."""
+        self.asked = {word: self.names[word] for word in asked}
+        self.validation = _quick_first(validation)
+        self.limit = options.limit or suite.limit
+        self.general_limit = options.limit or suite.general_limit or suite.limit
+        self.curve_limit = options.curve_limit or suite.curve_limit
+        models = suite.pool.models | ({"multitask": suite.multitask} if suite.multitask else {})
+        everyone = Pool(base=suite.pool.base, models=models)
+        self.protocol = {
+            **suite.protocol(),
+            "limit": self.limit,
+            "general_limit": self.general_limit,
+            "curve_limit": self.curve_limit,
+            "dtype": options.dtype,
+            "entries": {name: digest(suite.recipe(entry).dump()) for name, entry in suite.entries.items()},
+            "models": model_fingerprints(everyone, allow_pickle=suite.allow_pickle),
+            "tasks": {task.name: task.fingerprint() for task in (*known.values(), *validation.values())},
+        }
+        self.total = 1 + len(suite.domains) + (suite.multitask is not None) + len(self.entries)
+
+    def rounds(self, state: State) -> Iterator[list[Step]]:
+        """In the suite's order; where several run at once the settings to try decide, the most first."""
+        trials = {name: self._trials(entry) for name, entry in self.entries.items()}
+        steps = [*self._references(state), *(self._entry(state, name, entry) for name, entry in self.entries.items())]
+        if self.options.workers > 1:
+            steps.sort(key=lambda step: -trials.get(step.cells[0].entry, 0) if step.cells else 0)
+        yield steps
+
+    def summary(self, step: Step, rows: Sequence[Row]) -> str:
+        """The mean over the tests of all domains."""
+        tests = {self.names[word] for word in self.suite.tests}
+        return mean_accuracy([row for row in rows if row.task in tests])
+
+    def describe(self, state: State) -> None:
+        """Which tasks are of which domain."""
+        suite, there = self.suite, {row.entry for row in state.rows}
+        asked = {*self.asked.values(), *(row.task for row in state.rows)}
+
+        def names(words: Iterable[str]) -> list[str]:
+            """Of these tasks those that this run or an earlier one asked about, whatever came of it."""
+            return [self.names[word] for word in words if self.names[word] in asked]
+
+        domains = {name: names(domain.tests) for name, domain in suite.domains.items()}
+        domains = {name: tests for name, tests in domains.items() if tests} or {
+            name: [self.names[word] for word in domain.tests] for name, domain in suite.domains.items()
+        }
+        content = {
+            "title": suite.title,
+            "domains": domains,
+            "general": names(suite.general),
+            "experts": {name: f"expert-{name}" for name in domains},
+            "base": "pretrained",
+            "multitask": "multitask" if suite.multitask else None,
+            "entries": [name for name in suite.entries if name in there],
+        }
+        state.write_analysis("language", content)
+
+    def _check(self) -> None:
+        """Refuse what cannot be served before anything is computed."""
+        from smelt.prepare.prepare import check_recipe, way_of
+
+        for name, entry in self.entries.items():
+            with naming(name):
+                recipe = self.suite.recipe(entry)
+                check_recipe(recipe)
+                if way_of(recipe.merge) == "mix":
+                    raise RecipeError("makes a larger model; this suite merges")
+                self._trials(entry)
+
+    def _trials(self, entry: LanguageEntry) -> int:
+        """How many settings of an entry are tried."""
+        from smelt.search.tune import grid_size
+
+        return grid_size(self.suite.recipe(entry)) if entry.tune and self.options.tune else 0
+
+    def _references(self, state: State) -> Iterator[Step]:
+        suite = self.suite
+        assert suite.pool.base is not None
+        everything = [*suite.tests, *suite.general]
+        yield self._reference(state, "pretrained", "Pre-trained", suite.pool.base, everything)
+        for name, domain in suite.domains.items():
+            own = everything if suite.experts == "all" else domain.tests
+            yield self._reference(state, f"expert-{name}", f"Expert: {name}", suite.pool.models[name], own)
+        if suite.multitask is not None:
+            yield self._reference(state, "multitask", "Multi-task training", suite.multitask, everything)
+
+    def _reference(self, state: State, entry: str, label: str, ref: str, tasks: Sequence[str]) -> Step:
+        about = {"suite": self.suite.name, "entry": entry, "label": label, "variant": "reference"}
+        cells = self._cells(entry, "reference", tasks)
+        words = {"ref": ref, "ask": self._ask(state, cells), "about": about}
+        return Step(label, list(cells.values()), Job(f"{_UNITS}:reference", words, label))
+
+    def _entry(self, state: State, name: str, entry: LanguageEntry) -> Step:
+        tunes = self.options.tune and bool(entry.tune)
+        variant = "tuned" if tunes else "published"
+        recipe = self.suite.recipe(entry)
+        cells = self._cells(name, variant, [*self.suite.tests, *self.suite.general])
+        words = {
+            "name": name,
+            "recipe": (recipe if tunes else recipe.model_copy(update={"tune": None})).dump(),
+            "validation": {"tasks": self.validation, "limit": self.curve_limit} if tunes else None,
+            "at_once": self.options.trial_workers,
+            "folder": str(state.path.resolve()),
+            "keep": self.options.keep_models,
+            "ask": self._ask(state, cells),
+            "about": {"suite": self.suite.name, "entry": name, "label": entry.label, "variant": variant},
+        }
+        return Step(entry.label, list(cells.values()), Job(f"{_UNITS}:made", words, entry.label))
+
+    def _cells(self, entry: str, variant: str, tasks: Sequence[str]) -> dict[str, Cell]:
+        """Of the chosen tasks among these, by what the suite calls them."""
+        return {task: Cell(entry, variant, self.asked[task]) for task in tasks if task in self.asked}
+
+    def _ask(self, state: State, cells: Mapping[str, Cell]) -> dict[str, Any]:
+        tasks = [task for task, cell in cells.items() if state.missing([cell])]
+        general = [task for task in tasks if task in self.suite.general]
+        groups = {self.limit: [task for task in tasks if task not in general]}
+        groups.setdefault(self.general_limit, []).extend(general)
+        return {
+            "groups": [{"tasks": names, "limit": limit} for limit, names in groups.items() if names],
+            "split": self.suite.split,
+            "device": self.options.device,
+            "dtype": self.options.dtype,
+            "threads": self.options.threads,
+            "allow_pickle": self.suite.allow_pickle,
+        }
+
+
+def _tasks(words: Sequence[str], split: str) -> dict[str, Any]:
+    """Tasks by what the suite calls them: each is one task, of text, and has the split."""
+    from smelt.tasks.registry import find_tasks
+
+    found: dict[str, Any] = {}
+    for word in words:
+        meant = find_tasks([word])
+        if len(meant) != 1:
+            raise RecipeError(f"{word!r} means {len(meant)} tasks; name them one by one")
+        if meant[0].model_kind == "classifier":
+            raise RecipeError(f"{word!r} is a task of pictures; a language suite asks language tasks")
+        meant[0].check_split(split)
+        found[word] = meant[0]
+    return found
+
+
+def _quick_first(tasks: Mapping[str, Any]) -> list[str]:
+    """Choices before texts that have to be written: a hopeless setting is then stopped before the costly part."""
+    return sorted(tasks, key=lambda word: tasks[word].config.get("output_type") == "generate_until")

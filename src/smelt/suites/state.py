@@ -1,0 +1,97 @@
+"""The state of a run: the rows and analyses that its folder has, and what failed so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smelt.errors import CorruptFile, SmeltError
+from smelt.evaluation.row import CostRow, Row
+from smelt.files.atomic import write_json
+from smelt.files.json_reader import read_json
+from smelt.suites.cells import Cell, place_of
+
+if TYPE_CHECKING:
+    from smelt.evaluation.run_folder import Folder
+    from smelt.suites.plan import Step
+
+__all__ = ["State"]
+
+
+class State:
+    """Over an open folder."""
+
+    def __init__(self, folder: Folder):
+        self.folder = folder
+        self.failures: dict[str, SmeltError] = {}
+        """By the labels of the steps."""
+        self._by_place: dict[tuple[Any, ...], list[Row | CostRow]] = {}
+        self._index(folder.rows)
+
+    @property
+    def path(self) -> Path:
+        return self.folder.path
+
+    @property
+    def rows(self) -> list[Row]:
+        """Of accuracy."""
+        return [row for row in self.folder.rows if isinstance(row, Row)]
+
+    @property
+    def costs(self) -> list[CostRow]:
+        return [row for row in self.folder.rows if isinstance(row, CostRow)]
+
+    def fitting(self, cells: Iterable[Cell]) -> list[Row]:
+        """The rows of accuracy that fit some of these cells."""
+        found = {id(row): row for cell in cells for row in self._fitting(cell) if isinstance(row, Row)}
+        return list(found.values())
+
+    def missing(self, cells: Iterable[Cell]) -> list[Cell]:
+        """The cells that no row fits yet."""
+        return [cell for cell in cells if not self._fitting(cell)]
+
+    def is_done(self, step: Step) -> bool:
+        """Whether all that a step leaves is there."""
+        if step.job is None:
+            return True
+        asked = all(self._asked(name) == asked for name, asked in step.analyses.items())
+        return asked and not self.missing(step.cells) and step.stored()
+
+    def add(self, contents: Iterable[Mapping[str, Any]]) -> None:
+        """Rows that are not there: a step that is completed may tell of all its cells again."""
+        rows = [(Row if one["kind"] == "accuracy" else CostRow).model_validate(one) for one in contents]
+        new = [row for row in rows if not self.folder.has(row)]
+        self.folder.add(new)
+        self._index(new)
+
+    def analysis(self, name: str) -> dict[str, Any] | None:
+        """A table among the analyses; None where there is none that can be read."""
+        try:
+            content = read_json(self.path / "analyses" / f"{name}.json")
+        except CorruptFile:
+            return None
+        return content if isinstance(content, dict) else None
+
+    def write_analysis(self, name: str, content: Mapping[str, Any], indent: int | None = 1) -> None:
+        """There whole or not at all."""
+        write_json(self.path / "analyses" / f"{name}.json", content, indent=indent)
+
+    def complain(self) -> None:
+        """Raise the errors of failed steps; nothing where there is none. One alone stays as it is."""
+        if len(self.failures) == 1:
+            raise next(iter(self.failures.values()))
+        if self.failures:
+            lines = [f"{label}: {error}" for label, error in self.failures.items()]
+            raise SmeltError(f"{len(lines)} steps failed; the others are done:" + "".join(f"\n  - {o}" for o in lines))
+
+    def _asked(self, name: str) -> str | None:
+        """What an analysis that is there was asked to show."""
+        return str((self.analysis(name) or {}).get("asked"))
+
+    def _fitting(self, cell: Cell) -> list[Row | CostRow]:
+        return [row for row in self._by_place.get(cell.place, ()) if cell.fits(row)]
+
+    def _index(self, rows: Sequence[Row | CostRow]) -> None:
+        for row in rows:
+            self._by_place.setdefault(place_of(row), []).append(row)

@@ -1,0 +1,55 @@
+"""What all kinds of suites have in common: their YAML has a name and a version, unknown keys are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from pydantic import ValidationError
+
+from smelt.errors import RecipeError, unknown
+from smelt.files.schema import Strict, faults_of
+from smelt.recipe.schema import DataUse, Pool, Recipe, StageCall
+
+__all__ = ["BaseSuite"]
+
+
+class BaseSuite(Strict):
+    """A suite as data; each kind adds its own fields."""
+
+    kind: str
+    name: str
+    version: int
+    title: str
+    seed: int = 0
+
+    def with_preset(self, name: str | None) -> Self:
+        """The suite at one of its presets; as it is if none is named."""
+        if name is None:
+            return self
+        presets: Mapping[str, Any] | None = getattr(self, "presets", None)
+        if presets is None:
+            raise RecipeError(f"preset: {self.name} has none; leave it out")
+        if name not in presets:
+            raise RecipeError(f"{self.name}: {unknown('preset', name, presets)}")
+        words = self.at_preset(self.model_dump(mode="json", exclude={"presets"}), presets[name])
+        try:
+            return type(self).model_validate(words)
+        except ValidationError as error:
+            raise RecipeError(f"{self.name}, preset {name}: " + "; ".join(faults_of(error))) from None
+
+    def at_preset(self, words: dict[str, Any], preset: Any) -> dict[str, Any]:
+        """The suite's words, changed as one of its presets says."""
+        return {**words, **preset.model_dump(exclude_none=True)}
+
+    def recipe_of(self, pool: Pool, merge: Sequence[StageCall], data: DataUse | None = None) -> Recipe:
+        """A merge of the suite, with what the suite says of all merges."""
+        shared = ("include", "dtype", "seed", "allow_pickle")
+        return Recipe.parse(
+            {
+                "pool": pool.model_dump(),
+                "merge": [{call.name: dict(call.parameters)} for call in merge],
+                "data": data.model_dump() if data else None,
+                **{word: getattr(self, word) for word in shared if word in type(self).model_fields},
+            }
+        )

@@ -213,11 +213,11 @@ def _fisher(data: dict[str, Tensor], threads: int) -> Callable[[], Tensor]:
 
 
 def _gram(data: dict[str, Tensor], threads: int) -> Callable[[], Tensor]:
-    from smelt.measurement.gram import gram
+    from smelt.measurement.gram import grams
 
     network, stream = _network(), _stream(data)
     tokens = 17
-    return lambda: gram(network, stream, threads=threads)[f"{LAYER}.fc2.weight"] / (len(stream) * tokens)
+    return lambda: grams(network, stream, threads=threads)[f"{LAYER}.fc2.weight"] / (len(stream) * tokens)
 
 
 def difference(folder: Path, what: str) -> float:

@@ -30,7 +30,7 @@ import torch
 from torch import Tensor, nn
 
 from smelt.measurement.fisher import fisher
-from smelt.measurement.gram import gram
+from smelt.measurement.gram import grams
 from smelt.models.families.load import load
 from smelt.models.families.network import Network
 from smelt.tasks.examples import ExampleStream
@@ -147,7 +147,7 @@ def _one_side(side: str, what: str, task: str, examples: int, save: Path) -> dic
     network: Network = classifier.network()  # type: ignore[attr-defined]
     stream = find_task(task).examples(classifier, split="train", count=examples)
     work: dict[tuple[str, str], Callable[[], dict[str, Tensor]]] = {
-        ("ours", "gram"): lambda: gram(network, stream),
+        ("ours", "gram"): lambda: dict(grams(network, stream)),
         ("ours", "exact"): lambda: fisher(network, stream, estimator="exact"),
         ("ours", "empirical"): lambda: fisher(network, stream, estimator="empirical"),
         ("reference", "gram"): lambda: plain_gram(network, stream),

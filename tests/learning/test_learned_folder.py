@@ -17,9 +17,11 @@ from smelt.files import lock
 from smelt.files.lock import exclusive
 from smelt.learning.context import LearningContext
 from smelt.learning.learn import Learned, learn
+from smelt.learning.learner import learners
 from smelt.learning.store import lock_of, place_of
 from smelt.models.families.network import ModuleNetwork
 from smelt.models.references import open_ref
+from smelt.recipe.schema import Recipe
 
 MODELS = {"red": moved(small(), 1), "green": moved(small(), 2)}
 STREAMS = {"red": stream("reds", 40, 1), "green": stream("greens", 30, 2)}
@@ -189,8 +191,9 @@ def test_two_files_of_one_name_both_count(tmp_path: Path):
         ref = "+".join([str(base), *(str(folders[name]) for name in adapters)])
         source = open_ref(ref)
         try:
-            scene = LearningContext(ModuleNetwork(small()), ModelPool(None, {"red": source}), (), {})
-            return scene.hashes()["red"]
+            recipe = Recipe.parse({"pool": {"models": {"red": ref}}, "merge": "tuned"})
+            pool, network = ModelPool(None, {"red": source}), ModuleNetwork(small())
+            return LearningContext(recipe, learners["tuned"], {}, network, pool, (), {}).hashes()["red"]
         finally:
             source.close()
 

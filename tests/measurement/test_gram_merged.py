@@ -10,11 +10,11 @@ from torch import Tensor, nn
 import enumerated
 import smelt
 from smelt.errors import IncompatibleModels, NumericalError, RecipeError
-from smelt.measurement.gram import gram
 from smelt.measurement.gram_merged import gram_merged
 from smelt.models.families.network import ModuleNetwork
 from smelt.ops.least_squares import gram_mean
 from smelt.tasks.examples import ArrayStream
+from whole_grams import gram
 
 
 def pool(models: int = 2) -> tuple[dict[str, ModuleNetwork], dict[str, ArrayStream]]:

@@ -16,11 +16,11 @@ from smelt.formats.statistics import NOTE, VALUES, open_statistics
 from smelt.measurement import store
 from smelt.measurement.combine import combine
 from smelt.measurement.fisher import fisher
-from smelt.measurement.gram import gram
 from smelt.measurement.gram_merged import gram_merged
 from smelt.measurement.measure import measure, measure_merged
 from smelt.models.families.clip.family import CLIP
 from smelt.tasks.registry import find_task
+from whole_grams import gram
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import torch
 from pico_clip import random_conv_clip, save_clip
 from smelt.errors import RecipeError
 from smelt.measurement.fisher import fisher
-from smelt.measurement.gram import gram
 from smelt.models.families.clip.family import CLIP
 from smelt.models.families.network import Network, network_of
 from smelt.tasks.examples import ArrayStream
+from whole_grams import gram
 
 
 @pytest.fixture

@@ -6,10 +6,11 @@ from torch import Tensor, nn
 
 import enumerated
 from smelt.errors import NumericalError, RecipeError
-from smelt.measurement.gram import gram, mirrored, tied_names, upper_gram
+from smelt.measurement.gram import mirrored, tied_names, upper_gram
 from smelt.measurement.gram_row_blocks import strips
 from smelt.models.families.network import ModuleNetwork
 from smelt.tasks.examples import ArrayStream
+from whole_grams import gram
 
 
 def rows(*values: list[float]) -> ArrayStream:

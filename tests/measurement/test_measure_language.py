@@ -10,7 +10,7 @@ from pico_llama import pairs, write_llama
 from smelt.errors import RecipeError
 from smelt.measurement.fisher import fisher
 from smelt.measurement.fisher_tokens import drawn_tokens
-from smelt.measurement.gram import gram, grams
+from smelt.measurement.gram import grams
 from smelt.measurement.gram_rounds import TOGETHER, examples_at_once
 from smelt.measurement.memory_needs import memory_needs
 from smelt.models.families.causal_lm.family import CausalLM
@@ -18,6 +18,7 @@ from smelt.models.families.load import load
 from smelt.models.families.network import ModuleNetwork
 from smelt.tasks.examples import ArrayStream
 from smelt.tasks.language.examples import LanguageExamples, encoded
+from whole_grams import gram
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The scene of one learning: the network that computes, the open models, and the examples of each."""
+"""What one learning works with: the network that computes, the open models, and the examples of each."""
 
 from __future__ import annotations
 
@@ -34,6 +34,10 @@ __all__ = ["LearningContext", "learning_context"]
 class LearningContext:
     """Everything that a learner needs, open and checked."""
 
+    recipe: Recipe
+    learner: Learner
+    values: Mapping[str, Any]
+    """Of all its parameters."""
     network: Network
     pool: ModelPool
     keys: tuple[str, ...]
@@ -79,6 +83,7 @@ class LearningContext:
 def learning_context(
     recipe: Recipe,
     chosen: Learner,
+    values: Mapping[str, Any],
     *,
     relative_to: Path | None = None,
     pool: ModelPool | None = None,
@@ -95,45 +100,35 @@ def learning_context(
     from smelt.engine.pool import opened
 
     models = list(recipe.pool.models)
-    if streams is not None:
-        streams = check_streams(models, streams)
-    tasks = tasks_for(models, recipe.data) if streams is None else {}
+    given = None if streams is None else check_streams(models, streams)
+    tasks = tasks_for(models, recipe.data) if given is None else {}
+
+    def ready(pool: ModelPool, base: Any) -> LearningContext:
+        own, examples = network, given
+        if own is None and _is_plain_module(base, text_from):
+            from smelt.models.families.network import ModuleNetwork
+
+            own = ModuleNetwork(copy.deepcopy(base).to(device))
+        if own is None or examples is None:
+            from smelt.models.families.network import network_of
+
+            if own is not None:
+                raise RecipeError("a network of your own knows no tasks; give `streams`, examples by the models' names")
+            loaded = _load(base, tasks, text_from=text_from, device=device, allow_pickle=recipe.allow_pickle)
+            own = network_of(loaded, recipe.include)
+            if examples is None:
+                examples = streams_for(loaded, tasks, recipe.data, split=chosen.split, at_most=chosen.examples)
+        assert pool.base is not None
+        return LearningContext(recipe, chosen, values, own, pool, learned_keys(own, pool.base, recipe), examples)
+
     if pool is None:
         with opened(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle) as fresh:
             assert recipe.pool.base is not None
             path = local_path(recipe.pool.base, relative_to)
             base = recipe.pool.base if path is None else str(path)
-            yield _ready(recipe, chosen, fresh, base, network, streams, tasks, text_from, device)
+            yield ready(fresh, base)
         return
-    yield _ready(recipe, chosen, pool, base, network, streams, tasks, text_from, device)
-
-
-def _ready(
-    recipe: Recipe,
-    chosen: Learner,
-    pool: ModelPool,
-    base: Any,
-    network: Network | None,
-    streams: Mapping[str, ExampleStream] | None,
-    tasks: Mapping[str, Any],
-    text_from: Any,
-    device: str,
-) -> LearningContext:
-    if network is None and _is_plain_module(base, text_from):
-        from smelt.models.families.network import ModuleNetwork
-
-        network = ModuleNetwork(copy.deepcopy(base).to(device))
-    if network is None or streams is None:
-        from smelt.models.families.network import network_of
-
-        if network is not None:
-            raise RecipeError("a network of your own knows no tasks; give `streams`, examples by the models' names")
-        loaded = _load(base, tasks, text_from=text_from, device=device, allow_pickle=recipe.allow_pickle)
-        network = network_of(loaded, recipe.include)
-        if streams is None:
-            streams = streams_for(loaded, tasks, recipe.data, split=chosen.split, at_most=chosen.examples)
-    assert pool.base is not None
-    return LearningContext(network, pool, learned_keys(network, pool.base, recipe), streams)
+    yield ready(pool, base)
 
 
 def _load(base: Any, tasks: Mapping[str, Any], **how: Any) -> LoadedModel:

@@ -21,7 +21,7 @@ from smelt.files.remote_code import takes_trust
 from smelt.formats.source import files_of
 from smelt.learning.coefficients import Coefficients, heat_rows, load_coefficients, patterns_for, save_coefficients
 from smelt.learning.context import LearningContext, learning_context
-from smelt.learning.learner import LearnedMerge, Learner, Work, check_learner
+from smelt.learning.learner import LearnedMerge, Work, check_learner
 from smelt.learning.parallel_passes import Passes
 from smelt.learning.store import (
     LEARNED,
@@ -109,6 +109,7 @@ def learn(
     with learning_context(
         recipe,
         chosen,
+        values,
         relative_to=request.relative_to,
         pool=request.pool,
         base=base,
@@ -116,8 +117,8 @@ def learn(
         streams=streams,
         text_from=text_from,
         device=device,
-    ) as scene:
-        said = _said(recipe, chosen, values, scene)
+    ) as context:
+        said = _said(context)
         key = content_hash(said)
         folder, partial = place_of(key)
         if place is not None:
@@ -131,18 +132,18 @@ def learn(
                 if about is None:
                     if not resume:
                         shutil.rmtree(partial, ignore_errors=True)
-                    about = _learn(recipe, chosen, values, scene, said, key, partial, threads, quiet)
-                    _check_inputs(scene, partial)
+                    about = _learn(context, said, key, partial, threads, quiet)
+                    _check_inputs(context, partial)
                     move_into_place(partial, folder)
     if place is not None:
         folder = hand_over(folder, place, key)
     return _learned(recipe, about, folder, request.relative_to, cached)
 
 
-def _check_inputs(scene: LearningContext, partial: Path) -> None:
+def _check_inputs(context: LearningContext, partial: Path) -> None:
     """Refuse what was learned from models that changed meanwhile; it is thrown away."""
     try:
-        check_unchanged(files_of(scene.pool.all.values()))
+        check_unchanged(files_of(context.pool.all.values()))
     except InputChanged:
         shutil.rmtree(partial, ignore_errors=True)
         raise
@@ -158,35 +159,28 @@ def _with_parameters(recipe: Recipe, parameters: Mapping[str, Any]) -> Recipe:
     return Recipe.parse({**recipe.dump(), "merge": {call.name: {**call.parameters, **parameters}}})
 
 
-def _said(recipe: Recipe, chosen: Learner, values: Mapping[str, Any], scene: LearningContext) -> dict[str, Any]:
+def _said(context: LearningContext) -> dict[str, Any]:
     """All that the result follows from."""
     return {
-        "method": chosen.name,
-        "parameters": {name: value for name, value in values.items() if name not in _HOW},
-        "seed": recipe.seed,
-        "dtype": recipe.dtype,
-        "models": list(scene.hashes().items()),
-        "keys": list(scene.keys),
-        "streams": [(name, stream.hash) for name, stream in scene.streams.items()],
+        "method": context.learner.name,
+        "parameters": {name: value for name, value in context.values.items() if name not in _HOW},
+        "seed": context.recipe.seed,
+        "dtype": context.recipe.dtype,
+        "models": list(context.hashes().items()),
+        "keys": list(context.keys),
+        "streams": [(name, stream.hash) for name, stream in context.streams.items()],
     }
 
 
 def _learn(
-    recipe: Recipe,
-    chosen: Learner,
-    values: Mapping[str, Any],
-    scene: LearningContext,
-    said: Mapping[str, Any],
-    key: str,
-    folder: Path,
-    threads: int | None,
-    quiet: bool,
+    context: LearningContext, said: Mapping[str, Any], key: str, folder: Path, threads: int | None, quiet: bool
 ) -> dict[str, Any]:
     """Learn in `folder`, and leave there what belongs to the result; `learned.json` last."""
     from smelt.models.families.network import TokenNetwork
     from smelt.system.progress import Progress, Unit
 
     began = time.perf_counter()
+    recipe, chosen, values = context.recipe, context.learner, context.values
     folder.mkdir(parents=True, exist_ok=True)
     statistics: dict[str, str] = {}
     batch, steps = int(values.get("batch", 1)), int(values.get("steps", 1))
@@ -197,17 +191,17 @@ def _learn(
         progress.advance(batch * len(line["loss"]))
 
     def keep(model: str, kind: str, tensors: Mapping[str, Tensor]) -> None:
-        statistics[model] = f"statistics/{list(scene.pool.models).index(model)}"
-        _write_statistics(folder / statistics[model], model, kind, tensors, chosen, values, scene)
+        statistics[model] = f"statistics/{list(context.pool.models).index(model)}"
+        _write_statistics(folder / statistics[model], model, kind, tensors, context)
 
-    unit: Unit = "examples" if isinstance(scene.network, TokenNetwork) else "pictures"
-    with Progress(quiet, unit) as progress, Passes(scene.network, threads) as passes:
-        progress.begin(chosen.name, steps * batch * len(scene.streams))
+    unit: Unit = "examples" if isinstance(context.network, TokenNetwork) else "pictures"
+    with Progress(quiet, unit) as progress, Passes(context.network, threads) as passes:
+        progress.begin(chosen.name, steps * batch * len(context.streams))
         work = Work(
-            base=scene.base,
-            names=scene.names,
-            models=scene.pool.models,
-            streams=scene.streams,
+            base=context.base,
+            names=context.names,
+            models=context.pool.models,
+            streams=context.streams,
             passes=passes,
             folder=folder,
             seed=recipe.seed,
@@ -222,7 +216,7 @@ def _learn(
     if found.weights is not None:
         from smelt.learning.store import write_model
 
-        write_model(folder / "model", found.weights, scene, recipe.dtype)
+        write_model(folder / "model", found.weights, context, recipe.dtype)
     (folder / "trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in found.trace), encoding="utf-8")
     earlier = sum(line["seconds"] for line in found.trace) - sum(fresh)
     about = {
@@ -232,15 +226,15 @@ def _learn(
         "when": now(),
         **said,
         "merge": found.merge,
-        "include": _include(scene),
+        "include": _include(context),
         "statistics": statistics,
         "model": found.weights is not None,
-        "tasks": {name: stream.name for name, stream in scene.streams.items()},
-        "budget": scene.budget(chosen.looks_at_labels(values)).model_dump(),
-        "device": scene.network.device,
+        "tasks": {name: stream.name for name, stream in context.streams.items()},
+        "budget": context.budget(chosen.looks_at_labels(values)).model_dump(),
+        "device": context.network.device,
         "threads": passes.threads,
         "seconds": earlier + time.perf_counter() - began,
-        "peak_bytes": _peak(scene.network.device),
+        "peak_bytes": _peak(context.network.device),
     }
     for rest in (*folder.glob("run*"), folder / "deltas.bin"):
         shutil.rmtree(rest) if rest.is_dir() else rest.unlink(missing_ok=True)
@@ -271,33 +265,27 @@ def _tell_of_waiting() -> None:
     sys.stderr.flush()
 
 
-def _include(scene: LearningContext) -> list[str]:
+def _include(context: LearningContext) -> list[str]:
     """Patterns that have the merge leave alone what was not learned about; none where that is everything."""
-    patterns = patterns_for(scene.keys, scene.names)
+    patterns = patterns_for(context.keys, context.names)
     return [] if patterns == ["*"] else patterns
 
 
 def _write_statistics(
-    folder: Path,
-    model: str,
-    kind: Any,
-    tensors: Mapping[str, Tensor],
-    chosen: Learner,
-    values: Mapping[str, Any],
-    scene: LearningContext,
+    folder: Path, model: str, kind: Any, tensors: Mapping[str, Tensor], context: LearningContext
 ) -> None:
     from smelt.formats.statistics import DataUse, StatisticsNote, write_statistics
 
-    own = scene.streams[model]
-    used = [own] if kind == "mask" else list({one.hash: one for one in scene.streams.values()}.values())
-    labels = chosen.looks_at_labels(values)
-    files = scene.hashes()[model]
+    own = context.streams[model]
+    used = [own] if kind == "mask" else list({one.hash: one for one in context.streams.values()}.values())
+    labels = context.learner.looks_at_labels(context.values)
+    files = context.hashes()[model]
     note = StatisticsNote(
         kind=kind,
-        estimator=chosen.name,
-        model=scene.pool.models[model].label,
+        estimator=context.learner.name,
+        model=context.pool.models[model].label,
         model_hash=content_hash({"files": files}),
-        model_files=files if scene.pool.models[model].files else {},
+        model_files=files if context.pool.models[model].files else {},
         data=tuple(
             DataUse(
                 task=one.name,
@@ -310,7 +298,7 @@ def _write_statistics(
         ),
         examples=sum(len(one) for one in used),
     )
-    write_statistics(folder, note, tensors, inputs=files_of([scene.pool.models[model]]), force=True)
+    write_statistics(folder, note, tensors, inputs=files_of([context.pool.models[model]]), force=True)
 
 
 def _write(path: Path, content: Any) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from smelt.errors import RecipeError
 from smelt.formats.source import files_of
 from smelt.formats.statistics import SUMS, DataUse, StatisticsNote, StatisticsSource, open_statistics, write_statistics
-from smelt.measurement.store import Measured
+from smelt.measurement.store import MeasuredStatistics
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,8 +19,12 @@ __all__ = ["combine"]
 
 
 def combine(
-    first: str | Path | Measured, second: str | Path | Measured, *, out: str | Path, force: bool = False
-) -> Measured:
+    first: str | Path | MeasuredStatistics,
+    second: str | Path | MeasuredStatistics,
+    *,
+    out: str | Path,
+    force: bool = False,
+) -> MeasuredStatistics:
     """Add two folders of statistics into a third, which is as if measured on all their examples at once.
 
     They must be of one kind, estimator and model, and of different examples. Sums are kept in float64 and so is their
@@ -34,7 +38,7 @@ def combine(
             update={"data": _joined(a.note, b.note), "examples": a.note.examples + b.note.examples}
         )
         written = write_statistics(Path(out), note, _SummedStatistics(a, b), inputs=files_of([a, b]), force=force)
-    return Measured(Path(out), written, 0.0)
+    return MeasuredStatistics(Path(out), written, 0.0)
 
 
 class _SummedStatistics(Mapping[str, "Tensor"]):

@@ -123,16 +123,16 @@ def _hands(network: Network) -> int:
 def _directions(
     estimator: str, stream: ExampleStream, seed: int, tolerance: float
 ) -> Callable[[ExampleBatch, Graph, range], Tensor]:
-    from smelt.measurement import fisher_directions as scores
+    from smelt.measurement.fisher_directions import drawn_labels, exact_directions, label_directions
 
     def exact(batch: ExampleBatch, graph: Graph, places: range) -> Tensor:
-        return scores.exact_directions(graph.logits, batch.head, tolerance=tolerance)
+        return exact_directions(graph.logits, batch.head, tolerance=tolerance)
 
     def sampled(batch: ExampleBatch, graph: Graph, places: range) -> Tensor:
-        return scores.label_directions(graph.logits, scores.drawn_labels(graph.logits, places, seed, stream.name))
+        return label_directions(graph.logits, drawn_labels(graph.logits, places, seed, stream.name))
 
     def empirical(batch: ExampleBatch, graph: Graph, places: range) -> Tensor:
-        return scores.label_directions(graph.logits, batch.labels)
+        return label_directions(graph.logits, batch.labels)
 
     return {"exact": exact, "sampled": sampled, "empirical": empirical}[estimator]
 

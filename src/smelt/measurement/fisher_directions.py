@@ -18,7 +18,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-__all__ = ["drawn_labels", "exact_directions", "label_directions"]
+__all__ = ["drawn_labels", "exact_directions", "label_directions", "uniform_draw"]
 
 _IN_SPAN = 1e-5
 
@@ -53,7 +53,7 @@ def label_directions(logits: Tensor, labels: Tensor) -> Tensor:
 def drawn_labels(logits: Tensor, places: Iterable[int], seed: int, task: str) -> Tensor:
     """One label per example, drawn from the model's own probabilities; the draw belongs to the example's place."""
     p = _chances(logits)
-    chance = [_uniform(f"{seed}\0{task}\0{place}") for place in places]
+    chance = [uniform_draw(f"{seed}\0{task}\0{place}") for place in places]
     levels = p.cumsum(dim=-1)
     drawn = (levels < torch.tensor(chance, dtype=p.dtype)[:, None] * levels[:, -1:]).sum(dim=-1)
     return drawn.clamp(max=p.shape[-1] - 1)
@@ -100,6 +100,7 @@ def _made_by(logits: Tensor, head: Tensor) -> bool:
     return bool(outside.norm() <= _IN_SPAN * scores.norm())
 
 
-def _uniform(place: str) -> float:
+def uniform_draw(place: str) -> float:
+    """A number from 0 to 1 that belongs to a place."""
     digest = hashlib.blake2b(place.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") / 2**64

@@ -15,7 +15,6 @@ gradient.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ import torch
 from torch import Tensor
 
 from smelt.errors import RecipeError
+from smelt.measurement.fisher_directions import uniform_draw
 from smelt.measurement.streaming_sums import NoScores
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def drawn_tokens(logits: Tensor, place: int, seed: int, task: str) -> Tensor:
     for start in range(0, len(logits), _AT_ONCE):
         p = logits[start : start + _AT_ONCE].detach().float().softmax(dim=-1).cpu()
         levels = p.to(torch.float64).cumsum(dim=-1)
-        chance = [[_uniform(f"{seed}\0{task}\0{place}\0{start + number}")] for number in range(len(p))]
+        chance = [[uniform_draw(f"{seed}\0{task}\0{place}\0{start + number}")] for number in range(len(p))]
         found = torch.searchsorted(levels, torch.tensor(chance, dtype=torch.float64) * levels[:, -1:], right=True)
         drawn.append(found[:, 0].clamp(max=p.shape[-1] - 1))
     return torch.cat(drawn).to(logits.device)
@@ -95,8 +95,3 @@ def _into(total: Tensor) -> Callable[[Tensor], None]:
         leaf.grad = None
 
     return hook
-
-
-def _uniform(place: str) -> float:
-    digest = hashlib.blake2b(place.encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little") / 2**64

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from smelt.measurement.gram_rounds import CHUNK, TOGETHER, Grams, examples_at_once, rounds_of
 from smelt.measurement.gram_row_blocks import Rows, StripSums, strips
@@ -28,30 +28,7 @@ if TYPE_CHECKING:
     from smelt.models.families.network import Network
     from smelt.tasks.examples import ExampleStream
 
-__all__ = ["gram", "grams", "mirrored", "tied_names", "upper_gram"]
-
-
-def gram(
-    network: Network,
-    stream: ExampleStream,
-    *,
-    examples: int | None = None,
-    first: int = 0,
-    chunk: int = CHUNK,
-    threads: int | None = None,
-    watch: Watch | None = None,
-    label: str = "the model",
-    memory: int | None = None,
-) -> dict[str, Tensor]:
-    """The float64 sums over `examples` of a stream (None: all) from `first` on, by the key of the layer's weight.
-
-    Layers with a common input hold the same tensor, not a copy; `tied_names` finds them. `grams` gives the same piece
-    by piece.
-    """
-    words: dict[str, Any] = {"chunk": chunk, "threads": threads, "watch": watch, "label": label, "memory": memory}
-    found = grams(network, stream, examples=examples, first=first, **words)
-    own = dict(found)
-    return {key: own[found.tied.get(key, key)] for key in found.keys_in_order}
+__all__ = ["grams", "mirrored", "tied_names", "upper_gram"]
 
 
 def grams(
@@ -66,7 +43,10 @@ def grams(
     label: str = "the model",
     memory: int | None = None,
 ) -> Grams:
-    """As `gram`, but no more matrices at once than take `memory` bytes (a quarter of what is free by default)."""
+    """The float64 sums over `examples` of a stream (None: all) from `first` on, by the key of the layer's weight.
+
+    No more matrices lie in memory at once than take `memory` bytes (a quarter of what is free by default).
+    """
     from smelt.measurement.layer_inputs import calls_seen, groups_of, input_width, linear_layers
     from smelt.system.spare_memory import spare_bytes
 

@@ -14,7 +14,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from smelt.measurement.squared_gradients import Scratch
+from smelt.measurement.squared_gradients import GradientScratch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -103,7 +103,7 @@ class StripSums:
         import torch
 
         if not hasattr(self._own, "scratch"):
-            self._own.scratch = Scratch()
+            self._own.scratch = GradientScratch()
         first, *more = calls
         shape = strip.stop - strip.start, first.shape[1] - strip.start
         out: Tensor = self._own.scratch.take("product", first, *shape)

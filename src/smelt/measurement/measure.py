@@ -13,7 +13,7 @@ from smelt.formats.statistics import DataUse, StatisticsNote, check_statistics_p
 from smelt.measurement.fisher import BATCH, ESTIMATORS, default_estimator
 from smelt.measurement.measure_merged import measure_merged
 from smelt.measurement.request import model_files, one_task, stored_dtype
-from smelt.measurement.store import Made, Measured, content_key, keep
+from smelt.measurement.store import Made, MeasuredStatistics, content_key, keep
 from smelt.models.families.network import network_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def measure(
     allow_pickle: bool = False,
     trust_remote_code: bool = False,
     data: DataCache | None = None,
-) -> Measured:
+) -> MeasuredStatistics:
     """Measure the diagonal Fisher information (`kind="fisher"`) or the Gram matrices (`"gram"`) of a model on a task.
 
     `model` is a reference, a module, a state dict or a loaded model. `examples` are a fixed part of the split,

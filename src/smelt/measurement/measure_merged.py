@@ -12,7 +12,7 @@ from smelt.files.remote_code import takes_trust
 from smelt.formats.statistics import DataUse, StatisticsNote, check_statistics_place
 from smelt.measurement.gram import tied_names
 from smelt.measurement.request import model_files, one_task, stored_dtype
-from smelt.measurement.store import Made, Measured, content_key, keep
+from smelt.measurement.store import Made, MeasuredStatistics, content_key, keep
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,7 +48,7 @@ def measure_merged(
     allow_pickle: bool = False,
     trust_remote_code: bool = False,
     data: DataCache | None = None,
-) -> dict[str, Measured]:
+) -> dict[str, MeasuredStatistics]:
     """Measure the Gram matrices that make `regmean` a RegMean++, each model on its own task, paired by name.
 
     `models` is a table by name, or a recipe's pool; `tasks` gives the task of each, by default the one that is named

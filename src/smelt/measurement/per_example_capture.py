@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from smelt.measurement.squared_gradients import Scratch, known_layer
+from smelt.measurement.squared_gradients import GradientScratch, known_layer
 
 if TYPE_CHECKING:
     from smelt.models.families.network import Network
@@ -58,7 +58,7 @@ class Capture:
 
     def __init__(self, network: Network):
         self._network = network
-        self.scratch = Scratch()
+        self.scratch = GradientScratch()
         self._weights = network.weights()
         self.modules: dict[str, nn.Module] = _layers(network)
         self._loose = [key for key in network.keys if key not in _parameters(self.modules)]

@@ -18,7 +18,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-__all__ = ["LayerSquares", "Scratch", "delta_rows", "known_layer", "pairs_pay", "squares_of"]
+__all__ = ["GradientScratch", "LayerSquares", "delta_rows", "known_layer", "pairs_pay", "squares_of"]
 
 _TOGETHER = 1 << 16
 """Elements below which gradients of several examples are computed at once; above, the calls cost nothing."""
@@ -42,7 +42,7 @@ def known_layer(module: nn.Module) -> bool:
     return forward in (nn.Linear.forward, nn.LayerNorm.forward)
 
 
-class Scratch:
+class GradientScratch:
     """Memory that is used again: fresh pages for every batch would cost as much as the arithmetic."""
 
     def __init__(self) -> None:
@@ -56,7 +56,9 @@ class Scratch:
         return self._kept[name][:count].view(shape)
 
 
-def squares_of(name: str, module: nn.Module, inputs: Sequence[Tensor], rank: int, scratch: Scratch) -> LayerSquares:
+def squares_of(
+    name: str, module: nn.Module, inputs: Sequence[Tensor], rank: int, scratch: GradientScratch
+) -> LayerSquares:
     """Empty sums for a layer that was called with these inputs; `rank` δ per example will come."""
     if isinstance(module, nn.LayerNorm):
         return NormSquares(module, torch.cat([_normal(module, x) for x in inputs], dim=1))
@@ -79,7 +81,7 @@ def pairs_pay(tokens: int, rank: int) -> bool:
 class MatrixSquares:
     """A linear layer, or a convolution as one over patches."""
 
-    def __init__(self, module: nn.Module, inputs: Tensor, rank: int, name: str, scratch: Scratch):
+    def __init__(self, module: nn.Module, inputs: Tensor, rank: int, name: str, scratch: GradientScratch):
         self._name, self._scratch = name, scratch
         assert isinstance(module, nn.Linear | nn.Conv2d)
         self._shape, self._has_bias = module.weight.shape, module.bias is not None

@@ -26,7 +26,7 @@ from smelt.formats.statistics import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Made", "Measured", "content_key", "keep"]
+__all__ = ["Made", "MeasuredStatistics", "content_key", "keep"]
 
 Made: TypeAlias = "tuple[StatisticsNote, Mapping[str, Tensor]]"
 
@@ -43,7 +43,7 @@ def content_key(*content: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Measured(os.PathLike[str]):
+class MeasuredStatistics(os.PathLike[str]):
     """Statistics that lie in a folder. It can be given wherever the folder can."""
 
     folder: Path
@@ -67,7 +67,7 @@ def keep(
     *,
     inputs: Mapping[Path, FileIdentity],
     force: bool = False,
-) -> Measured:
+) -> MeasuredStatistics:
     """The statistics of this key: made if need be, kept in the cache or written to the folder `out`.
 
     With `force` they are made again, and an `out` that exists is replaced. `inputs` are the model's files, as they were
@@ -125,9 +125,9 @@ class _Cost(Mapping[str, bytes]):
         return 1
 
 
-def _measured(folder: Path) -> Measured:
+def _measured(folder: Path) -> MeasuredStatistics:
     try:
         seconds = float(read_json(folder / COST)["seconds"])
     except (OSError, CorruptFile, KeyError, TypeError, ValueError):
         seconds = 0.0
-    return Measured(folder, StatisticsNote.load(folder), seconds)
+    return MeasuredStatistics(folder, StatisticsNote.load(folder), seconds)

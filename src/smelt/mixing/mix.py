@@ -106,7 +106,7 @@ def mix(
     from smelt.engine.pool import opened
 
     with opened(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle) as pool:
-        mixture = _Mixture(recipe, settings, pool, streams, routers, text_from, device, threads)
+        mixture = _MixRun(recipe, settings, pool, streams, routers, text_from, device, threads)
         return mixture.run(Path(out) if out is not None else None, resume=resume, force=force, quiet=quiet)
 
 
@@ -131,7 +131,7 @@ def _read(models: Any, base: Any, method: str | None, words: Mapping[str, Any]) 
     return request.recipe.model_copy(update={"merge": calls}), request.relative_to
 
 
-class _Mixture:
+class _MixRun:
     """One mixture on its way: everything is known, nothing is computed yet."""
 
     def __init__(

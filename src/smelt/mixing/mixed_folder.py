@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.sink.output import OutputFolder, disk_full
+from smelt.engine.sink.output import folder_at_one_go
 from smelt.engine.sink.provenance import encode_manifest
-from smelt.errors import OutputError
 from smelt.files.hashing.remembered import hash_file
 from smelt.mixing.checkpoint import save_routers
 from smelt.mixing.mix_note import EXPERTS, MODEL, NOTE, ROUTERS, ROUTING, TRACE, MixNote
@@ -58,8 +57,7 @@ def write_mixed(
     mixed: MixedNetwork, out: Path, record: Record, formats: Mapping[str, torch.dtype], *, force: bool = False
 ) -> MixNote:
     """Write the folder; a failure leaves nothing behind."""
-    folder = OutputFolder(out.resolve(), "at one go", inputs=record.inputs, resume=False, force=force)
-    try:
+    with folder_at_one_go(out, inputs=record.inputs, force=force) as folder:
         save_tensors(folder.path / MODEL, {n: t.to(formats.get(n, t.dtype)) for n, t in mixed.state.items()})
         save_tensors(folder.path / EXPERTS, mixed.deltas)
         save_routers(mixed.routers, folder.path / ROUTERS)
@@ -69,17 +67,6 @@ def write_mixed(
         }
         note = MixNote(**record.note, sha256={name: digest for name, (digest, _) in known.items()})
         folder.complete(_files(out.resolve().name, note, record), known, lambda all_: _manifest(note, record, all_))
-    except OutputError:
-        raise
-    except BaseException as error:
-        folder.discard()
-        if isinstance(error, OSError) and disk_full(error):
-            raise OutputError(
-                f"the disk is full; nothing was written to {out}. Free some space and run again"
-            ) from None
-        raise
-    finally:
-        folder.close()
     return note
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from smelt.recipe.schema import StageCall
 
 __all__ = [
-    "Prepared",
+    "PreparedRecipe",
     "check_data_words",
     "check_recipe",
     "measurements",
@@ -44,7 +44,7 @@ NOT_KNOWN = DataBudget(split="not known")
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedRecipe:
     """What is left to do: merge by `recipe`, or nothing, since `model` is made already."""
 
     recipe: Recipe | None
@@ -153,7 +153,7 @@ def prepare(
     save: Path | None = None,
     out: Path | None = None,
     force: bool = False,
-) -> Prepared:
+) -> PreparedRecipe:
     """Look at the data that a recipe needs; one that needs none comes back as it is.
 
     `learned` is a file with what was learned before (coefficients, routers), which takes the place of learning; `save`
@@ -164,7 +164,7 @@ def prepare(
     recipe = recipe if relative_to is None else _absolute(recipe, relative_to)
     how: dict[str, Any] = {"device": device, "threads": threads, "quiet": quiet}
     if finder is None:
-        return Prepared(recipe)
+        return PreparedRecipe(recipe)
     check_recipe(recipe)
     if finder == "mix":
         return _mixed(recipe, {**how, "out": out, "force": force}, learned, save)
@@ -194,7 +194,7 @@ def _finder(recipe: Recipe) -> str | None:
     return next((kind for kind in kinds if kind in ("fisher", "gram")), None)  # masks and components are learned
 
 
-def _mixed(recipe: Recipe, how: dict[str, Any], learned: Path | None, save: Path | None) -> Prepared:
+def _mixed(recipe: Recipe, how: dict[str, Any], learned: Path | None, save: Path | None) -> PreparedRecipe:
     from smelt.mixing.checkpoint import save_routers
     from smelt.mixing.mix import mix
     from smelt.mixing.routing import routing_map
@@ -202,7 +202,7 @@ def _mixed(recipe: Recipe, how: dict[str, Any], learned: Path | None, save: Path
     made = mix(recipe, routers=learned, **how)
     if save is not None:
         save_routers(made.load().routers, save)
-    return Prepared(
+    return PreparedRecipe(
         None,
         str(made.folder),
         way="mix",
@@ -214,7 +214,7 @@ def _mixed(recipe: Recipe, how: dict[str, Any], learned: Path | None, save: Path
     )
 
 
-def _learned(recipe: Recipe, how: dict[str, Any], save: Path | None) -> Prepared:
+def _learned(recipe: Recipe, how: dict[str, Any], save: Path | None) -> PreparedRecipe:
     from smelt.learning.coefficients import heat_map, save_coefficients
     from smelt.learning.learn import learn
 
@@ -223,7 +223,7 @@ def _learned(recipe: Recipe, how: dict[str, Any], save: Path | None) -> Prepared
         if found.coefficients is None:
             raise RecipeError(f"{recipe.merge[0].name} learns no coefficients that could be saved in {save}")
         save_coefficients(save, found.coefficients)
-    return Prepared(
+    return PreparedRecipe(
         found.recipe,
         budget=found.budget,
         seconds=found.seconds,
@@ -234,7 +234,7 @@ def _learned(recipe: Recipe, how: dict[str, Any], save: Path | None) -> Prepared
     )
 
 
-def _with_coefficients(recipe: Recipe, path: Path) -> Prepared:
+def _with_coefficients(recipe: Recipe, path: Path) -> PreparedRecipe:
     from smelt.engine.pool import opened
     from smelt.learning.coefficients import heat_map, load_coefficients
     from smelt.learning.tensor_groups import learned_keys
@@ -248,10 +248,10 @@ def _with_coefficients(recipe: Recipe, path: Path) -> Prepared:
         found = load_coefficients(path, models=list(recipe.pool.models), keys=keys)
         merge = found.merge(pool.base.tensors)
     ordinary = Recipe.parse({**recipe.dump(), "merge": merge, "data": None})
-    return Prepared(_saying(ordinary, NOT_KNOWN), budget=NOT_KNOWN, heat=heat_map(found))
+    return PreparedRecipe(_saying(ordinary, NOT_KNOWN), budget=NOT_KNOWN, heat=heat_map(found))
 
 
-def _measured(recipe: Recipe, kind: str, how: dict[str, Any]) -> Prepared:
+def _measured(recipe: Recipe, kind: str, how: dict[str, Any]) -> PreparedRecipe:
     """Every model's statistic on its own task."""
     from smelt.measurement.measure import measure, measure_merged
 
@@ -271,7 +271,7 @@ def _measured(recipe: Recipe, kind: str, how: dict[str, Any]) -> Prepared:
         images=sum(one.note.examples for one in found.values()),
         labels=sum(use.labels for one in found.values() for use in one.note.data),
     )
-    return Prepared(
+    return PreparedRecipe(
         _saying(plain, budget),
         budget=budget,
         seconds=sum(one.seconds for one in found.values()),

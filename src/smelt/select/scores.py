@@ -1,4 +1,4 @@
-"""Measured: a model in, its uncertainty and accuracy on every set out; what was asked before is read from the store."""
+"""Scoring: a model in, its uncertainty and accuracy on every set out; what was asked before is read from the store."""
 
 from __future__ import annotations
 

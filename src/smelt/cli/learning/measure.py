@@ -11,7 +11,7 @@ from smelt.cli.from_function import Argument, Given, Option, command, group
 from smelt.cli.options import ALLOW_PICKLE, DEVICE, DTYPE, FORCE, JSON, OUT, QUIET, TEXT_FROM, THREADS, TRUST
 
 if TYPE_CHECKING:
-    from smelt.measurement.store import Measured
+    from smelt.measurement.store import MeasuredStatistics
 
 __all__ = ["app", "combine", "fisher", "gram"]
 
@@ -87,12 +87,12 @@ def combine(given: Given) -> None:
     _answer(given, given.call())
 
 
-def _answer(given: Given, done: Measured) -> None:
+def _answer(given: Given, done: MeasuredStatistics) -> None:
     about = done.note.model_dump(mode="json", exclude={"format", "version", "tied"})
     given.answer(lambda: {"folder": str(done.folder), "seconds": done.seconds, **about}, lambda: _show(done))
 
 
-def _show(done: Measured) -> None:
+def _show(done: MeasuredStatistics) -> None:
     note = done.note
     for use in note.data:
         if use.split == "test":

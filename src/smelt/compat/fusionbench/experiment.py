@@ -25,7 +25,7 @@ from smelt.tasks.pictures.cache import DataCache
 if TYPE_CHECKING:
     import torch
 
-    from smelt.prepare.prepare import Prepared as Found
+    from smelt.prepare.prepare import PreparedRecipe
 
     Model: TypeAlias = str | dict[str, torch.Tensor]
 
@@ -180,7 +180,7 @@ def _merged(experiment: Experiment, quiet: bool) -> tuple[Model, DataBudget]:
     return (merged.out if isinstance(merged, Summary) else merged), prepared.budget
 
 
-def _found(experiment: Experiment, quiet: bool) -> Found:
+def _found(experiment: Experiment, quiet: bool) -> PreparedRecipe:
     """What is left to do when the data was looked at that the recipe needs."""
     from smelt.prepare.prepare import prepare
 

@@ -18,8 +18,7 @@ from smelt.engine.run.backends import run_limits
 from smelt.engine.run.executor import PlanExecutor
 from smelt.engine.sink.output import OutputFolder
 from smelt.engine.sink.sink import FolderSink
-from smelt.errors import CorruptFile, OutputError, RecipeError, shortened
-from smelt.files.bounded import os_reason
+from smelt.errors import CorruptFile, RecipeError
 from smelt.files.natural_order import natural
 from smelt.formats.source import Source
 from smelt.recipe.schema import Recipe
@@ -169,29 +168,14 @@ def _checked(bits: int | None, rank: int | None) -> int | None:
 
 @contextmanager
 def _folder(out: Path, sources: Sequence[Source], *, force: bool, needed: int) -> Iterator[OutputFolder]:
-    """A folder that is written at one go: it appears when it is complete, and a failure leaves nothing behind."""
-    from smelt.engine.sink.output import OutputFolder, check_output, disk_full
+    """A folder that is written at one go, where there is room for it."""
+    from smelt.engine.sink.output import check_output, folder_at_one_go
     from smelt.formats.source import files_of
 
     inputs = [path for s in sources for path in (*s.files, *([s.folder] if s.folder else []))]
     check_output(out, inputs, force=force, needed=needed)
-    folder = OutputFolder(out.resolve(), "at one go", inputs=files_of(sources), resume=False, force=force)
-    try:
+    with folder_at_one_go(out, inputs=files_of(sources), force=force) as folder:
         yield folder
-    except OutputError:
-        raise
-    except BaseException as error:
-        folder.discard()
-        if isinstance(error, OSError) and disk_full(error):
-            raise OutputError(
-                f"the disk is full; nothing was written to {out}. Free some space and run again"
-            ) from None
-        if isinstance(error, OSError):
-            where = shortened(str(error.filename or out))
-            raise OutputError(f"{where}: {os_reason(error)}; nothing was written to {out}") from error
-        raise
-    finally:
-        folder.close()
 
 
 def _complete(

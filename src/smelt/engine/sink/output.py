@@ -18,7 +18,7 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,15 @@ from smelt.files.json_reader import parse_json
 from smelt.files.lock import try_lock
 from smelt.files.replace import Mark, check_place, is_free
 
-__all__ = ["Journal", "OutputFolder", "check_output", "clear_finished", "disk_full", "partial_folder"]
+__all__ = [
+    "Journal",
+    "OutputFolder",
+    "check_output",
+    "clear_finished",
+    "disk_full",
+    "folder_at_one_go",
+    "partial_folder",
+]
 
 
 class Journal:
@@ -204,6 +212,28 @@ class OutputFolder:
             raise OutputError(f"{self._out} appeared while the merge ran; it is kept, and the result is in {self.path}")
         swap_folder(self.path, self._out, _old(self._out))
         self.journal.remove()
+
+
+@contextlib.contextmanager
+def folder_at_one_go(out: Path, *, inputs: Mapping[Path, FileIdentity], force: bool) -> Iterator[OutputFolder]:
+    """A folder that is never resumed: it appears when it is complete, and a failure leaves nothing behind."""
+    folder = OutputFolder(out.resolve(), "at one go", inputs=inputs, resume=False, force=force)
+    try:
+        yield folder
+    except OutputError:
+        raise
+    except BaseException as error:
+        folder.discard()
+        if isinstance(error, OSError) and disk_full(error):
+            raise OutputError(
+                f"the disk is full; nothing was written to {out}. Free some space and run again"
+            ) from None
+        if isinstance(error, OSError):
+            where = shortened(str(error.filename or out))
+            raise OutputError(f"{where}: {os_reason(error)}; nothing was written to {out}") from error
+        raise
+    finally:
+        folder.close()
 
 
 def check_output(given: Path, inputs: Sequence[Path], *, force: bool, needed: int, mark: Mark = MARK) -> None:

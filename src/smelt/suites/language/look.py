@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from smelt.prepare.prepare import Prepared
+    from smelt.prepare.prepare import PreparedRecipe
     from smelt.recipe.schema import Recipe
 
 __all__ = ["look"]
@@ -15,7 +15,7 @@ __all__ = ["look"]
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
-def look(recipe: Recipe, *, device: str, threads: int | None) -> tuple[Prepared, int]:
+def look(recipe: Recipe, *, device: str, threads: int | None) -> tuple[PreparedRecipe, int]:
     """What is left to merge, and the peak in bytes; 0 where there was nothing to look at, or it was done before.
 
     A worker that did other things first has had its own peak, which is forgotten before (Linux alone can do that).

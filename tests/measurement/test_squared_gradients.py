@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from smelt.measurement.squared_gradients import Scratch, delta_rows, known_layer, pairs_pay, squares_of
+from smelt.measurement.squared_gradients import GradientScratch, delta_rows, known_layer, pairs_pay, squares_of
 
 
 def summed(module: nn.Module, inputs: Tensor, deltas: list[Tensor], rank: int) -> dict[str, Tensor]:
-    squares = squares_of("layer", module, [inputs], rank, Scratch())
+    squares = squares_of("layer", module, [inputs], rank, GradientScratch())
     for delta in deltas:
         squares.add([delta_rows(module, delta)])
     return squares.result()

@@ -17,7 +17,7 @@ __all__ = ["bench"]
 
 @command(
     "smelt.suites.run:bench",
-    "smelt.suites.options:Options",
+    "smelt.suites.plan:BenchOptions",
     suite=Argument("A suite's name (clip8), or a YAML file.", metavar="SUITE", default=REQUIRED),
     out=OUT.but("The folder for rows and report."),
     methods=Option("Which of the suite's merges, e.g. ties,tsv.", type=str),

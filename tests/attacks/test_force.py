@@ -54,10 +54,10 @@ def test_nor_by_the_average_of_a_run(tmp_path, two, docs, cli):
 def test_nor_by_statistics(docs):
     import torch
 
-    from smelt.formats.statistics import DataUse, StatisticsNote, write_statistics
+    from smelt.formats.statistics import ExampleRun, StatisticsNote, write_statistics
 
     before = snapshot(docs)
-    used = (DataUse(task="photos", examples=1, hash="photos"),)
+    used = (ExampleRun(task="photos", examples=1, hash="photos"),)
     note = StatisticsNote(kind="mask", estimator="x", model="m", model_hash="m", data=used, examples=1)
     with pytest.raises(OutputError, match=r"no statistics\.json that Smelt wrote"):
         write_statistics(docs, note, {"w": torch.ones(1)}, force=True)

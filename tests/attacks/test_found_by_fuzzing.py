@@ -284,9 +284,9 @@ def test_a_portland_of_impossible_width_is_refused(tmp_path, width):
 
 
 def test_statistics_over_more_examples_than_a_number_holds_are_refused(tmp_path):
-    from smelt.formats.statistics import DataUse, StatisticsNote, open_statistics, write_statistics
+    from smelt.formats.statistics import ExampleRun, StatisticsNote, open_statistics, write_statistics
 
-    data = (DataUse(task="photos", examples=4, hash="photos"),)
+    data = (ExampleRun(task="photos", examples=4, hash="photos"),)
     about = {"kind": "fisher", "estimator": "exact", "model": "cars", "model_hash": "m", "examples": 4, "data": data}
     write_statistics(tmp_path / "s", StatisticsNote(**about), {"w": torch.ones(2)})
     note = json.loads((tmp_path / "s/statistics.json").read_text())

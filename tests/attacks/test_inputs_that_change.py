@@ -187,11 +187,11 @@ def test_a_merge_in_memory_looks_too(models, monkeypatch):
 
 
 def test_statistics_are_inputs_too(tmp_path, models, while_written):
-    from smelt.formats.statistics import DataUse, StatisticsNote, write_statistics
+    from smelt.formats.statistics import ExampleRun, StatisticsNote, write_statistics
 
     places = {}
     for name, model in models.items():
-        used = DataUse(task=name, examples=4, hash=name)
+        used = ExampleRun(task=name, examples=4, hash=name)
         words = {"model": str(model), "model_hash": name, "data": (used,), "examples": 4}
         note = StatisticsNote(kind="fisher", estimator="exact", **words)
         write_statistics(tmp_path / "of" / name, note, {key: torch.ones(shape) for key, shape in SHAPES.items()})

@@ -12,7 +12,7 @@ from smelt.errors import CorruptFile, OutputError, RecipeError
 from smelt.formats.statistics import (
     NOTE,
     VALUES,
-    DataUse,
+    ExampleRun,
     StatisticsNote,
     check_statistics,
     open_statistics,
@@ -22,13 +22,13 @@ from smelt.measurement.combine import combine
 
 
 def note(**words: Any) -> StatisticsNote:
-    data = words.pop("data", (DataUse(task="photos", split="train", examples=4, hash="photos"),))
+    data = words.pop("data", (ExampleRun(task="photos", split="train", examples=4, hash="photos"),))
     about = {"kind": "gram", "estimator": "inputs", "model": "cars", "model_hash": "m", "examples": 4, "data": data}
     return StatisticsNote(**{**about, **words})
 
 
-def use(first: int, examples: int, **words: Any) -> DataUse:
-    return DataUse(**{"task": "photos", "split": "train", "hash": "photos", **words}, first=first, examples=examples)
+def use(first: int, examples: int, **words: Any) -> ExampleRun:
+    return ExampleRun(**{"task": "photos", "split": "train", "hash": "photos", **words}, first=first, examples=examples)
 
 
 def read(folder: Path, key: str, dtype: torch.dtype = torch.float32) -> torch.Tensor:

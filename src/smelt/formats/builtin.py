@@ -9,7 +9,7 @@ from pathlib import Path
 
 from smelt.errors import RecipeError
 from smelt.files.bounded import is_there, names_in
-from smelt.formats.format import Opening, formats
+from smelt.formats.format import OpenOptions, formats
 from smelt.formats.safetensors.folder import INDEX, complete_shards, open_file, open_folder
 from smelt.formats.source import Source
 
@@ -35,13 +35,13 @@ def is_pickle(name: str) -> bool:
     return name.endswith(_PICKLES) and not _TRAINER.match(name)
 
 
-class _Mixture:
+class _MixtureFolder:
     """What `smelt mix` writes: several sets of weights in one folder, so none that could be opened."""
 
     def recognises(self, path: Path) -> bool:
         return (path / "mix.json").is_file()
 
-    def open(self, path: Path, opening: Opening) -> Source:
+    def open(self, path: Path, options: OpenOptions) -> Source:
         raise RecipeError(
             f"{path}: is a mixture of several models (mix.json), not one set of weights; it can be evaluated, but not "
             "merged, packed or measured"
@@ -54,10 +54,10 @@ class _DeltaPack:
     def recognises(self, path: Path) -> bool:
         return is_delta(self._folder(path))
 
-    def open(self, path: Path, opening: Opening) -> Source:
+    def open(self, path: Path, options: OpenOptions) -> Source:
         from smelt.formats.packs.source import open_delta
 
-        return open_delta(self._folder(path), opening.open_base)
+        return open_delta(self._folder(path), options.open_base)
 
     def _folder(self, path: Path) -> Path:
         return path.parent if path.name == _DELTA else path
@@ -71,7 +71,7 @@ class _Safetensors:
             return path.suffix == ".safetensors"
         return (path / INDEX).exists() or next(path.glob("*.safetensors"), None) is not None
 
-    def open(self, path: Path, opening: Opening) -> Source:
+    def open(self, path: Path, options: OpenOptions) -> Source:
         return open_folder(path) if path.is_dir() else open_file(path)
 
 
@@ -81,7 +81,7 @@ class _GGUF:
     def recognises(self, path: Path) -> bool:
         return len(self._files(path)) == 1
 
-    def open(self, path: Path, opening: Opening) -> Source:
+    def open(self, path: Path, options: OpenOptions) -> Source:
         from smelt.formats.gguf.source import GGUFSource
 
         return GGUFSource(self._files(path)[0])
@@ -96,16 +96,16 @@ class _Pickle:
     def recognises(self, path: Path) -> bool:
         return any(map(is_pickle, names_in(path))) if path.is_dir() else path.suffix in _PICKLES
 
-    def open(self, path: Path, opening: Opening) -> Source:
+    def open(self, path: Path, options: OpenOptions) -> Source:
         from smelt.formats.pickles import open_pickles
 
         files = [path]
         if path.is_dir():
             files = complete_shards(path, [path / name for name in names_in(path) if is_pickle(name)])
-        return open_pickles(path, files, allow=opening.allow_pickle)
+        return open_pickles(path, files, allow=options.allow_pickle)
 
 
-formats["mixture"] = _Mixture()
+formats["mixture"] = _MixtureFolder()
 formats["delta_pack"] = _DeltaPack()
 formats["safetensors"] = _Safetensors()
 formats["gguf"] = _GGUF()

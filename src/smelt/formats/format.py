@@ -15,14 +15,14 @@ from typing import Protocol, TypeAlias
 from smelt.formats.source import Source
 from smelt.registry import Registry
 
-__all__ = ["Format", "OpenBase", "Opening", "formats"]
+__all__ = ["Format", "OpenBase", "OpenOptions", "formats"]
 
 OpenBase: TypeAlias = Callable[[str, Path], Source]
 """Opens the model that a reference names; a path may be relative to the folder."""
 
 
 @dataclass(frozen=True)
-class Opening:
+class OpenOptions:
     """What a format may do while it opens a path."""
 
     open_base: OpenBase
@@ -36,7 +36,7 @@ class Format(Protocol):
     def recognises(self, path: Path) -> bool:
         """Whether this folder or file is one of the format's, by names alone; the path is there."""
 
-    def open(self, path: Path, opening: Opening) -> Source:
+    def open(self, path: Path, options: OpenOptions) -> Source:
         """The model at a recognised path; CorruptFile where it is damaged."""
 
 

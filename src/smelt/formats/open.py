@@ -6,7 +6,7 @@ from pathlib import Path
 
 from smelt.errors import CorruptFile, RecipeError
 from smelt.formats.folder_files import identities_beside
-from smelt.formats.format import OpenBase, Opening, formats
+from smelt.formats.format import OpenBase, OpenOptions, formats
 from smelt.formats.source import Source
 from smelt.formats.views.view import with_common_names
 
@@ -23,7 +23,7 @@ def open_path(path: Path, *, allow_pickle: bool = False, open_base: OpenBase | N
         if path.is_dir():
             raise CorruptFile(f"{path}: no model weights (*.safetensors) in this folder")
         raise RecipeError(f"{path}: not a model (a folder, or a .safetensors or .gguf file)")
-    source = found.open(path, Opening(open_base or _base_at_path, allow_pickle))
+    source = found.open(path, OpenOptions(open_base or _base_at_path, allow_pickle))
     source.beside = source.beside or identities_beside(source.folder)
     return with_common_names(source)
 

@@ -34,7 +34,7 @@ __all__ = [
     "NOTE",
     "SUMS",
     "VALUES",
-    "DataUse",
+    "ExampleRun",
     "Kind",
     "StatisticsNote",
     "StatisticsSource",
@@ -55,7 +55,7 @@ SUMS: frozenset[Kind] = frozenset({"fisher", "gram"})
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
 
 
-class DataUse(Strict):
+class ExampleRun(Strict):
     """One run of examples: those from `first` on of the stream with this hash."""
 
     task: str
@@ -85,7 +85,7 @@ class StatisticsNote(Note):
     """Over its numbers, as the family computes it."""
     model_files: dict[str, str] = {}
     """SHA-256 of the files it came from, by name; none where it did not come from files."""
-    data: tuple[DataUse, ...]
+    data: tuple[ExampleRun, ...]
     examples: _Count
     """The number of examples that the sums run over."""
     dtype: Literal["F64", "F32"] = "F64"

@@ -274,7 +274,7 @@ def _include(context: LearningContext) -> list[str]:
 def _write_statistics(
     folder: Path, model: str, kind: Any, tensors: Mapping[str, Tensor], context: LearningContext
 ) -> None:
-    from smelt.formats.statistics import DataUse, StatisticsNote, write_statistics
+    from smelt.formats.statistics import ExampleRun, StatisticsNote, write_statistics
 
     own = context.streams[model]
     used = [own] if kind == "mask" else list({one.hash: one for one in context.streams.values()}.values())
@@ -287,7 +287,7 @@ def _write_statistics(
         model_hash=content_hash({"files": files}),
         model_files=files if context.pool.models[model].files else {},
         data=tuple(
-            DataUse(
+            ExampleRun(
                 task=one.name,
                 split=one.budget.split,
                 examples=len(one),

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 from smelt.errors import RecipeError
 from smelt.formats.source import files_of
-from smelt.formats.statistics import SUMS, DataUse, StatisticsNote, StatisticsSource, open_statistics, write_statistics
+from smelt.formats.statistics import (
+    SUMS,
+    ExampleRun,
+    StatisticsNote,
+    StatisticsSource,
+    open_statistics,
+    write_statistics,
+)
 from smelt.measurement.store import MeasuredStatistics
 
 if TYPE_CHECKING:
@@ -91,21 +98,21 @@ def _check(a: StatisticsSource, b: StatisticsSource) -> None:
                 )
 
 
-def _overlap(a: DataUse, b: DataUse) -> bool:
+def _overlap(a: ExampleRun, b: ExampleRun) -> bool:
     """Whether two uses may share examples. Parts of one split, cut to different sizes, do (`smelt.tasks.subset`)."""
     if a.hash == b.hash:
         return a.first < b.first + b.examples and b.first < a.first + a.examples
     return a.split is not None and (a.task, a.split) == (b.task, b.split)
 
 
-def _words(use: DataUse) -> str:
+def _words(use: ExampleRun) -> str:
     split = f" ({use.split})" if use.split else ""
     return f"examples {use.first} to {use.first + use.examples - 1} of {use.task}{split}"
 
 
-def _joined(a: StatisticsNote, b: StatisticsNote) -> tuple[DataUse, ...]:
+def _joined(a: StatisticsNote, b: StatisticsNote) -> tuple[ExampleRun, ...]:
     """The data of both; runs of one stream that meet become one, so that halves make the note of the whole."""
-    joined: list[DataUse] = []
+    joined: list[ExampleRun] = []
     for use in sorted((*a.data, *b.data), key=lambda use: (use.task, use.split or "", use.hash, use.first)):
         last = joined[-1] if joined else None
         if last is not None and last.hash == use.hash and last.first + last.examples == use.first:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError, unknown
 from smelt.files.remote_code import takes_trust
-from smelt.formats.statistics import DataUse, StatisticsNote, check_statistics_place
+from smelt.formats.statistics import ExampleRun, StatisticsNote, check_statistics_place
 from smelt.measurement.fisher import BATCH, ESTIMATORS, default_estimator
 from smelt.measurement.measure_merged import measure_merged
 from smelt.measurement.request import model_files, one_task, stored_dtype
@@ -82,7 +82,7 @@ def measure(
     loaded = load_model(model, [chosen], text_from=text_from, device=device, allow_pickle=allow_pickle)
     stream = chosen.examples(loaded, split=split, count=examples, data=data)
     part = _part(len(stream), share, chosen.name)
-    use = DataUse(
+    use = ExampleRun(
         task=chosen.name,
         split=split,
         examples=len(part),

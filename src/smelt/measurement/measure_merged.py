@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
 from smelt.files.remote_code import takes_trust
-from smelt.formats.statistics import DataUse, StatisticsNote, check_statistics_place
+from smelt.formats.statistics import ExampleRun, StatisticsNote, check_statistics_place
 from smelt.measurement.gram import tied_names
 from smelt.measurement.request import model_files, one_task, stored_dtype
 from smelt.measurement.store import Made, MeasuredStatistics, content_key, keep
@@ -82,7 +82,9 @@ def measure_merged(
             model=one.label,
             model_hash=one.hash,
             model_files=files[name].hashes,
-            data=(DataUse(task=chosen[name].name, split=split, examples=len(streams[name]), hash=streams[name].hash),),
+            data=(
+                ExampleRun(task=chosen[name].name, split=split, examples=len(streams[name]), hash=streams[name].hash),
+            ),
             examples=len(streams[name]),
             dtype=code,
         )

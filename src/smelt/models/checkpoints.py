@@ -15,13 +15,13 @@ from pathlib import Path
 from smelt.errors import CorruptFile, RecipeError
 from smelt.formats.builtin import is_adapter, is_pickle
 
-__all__ = ["Step", "choose_steps", "find_steps"]
+__all__ = ["Checkpoint", "choose_checkpoints", "find_checkpoints"]
 
 _NAME = re.compile(r"^(?P<kind>[A-Za-z][A-Za-z_-]*?)?[-_]?(?P<number>\d+)(\.safetensors)?$")
 
 
 @dataclass(frozen=True)
-class Step:
+class Checkpoint:
     """One checkpoint of a run."""
 
     number: int
@@ -36,15 +36,15 @@ class Step:
         return is_adapter(self.path)
 
 
-def find_steps(run: Path) -> list[Step]:
+def find_checkpoints(run: Path) -> list[Checkpoint]:
     """Every checkpoint of a run, the earliest first."""
     if not run.is_dir():
         raise RecipeError(f"{run}: no such folder; give the folder of a training run, which holds checkpoint-*")
-    found: dict[str, list[Step]] = {}
+    found: dict[str, list[Checkpoint]] = {}
     for path in run.iterdir():
         match = _NAME.match(path.name)
         if match and (path.is_dir() or path.suffix == ".safetensors"):
-            found.setdefault(match["kind"] or "", []).append(Step(int(match["number"]), path))
+            found.setdefault(match["kind"] or "", []).append(Checkpoint(int(match["number"]), path))
     if not found:
         raise RecipeError(
             f"{run}: holds no checkpoints of a training run (folders such as checkpoint-500, step-500 or 500)"
@@ -59,19 +59,19 @@ def find_steps(run: Path) -> list[Step]:
     return steps
 
 
-def choose_steps(
+def choose_checkpoints(
     run: Path,
     *,
     last: int | None = None,
     every: int = 1,
     since: int | None = None,
     until: int | None = None,
-) -> list[Step]:
+) -> list[Checkpoint]:
     """The steps from `since` to `until`, of these every `every`-th counted from the last one, of these the `last`."""
     for name, value in (("last", last), ("every", every)):
         if value is not None and value < 1:
             raise RecipeError(f"{name}: {value} is not a whole number from 1 on")
-    steps = find_steps(run)
+    steps = find_checkpoints(run)
     within = [s for s in steps if (since is None or s.number >= since) and (until is None or s.number <= until)]
     if not within:
         raise RecipeError(
@@ -88,12 +88,12 @@ def choose_steps(
     return chosen
 
 
-def _listed(steps: Sequence[Step]) -> str:
+def _listed(steps: Sequence[Checkpoint]) -> str:
     numbers = [str(step.number) for step in steps]
     return ", ".join(numbers if len(numbers) <= 6 else [*numbers[:3], "...", *numbers[-2:]])
 
 
-def _check_finished(steps: Sequence[Step]) -> None:
+def _check_finished(steps: Sequence[Checkpoint]) -> None:
     for number, step in enumerate(steps):
         names = [path.name for path in step.path.iterdir()] if step.path.is_dir() else [step.path.name]
         if not any(name.endswith((".safetensors", ".gguf")) or is_pickle(name) for name in names) and not (

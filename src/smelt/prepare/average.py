@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from smelt.engine.merge import Summary
 from smelt.errors import RecipeError, unknown
-from smelt.models.checkpoints import Step, choose_steps
+from smelt.models.checkpoints import Checkpoint, choose_checkpoints
 
 __all__ = ["Averaged", "Weighting", "average"]
 
@@ -59,7 +59,7 @@ def average(
     place = Path(run)
     if each and last is None:
         raise RecipeError("each: how wide is the window? Give `last`")
-    steps = choose_steps(place, last=None if each else last, every=every, since=since, until=until)
+    steps = choose_checkpoints(place, last=None if each else last, every=every, since=since, until=until)
     if base is None and lora is not None and not steps[0].is_adapter:
         raise RecipeError("lora: an adapter holds the change from a base; say which with `base`")
     width = last if each and last is not None else len(steps)
@@ -74,7 +74,7 @@ def average(
 
 
 def _average(
-    steps: Sequence[Step],
+    steps: Sequence[Checkpoint],
     shares: Sequence[float],
     out: Path,
     *,

@@ -92,11 +92,11 @@ def _same_output(place: Path, summary: Any) -> str | None:
 
 
 def _make_statistics(place: Path) -> None:
-    from smelt.formats.statistics import DataUse, StatisticsNote, write_statistics
+    from smelt.formats.statistics import ExampleRun, StatisticsNote, write_statistics
 
     make_plain(place)
     for seed, name in enumerate(("cars", "birds")):
-        data = (DataUse(task="photos", split="train", examples=4, hash="photos"),)
+        data = (ExampleRun(task="photos", split="train", examples=4, hash="photos"),)
         about = {"kind": "fisher", "estimator": "exact", "model": name, "model_hash": "m", "examples": 4, "data": data}
         tensors = {key: value.abs().double() + 0.1 for key, value in random_state(seed + 5, SHAPES).items()}
         write_statistics(place / f"fisher-{name}", StatisticsNote(**about), tensors)

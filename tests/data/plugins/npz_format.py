@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from smelt.files.identity import identities
-from smelt.formats.format import Opening, formats
+from smelt.formats.format import OpenOptions, formats
 from smelt.formats.source import MemorySource, Source
 from smelt.formats.views.renamed import renamed
 from smelt.formats.views.view import views
@@ -20,7 +20,7 @@ class Npz:
     def recognises(self, path: Path) -> bool:
         return path.suffix == ".npz" or (path / "weights.npz").is_file()
 
-    def open(self, path: Path, opening: Opening) -> Source:
+    def open(self, path: Path, options: OpenOptions) -> Source:
         file = path / "weights.npz" if path.is_dir() else path
         with np.load(file) as archive:
             source = MemorySource(str(path), {name: torch.from_numpy(archive[name]) for name in archive.files})

@@ -87,7 +87,7 @@ def smollm():
 
 
 def test_the_zoo_s_language_model_is_unpacked_as_a_whole_folder(smollm):
-    found = origin.Origin.load(zoo_folders()[NAME])
+    found = origin.ZooOrigin.load(zoo_folders()[NAME])
     assert hashlib.sha256((smollm / "model.safetensors").read_bytes()).hexdigest() == found.weights_sha256
     source = open_ref(f"zoo:{NAME}")
     assert sum(info.count for info in source.tensors.values()) == found.parameters == 134_515_008

@@ -13,7 +13,7 @@ from smelt.errors import CorruptFile, RecipeError
 from smelt.models.families.load import load
 from smelt.models.references import open_ref
 from smelt.models.zoo.catalogue import zoo_models
-from smelt.models.zoo.origin import Origin, unpacked
+from smelt.models.zoo.origin import ZooOrigin, unpacked
 from smelt.models.zoo.towers import Tower, weights_hash
 from smelt.testing.pico_llava import llava, save_llava
 
@@ -128,6 +128,6 @@ def test_a_missing_model_other_numbers_and_a_missing_file_are_told_and_leave_not
 
 def test_a_note_of_an_unknown_kind_or_with_a_fault_names_it(zoo):
     with pytest.raises(CorruptFile, match=r"no kind of origin named 'tower' \(did you mean 'towers'\?\)"):
-        Origin.load(zoo.write(kind="tower"))
+        ZooOrigin.load(zoo.write(kind="tower"))
     with pytest.raises(CorruptFile, match=r"towers\.model\.vision_tower\.\.from"):
-        Origin.load(zoo.write(towers={"model.vision_tower.": {"prefix": "x"}}))
+        ZooOrigin.load(zoo.write(towers={"model.vision_tower.": {"prefix": "x"}}))

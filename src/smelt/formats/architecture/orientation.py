@@ -4,7 +4,7 @@ In: the shapes of a model's tensors, and its config where it has one. Out: for e
 that know rows or matrices see each of them as [out, in], whatever the file does.
 
 Shapes prove most of it. A bias is as long as its layer has outputs. Experts begin and end at the model's width, which
-their router and the norms around them have. What no shape proves follows the config's word (`stored_forms.py`), then
+their router and the norms around them have. What no shape proves follows the config's word (`stored_layouts.py`), then
 layers of the same name, then layers of the same module. A lone matrix without any sign is [out, in], as nearly all are;
 of a stack of experts nothing is taken for granted.
 """

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["Place", "map_names", "places_for"]
+__all__ = ["GGUFPlace", "map_names", "places_for"]
 
 _OUTER = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 _ATTENTION = {
@@ -58,7 +58,7 @@ _ARCHITECTURES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GGUFPlace:
     """Where a Hugging Face tensor comes from, and what is undone on the way."""
 
     name: str
@@ -69,17 +69,17 @@ class Place:
     """Added to every number."""
 
 
-def map_names(architecture: str, names: Iterable[str]) -> tuple[dict[str, Place], str | None]:
+def map_names(architecture: str, names: Iterable[str]) -> tuple[dict[str, GGUFPlace], str | None]:
     """Places by the names to offer; if those are the GGUF names, also why.
 
     All or nothing: half a model under Hugging Face names would look like one with missing tensors.
     """
     names = list(names)
-    plain = {name: Place(name) for name in names}
+    plain = {name: GGUFPlace(name) for name in names}
     known = _ARCHITECTURES.get(architecture)
     if known is None:
         return plain, f"the architecture {architecture!r} has no table of Hugging Face names; GGUF names are offered"
-    places: dict[str, Place] = {}
+    places: dict[str, GGUFPlace] = {}
     for name in names:
         if _COMPUTED.fullmatch(name):
             continue
@@ -93,11 +93,11 @@ def map_names(architecture: str, names: Iterable[str]) -> tuple[dict[str, Place]
     return places, None
 
 
-def places_for(architecture: str, names: Iterable[str]) -> tuple[dict[str, Place], list[str]]:
+def places_for(architecture: str, names: Iterable[str]) -> tuple[dict[str, GGUFPlace], list[str]]:
     """Where a model's tensors belong in a GGUF file of this architecture, and those that have no place there."""
     known = _ARCHITECTURES[architecture]
     outer, block = ({own: name for name, own in table.items()} for table in (_OUTER, known.block))
-    places: dict[str, Place] = {}
+    places: dict[str, GGUFPlace] = {}
     homeless = []
     for name in names:
         part = re.fullmatch(r"(?:model\.layers\.(?P<block>\d+)\.)?(?P<module>.+)\.(?P<leaf>weight|bias)", name)
@@ -111,7 +111,7 @@ def places_for(architecture: str, names: Iterable[str]) -> tuple[dict[str, Place
     return places, homeless
 
 
-def _place(known: _Architecture, name: str, module: str, leaf: str) -> Place:
+def _place(known: _Architecture, name: str, module: str, leaf: str) -> GGUFPlace:
     heads = {"attn_q": "attention.head_count", "attn_k": "attention.head_count_kv"}.get(module)
     lifted = known.norms_plus_one and module.endswith("norm") and leaf == "weight"
-    return Place(name, heads if known.rotary_pairs else None, -1.0 if lifted else 0.0)
+    return GGUFPlace(name, heads if known.rotary_pairs else None, -1.0 if lifted else 0.0)

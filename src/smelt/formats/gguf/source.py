@@ -17,7 +17,7 @@ from smelt.errors import CorruptFile, MissingExtra, RecipeError
 from smelt.files.identity import file_identity
 from smelt.formats import dtype as dtypes
 from smelt.formats.gguf.header import GGUFHeader, GGUFTensor, read_gguf_header
-from smelt.formats.gguf.names import Place, map_names
+from smelt.formats.gguf.names import GGUFPlace, map_names
 from smelt.formats.safetensors.header import TensorInfo
 from smelt.formats.source import Source
 
@@ -182,7 +182,7 @@ class GGUFSource(Source):
                 raise CorruptFile(f"{self._path}: {name!r} ends at byte {end:,} of {size:,}; the file is cut off")
             position = end
 
-    def _head_count(self, header: GGUFHeader, architecture: str, place: Place) -> int:
+    def _head_count(self, header: GGUFHeader, architecture: str, place: GGUFPlace) -> int:
         fields, shape = header.metadata, header.tensors[place.name].shape
         rows = shape[0] if shape else 0
         heads = fields.get(f"{architecture}.{place.heads}", fields.get(f"{architecture}.attention.head_count"))

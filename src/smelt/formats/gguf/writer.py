@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import OutputError, RecipeError
 from smelt.formats import dtype as dtypes
 from smelt.formats.gguf.fields import architecture_of, rope_factors
-from smelt.formats.gguf.names import Place, places_for
+from smelt.formats.gguf.names import GGUFPlace, places_for
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,7 +75,7 @@ class GGUFDraft:
         finally:
             writer.close()
 
-    def _add_info(self, writer: Any, key: str, place: Place) -> None:
+    def _add_info(self, writer: Any, key: str, place: GGUFPlace) -> None:
         import numpy as np
 
         shape, kind = self._source.tensors[key].shape, self._kinds[key]
@@ -116,7 +116,7 @@ class GGUFDraft:
         encoded: npt.NDArray[Any] = self._gguf.quantize(values, self._kinds[key])
         return encoded
 
-    def _heads(self, place: Place) -> int:
+    def _heads(self, place: GGUFPlace) -> int:
         heads = int(self._config["num_attention_heads"])
         return int(self._config.get("num_key_value_heads") or heads) if "kv" in str(place.heads) else heads
 

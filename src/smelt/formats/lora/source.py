@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from smelt.errors import CorruptFile, IncompatibleModels
 from smelt.files.identity import identities
 from smelt.formats.architecture.orientation import Orientation
+from smelt.formats.lora.adapter_plan import LowRank, plan_adapter
 from smelt.formats.lora.config import AdapterConfig
-from smelt.formats.lora.layout import LowRank, plan_adapter
 from smelt.formats.source import FileSource, Source
 
 if TYPE_CHECKING:
@@ -45,19 +45,19 @@ class LoraSource(Source):
         self.tensors, self.tied, self.folder, self.beside = base.tensors, base.tied, base.folder, base.beside
         # The config is an origin of the numbers too: it holds the scaling.
         self.files = {**base.files, **self._adapter.files, **seen}
-        layout = plan_adapter(config, self._adapter.tensors, base.tensors, base.tied, Orientation.in_source(base))
-        faults = layout.faults or [
+        plan = plan_adapter(config, self._adapter.tensors, base.tensors, base.tied, Orientation.in_source(base))
+        faults = plan.faults or [
             f"{stored[0]!r} and {other!r} stand for one tensor of the base, {key!r}, but differ; untie the base first"
-            for key, stored in layout.replaced.items()
+            for key, stored in plan.replaced.items()
             for other in stored[1:]
             if not self._same(stored[0], other)
         ]
         if faults:
             self._adapter.close()
             raise IncompatibleModels(f"adapter {folder}: {fault}" for fault in faults)
-        self.notes = tuple(layout.notes)
+        self.notes = tuple(plan.notes)
         """What a report should mention: changes that reach further than the adapter's names say."""
-        self._layout = layout
+        self._plan = plan
         self._lock, self._last = threading.RLock(), threading.local()
         self._pairs: OrderedDict[LowRank, tuple[Tensor, Tensor]] = OrderedDict()
         self._lengths: dict[LowRank, Tensor] = {}
@@ -65,8 +65,8 @@ class LoraSource(Source):
     def read(self, key: str, start: int, out: Tensor) -> None:
         import torch
 
-        products = self._layout.low_rank.get(key, [])
-        shifts = self._layout.shifts.get(key, [])
+        products = self._plan.low_rank.get(key, [])
+        shifts = self._plan.shifts.get(key, [])
         if (not products and not shifts) or out.numel() == 0:
             self._read_unadapted(key, start, out)
             return
@@ -87,14 +87,14 @@ class LoraSource(Source):
 
     def changes(self, key: str) -> bool:
         """Whether a tensor is another one than the base's."""
-        return any(key in table for table in (self._layout.low_rank, self._layout.shifts, self._layout.replaced))
+        return any(key in table for table in (self._plan.low_rank, self._plan.shifts, self._plan.replaced))
 
     def close(self) -> None:
         self._adapter.close()
         self.base.close()
 
     def _read_unadapted(self, key: str, start: int, out: Tensor) -> None:
-        stored = self._layout.replaced.get(key)
+        stored = self._plan.replaced.get(key)
         if stored:
             self._adapter.read(stored[0], start, out)
         else:

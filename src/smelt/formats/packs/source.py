@@ -12,7 +12,7 @@ A pack is a folder. Beside the config, tokenizer and card of the model that was 
 `delta.safetensors`, for a tensor K that is stored as
     base       nothing: it is the base's
     exact      K.exact, its values: vectors, small tensors, and whatever is no float
-    codes      K.codes uint8 (rows, bytes), K.scale float32 (rows): the change is code * scale (see delta_codes)
+    codes      K.codes uint8 (rows, bytes), K.scale float32 (rows): the change is code * scale (see codes.py)
     low_rank   K.up float16 (rows, R), K.down float16 (R, columns), K.scale float32 (1): scale * up @ down
 Rows are the first axis; a convolution is flattened to one row per output.
 

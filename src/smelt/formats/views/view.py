@@ -13,10 +13,10 @@ from smelt.formats.architecture.config import read_config
 from smelt.formats.source import Source
 from smelt.registry import Registry
 
-__all__ = ["View", "frozen_prefix", "views", "with_common_names"]
+__all__ = ["NameView", "frozen_prefix", "views", "with_common_names"]
 
 
-class View(Protocol):
+class NameView(Protocol):
     """One layout of names."""
 
     @property
@@ -30,7 +30,7 @@ class View(Protocol):
         """A recognised model under the common names; the Source itself where it has them already."""
 
 
-views: Registry[View] = Registry(
+views: Registry[NameView] = Registry(
     "smelt.formats",
     own=lambda: {name: f"smelt.formats.views.{name}" for name in ("open_clip", "clip_tower", "llava")},
     home=lambda view: type(view).__module__,

@@ -14,30 +14,30 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["with_plain_norms"]
+__all__ = ["with_differentiable_norms"]
 
 
-class _PlainBatchNorm1d(nn.BatchNorm1d):
+class _DifferentiableBatchNorm1d(nn.BatchNorm1d):
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x) if self.training else _normalised(self, x)
 
 
-class _PlainBatchNorm2d(nn.BatchNorm2d):
+class _DifferentiableBatchNorm2d(nn.BatchNorm2d):
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x) if self.training else _normalised(self, x)
 
 
-_PLAIN: dict[type[nn.Module], type[nn.Module]] = {
-    nn.BatchNorm1d: _PlainBatchNorm1d,
-    nn.BatchNorm2d: _PlainBatchNorm2d,
+_DIFFERENTIABLE: dict[type[nn.Module], type[nn.Module]] = {
+    nn.BatchNorm1d: _DifferentiableBatchNorm1d,
+    nn.BatchNorm2d: _DifferentiableBatchNorm2d,
 }
 
 
-def with_plain_norms(model: Any) -> Any:
+def with_differentiable_norms(model: Any) -> Any:
     """Change a model in place: while it does not train, its batch norms with statistics of their own are plain ones."""
     for module in model.modules():
-        if type(module) in _PLAIN and module.running_var is not None:
-            module.__class__ = _PLAIN[type(module)]
+        if type(module) in _DIFFERENTIABLE and module.running_var is not None:
+            module.__class__ = _DIFFERENTIABLE[type(module)]
     return model
 
 

@@ -1,8 +1,8 @@
 """The vocabulary plan: which token stands on which row of the output, and which row of every model it comes from.
 
 In: each model's `Vocabulary` and its number of embedding rows, and a policy. Out: a `VocabularyPlan`, made of
-index arrays that `engine.vocab` follows and of a token map that `pool.tokenizer_files` writes down; or every
-reason why there is none. Nothing here opens a file.
+index arrays that `source.py` follows and of a token map that `files.py` writes down; or every reason why there is none,
+in sentences that say which policy to write. Nothing here opens a file.
 
 A row that no token names (padding, or a gap in the ids) is taken by its number where the model's own row of
 that number is unnamed too. A row that a model lacks is the base's, else the mean of the models that have it,
@@ -20,7 +20,6 @@ import numpy.typing as npt
 
 from smelt.errors import IncompatibleModels, RecipeError, unknown
 from smelt.formats.tokenizer.vocabulary import Vocabulary
-from smelt.models.vocabulary.faults import ADVICE, all_known, check_rows
 from smelt.models.vocabulary.overrides import TokenOverride
 
 __all__ = ["MEAN", "POLICIES", "ZERO", "TokenOverride", "Vocabulary", "VocabularyPlan", "plan_vocabulary"]
@@ -30,6 +29,11 @@ POLICIES = ("refuse", "base", "union", "intersection", "rows")
 
 MEAN, ZERO = -1, -2
 """In `donor`: the mean of the models that have the row; zeros."""
+
+_ADVICE = (
+    "write `vocab: base` (the base's tokens), `union`, `intersection` or a model's name to align by token, "
+    "or `vocab: rows` to merge by row number"
+)
 
 Index: TypeAlias = npt.NDArray[np.int64]
 
@@ -80,13 +84,13 @@ def plan_vocabulary(
         )
     reference = policy if policy not in POLICIES else base or next(iter(rows))
     if policy in ("refuse", "rows"):
-        check_rows(vocabularies, rows, policy)
+        _check_rows(vocabularies, rows, policy)
         reference = next((m for m in (reference, *rows) if vocabularies.get(m) is not None), reference)
         holder = vocabularies.get(reference)
         tokens = dict(holder.ids) if holder else {}
         gather = {model: np.arange(count, dtype=np.int64) for model, count in rows.items()}
     else:
-        known = all_known(vocabularies, rows)
+        known = _all_known(vocabularies, rows)
         tokens = _layout(known, rows, policy, reference)
         gather = _gather(known, rows, tokens, _count(known, rows, policy, reference, tokens))
     wanted = {token: TokenOverride.parse(token, given) for token, given in (overrides or {}).items()}
@@ -123,7 +127,7 @@ def _layout(known: Mapping[str, Vocabulary], rows: Mapping[str, int], policy: st
         others = [(v.ids, rows[model]) for model, v in known.items()]
         kept = [t for t in tokens if all(ids.get(t, limit) < limit for ids, limit in others)]
         if not kept:
-            raise IncompatibleModels([f"no token stands in all of {', '.join(known)}; {ADVICE}"])
+            raise IncompatibleModels([f"no token stands in all of {', '.join(known)}; {_ADVICE}"])
         if len(kept) < sum(number < rows[reference] for number in tokens.values()):
             kept.sort(key=tokens.__getitem__)
             return {token: number for number, token in enumerate(kept)}
@@ -194,3 +198,46 @@ def _donors(gather: Mapping[str, Index], base: str | None) -> tuple[Index, Index
         donor[own >= 0] = list(gather).index(base)
         donor_row[own >= 0] = own[own >= 0]
     return donor, donor_row
+
+
+def _all_known(vocabularies: Mapping[str, Vocabulary | None], rows: Mapping[str, int]) -> dict[str, Vocabulary]:
+    known = {model: vocabulary for model in rows if (vocabulary := vocabularies.get(model)) is not None}
+    if faults := [
+        f"{model} cannot be aligned by token: its folder has no tokenizer.json, vocab.json or vocab.txt; "
+        "put the tokenizer beside the weights or write `vocab: rows`"
+        for model in rows
+        if model not in known
+    ]:
+        raise IncompatibleModels(faults)
+    return known
+
+
+def _check_rows(vocabularies: Mapping[str, Vocabulary | None], rows: Mapping[str, int], policy: str) -> None:
+    """That row numbers mean the same in all models; `rows` takes the user's word for everything but the count."""
+    faults = []
+    if len(set(rows.values())) > 1:
+        sizes = ", ".join(f"{count:,} in {model}" for model, count in rows.items())
+        faults.append(f"the embeddings have different numbers of rows ({sizes}); {_ADVICE.split(', or')[0]}")
+    if policy == "refuse" and (examples := _disagreements(vocabularies, rows)):
+        more = f"; and {len(examples) - 5:,} more" if len(examples) > 5 else ""
+        faults.append(f"the same id is another token: {'; '.join(examples[:5])}{more}; {_ADVICE}")
+    if faults:
+        raise IncompatibleModels(faults)
+
+
+def _disagreements(vocabularies: Mapping[str, Vocabulary | None], rows: Mapping[str, int]) -> list[str]:
+    """`id 3 is 'a' in base but 'b' in cars`, for every id and model that disagrees with one before it."""
+    names: dict[int, tuple[str, str]] = {}
+    first: Mapping[str, int] | None = None
+    found: list[tuple[int, str]] = []
+    for model in rows:
+        vocabulary = vocabularies.get(model)
+        if vocabulary is None or vocabulary.ids == first:
+            continue
+        mine = {number: token for token, number in vocabulary.ids.items()}
+        for number, token in mine.items():
+            other, owner = names.setdefault(number, (token, model))
+            if other != token:
+                found.append((number, f"id {number} is {other!r} in {owner} but {token!r} in {model}"))
+        first = first if first is not None else vocabulary.ids
+    return [text for _, text in sorted(found)]

@@ -10,7 +10,7 @@ from typing import Any
 from smelt.errors import MissingExtra, RecipeError, unknown
 from smelt.files.bounded import read_text
 from smelt.models.references import open_ref, reference_scheme
-from smelt.models.zoo.origin import NOTE, Origin, unpacked
+from smelt.models.zoo.origin import NOTE, ZooOrigin, unpacked
 
 __all__ = ["ZooModel", "first_sentence", "zoo_folder", "zoo_folders", "zoo_models"]
 
@@ -66,7 +66,7 @@ def _describe(name: str, folder: Path) -> ZooModel:
     from smelt.recipe.reference_name import ref_name
 
     if (folder / NOTE).is_file():  # nothing is unpacked only to be listed
-        origin = Origin.load(folder)
+        origin = ZooOrigin.load(folder)
         kind = f"model, {origin.place}"
         return ZooModel(name, kind, origin.parameters, origin.bytes, first_sentence(folder / "README.md"))
     if is_adapter(folder):

@@ -2,8 +2,8 @@
 
 `origin.json` names its kind, a file of its own each:
 
-    package    origin_package.py    the model lies, quantised, in a package of somebody else's; the default
-    towers     origin_towers.py     parts of it are other models', which the zoo has already
+    package    package.py    the model lies, quantised, in a package of somebody else's; the default
+    towers     towers.py     parts of it are other models', which the zoo has already
 
 What comes out is an ordinary folder of transformers. It is there whole or not at all.
 """
@@ -21,12 +21,12 @@ from smelt.files.cache import cache_folder
 from smelt.files.json_reader import read_json
 from smelt.files.schema import Strict, first_fault
 
-__all__ = ["NOTE", "Origin", "unpacked"]
+__all__ = ["NOTE", "ZooOrigin", "unpacked"]
 
 NOTE = "origin.json"
 
 
-class Origin(Strict):
+class ZooOrigin(Strict):
     """Where a model comes from, and what it must be."""
 
     weights_sha256: str
@@ -35,12 +35,12 @@ class Origin(Strict):
     bytes: int
 
     @staticmethod
-    def load(folder: Path) -> Origin:
+    def load(folder: Path) -> ZooOrigin:
         """The note in a folder, of whatever kind."""
         from smelt.models.zoo.package import PackageOrigin
         from smelt.models.zoo.towers import TowersOrigin
 
-        kinds: dict[str, type[Origin]] = {"package": PackageOrigin, "towers": TowersOrigin}
+        kinds: dict[str, type[ZooOrigin]] = {"package": PackageOrigin, "towers": TowersOrigin}
         file = folder / NOTE
         content = read_json(file)
         kind = content.get("kind", "package") if isinstance(content, dict) else None
@@ -67,7 +67,7 @@ class Origin(Strict):
 
 def unpacked(folder: Path) -> Path:
     """The model's folder in the cache, made if it is not there. `folder` holds its origin.json."""
-    origin = Origin.load(folder)
+    origin = ZooOrigin.load(folder)
     place = cache_folder() / "zoo" / f"{folder.name}-{origin.key(folder)[:12]}"
     if (place / "config.json").is_file():
         return place

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from smelt.errors import CorruptFile, MissingExtra, RecipeError
-from smelt.models.zoo.origin import Origin
+from smelt.models.zoo.origin import ZooOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["PackageOrigin"]
 
 
-class PackageOrigin(Origin):
+class PackageOrigin(ZooOrigin):
     """A file of an installed package, in one version."""
 
     kind: Literal["package"] = "package"

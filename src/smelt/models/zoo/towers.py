@@ -24,7 +24,7 @@ from pydantic import Field
 from smelt.errors import CorruptFile, RecipeError, SmeltError
 from smelt.files.schema import Strict
 from smelt.formats.source import FileSource, Source
-from smelt.models.zoo.origin import NOTE, Origin
+from smelt.models.zoo.origin import NOTE, ZooOrigin
 
 __all__ = ["Tower", "TowersOrigin", "weights_hash"]
 
@@ -36,7 +36,7 @@ class Tower(Strict, populate_by_name=True):
     prefix: str = ""
 
 
-class TowersOrigin(Origin):
+class TowersOrigin(ZooOrigin):
     """A file with part of the weights, and where the rest is."""
 
     kind: Literal["towers"]

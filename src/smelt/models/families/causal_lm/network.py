@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from smelt.errors import RecipeError
 from smelt.formats.architecture.layout import Layout
-from smelt.models.families.causal_lm.recompute import with_checkpoints
+from smelt.models.families.causal_lm.gradient_checkpoints import with_checkpoints
 from smelt.models.families.network import sharing_copy
 
 if TYPE_CHECKING:

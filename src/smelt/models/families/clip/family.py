@@ -67,7 +67,7 @@ families[CLIP.name] = CLIP
 def _assemble(given: ModelInput, text: ModelInput, device: str, dtype: str) -> Clip:
     import torch
 
-    from smelt.models.families.batch_norm import with_plain_norms
+    from smelt.models.families.batch_norm import with_differentiable_norms
 
     config = whole_config(given, text)
     model = _empty_model(config, given.label)
@@ -76,7 +76,7 @@ def _assemble(given: ModelInput, text: ModelInput, device: str, dtype: str) -> C
     rest = _digest({name: tensor for name, tensor in state.items() if not name.startswith(VISION)})
     model.load_state_dict(state, strict=True, assign=True)
     _fill_buffers(model)
-    model = with_plain_norms(model.requires_grad_(False).eval()).to(device)
+    model = with_differentiable_norms(model.requires_grad_(False).eval()).to(device)
     model.vision_model.to(getattr(torch, dtype))
     owner = text if _has_tokenizer(text) else given
     return Clip(

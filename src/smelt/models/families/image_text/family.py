@@ -1,7 +1,7 @@
 """Models of pictures and texts: Hugging Face's image-text-to-text classes, of which llava.py is one.
 
 The vision tower is the same in all models of a pool and left as it is; projector and language model are merged. Built
-without numbers and filled tensor by tensor, like language models (causal_lm.py), from any Source: a folder in either
+without numbers and filled tensor by tensor, like language models (causal_lm/), from any Source: a folder in either
 layout of names, an adapter over its base, a state dict. The chat template is the processor's, else the tokenizer's.
 """
 

@@ -16,7 +16,7 @@ from torch import nn
 from torch.func import functional_call
 from torch.utils.checkpoint import checkpoint
 
-__all__ = ["blocks_of", "with_checkpoints"]
+__all__ = ["with_checkpoints"]
 
 
 class _Checkpointed:
@@ -44,7 +44,7 @@ _CLASSES: dict[type[nn.Module], type[nn.Module]] = {}
 
 def with_checkpoints(module: nn.Module) -> nn.Module:
     """Change a model in place: its blocks are checkpointed wherever gradients flow."""
-    for block in blocks_of(module):
+    for block in _blocks(module):
         kind = type(block)
         if not issubclass(kind, _Checkpointed):
             if kind not in _CLASSES:
@@ -53,7 +53,7 @@ def with_checkpoints(module: nn.Module) -> nn.Module:
     return module
 
 
-def blocks_of(module: nn.Module) -> list[nn.Module]:
+def _blocks(module: nn.Module) -> list[nn.Module]:
     """The blocks of a model: the modules of its longest ModuleList that is in no other."""
     lists = [(name, list(one)) for name, one in module.named_modules() if isinstance(one, nn.ModuleList)]
     outer = [blocks for name, blocks in lists if not any(name.startswith(f"{other}.") for other, _ in lists)]

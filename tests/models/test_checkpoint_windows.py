@@ -8,7 +8,7 @@ import pytest
 
 from checkpoints import state, write_model
 from smelt.errors import CorruptFile, RecipeError
-from smelt.models.checkpoints import choose_steps, find_steps
+from smelt.models.checkpoints import choose_checkpoints, find_checkpoints
 
 
 def run_of(folder: Path, *names: str) -> Path:
@@ -18,7 +18,7 @@ def run_of(folder: Path, *names: str) -> Path:
 
 
 def numbers(folder: Path, **words: int) -> list[int]:
-    return [step.number for step in choose_steps(folder, **words)]
+    return [step.number for step in choose_checkpoints(folder, **words)]
 
 
 @pytest.mark.parametrize("pattern", ["checkpoint-{}", "step_{}", "global_step{}", "epoch-{}", "{}"])
@@ -40,7 +40,7 @@ def test_a_window_is_counted_from_the_end(tmp_path: Path) -> None:
 def test_files_count_as_steps_too(tmp_path: Path) -> None:
     for number in (2, 10):
         (run_of(tmp_path / "made", "x") / "x" / "model.safetensors").rename(tmp_path / f"step-{number}.safetensors")
-    assert [step.name for step in find_steps(tmp_path)] == ["step-2", "step-10"]
+    assert [step.name for step in find_checkpoints(tmp_path)] == ["step-2", "step-10"]
 
 
 def test_an_unfinished_checkpoint_is_named_if_it_lies_in_the_window(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_an_unfinished_checkpoint_is_named_if_it_lies_in_the_window(tmp_path: Pa
     (tmp_path / "checkpoint-3").mkdir()
     (tmp_path / "checkpoint-3" / "optimizer.pt").write_bytes(b"")
     with pytest.raises(CorruptFile, match=r"checkpoint-3: holds no weights.*--to 2"):
-        choose_steps(tmp_path)
+        choose_checkpoints(tmp_path)
     assert numbers(tmp_path, until=2) == [1, 2]
 
 
@@ -56,28 +56,28 @@ def test_an_unfinished_first_checkpoint_is_left_out_from_the_next_one_on(tmp_pat
     run_of(tmp_path, "checkpoint-20", "checkpoint-30")
     (tmp_path / "checkpoint-10").mkdir()
     with pytest.raises(CorruptFile, match=r"checkpoint-10: holds no weights.*leave it out \(--from 20\)"):
-        choose_steps(tmp_path)
+        choose_checkpoints(tmp_path)
     assert numbers(tmp_path, since=20) == [20, 30]
     with pytest.raises(CorruptFile, match="choose another"):
-        choose_steps(tmp_path, until=10)
+        choose_checkpoints(tmp_path, until=10)
 
 
 def test_folders_that_are_no_run_are_refused_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="no such folder"):
-        find_steps(tmp_path / "none")
+        find_checkpoints(tmp_path / "none")
     with pytest.raises(RecipeError, match="holds no checkpoints"):
-        find_steps(tmp_path)
+        find_checkpoints(tmp_path)
     run_of(tmp_path, "checkpoint-1", "checkpoint-2")
     with pytest.raises(RecipeError, match=r"the last 3 steps are asked for, and there are 2 \(1, 2\)"):
-        choose_steps(tmp_path, last=3)
+        choose_checkpoints(tmp_path, last=3)
     with pytest.raises(RecipeError, match="between 5 and the end; its steps run from 1 to 2"):
-        choose_steps(tmp_path, since=5)
+        choose_checkpoints(tmp_path, since=5)
     run_of(tmp_path, "epoch-1")
     with pytest.raises(RecipeError, match="several kinds of checkpoints"):
-        find_steps(tmp_path)
+        find_checkpoints(tmp_path)
 
 
 def test_one_step_under_two_names_is_refused(tmp_path: Path) -> None:
     run_of(tmp_path, "step-1", "step_01")
     with pytest.raises(RecipeError, match="are the same step"):
-        find_steps(tmp_path)
+        find_checkpoints(tmp_path)

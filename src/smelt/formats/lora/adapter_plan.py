@@ -1,8 +1,8 @@
 """What a PEFT adapter changes in its base, worked out from its config and from headers alone.
 
-In: the `AdapterConfig`, the adapter's header, the base's header. Out: a `Layout`, which says for every base tensor
-what replaces it, which low-rank products are added to it and what is added to it as a bias. Every adapter tensor
-ends up in the layout or in the list of faults; no tensor data is read here.
+In: the `AdapterConfig`, the adapter's header, the base's header. Out: an `AdapterPlan`, which says for every base
+tensor what replaces it, which low-rank products are added to it and what is added to it as a bias. Every adapter tensor
+ends up in the plan or in the list of faults; no tensor data is read here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from smelt.formats.safetensors.header import TensorInfo
 from smelt.formats.architecture.orientation import Orientation
 
-__all__ = ["Layout", "LowRank", "plan_adapter"]
+__all__ = ["AdapterPlan", "LowRank", "plan_adapter"]
 
 _PREFIX = "base_model.model."
 _PART = re.compile(r"(?P<module>.+?)\.(?P<part>lora_(?:embedding_)?[AB]|lora_magnitude_vector)(?:\.(?P<rest>.+))?")
@@ -40,7 +40,7 @@ class LowRank:
 
 
 @dataclass(slots=True)
-class Layout:
+class AdapterPlan:
     """What happens to the base's tensors, by their names in the base."""
 
     replaced: dict[str, list[str]] = field(default_factory=dict)
@@ -59,10 +59,10 @@ def plan_adapter(
     base: Mapping[str, TensorInfo],
     tied: Mapping[str, str],
     orientation: Orientation,
-) -> Layout:
+) -> AdapterPlan:
     """`orientation` is that of the base's layers."""
     if config.faults:
-        return Layout(faults=list(config.faults))
+        return AdapterPlan(faults=list(config.faults))
     return _Planner(config, adapter, base, tied, orientation).plan()
 
 
@@ -78,10 +78,10 @@ class _Planner:
         self.config, self.adapter, self.base, self.tied = config, adapter, base, tied
         self.orientation = orientation
         self.outer = {name.partition(".")[0] for name in (*base, *tied)}
-        self.layout = Layout()
-        self.faults = self.layout.faults
+        self.planned = AdapterPlan()
+        self.faults = self.planned.faults
 
-    def plan(self) -> Layout:
+    def plan(self) -> AdapterPlan:
         modules: dict[str, dict[str, str]] = {}
         adapter_names: set[str] = set()
         for stored in self.adapter:
@@ -109,7 +109,7 @@ class _Planner:
             self.faults.append(f"the file holds several adapters ({listed}); save each to its own folder")
         self._settle_orientation()
         self._judge_ties()
-        return self.layout
+        return self.planned
 
     def _replace(self, stored: str, name: str) -> None:
         """A tensor that stands for a whole one: modules_to_save, biases, a saved embedding."""
@@ -122,7 +122,7 @@ class _Planner:
             self.faults.append(f"{stored!r} is {info.shape} but {key!r} in the base is {there.shape}")
         elif (info.dtype in dtypes.FLOATS) != (there.dtype in dtypes.FLOATS):
             self.faults.append(f"{stored!r} is {info.dtype} but {key!r} in the base is {there.dtype}")
-        self.layout.replaced.setdefault(key, []).append(stored)
+        self.planned.replaced.setdefault(key, []).append(stored)
 
     def _add_product(self, module: str, slots: dict[str, str]) -> None:
         kind = "lora_embedding_" if "lora_embedding_A" in slots or "lora_embedding_B" in slots else "lora_"
@@ -158,7 +158,7 @@ class _Planner:
         if magnitude is not None and self.adapter[magnitude].count != second.shape[0]:
             count = self.adapter[magnitude].count
             self.faults.append(f"{magnitude!r} has {count} numbers for {second.shape[0]} outputs")
-        self.layout.low_rank.setdefault(key, []).append(LowRank(a, b, not straight, scaling, magnitude))
+        self.planned.low_rank.setdefault(key, []).append(LowRank(a, b, not straight, scaling, magnitude))
         if bias is not None:
             owner = self._find(f"{module}.bias")
             if owner is None or self.base[owner].shape != self.adapter[bias].shape:
@@ -166,7 +166,7 @@ class _Planner:
                     f"{bias!r} {self.adapter[bias].shape}: the base has no bias of that shape to add it to"
                 )
             else:
-                self.layout.shifts.setdefault(owner, []).append((bias, scaling))
+                self.planned.shifts.setdefault(owner, []).append((bias, scaling))
 
     def _find(self, name: str) -> str | None:
         """The base's name for it: the same, or with the model's outer name (`model.`, `transformer.`) put on or off.
@@ -189,7 +189,7 @@ class _Planner:
         """
         votes: dict[str, set[bool]] = {}
         square: list[tuple[str, int]] = []
-        for key, products in self.layout.low_rank.items():
+        for key, products in self.planned.low_rank.items():
             shape = self.base[key].shape
             for number, product in enumerate(products):
                 if len(shape) != 2 or "lora_embedding_" in product.a:
@@ -209,13 +209,13 @@ class _Planner:
                     f"{key!r} is square and other layers contradict fan_in_fan_out={told}; correct it in "
                     "adapter_config.json (true for GPT-2's Conv1D layers)"
                 )
-            products = self.layout.low_rank[key]
+            products = self.planned.low_rank[key]
             products[number] = replace(products[number], swapped=next(iter(seen)) if len(seen) == 1 else told)
 
     def _judge_ties(self) -> None:
         for key in sorted(set(self.tied.values()) & self.base.keys()):
             names = {key, *(name for name, owner in self.tied.items() if owner == key)}
-            stored = self.layout.replaced.get(key, [])
+            stored = self.planned.replaced.get(key, [])
             # PEFT gives modules_to_save tensors of their own; any other whole tensor it copies into the shared one.
             own = [name for name in stored if self.config.saves(name) and ".base_layer." not in name]
             if own and len(own) < len(names) and not self.config.keeps_ties:
@@ -223,11 +223,11 @@ class _Planner:
                     f"{own[0]!r} replaces one of the tied {' and '.join(sorted(names))} and not the other; "
                     "untie the base's weights first (tie_word_embeddings: false)"
                 )
-            products = self.layout.low_rank.get(key, [])
+            products = self.planned.low_rank.get(key, [])
             if len(products) > 1 and any(product.magnitude for product in products):
                 self.faults.append(f"{key!r} has several DoRA products through tied names; which is first is not told")
             if products:
-                self.layout.notes.append(f"{' and '.join(sorted(names))} are one tensor; the change reaches both uses")
+                self.planned.notes.append(f"{' and '.join(sorted(names))} are one tensor; the change reaches both uses")
 
 
 def _fits(a: tuple[int, ...], b: tuple[int, ...], shape: tuple[int, ...]) -> bool:

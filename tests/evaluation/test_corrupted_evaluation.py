@@ -11,9 +11,9 @@ from PIL import Image
 
 import smelt
 from pico_clip import COLOURS, PROCESSOR, colour_clip, colour_pictures, save_clip, write_task
+from smelt.compat.fusionbench.report import fusionbench_report
 from smelt.errors import RecipeError
 from smelt.evaluation.evaluate import evaluation
-from smelt.evaluation.row import fusionbench_report
 from smelt.models.families.preprocess import Preprocess
 from smelt.tasks.corruptions.corrupt import corrupt
 from smelt.tasks.corruptions.corruption import Corruption

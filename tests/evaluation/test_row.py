@@ -9,8 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from smelt import __version__
+from smelt.compat.fusionbench.report import fusionbench_report
 from smelt.errors import CorruptFile
-from smelt.evaluation.row import CostRow, Row, append_rows, code_version, fusionbench_report, now, read_rows
+from smelt.evaluation.row import CostRow, Row, append_rows, code_version, now, read_rows
 from smelt.tasks.examples import DataBudget
 
 

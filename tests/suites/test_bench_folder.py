@@ -12,7 +12,7 @@ import pytest
 
 from smelt.errors import CorruptFile, OutputError, RecipeError
 from smelt.evaluation.row import CostRow, Row, read_rows
-from smelt.evaluation.run_folder import Folder
+from smelt.evaluation.run_folder import RunFolder
 from smelt.recipe.read import read_recipe
 from smelt.recipe.schema import Recipe
 
@@ -60,8 +60,8 @@ COST = CostRow(
 
 
 @contextmanager
-def opened(path: Path, words: dict[str, Any] = WORDS, **how: Any) -> Iterator[Folder]:
-    folder = Folder(path, words, **how)
+def opened(path: Path, words: dict[str, Any] = WORDS, **how: Any) -> Iterator[RunFolder]:
+    folder = RunFolder(path, words, **how)
     try:
         yield folder
     finally:
@@ -121,14 +121,14 @@ def test_points_of_a_path_differ_by_their_setting(tmp_path: Path) -> None:
 def test_a_folder_begun_with_other_words_is_refused(tmp_path: Path, other: dict[str, Any], said: str) -> None:
     begin(tmp_path, row())
     with pytest.raises(RecipeError, match=f"was begun with {said}; choose another folder or give --force"):
-        Folder(tmp_path, {**WORDS, **other})
+        RunFolder(tmp_path, {**WORDS, **other})
     assert read_rows(tmp_path / "rows.jsonl") == [row()]  # the refusal changed nothing
 
 
 def test_a_refusal_lets_the_folder_go(tmp_path: Path) -> None:
     begin(tmp_path, row())
     with pytest.raises(RecipeError, match="was begun with"):
-        Folder(tmp_path, {**WORDS, "limit": 5})
+        RunFolder(tmp_path, {**WORDS, "limit": 5})
     with opened(tmp_path) as folder:
         assert folder.rows == [row()]
 
@@ -144,21 +144,21 @@ def test_force_begins_anew_and_leaves_other_files_alone(tmp_path: Path) -> None:
 
 def test_two_runs_do_not_write_to_one_folder(tmp_path: Path) -> None:
     with opened(tmp_path), pytest.raises(RecipeError, match="another run is writing there"):
-        Folder(tmp_path, WORDS, force=True)
+        RunFolder(tmp_path, WORDS, force=True)
     begin(tmp_path, row())
 
 
 def test_rows_of_something_else_are_refused(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text(row(entry="other").model_dump_json() + "\n")
     with pytest.raises(RecipeError, match="holds rows of something else"):
-        Folder(tmp_path, WORDS)
+        RunFolder(tmp_path, WORDS)
 
 
 def test_force_takes_no_folder_that_no_run_began(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text(row(entry="other").model_dump_json() + "\n")
     (tmp_path / "models").mkdir()
     with pytest.raises(OutputError, match=r"no run\.json that Smelt wrote.*choose another folder"):
-        Folder(tmp_path, WORDS, force=True)
+        RunFolder(tmp_path, WORDS, force=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["models", "rows.jsonl"]
 
 
@@ -178,20 +178,20 @@ def test_a_damaged_line_in_the_middle_is_an_error_that_names_it(tmp_path: Path) 
     file = begin(tmp_path, row())
     file.write_bytes(b"{broken\n" + file.read_bytes())
     with pytest.raises(CorruptFile, match=r"rows\.jsonl, line 1"):
-        Folder(tmp_path, WORDS)
+        RunFolder(tmp_path, WORDS)
 
 
 def test_damaged_words_are_an_error_that_names_the_way_out(tmp_path: Path) -> None:
     begin(tmp_path)
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(RecipeError, match=r"run\.json: not readable as JSON \(.*\); choose another folder, or remove"):
-        Folder(tmp_path, WORDS)
+        RunFolder(tmp_path, WORDS)
 
 
 def test_a_file_in_the_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file")
     with pytest.raises(OutputError, match="the folder cannot be made"):
-        Folder(tmp_path / "out", WORDS)
+        RunFolder(tmp_path / "out", WORDS)
 
 
 def test_a_recipe_is_written_so_that_it_reads_back_equal(tmp_path: Path) -> None:

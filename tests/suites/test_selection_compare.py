@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("transformers")
 from selection_suite import write_selection_suite
-from smelt.evaluation.run_folder import Folder
+from smelt.evaluation.run_folder import RunFolder
 from smelt.suites.find import find_suite
 from smelt.suites.plan import BenchOptions, Step
 from smelt.suites.run import run_rounds
@@ -40,7 +40,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneCourse]:
     suite: Any = find_suite(write_selection_suite(root, **words))
     options = BenchOptions(executor="inline", methods=["average"])
     plan = OneCourse(suite, options)
-    folder = Folder(root / "out", dict(plan.protocol))
+    folder = RunFolder(root / "out", dict(plan.protocol))
     run_rounds(plan, State(folder), options)
     yield plan
     folder.close()

@@ -11,10 +11,10 @@ import contextlib
 import functools
 import os
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
@@ -31,12 +31,10 @@ __all__ = [
     "CostRow",
     "Level",
     "Row",
-    "Scored",
     "Variant",
     "Way",
     "append_rows",
     "code_version",
-    "fusionbench_report",
     "now",
     "read_rows",
 ]
@@ -229,43 +227,3 @@ def code_version() -> str:
 def _git(folder: Path, *words: str) -> str:
     done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, timeout=10, check=True)
     return done.stdout.strip()
-
-
-class Scored(Protocol):
-    """A Row or a Result: a task with its accuracy and, where there is one, its loss."""
-
-    @property
-    def task(self) -> str: ...
-    @property
-    def accuracy(self) -> float: ...
-    @property
-    def loss(self) -> float | None: ...
-
-
-def fusionbench_report(results: Iterable[Scored], provenance: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The report in FusionBench's shape: accuracy and loss by task, their average, and where the numbers come from.
-
-    The provenance block holds what all rows share (model, hash, recipe, seed, code, ...), and what is given.
-    """
-    results = list(results)
-    scores = {one.task: {"accuracy": one.accuracy, "loss": one.loss} for one in results}
-    average = {name: _average([score[name] for score in scores.values()]) for name in ("accuracy", "loss")}
-    shared = _shared([one.model_dump() for one in results if isinstance(one, Row)])
-    return {**scores, "average": average, "provenance": {"code": code_version(), **shared, **(provenance or {})}}
-
-
-def _average(values: list[float | None]) -> float | None:
-    """The mean; None where a value is missing or there is none."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known and len(known) == len(values) else None
-
-
-def _shared(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    words = "split corruption model model_hash recipe recipe_hash seed data_budget device dtype code command".split()
-    same = {word: rows[0][word] for word in words if all(row[word] == rows[0][word] for row in rows)} if rows else {}
-    if rows:
-        same["tasks"] = {
-            row["task"]: {"version": row["task_version"], "n": row["n"], "low": row["low"], "high": row["high"]}
-            for row in rows
-        }
-    return same

@@ -23,13 +23,13 @@ from smelt.files.note import differences
 from smelt.files.replace import Mark, check_place
 from smelt.recipe.schema import Recipe
 
-__all__ = ["Folder", "row_identity"]
+__all__ = ["RunFolder", "row_identity"]
 
 _ROWS, _RUN = "rows.jsonl", "run.json"
 _MARK = Mark(_RUN, ("models", "tasks"))
 
 
-class Folder:
+class RunFolder:
     """Where a suite's results lie."""
 
     def __init__(

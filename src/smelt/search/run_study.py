@@ -13,7 +13,7 @@ from typing import Any
 
 from smelt.errors import SmeltError
 from smelt.evaluation.row import Row
-from smelt.evaluation.run_folder import Folder
+from smelt.evaluation.run_folder import RunFolder
 from smelt.jobs import Done, Executor, Job, run_jobs
 from smelt.recipe.schema import Recipe
 from smelt.search.pruning import pruning_threshold
@@ -40,7 +40,7 @@ class Loop:
         recipe: Recipe,
         spaces: list[Space],
         study: Study,
-        folder: Folder,
+        folder: RunFolder,
         fixed: dict[str, Any],
         tasks: list[str],
         prune: bool,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import RecipeError, SmeltError
-from smelt.evaluation.run_folder import Folder
+from smelt.evaluation.run_folder import RunFolder
 from smelt.evaluation.study import check_kind, check_split, content_of, seen_from
 from smelt.files.remote_code import FLAG, is_trusted, takes_trust
 from smelt.jobs import Executor
@@ -132,7 +132,7 @@ def tune(
     words = {"recipe": plain.hash[:16], "tune": _text(phases), **how, "sampler": kind, "seed": seed, "prune": prune}
     check_kind(read, relative_to, chosen)
     folders = [task.reference for task in chosen]
-    folder = Folder(Path(out or _default_folder(recipe)), {**words, **content}, force=force)
+    folder = RunFolder(Path(out or _default_folder(recipe)), {**words, **content}, force=force)
     try:
         if force:
             _clear(folder.path)

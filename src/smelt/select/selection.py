@@ -17,7 +17,7 @@ from typing import Any
 
 from smelt.engine.merge import Options, merge_to_folder
 from smelt.errors import RecipeError
-from smelt.evaluation.run_folder import Folder
+from smelt.evaluation.run_folder import RunFolder
 from smelt.evaluation.study import content_of, seen_from
 from smelt.recipe.read import read_recipe
 from smelt.recipe.schema import Recipe, Used
@@ -151,7 +151,7 @@ def selection_run(
     told = {"text tower": sets.text_fingerprint} if text_from is not None else {}
     request = {**words, "split": split, "limit": limit, "text_from": text_from, "device": device, "dtype": dtype}
     plain = read.model_copy(update={"select": None})
-    folder = Folder(Path(out), {"recipe": plain.hash[:16], **request, **content, **told}, force=force)
+    folder = RunFolder(Path(out), {"recipe": plain.hash[:16], **request, **content, **told}, force=force)
     try:
         if force:
             _clear(folder.path, store)

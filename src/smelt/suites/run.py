@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError, SmeltError, unknown
 from smelt.evaluation.row import CostRow, Row
-from smelt.evaluation.run_folder import Folder
+from smelt.evaluation.run_folder import RunFolder
 from smelt.files.remote_code import takes_trust
 from smelt.jobs import run_jobs
 from smelt.jobs.failure import unpack_error
@@ -73,7 +73,7 @@ def bench(
     plan = kind.plan(known, options)
     protocol = {"suite": f"{known.name}@{known.version}", **plan.protocol}
     try:
-        folder = Folder(Path(out or known.name), protocol, {"kind": kind.name}, force=force)
+        folder = RunFolder(Path(out or known.name), protocol, {"kind": kind.name}, force=force)
         before = len(folder.rows)
         try:
             state = State(folder)

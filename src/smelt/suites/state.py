@@ -13,7 +13,7 @@ from smelt.files.json_reader import read_json
 from smelt.suites.cells import Cell, place_of
 
 if TYPE_CHECKING:
-    from smelt.evaluation.run_folder import Folder
+    from smelt.evaluation.run_folder import RunFolder
     from smelt.suites.plan import Step
 
 __all__ = ["State"]
@@ -22,7 +22,7 @@ __all__ = ["State"]
 class State:
     """Over an open folder."""
 
-    def __init__(self, folder: Folder):
+    def __init__(self, folder: RunFolder):
         self.folder = folder
         self.failures: dict[str, SmeltError] = {}
         """By the labels of the steps."""

@@ -13,8 +13,9 @@ from smelt.evaluation.evaluate import evaluate
 from smelt.evaluation.load import one_model_kind
 from smelt.models.families.image_text.family import ImageText
 from smelt.models.families.load import load
+from smelt.tasks.language.greedy import StopRule
 from smelt.tasks.lmms.generate import likelihood, written
-from smelt.tasks.lmms.prompts import Prompt, StopRule, places_of, prompt_of, stop_rule_of
+from smelt.tasks.lmms.prompts import Prompt, places_of, prompt_of, stop_rule_of
 from smelt.tasks.lmms.task import LmmsTask
 from smelt.tasks.registry import find_task, find_tasks
 from smelt.tasks.task import TaskError

@@ -10,8 +10,8 @@ from smelt.models.families.load import load
 from smelt.tasks.perturb.perturbation import Perturbation
 from smelt.tasks.questions.feature_cache import FeatureCache
 from smelt.tasks.questions.option_scores import option_logits, question_subset
+from smelt.tasks.questions.prompts import conversations, letter_tokens, prompt_tokens
 from smelt.tasks.questions.task import QuestionTask
-from smelt.tasks.questions.tokens import conversations, letter_tokens, prompt_tokens
 from smelt.testing.pico_llava import llava, save_llava
 
 LETTERS = [261, 262, 263, 264, 265, 266]
@@ -183,7 +183,7 @@ def test_known_and_new_pictures_of_one_batch_keep_their_places(model, some):
 
 
 def test_prompts_are_written_and_cut_once_for_models_that_do_it_alike(model, some, monkeypatch):
-    from smelt.tasks.questions import prompt_cache as rendered
+    from smelt.tasks.questions import prompts as rendered
 
     made, plain = [], rendered.prompt_tokens
     monkeypatch.setattr(rendered, "prompt_tokens", lambda *words: made.append(words) or plain(*words))

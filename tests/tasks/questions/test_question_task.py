@@ -3,7 +3,7 @@
 import pytest
 
 from question_sets import question, write_set
-from smelt.tasks.questions.prompt import LETTERS, prompt_of
+from smelt.tasks.questions.records import LETTERS, prompt_of
 from smelt.tasks.questions.task import QuestionTask
 from smelt.tasks.registry import find_task, find_tasks, picture_task
 from smelt.tasks.task import TaskError

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from smelt.compat.fusionbench.compose import Job, compose_jobs
 from smelt.compat.fusionbench.methods import Cosine
 from smelt.compat.fusionbench.reader import Evaluation, Experiment, read_experiment
+from smelt.compat.fusionbench.report import fusionbench_report
 from smelt.errors import OutputError, RecipeError, SmeltError
-from smelt.evaluation.row import code_version, fusionbench_report, now
+from smelt.evaluation.row import code_version, now
 from smelt.files.atomic import write_json
 from smelt.files.remote_code import FLAG, is_trusted, takes_trust
 from smelt.tasks.examples import DataBudget

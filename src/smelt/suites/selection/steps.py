@@ -17,7 +17,7 @@ from smelt.suites.selection.suite import KINDS, SelectionSuite
 from smelt.suites.units import digest, setting_of
 
 if TYPE_CHECKING:
-    from smelt.evaluation.run_folder import Folder
+    from smelt.evaluation.run_folder import RunFolder
     from smelt.suites.selection.answers import StoredAnswers
 
 __all__ = ["SOUP", "SelectionSteps", "ask_words"]
@@ -27,7 +27,7 @@ SOUP = "selection-soup"
 """The file that the greedy soup leaves among the analyses."""
 
 
-def ask_words(suite: SelectionSuite, options: BenchOptions, folder: Folder) -> dict[str, Any]:
+def ask_words(suite: SelectionSuite, options: BenchOptions, folder: RunFolder) -> dict[str, Any]:
     """What every unit is told about the sets, and how to compute."""
     return {
         "store": str((folder.path / "logits").resolve()),
@@ -50,7 +50,7 @@ class SelectionSteps:
         suite: SelectionSuite,
         prints: Mapping[str, str],
         ask: Mapping[str, Any],
-        folder: Folder,
+        folder: RunFolder,
         answers: StoredAnswers,
     ):
         """`prints` are hashes of the models' files by name, with `base` and `joint` among them."""

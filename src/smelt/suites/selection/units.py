@@ -127,7 +127,7 @@ def _result(one: OptionSet, split: str, scores: NDArray[np.float32], seconds: fl
     """What an evaluation makes of the same scores."""
     import numpy as np
 
-    from smelt.tasks.questions.prompt import LETTERS
+    from smelt.tasks.questions.records import LETTERS
     from smelt.tasks.result import choice_result
 
     labels, values = one.labels, scores.astype(np.float64)

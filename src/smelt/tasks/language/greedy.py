@@ -1,17 +1,95 @@
-"""Greedy generation: prompts of like length together, padded to the left; what has ended leaves the batch."""
+"""Greedy generation: prompts of like length together, padded to the left; what has ended leaves the batch.
+
+Of texts alone and of texts with pictures; what they share is here: when an answer ends, and what is asked together.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from smelt.errors import NumericalError
+from smelt.tasks.task import TaskError
 
-__all__ = ["generate"]
+if TYPE_CHECKING:
+    from smelt.tasks.language.likelihoods import BatchBudget
+
+__all__ = ["StopRule", "cut", "end_tokens", "generate", "greedy_only", "reached", "together"]
 
 _STAY = 0.75
 """When no more than this share of the rows goes on, the others are dropped: a copy that soon pays for itself."""
+_GREEDY = {"do_sample": (False, None), "num_beams": (1, None), "num_return_sequences": (1, None)}
+_HARMLESS = {"temperature", "top_p", "top_k", "use_cache"}
+"""Words of generation that mean nothing where the likeliest token is taken."""
+
+
+@dataclass(frozen=True, order=True)
+class StopRule:
+    """When an answer ends, beside the model's own end: after so many tokens, or before one of these texts."""
+
+    longest: int
+    until: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, longest: int, until: Any) -> StopRule:
+        """`until` as tasks give it: a text, several, or nothing."""
+        return cls(longest, tuple(stop for stop in ([until] if isinstance(until, str) else until or ()) if stop))
+
+
+def greedy_only(words: Mapping[str, Any], harmless: Iterable[str], what: str, limit: str) -> None:
+    """Refuse words of a task's `generation_kwargs` that ask for anything but greedy decoding.
+
+    `what` are the tasks, for messages, and `limit` is their word for the most tokens.
+    """
+    for word, value in words.items():
+        if word in _GREEDY and value not in _GREEDY[word]:
+            raise TaskError(f"generation_kwargs: {word}: {value!r}; {what} are answered greedily, without it")
+        if word not in _GREEDY and word not in _HARMLESS and word not in harmless and word not in (limit, "until"):
+            raise TaskError(f"generation_kwargs: {word} is not understood; there is {limit} and until")
+
+
+def end_tokens(module: Any, tokenizer: Any) -> frozenset[int]:
+    """Tokens that end an answer: the tokenizer's, and those of the model's generation config."""
+    told = getattr(getattr(module, "generation_config", None), "eos_token_id", None)
+    some = told if isinstance(told, list) else [told]
+    return frozenset(int(one) for one in [*some, tokenizer.eos_token_id] if one is not None)
+
+
+def together(asked: Sequence[tuple[Sequence[int], StopRule]], budget: BatchBudget) -> list[list[int]]:
+    """Numbers of prompts (tokens, rule) that can be answered together: same rule, like length, within the budget."""
+    batches: list[list[int]] = []
+    for number in sorted(range(len(asked)), key=lambda number: (asked[number][1], -len(asked[number][0]))):
+        rule = asked[number][1]
+        last = batches[-1] if batches else []
+        first = asked[last[0]] if last else None
+        wide = (len(first[0]) + rule.longest) * (len(last) + 1) if first else 0
+        fits = wide <= 4 * budget.tokens and len(last) < budget.rows
+        if first is not None and first[1] == rule and fits:
+            last.append(number)
+        else:
+            batches.append([number])
+    return batches
+
+
+def reached(tokenizer: Any, until: Sequence[str]) -> Callable[[list[int]], bool] | None:
+    """Whether a text has reached a stop; a look at as many tokens as the longest stop has bytes will do."""
+    if not until:
+        return None
+    back = max(len(stop.encode()) for stop in until) + 1
+
+    def stopped(tokens: list[int]) -> bool:
+        tail = tokenizer.decode(tokens[-back:], skip_special_tokens=True)
+        return any(stop in tail for stop in until)
+
+    return stopped
+
+
+def cut(text: str, until: Sequence[str]) -> str:
+    """What comes before the first stop."""
+    return re.split("|".join(map(re.escape, until)), text, maxsplit=1)[0] if until else text
 
 
 def generate(

@@ -6,13 +6,12 @@ The same numbers as the harness's own class for Hugging Face models gives, quick
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smelt.tasks.language.chat import chat_text
 from smelt.tasks.language.forward import packs
-from smelt.tasks.language.greedy import generate
+from smelt.tasks.language.greedy import StopRule, cut, end_tokens, generate, greedy_only, reached, together
 from smelt.tasks.language.harness import harness
 from smelt.tasks.language.likelihoods import BatchBudget, likelihoods
 from smelt.tasks.task import TaskError
@@ -24,9 +23,6 @@ __all__ = ["harness_model", "longest_input"]
 
 _USUAL_LENGTH = 2048
 _LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx", "seq_length")
-_GREEDY = {"do_sample": (False, None), "num_beams": (1, None), "num_return_sequences": (1, None)}
-_HARMLESS = {"temperature", "top_p", "top_k", "max_length", "use_cache"}
-"""Words of generation that mean nothing where the likeliest token is taken."""
 
 
 def harness_model(model: CausalLM, *, rows: int = 256, tell: Callable[[int], None] = lambda done: None) -> Any:
@@ -80,10 +76,7 @@ def _kind() -> Any:
 
         @functools.cached_property
         def _ends(self) -> frozenset[int]:
-            """Tokens that end an answer: the tokenizer's, and those of the model's generation config."""
-            told = getattr(getattr(self._smelt.module, "generation_config", None), "eos_token_id", None)
-            some = told if isinstance(told, list) else [told]
-            return frozenset(int(one) for one in [*some, self.tokenizer.eos_token_id] if one is not None)
+            return end_tokens(self._smelt.module, self.tokenizer)
 
         @property
         def tokenizer_name(self) -> str:
@@ -141,66 +134,30 @@ def _kind() -> Any:
             return [sum(next(logs)[0] for _ in range(count)) for count in counts]
 
         def generate_until(self, requests: Any, disable_tqdm: bool = True) -> list[str]:
-            asked = [(self.tok_encode(request.args[0]), *_limits(request.args[1])) for request in requests]
+            asked = [(self.tok_encode(request.args[0]), _stop_rule(request.args[1])) for request in requests]
             texts = [""] * len(asked)
-            for batch in self._alike(asked):
-                _, longest, until = asked[batch[0]]
+            for batch in together(asked, self._budget):
+                rule = asked[batch[0]][1]
+                longest = rule.longest
                 if longest >= self.max_length:
                     raise TaskError(
                         f"max_gen_toks: {longest} leaves no room for a prompt; {self._smelt.label} takes at most "
                         f"{self.max_length} tokens"
                     )
                 prompts = [asked[number][0][longest - self.max_length :] for number in batch]
-                found = generate(self._smelt.module, prompts, longest, self._ends, self._stop(until))
+                found = generate(self._smelt.module, prompts, longest, self._ends, reached(self.tokenizer, rule.until))
                 for number, tokens in zip(batch, found, strict=True):
-                    texts[number] = _cut(str(self.tokenizer.decode(tokens, skip_special_tokens=True)), until)
+                    texts[number] = cut(str(self.tokenizer.decode(tokens, skip_special_tokens=True)), rule.until)
                 self._tell(len(batch))
             return texts
-
-        def _alike(self, asked: Sequence[tuple[list[int], int, tuple[str, ...]]]) -> list[list[int]]:
-            """Numbers of requests that can be answered together: same limits, like length, within the budget."""
-            batches: list[list[int]] = []
-            for number in sorted(range(len(asked)), key=lambda number: (asked[number][1:], -len(asked[number][0]))):
-                _, longest, until = asked[number]
-                last = batches[-1] if batches else []
-                first = asked[last[0]] if last else None
-                wide = (len(first[0]) + longest) * (len(last) + 1) if first else 0
-                fits = wide <= 4 * self._budget.tokens and len(last) < self._budget.rows
-                if first is not None and first[1:] == (longest, until) and fits:
-                    last.append(number)
-                else:
-                    batches.append([number])
-            return batches
-
-        def _stop(self, until: Sequence[str]) -> Callable[[list[int]], bool] | None:
-            """Whether a text has reached a stop; a look at as many tokens as the longest stop has bytes will do."""
-            if not until:
-                return None
-            back = max(len(stop.encode()) for stop in until) + 1
-
-            def stopped(tokens: list[int]) -> bool:
-                tail = self.tokenizer.decode(tokens[-back:], skip_special_tokens=True)
-                return any(stop in tail for stop in until)
-
-            return stopped
 
     return SmeltLM
 
 
-def _limits(words: dict[str, Any]) -> tuple[int, tuple[str, ...]]:
-    """The most tokens and the stops of a request; anything but greedy decoding is refused."""
+def _stop_rule(words: dict[str, Any]) -> StopRule:
+    """When the answer to a request ends."""
     from lm_eval.models.utils import normalize_gen_kwargs
 
     known = dict(normalize_gen_kwargs(words))
-    longest, until = int(known.pop("max_gen_toks")), known.pop("until", None) or []
-    for word, value in known.items():
-        if word in _GREEDY and value not in _GREEDY[word]:
-            raise TaskError(f"generation_kwargs: {word}: {value!r}; language tasks are answered greedily, without it")
-        if word not in _GREEDY and word not in _HARMLESS:
-            raise TaskError(f"generation_kwargs: {word} is not understood; there is max_gen_toks and until")
-    return longest, tuple(stop for stop in ([until] if isinstance(until, str) else until) if stop)
-
-
-def _cut(text: str, until: Sequence[str]) -> str:
-    """What comes before the first stop."""
-    return re.split("|".join(map(re.escape, until)), text, maxsplit=1)[0] if until else text
+    greedy_only(known, ["max_length"], "language tasks", "max_gen_toks")
+    return StopRule.of(int(known["max_gen_toks"]), known.get("until"))

@@ -5,14 +5,13 @@ Generation is the one of language models (greedy.py of `language`); the tower lo
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import NumericalError
-from smelt.tasks.language.greedy import generate
+from smelt.tasks.language.greedy import StopRule, cut, end_tokens, generate, reached, together
 from smelt.tasks.language.likelihoods import BatchBudget
-from smelt.tasks.lmms.prompts import Prompt, StopRule
+from smelt.tasks.lmms.prompts import Prompt
 from smelt.tasks.task import TaskError
 
 if TYPE_CHECKING:
@@ -35,9 +34,10 @@ def written(
 ) -> list[str]:
     """The answer to every prompt; at most `rows` at once, and no more than memory takes."""
     texts = [""] * len(asked)
-    most, ends = _longest(model), _ends(model)
-    for batch in _alike(asked, BatchBudget.on(model.device, rows)):
-        prompts, limits = [asked[number][0] for number in batch], asked[batch[0]][1]
+    most, ends = _longest(model), end_tokens(model.module, model.tokenizer)
+    prompts_and_rules = [(prompt.tokens, rule) for prompt, rule in asked]
+    for batch in together(prompts_and_rules, BatchBudget.on(model.device, rows)):
+        prompts, rule = [asked[number][0] for number in batch], asked[batch[0]][1]
         room = most - max(len(prompt.tokens) for prompt in prompts)
         if room < 1:
             raise TaskError(
@@ -47,12 +47,12 @@ def written(
         found = generate(
             _Seeing(model, prompts),
             [prompt.tokens for prompt in prompts],
-            min(limits.longest, room),
+            min(rule.longest, room),
             ends,
-            _stop(model, limits.until),
+            reached(model.tokenizer, rule.until),
         )
         for number, tokens in zip(batch, found, strict=True):
-            texts[number] = _cut(str(model.tokenizer.decode(tokens, skip_special_tokens=True)), limits.until)
+            texts[number] = cut(str(model.tokenizer.decode(tokens, skip_special_tokens=True)), rule.until)
         tell(len(batch))
     return texts
 
@@ -103,48 +103,3 @@ def _longest(model: ImageText) -> int:
     config = getattr(model.module.config, "text_config", model.module.config)
     known = getattr(config, "max_position_embeddings", None)
     return int(known) if isinstance(known, int) else _UNKNOWN
-
-
-def _ends(model: ImageText) -> frozenset[int]:
-    """Tokens that end an answer: the tokenizer's, and those of the model's generation config."""
-    told = getattr(getattr(model.module, "generation_config", None), "eos_token_id", None)
-    some = told if isinstance(told, list) else [told]
-    return frozenset(int(one) for one in [*some, model.tokenizer.eos_token_id] if one is not None)
-
-
-def _alike(asked: Sequence[tuple[Prompt, StopRule]], budget: BatchBudget) -> Iterator[list[int]]:
-    """Numbers of prompts that can be answered together: same limits, like length, within the budget."""
-    batch: list[int] = []
-
-    def order(number: int) -> tuple[int, tuple[str, ...], int]:
-        prompt, limits = asked[number]
-        return limits.longest, limits.until, -len(prompt.tokens)
-
-    for number in sorted(range(len(asked)), key=order):
-        if batch:
-            first, limits = asked[batch[0]]
-            wide = (len(first.tokens) + limits.longest) * (len(batch) + 1)
-            if limits != asked[number][1] or wide > 4 * budget.tokens or len(batch) >= budget.rows:
-                yield batch
-                batch = []
-        batch.append(number)
-    if batch:
-        yield batch
-
-
-def _stop(model: ImageText, until: Sequence[str]) -> Callable[[list[int]], bool] | None:
-    """Whether a text has reached a stop; a look at as many tokens as the longest stop has bytes will do."""
-    if not until:
-        return None
-    back = max(len(stop.encode()) for stop in until) + 1
-
-    def stopped(tokens: list[int]) -> bool:
-        tail = model.tokenizer.decode(tokens[-back:], skip_special_tokens=True)
-        return any(stop in tail for stop in until)
-
-    return stopped
-
-
-def _cut(text: str, until: Sequence[str]) -> str:
-    """What comes before the first stop."""
-    return re.split("|".join(map(re.escape, until)), text, maxsplit=1)[0] if until else text

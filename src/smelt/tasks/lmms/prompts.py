@@ -1,4 +1,4 @@
-"""What a task asks, as a model takes it: a chat with pictures as tokens; the most tokens and the stops of an answer."""
+"""What a task asks, as a model takes it: a chat with pictures as tokens, and when an answer ends."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import RecipeError
-from smelt.tasks.language.chat import chat_text
-from smelt.tasks.questions.tokens import prompt_tokens
+from smelt.tasks.language.greedy import StopRule, greedy_only
+from smelt.tasks.questions.prompts import conversation, prompt_tokens
 from smelt.tasks.task import TaskError
-from smelt.tasks.templates.rendering import TemplateLimit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,21 +16,12 @@ if TYPE_CHECKING:
 
     from smelt.models.families.image_text.model import ImageText
 
-__all__ = ["Prompt", "StopRule", "places_of", "prompt_of", "stop_rule_of"]
+__all__ = ["Prompt", "places_of", "prompt_of", "stop_rule_of"]
 
 _USUAL = 1024
 """Tokens of an answer at most, where a task does not say it; lmms-eval's own number."""
-_GREEDY: dict[str, tuple[Any, ...]] = {"do_sample": (False, None), "num_beams": (1, None), "num_return_sequences": (1,)}
-_HARMLESS = {"temperature", "top_p", "top_k", "use_cache", "image_aspect_ratio", "image_sizes"}
-"""Words that mean nothing where the likeliest token is taken, or where the model shapes its pictures itself."""
-
-
-@dataclass(frozen=True)
-class StopRule:
-    """When an answer ends, beside the model's own end."""
-
-    longest: int
-    until: tuple[str, ...] = ()
+_OWN_SHAPE = ("image_aspect_ratio", "image_sizes")
+"""Words that mean nothing where the model shapes its pictures itself."""
 
 
 @dataclass(frozen=True)
@@ -44,15 +33,9 @@ class Prompt:
 
 
 def stop_rule_of(words: Mapping[str, Any]) -> StopRule:
-    """The limits in a task's `generation_kwargs`; anything but greedy decoding is refused."""
-    for word, value in words.items():
-        if word in _GREEDY and value not in _GREEDY[word]:
-            raise TaskError(f"generation_kwargs: {word}: {value!r}; questions are answered greedily, without it")
-        if word not in _GREEDY and word not in _HARMLESS and word not in ("max_new_tokens", "until"):
-            raise TaskError(f"generation_kwargs: {word} is not understood; there is max_new_tokens and until")
-    until = words.get("until") or ()
-    stops = tuple(stop for stop in ([until] if isinstance(until, str) else until) if stop)
-    return StopRule(int(words.get("max_new_tokens") or _USUAL), stops)
+    """The rule in a task's `generation_kwargs`; anything but greedy decoding is refused."""
+    greedy_only(words, _OWN_SHAPE, "questions", "max_new_tokens")
+    return StopRule.of(int(words.get("max_new_tokens") or _USUAL), words.get("until"))
 
 
 def places_of(model: ImageText) -> int:
@@ -68,14 +51,7 @@ def prompt_of(model: ImageText, text: str, pictures: Sequence[Any], places: int)
 
     mark = str(model.tokenizer.convert_ids_to_tokens(model.placeholder))
     before = [] if mark in text else [{"type": "image"}] * len(pictures)
-    messages: Any = [{"role": "user", "content": [*before, {"type": "text", "text": text}]}]
-    try:
-        chat = chat_text(model.tokenizer, messages, chat_template=model.template, add_generation_prompt=True)
-    except TemplateLimit:
-        raise
-    except Exception as error:  # whatever a template raises
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise RecipeError(f"{model.label}: its chat template takes no picture beside a text ({reason})") from None
+    chat = conversation(model, [*before, {"type": "text", "text": text}])
     (tokens,) = prompt_tokens(model, [chat])
     if tokens.count(model.placeholder) != len(pictures):
         raise TaskError(

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from smelt.system.progress import Progress, Unit
 from smelt.system.threads import some_threads
-from smelt.tasks.questions.option_scores import QuestionSubset, option_logits
-from smelt.tasks.questions.prompt import LETTERS
+from smelt.tasks.questions.feature_cache import FeatureCache
+from smelt.tasks.questions.option_scores import QuestionSubset, option_logits, question_subset
+from smelt.tasks.questions.records import LETTERS
 from smelt.tasks.result import Result, choice_result
 from smelt.tasks.task import PreparedTask, TaskError
 
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smelt.models.families.image_text.model import ImageText
-    from smelt.tasks.questions.cache import QuestionCache
+    from smelt.tasks.pictures.cache import DataCache
     from smelt.tasks.questions.task import QuestionTask
 
-__all__ = ["PreparedQuestions"]
+__all__ = ["PreparedQuestions", "QuestionCache"]
 
 
 @dataclass(frozen=True)
@@ -63,3 +64,30 @@ class PreparedQuestions(PreparedTask):
         loss = float(torch.nn.functional.cross_entropy(scores.double(), torch.from_numpy(labels)))
         letters = LETTERS[: self.subset.width]
         return choice_result(self.task, self.split, labels, scores.argmax(dim=1).numpy(), letters, loss)
+
+
+class QuestionCache:
+    """What models share: sets of questions with their prompts, and what one tower sees. It goes with `DataCache`.
+
+    The trials of a study and the merges of a suite often share their vision tower, which no recipe touched: then a
+    picture is looked at once for all of them. Another tower takes the place of the last one.
+    """
+
+    def __init__(self) -> None:
+        self._prepared: dict[tuple[str, str, int | None], PreparedQuestions] = {}
+        self._tower, self._features = "", FeatureCache()
+
+    def prepared(self, task: QuestionTask, split: str, limit: int | None, data: DataCache) -> PreparedQuestions:
+        """The questions of a set, read once; all have answers."""
+        key = (f"{task.folder}\0{task.model_dump_json()}", split, limit)
+        if key not in self._prepared:
+            found = PreparedQuestions(question_subset(task, split, limit, data), self)
+            assert found.labels is not None  # or it says which question has none
+            self._prepared[key] = found
+        return self._prepared[key]
+
+    def features(self, tower: str) -> FeatureCache:
+        """What this tower has seen so far."""
+        if tower != self._tower:
+            self._tower, self._features = tower, FeatureCache()
+        return self._features

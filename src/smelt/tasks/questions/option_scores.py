@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING
 from smelt.errors import NumericalError, RecipeError
 from smelt.tasks.questions.feature_cache import FeatureCache
 from smelt.tasks.questions.pictures import Pictures
-from smelt.tasks.questions.prompt import options_of, prompt_of
-from smelt.tasks.questions.prompt_cache import PromptCache
-from smelt.tasks.questions.records import Question
-from smelt.tasks.questions.tokens import letter_tokens
+from smelt.tasks.questions.prompts import PromptCache, letter_tokens
+from smelt.tasks.questions.records import Question, options_of, prompt_of
 from smelt.tasks.task import check_limit
 
 if TYPE_CHECKING:

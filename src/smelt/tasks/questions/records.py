@@ -18,8 +18,22 @@ from smelt.files.bounded import is_there
 from smelt.tasks.language.records import numbered_records
 from smelt.tasks.task import TaskError
 
-__all__ = ["Question", "picture_files", "picture_places", "read_questions"]
+__all__ = [
+    "EXTRA",
+    "INSTRUCTION",
+    "LETTERS",
+    "Question",
+    "options_of",
+    "picture_files",
+    "picture_places",
+    "prompt_of",
+    "read_questions",
+]
 
+LETTERS = "ABCDEF"
+EXTRA = ("I don't know", "None of the above")
+"""The two answers that every question has beside its own, last."""
+INSTRUCTION = "Reply with the letter of the right option only."
 _WORDS = ("picture", "question", "hint", "options", "answer")
 _FEWEST, _MOST = 2, 4
 _SHOWN = 8
@@ -63,6 +77,17 @@ def read_questions(file: Path, what: str, extra: Sequence[str]) -> list[Question
         body = f" {faults[0]}" if len(faults) == 1 else "".join(f"\n  - {fault}" for fault in faults[:_SHOWN]) + more
         raise TaskError(f"{file}:{body}")
     return found
+
+
+def options_of(question: Question, extra: Sequence[str] = EXTRA) -> tuple[str, ...]:
+    """The options in the order of their letters: the question's own, then the extra ones."""
+    return (*question.options, *extra)
+
+
+def prompt_of(question: Question, extra: Sequence[str] = EXTRA, instruction: str = INSTRUCTION) -> str:
+    """The words of the one who asks; the picture comes before them."""
+    lines = [f"{letter}. {text}" for letter, text in zip(LETTERS, options_of(question, extra), strict=False)]
+    return "\n".join([*([question.hint] if question.hint else []), question.text, *lines, instruction])
 
 
 def picture_files(picture: Any) -> Iterator[str]:

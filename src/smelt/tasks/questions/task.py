@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import Field, field_validator
 
 from smelt.tasks.kinds import ModelKind, kinds
-from smelt.tasks.questions.prompt import EXTRA, INSTRUCTION, LETTERS, prompt_of
+from smelt.tasks.questions.records import EXTRA, INSTRUCTION, LETTERS, prompt_of
 from smelt.tasks.task import FileTask, files_digest, short_digest
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class QuestionTask(FileTask, strict=True):
         self, split: str, *, limit: int | None, data: DataCache, corruption: Corruption | None = None
     ) -> PreparedQuestions:
         """One question without its answer is refused: then accuracy cannot be told."""
-        from smelt.tasks.questions.cache import QuestionCache
+        from smelt.tasks.questions.ask import QuestionCache
 
         return data.beside(QuestionCache).prepared(self, split, limit, data)
 

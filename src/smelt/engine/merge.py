@@ -146,14 +146,17 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
 
 def _write(ready: PreparedMerge, out: Path, options: Options, hashes: ParentHashes) -> tuple[int, Sequence[str]]:
     """How many tensors an earlier run had finished, and what there is to say about the output."""
-    from smelt.engine.sink.output import OutputFolder, check_output, clear_finished, disk_full, partial_folder
+    from smelt.engine.sink.output import (
+        OutputFolder,
+        check_output,
+        clear_finished,
+        disk_full,
+        input_paths,
+        partial_folder,
+    )
 
     plan, seen = ready.plan, ready.plan.inputs
-    inputs = [
-        path
-        for source in (*plan.parents.values(), *plan.statistics.values())
-        for path in (*source.files, *([source.folder] if source.folder else []))
-    ]
+    inputs = input_paths([*plan.parents.values(), *plan.statistics.values()])
     if options.resume:
         known = hashes.result()
         if already_made(out, plan.recipe.hash, ready.parent_hashes(known), ready.statistics_hashes(known)):

@@ -19,6 +19,7 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError, SmeltError
+from smelt.formats.lora.source import LoraSource
 from smelt.formats.source import Source
 from smelt.models.references import local_path, open_ref
 from smelt.recipe.read import load_yaml, with_found_models
@@ -189,6 +190,8 @@ def _open_all(pool: Pool, relative_to: Path | None, allow_pickle: bool, shapes: 
         for source in sources.values():
             source.close()
         raise
+    if not any(isinstance(source, LoraSource) for source in sources.values()):
+        return sources
     from smelt.formats.lora.shared_base import share_bases
 
     return share_bases(sources)

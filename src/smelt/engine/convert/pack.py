@@ -169,11 +169,10 @@ def _checked(bits: int | None, rank: int | None) -> int | None:
 @contextmanager
 def _folder(out: Path, sources: Sequence[Source], *, force: bool, needed: int) -> Iterator[OutputFolder]:
     """A folder that is written at one go, where there is room for it."""
-    from smelt.engine.sink.output import check_output, folder_at_one_go
+    from smelt.engine.sink.output import check_output, folder_at_one_go, input_paths
     from smelt.formats.source import files_of
 
-    inputs = [path for s in sources for path in (*s.files, *([s.folder] if s.folder else []))]
-    check_output(out, inputs, force=force, needed=needed)
+    check_output(out, input_paths(sources), force=force, needed=needed)
     with folder_at_one_go(out, inputs=files_of(sources), force=force) as folder:
         yield folder
 

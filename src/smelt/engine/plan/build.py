@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from smelt.engine.plan.checks import left_out, tensor_faults
-from smelt.engine.plan.plan import Draft, Drafts, Item, Plan, RunStage, Section, Tap
+from smelt.engine.plan.plan import Draft, Drafts, Item, OutputSection, Plan, RunStage, Tap
 from smelt.engine.plan.slices import SlicedSection
 from smelt.engine.plan.statistics import StatisticsPairing
 from smelt.engine.pool import BASE, ModelPool
@@ -75,7 +75,7 @@ def draft(recipe: Recipe, pool: ModelPool) -> Drafts:
     return Drafts(items, pipelines, frozenset(dropped), layers)
 
 
-def _sections(recipe: Recipe, pool: ModelPool) -> Iterable[Section]:
+def _sections(recipe: Recipe, pool: ModelPool) -> Iterable[OutputSection]:
     left = sorted(pool.reference.tensors, key=natural)
     for part in recipe.parts:
         keys = tuple(key for key in left if any(matches(pattern, key) for pattern in part.keys))
@@ -87,9 +87,9 @@ def _sections(recipe: Recipe, pool: ModelPool) -> Iterable[Section]:
         strangers = [name for name in models if name not in pool.models]
         if strangers:
             raise RecipeError(f"the part {part.keys} names {strangers[0]!r}, which is not in the pool")
-        yield Section(keys, models, part.merge or recipe.merge, part.slices)
+        yield OutputSection(keys, models, part.merge or recipe.merge, part.slices)
     if left:
-        yield Section(tuple(left), tuple(pool.models), recipe.merge, recipe.slices)
+        yield OutputSection(tuple(left), tuple(pool.models), recipe.merge, recipe.slices)
 
 
 def _bind_all(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> tuple[list[list[BoundStage]], list[str]]:

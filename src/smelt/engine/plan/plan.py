@@ -29,7 +29,7 @@ from smelt.recipe.schema import Recipe, Slice, StageCall
 from smelt.recipe.values import Spot
 from smelt.version import __version__
 
-__all__ = ["SUMMARIES", "Draft", "Drafts", "Item", "Plan", "RunStage", "Section", "Tap", "in_its_place"]
+__all__ = ["SUMMARIES", "Draft", "Drafts", "Item", "OutputSection", "Plan", "RunStage", "Tap", "in_its_place"]
 
 
 SUMMARIES = {"gram": 2, "components": 1}
@@ -82,7 +82,7 @@ class Drafts:
 
 
 @dataclass(frozen=True)
-class Section:
+class OutputSection:
     """Tensors of the output that one word of the recipe speaks of: a part, or all that is left."""
 
     keys: tuple[str, ...]

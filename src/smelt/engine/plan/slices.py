@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smelt.engine.plan.plan import Draft, Section
+from smelt.engine.plan.plan import Draft, OutputSection
 from smelt.engine.pool import BASE, ModelPool
 from smelt.errors import RecipeError
 from smelt.formats.architecture.layout import Layout
@@ -19,7 +19,7 @@ class SlicedSection:
 
     def __init__(
         self,
-        section: Section,
+        section: OutputSection,
         pool: ModelPool,
         layout: Layout,
         pipelines: list[tuple[Sequence[StageCall], tuple[str, ...]]],
@@ -64,7 +64,7 @@ class SlicedSection:
             if (block := Layout.block(key)) and block[0] == self.stack and block[1] not in used[name]
         )
 
-    def _check_whole(self, section: Section) -> None:
+    def _check_whole(self, section: OutputSection) -> None:
         held = set(section.keys)
         for key in self._pool.reference.tensors:
             block = Layout.block(key)

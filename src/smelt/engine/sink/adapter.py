@@ -51,7 +51,7 @@ class AdapterSink(Sink):
         self._lost = self._total = 0.0
         self._shares: dict[str, float] = {}
         """The share of each layer's change that the cut lost."""
-        self._faults: list[str] = []
+        self._faults: dict[int, str] = {}
 
     def write(self, item: Item, start: int, values: memoryview) -> None:
         import torch
@@ -75,7 +75,9 @@ class AdapterSink(Sink):
         layer = self._orientation.of(item.key)
         alone = len(item.info.shape) == 2 and layer.count == 1
         if not alone or not Layout.is_matrix(item.key, layer.shape) or not item.key.endswith(".weight"):
-            self._faults.append(f"an adapter cannot hold the change of {item.key!r}; {skip_remedy(item.key, BASE)}")
+            self._faults[item.order] = (
+                f"an adapter cannot hold the change of {item.key!r}; {skip_remedy(item.key, BASE)}"
+            )
             return
         stored = change.view(item.info.shape)
         left, values, right = svd(stored.mT.contiguous() if layer.transposed else stored, top=self._rank)
@@ -107,7 +109,7 @@ class AdapterSink(Sink):
     def files(self) -> dict[str, bytes | Path]:
         """adapter_model.safetensors and adapter_config.json, as PEFT reads them."""
         if self._faults:
-            raise IncompatibleModels(self._faults)
+            raise IncompatibleModels([self._faults[order] for order in sorted(self._faults)])
         if not self._factors:
             raise RecipeError("the merge changes no linear layer, so there is nothing for an adapter to hold")
         tensors: dict[str, Tensor] = {}

@@ -18,7 +18,7 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from smelt.files.identity import FileIdentity, check_unchanged
 from smelt.files.json_reader import parse_json
 from smelt.files.lock import try_lock
 from smelt.files.replace import Mark, check_place, is_free
+from smelt.formats.source import Source
 
 __all__ = [
     "Journal",
@@ -39,6 +40,7 @@ __all__ = [
     "clear_finished",
     "disk_full",
     "folder_at_one_go",
+    "input_paths",
     "partial_folder",
 ]
 
@@ -234,6 +236,11 @@ def folder_at_one_go(out: Path, *, inputs: Mapping[Path, FileIdentity], force: b
         raise
     finally:
         folder.close()
+
+
+def input_paths(sources: Iterable[Source]) -> list[Path]:
+    """The files and folders of models, none of which an output may replace."""
+    return [path for source in sources for path in (*source.files, *([source.folder] if source.folder else []))]
 
 
 def check_output(given: Path, inputs: Sequence[Path], *, force: bool, needed: int, mark: Mark = MARK) -> None:

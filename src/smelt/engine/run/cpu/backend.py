@@ -11,7 +11,15 @@ import numpy as np
 
 from smelt.engine.run.backends import Span, place_of, row_length
 from smelt.engine.run.cpu.fold_pass import ReadPart, RowFactors, add_fold, shared_request, wanted_share
-from smelt.engine.run.cpu.machine import BatchRun, CompiledProgram, ProgramRun, SamplePieces, Scratch, floats, library
+from smelt.engine.run.cpu.machine import (
+    BatchRun,
+    CompiledProgram,
+    PassScratch,
+    ProgramRun,
+    SamplePieces,
+    floats,
+    library,
+)
 from smelt.engine.run.cpu.program import WIDTH, Program
 from smelt.engine.run.cpu.support import RULES, RuleCall, Support, stored_dtype
 from smelt.engine.run.cpu.template import KnownResult, Template, form_of_cuts
@@ -189,7 +197,7 @@ class FusedBackend:
         fold: Fold,
         folds: Mapping[int, Fold],
         span: Span,
-        scratch: Scratch | None = None,
+        scratch: PassScratch | None = None,
     ) -> tuple[Program, ReadPart]:
         """What a pass over a span does, and what makes the fold's part of it afterwards."""
         program, place = Program(_width(item), scratch), place_of(item, span.start, span.stop)
@@ -292,9 +300,9 @@ class FusedBackend:
             found.append(raw)
         return found, pieces.count
 
-    def _scratch(self) -> Scratch:
+    def _scratch(self) -> PassScratch:
         """A thread's own: what its last pass held has been taken over by the fold."""
-        scratch: Scratch = self._local.__dict__.setdefault("scratch", Scratch(8 + _SPAN))
+        scratch: PassScratch = self._local.__dict__.setdefault("scratch", PassScratch(8 + _SPAN))
         scratch.begin()
         return scratch
 

@@ -1,7 +1,7 @@
 """The compiled vector machine (machine.c), if it is there, how programs are run on it, and a thread's memory for that.
 
-A program runs over one tensor, block by block (`ProgramRun`), or over many small ones in one call (`BatchRun`). A pass
-needs room for all that might lie between two magnitudes, and fills very little of it (`Scratch`). It may see a sample
+A program runs over one tensor, block by block (`ProgramRun`), or over many small ones in one call (`BatchRun`). A pass needs
+room for all that might lie between two magnitudes, and fills very little of it (`PassScratch`). It may see a sample
 of a tensor instead of all of it (`SamplePieces`).
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from smelt.engine.run.cpu.program import Program
     from smelt.formats.source import Source
 
-__all__ = ["FORMATS", "BatchRun", "CompiledProgram", "ProgramRun", "SamplePieces", "Scratch", "floats", "library"]
+__all__ = ["FORMATS", "BatchRun", "CompiledProgram", "PassScratch", "ProgramRun", "SamplePieces", "floats", "library"]
 
 
 @cache
@@ -193,7 +193,7 @@ class BatchRun:
         return int(done[0]) if fault else None
 
 
-class Scratch:
+class PassScratch:
     """Arrays that are handed out in turn, and from the first on again after `begin`. Belongs to one thread."""
 
     def __init__(self, least: int):

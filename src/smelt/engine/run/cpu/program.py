@@ -19,7 +19,7 @@ from smelt.engine.run.cpu.operations import OP, Code, Numbered, shorten
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smelt.engine.run.cpu.machine import Scratch
+    from smelt.engine.run.cpu.machine import PassScratch
 
 __all__ = ["WIDTH", "Op", "Program"]
 
@@ -50,7 +50,7 @@ class Program:
     magnitudes is held in the `scratch`, until that is begun again.
     """
 
-    def __init__(self, width: int = WIDTH, scratch: Scratch | None = None) -> None:
+    def __init__(self, width: int = WIDTH, scratch: PassScratch | None = None) -> None:
         self.width, self._scratch = width, scratch
         self._second: dict[int, int] = {}
         self._ops: list[Numbered] = []

@@ -8,6 +8,7 @@ rest of the engine.
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import threading
@@ -101,6 +102,7 @@ def walk_of_ties(folder: Path) -> Walk:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as place:
+        os.environ["SMELT_CACHE"] = f"{place}/cache"  # or what was remembered would make the walk shorter
         walk = walk_of_ties(Path(place))
     for number, (file, function) in enumerate(walk.files.items(), 1):
         print(f"{number:3}  {file:40} {function}")

@@ -1,8 +1,8 @@
 """The compiled vector machine (machine.c), if it is there, how programs are run on it, and a thread's memory for that.
 
-A program runs over one tensor, block by block (`ProgramRun`), or over many small ones in one call (`BatchRun`). A pass needs
-room for all that might lie between two magnitudes, and fills very little of it (`PassScratch`). It may see a sample
-of a tensor instead of all of it (`SamplePieces`).
+A program runs over one tensor, block by block (`ProgramRun`), or over many small ones in one call (`BatchRun`). A pass
+needs space for all that might lie between two magnitudes, and fills very little of it (`PassScratch`). It may see a
+sample of a tensor instead of all of it (`SamplePieces`).
 """
 
 from __future__ import annotations

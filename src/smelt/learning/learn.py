@@ -118,8 +118,8 @@ def learn(
         text_from=text_from,
         device=device,
     ) as context:
-        said = _said(context)
-        key = content_hash(said)
+        content = _content(context)
+        key = content_hash(content)
         folder, partial = place_of(key)
         if place is not None:
             check_out(place, key)
@@ -132,7 +132,7 @@ def learn(
                 if about is None:
                     if not resume:
                         shutil.rmtree(partial, ignore_errors=True)
-                    about = _learn(context, said, key, partial, threads, quiet)
+                    about = _learn(context, content, key, partial, threads, quiet)
                     _check_inputs(context, partial)
                     move_into_place(partial, folder)
     if place is not None:
@@ -159,7 +159,7 @@ def _with_parameters(recipe: Recipe, parameters: Mapping[str, Any]) -> Recipe:
     return Recipe.parse({**recipe.dump(), "merge": {call.name: {**call.parameters, **parameters}}})
 
 
-def _said(context: LearningContext) -> dict[str, Any]:
+def _content(context: LearningContext) -> dict[str, Any]:
     """All that the result follows from."""
     return {
         "method": context.learner.name,
@@ -173,7 +173,7 @@ def _said(context: LearningContext) -> dict[str, Any]:
 
 
 def _learn(
-    context: LearningContext, said: Mapping[str, Any], key: str, folder: Path, threads: int | None, quiet: bool
+    context: LearningContext, content: Mapping[str, Any], key: str, folder: Path, threads: int | None, quiet: bool
 ) -> dict[str, Any]:
     """Learn in `folder`, and leave there what belongs to the result; `learned.json` last."""
     from smelt.models.families.network import TokenNetwork
@@ -224,7 +224,7 @@ def _learn(
         "smelt": __version__,
         "code": code_version(),
         "when": now(),
-        **said,
+        **content,
         "merge": found.merge,
         "include": _include(context),
         "statistics": statistics,

@@ -13,7 +13,7 @@ from smelt.formats.statistics import ExampleRun, StatisticsNote, check_statistic
 from smelt.measurement.fisher import BATCH, ESTIMATORS, default_estimator
 from smelt.measurement.measure_merged import measure_merged
 from smelt.measurement.request import model_files, one_task, stored_dtype
-from smelt.measurement.store import Made, MeasuredStatistics, content_key, keep
+from smelt.measurement.store import Made, MeasuredStatistics, cached_statistics, content_key
 from smelt.models.families.network import network_of
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def measure(
         network = network_of(loaded, include)
         return _made(network, stream, part, note, words if kind == "fisher" else {}, threads, quiet)
 
-    return keep(key, place, make, inputs=files.seen, force=force)
+    return cached_statistics(key, place, make, inputs=files.seen, force=force)
 
 
 def _made(

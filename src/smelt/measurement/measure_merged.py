@@ -12,7 +12,7 @@ from smelt.files.remote_code import takes_trust
 from smelt.formats.statistics import ExampleRun, StatisticsNote, check_statistics_place
 from smelt.measurement.gram import tied_names
 from smelt.measurement.request import model_files, one_task, stored_dtype
-from smelt.measurement.store import Made, MeasuredStatistics, content_key, keep
+from smelt.measurement.store import Made, MeasuredStatistics, cached_statistics, content_key
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -114,7 +114,7 @@ def measure_merged(
     for name, note in notes.items():
         own = note.model_files  # the same numbers in other files have a note of their own
         key = content_key(everything, code, device.split(":")[0], note.model_hash, own, note.data[0].hash)
-        results[name] = keep(key, places[name], partial(made, name), inputs=seen, force=force)
+        results[name] = cached_statistics(key, places[name], partial(made, name), inputs=seen, force=force)
     return results
 
 

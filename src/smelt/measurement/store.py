@@ -26,7 +26,7 @@ from smelt.formats.statistics import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Made", "MeasuredStatistics", "content_key", "keep"]
+__all__ = ["Made", "MeasuredStatistics", "cached_statistics", "content_key"]
 
 Made: TypeAlias = "tuple[StatisticsNote, Mapping[str, Tensor]]"
 
@@ -60,7 +60,7 @@ class MeasuredStatistics(os.PathLike[str]):
         return str(self.folder)
 
 
-def keep(
+def cached_statistics(
     key: str,
     out: Path | None,
     make: Callable[[], Made],

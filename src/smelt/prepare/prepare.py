@@ -81,7 +81,7 @@ def stages_with_data() -> dict[str, Stage]:
 
 def needs_data(recipe: Recipe) -> bool:
     """Whether a recipe can only be merged after data was looked at."""
-    return _finder(recipe) is not None
+    return _preparation(recipe) is not None
 
 
 def check_recipe(recipe: Recipe) -> None:
@@ -90,37 +90,37 @@ def check_recipe(recipe: Recipe) -> None:
     from smelt.mixing.mixers import read_mixer
     from smelt.recipe.pipeline import bind
 
-    finder = _finder(recipe)
+    preparation = _preparation(recipe)
     check_data_words(recipe)
-    if finder == "mix":
+    if preparation == "mix":
         read_mixer(recipe)
-    elif finder == "learn":
+    elif preparation == "learn":
         check_learner(recipe)
     else:
         _check_plus(recipe)
         bind(_without_plus(recipe).merge, list(recipe.pool.models))
-    if finder is not None:
+    if preparation is not None:
         tasks_for(list(recipe.pool.models), recipe.data)
 
 
 def check_data_words(recipe: Recipe) -> None:
     """Refuse words under `data` that nothing reads: they would seem to have been followed."""
-    use, finder = recipe.data, _finder(recipe)
+    use, preparation = recipe.data, _preparation(recipe)
     if use is None:
         return
-    if finder is None:
+    if preparation is None:
         names = ", ".join(call.name for call in recipe.merge)
         why = "`statistics` are given" if recipe.statistics else f"{names} looks at none"
         raise RecipeError(f"data: {why}; leave it out")
     words = {"estimator": use.estimator, "batch": use.batch}
-    idle = [word for word, value in words.items() if value is not None and finder != "fisher"]
+    idle = [word for word, value in words.items() if value is not None and preparation != "fisher"]
     if idle:
         raise RecipeError(f"data.{idle[0]} is about the Fisher information; {recipe.merge[0].name} has no use for it")
 
 
 def measurements(recipe: Recipe) -> dict[str, dict[str, Any]]:
     """For every model what `smelt.measure` is asked for it, where a recipe needs a statistic of each; else nothing."""
-    kind = _finder(recipe)
+    kind = _preparation(recipe)
     if kind not in ("fisher", "gram"):
         return {}
     use, tasks = recipe.data or DataUse(), tasks_for(list(recipe.pool.models), recipe.data)
@@ -160,22 +160,22 @@ def prepare(
     is a file for what is learned. A mixture goes to the folder `out`, or to the cache. Relative references are those of
     the folder `relative_to`.
     """
-    finder = _finder(recipe)
+    preparation = _preparation(recipe)
     recipe = recipe if relative_to is None else _absolute(recipe, relative_to)
     how: dict[str, Any] = {"device": device, "threads": threads, "quiet": quiet}
-    if finder is None:
+    if preparation is None:
         return PreparedRecipe(recipe)
     check_recipe(recipe)
-    if finder == "mix":
-        return _mixed(recipe, {**how, "out": out, "force": force}, learned, save)
-    if finder == "learn":
-        return _with_coefficients(recipe, learned) if learned else _learned(recipe, how, save)
+    if preparation == "mix":
+        return _prepared_by_mixing(recipe, {**how, "out": out, "force": force}, learned, save)
+    if preparation == "learn":
+        return _prepared_by_coefficients(recipe, learned) if learned else _prepared_by_learning(recipe, how, save)
     if learned or save:
         raise RecipeError("only what is learned can be loaded or saved; statistics have `smelt measure` and a folder")
-    return _measured(recipe, finder, how)
+    return _prepared_by_measuring(recipe, preparation, how)
 
 
-def _finder(recipe: Recipe) -> str | None:
+def _preparation(recipe: Recipe) -> str | None:
     """Who looks at the data: `mix`, `learn`, the kind of a statistic, or nobody."""
     from smelt.learning.learner import learners
     from smelt.methods import stages
@@ -194,7 +194,7 @@ def _finder(recipe: Recipe) -> str | None:
     return next((kind for kind in kinds if kind in ("fisher", "gram")), None)  # masks and components are learned
 
 
-def _mixed(recipe: Recipe, how: dict[str, Any], learned: Path | None, save: Path | None) -> PreparedRecipe:
+def _prepared_by_mixing(recipe: Recipe, how: dict[str, Any], learned: Path | None, save: Path | None) -> PreparedRecipe:
     from smelt.mixing.checkpoint import save_routers
     from smelt.mixing.mix import mix
     from smelt.mixing.routing import routing_map
@@ -214,7 +214,7 @@ def _mixed(recipe: Recipe, how: dict[str, Any], learned: Path | None, save: Path
     )
 
 
-def _learned(recipe: Recipe, how: dict[str, Any], save: Path | None) -> PreparedRecipe:
+def _prepared_by_learning(recipe: Recipe, how: dict[str, Any], save: Path | None) -> PreparedRecipe:
     from smelt.learning.coefficients import heat_map, save_coefficients
     from smelt.learning.learn import learn
 
@@ -234,7 +234,7 @@ def _learned(recipe: Recipe, how: dict[str, Any], save: Path | None) -> Prepared
     )
 
 
-def _with_coefficients(recipe: Recipe, path: Path) -> PreparedRecipe:
+def _prepared_by_coefficients(recipe: Recipe, path: Path) -> PreparedRecipe:
     from smelt.engine.pool import opened
     from smelt.learning.coefficients import heat_map, load_coefficients
     from smelt.learning.tensor_groups import learned_keys
@@ -248,10 +248,10 @@ def _with_coefficients(recipe: Recipe, path: Path) -> PreparedRecipe:
         found = load_coefficients(path, models=list(recipe.pool.models), keys=keys)
         merge = found.merge(pool.base.tensors)
     ordinary = Recipe.parse({**recipe.dump(), "merge": merge, "data": None})
-    return PreparedRecipe(_saying(ordinary, NOT_KNOWN), budget=NOT_KNOWN, heat=heat_map(found))
+    return PreparedRecipe(_with_used_data(ordinary, NOT_KNOWN), budget=NOT_KNOWN, heat=heat_map(found))
 
 
-def _measured(recipe: Recipe, kind: str, how: dict[str, Any]) -> PreparedRecipe:
+def _prepared_by_measuring(recipe: Recipe, kind: str, how: dict[str, Any]) -> PreparedRecipe:
     """Every model's statistic on its own task."""
     from smelt.measurement.measure import measure, measure_merged
 
@@ -272,7 +272,7 @@ def _measured(recipe: Recipe, kind: str, how: dict[str, Any]) -> PreparedRecipe:
         labels=sum(use.labels for one in found.values() for use in one.note.data),
     )
     return PreparedRecipe(
-        _saying(plain, budget),
+        _with_used_data(plain, budget),
         budget=budget,
         seconds=sum(one.seconds for one in found.values()),
         cached=all(one.cached for one in found.values()),
@@ -280,7 +280,7 @@ def _measured(recipe: Recipe, kind: str, how: dict[str, Any]) -> PreparedRecipe:
     )
 
 
-def _saying(recipe: Recipe, budget: DataBudget) -> Recipe:
+def _with_used_data(recipe: Recipe, budget: DataBudget) -> Recipe:
     """The recipe with what it used, which its manifest and the rows of its model then tell."""
     return recipe.model_copy(update={"looked_at": Used(**budget.model_dump())})
 

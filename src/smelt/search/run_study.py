@@ -20,7 +20,7 @@ from smelt.search.pruning import pruning_threshold
 from smelt.search.space import Space, recipe_at
 from smelt.search.study import Study, Trial
 
-__all__ = ["JOBS", "Loop"]
+__all__ = ["JOBS", "StudyLoop"]
 
 JOBS = "jobs"
 """The folder of results within that of the study."""
@@ -28,7 +28,7 @@ _HOPELESS = 3
 """Failures without one success after which a study ends: the fault is not the setting's."""
 
 
-class Loop:
+class StudyLoop:
     """One run of a study, phase after phase."""
 
     command = ""

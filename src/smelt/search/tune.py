@@ -23,7 +23,7 @@ from smelt.recipe.read import read_recipe
 from smelt.recipe.schema import Recipe
 from smelt.recipe.tune import Spread
 from smelt.search.grids import shipped_phases
-from smelt.search.run_study import JOBS, Loop
+from smelt.search.run_study import JOBS, StudyLoop
 from smelt.search.space import Space, read_space, recipe_at
 from smelt.search.study import Study, Trial, check_sampler, write_trials
 from smelt.search.trial import forget
@@ -139,7 +139,7 @@ def tune(
         study = Study(folder.path / _STUDY, {**words, **content}, kind, seed)
         places = {"relative_to": str(relative_to) if relative_to else None, "content": content, "tasks": folders}
         names = [task.name for task in chosen]
-        loop = Loop(plain, spaces, study, folder, {**how, **places}, names, prune, tell)
+        loop = StudyLoop(plain, spaces, study, folder, {**how, **places}, names, prune, tell)
         loop.command = _command(recipe, names, how)
         loop.total = trials or _size(spaces)
         before = len(study.finished)

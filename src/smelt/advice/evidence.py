@@ -168,7 +168,7 @@ def evidence_from(folder: str | Path, *, size: float = 0.135, kind: str = "instr
     for one in ranked(standings(language_sheets(rows, language), costs, language)):
         assert one.skill is not None
         words = {"normalised": one.skill.accuracy, "low": one.skill.low, "high": one.skill.high}
-        words |= {"generalisation": one.kept.accuracy} if one.kept else {}
+        words |= {"generalisation": one.generalisation.accuracy} if one.generalisation else {}
         methods[one.entry] = {name: round(100 * value, 1) for name, value in words.items()}
         if one.cost:
             seconds = {"algorithm_seconds": one.algorithm_seconds or 0.0, "validate_seconds": one.cost.validate_seconds}

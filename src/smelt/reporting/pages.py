@@ -74,8 +74,9 @@ class PageSection:
 class Pages(Protocol):
     """The report of one line of work."""
 
-    templates: Path | None
-    """The folder of its own templates."""
+    @property
+    def templates(self) -> Path | None:
+        """The folder of its own templates."""
 
     def read(self, analyses: Path, rows: Sequence[Row]) -> Any:
         """What it left beside its rows; None where a folder has nothing of it, so that the general pages show it."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.registry import Registry
+from smelt.reporting.pages import Pages
 
 __all__ = ["DEFAULT", "OWN", "Kind", "kinds"]
 
@@ -30,7 +31,7 @@ class Kind:
     """Of its YAML."""
     plan: Callable[..., Any]
     """From a suite and what is asked of it to the rounds of steps that a run goes through."""
-    pages: Any = None
+    pages: Pages | None = None
     """What its report shows, from a read-only view of the folder; the general pages if nothing is given."""
     folder: Path | None = None
     """Where its shipped suites lie."""

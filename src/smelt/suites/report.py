@@ -43,11 +43,9 @@ def view_of(folder: Path, rows: Sequence[Row], costs: Sequence[CostRow] = ()) ->
     """
     analyses, named = folder / "analyses", kind_of_folder(folder)
     own = [kinds[name] for name in sorted(OWN, key=lambda name: name == DEFAULT)]
-    for kind in [*([named] if named else []), *own]:
-        found = None if kind.pages is None else kind.pages.read(analyses, rows)
-        if found is not None:
-            break
-    return kind.pages, ReportView(tuple(rows), tuple(costs), read_analyses(analyses), found)
+    every = [kind.pages for kind in [*([named] if named else []), *own] if kind.pages]
+    pages, found = next((one, found) for one in every if (found := one.read(analyses, rows)) is not None)
+    return pages, ReportView(tuple(rows), tuple(costs), read_analyses(analyses), found)
 
 
 def kind_of_folder(folder: Path) -> Kind | None:

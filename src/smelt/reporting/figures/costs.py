@@ -48,10 +48,10 @@ def build_costs(rows: Iterable[CostRow], lines: Sequence[TableLine]) -> CostTabl
             latest[row.entry, row.part] = row
     if not latest:
         return None
-    kept = sorted(latest.values(), key=lambda row: order.get((row.entry, row.variant, row.part), len(order)))
-    longest = max(row.prepare_seconds for row in kept) or 1.0
-    slowest = max(row.merge_seconds for row in kept) or 1.0
-    largest = max(row.peak_bytes for row in kept) or 1
+    ordered = sorted(latest.values(), key=lambda row: order.get((row.entry, row.variant, row.part), len(order)))
+    longest = max(row.prepare_seconds for row in ordered) or 1.0
+    slowest = max(row.merge_seconds for row in ordered) or 1.0
+    largest = max(row.peak_bytes for row in ordered) or 1
     costs = tuple(
         MethodCost(
             labels.get(row.entry, row.entry) + (f", {row.part}" if row.part else ""),
@@ -60,9 +60,9 @@ def build_costs(rows: Iterable[CostRow], lines: Sequence[TableLine]) -> CostTabl
             row.merge_seconds / slowest,
             row.peak_bytes / largest,
         )
-        for row in kept
+        for row in ordered
     )
-    return CostTable(costs, _where(kept))
+    return CostTable(costs, _where(ordered))
 
 
 def _where(rows: Iterable[CostRow]) -> str:

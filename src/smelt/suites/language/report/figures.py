@@ -62,21 +62,21 @@ def language_figures(
 
 def trade_off(found: Sequence[Standing]) -> Markup | None:
     """Figure 3: what is kept of the base's general ability, over what is reached of the experts'."""
-    known = [(one, one.skill, one.kept) for one in found if one.skill and one.kept]
+    known = [(one, one.skill, one.generalisation) for one in found if one.skill and one.generalisation]
     if not any(one.kind == "method" for one, _, _ in known):
         return None
     dots = [
         Dot(
             one.name,
             skill.accuracy,
-            kept.accuracy,
+            general.accuracy,
             one.kind,
-            f"{one.name}: {_of(skill)} of the experts, {_of(kept)} of the base on general tasks",
+            f"{one.name}: {_of(skill)} of the experts, {_of(general)} of the base on general tasks",
             (skill.low, skill.high),
-            (kept.low, kept.high),
+            (general.low, general.high),
             _SHAPES[one.kind],
         )
-        for one, skill, kept in known
+        for one, skill, general in known
     ]
     x = span([value for dot in dots for value in (*_near(dot.x_ends), dot.x)], 0.05)
     y = span([value for dot in dots for value in (*_near(dot.y_ends), dot.y)], 0.05)

@@ -42,8 +42,10 @@ def language_tiles(costs: Sequence[CostRow], sheets: Sequence[Sheet], language: 
     for one in ranked(found)[:1]:
         if one.skill:
             tiles.append(Tile("Best method", percent(one.skill.accuracy), f"of the experts: {one.label}", best=True))
-        if one.kept:
-            tiles.append(Tile("General ability kept", percent(one.kept.accuracy), f"of the base's, by {one.label}"))
+        if one.generalisation:
+            tiles.append(
+                Tile("General ability kept", percent(one.generalisation.accuracy), f"of the base's, by {one.label}")
+            )
     others = {
         "multitask": ("Trained together", "one model on all domains"),
         "base": ("Before merging", "the base model"),
@@ -106,19 +108,19 @@ def _beside(first: Standing, other: Standing) -> str:
 
 
 def _forgotten(best: Sequence[Standing], found: Sequence[Standing]) -> str:
-    known = [(one.kept.accuracy, one) for one in best if one.kept]
+    known = [(one.generalisation.accuracy, one) for one in best if one.generalisation]
     if not known:
         return ""
     said = []
-    if best[0].kept:
-        said.append(f"{best[0].label} keeps {percent(best[0].kept.accuracy)} % of the base model's score")
+    if best[0].generalisation:
+        said.append(f"{best[0].label} keeps {percent(best[0].generalisation.accuracy)} % of the base model's score")
     most, least = max(known, key=lambda one: one[0]), min(known, key=lambda one: one[0])
     if len(known) > 1:
         said.append(f"most is kept by {most[1].label} ({percent(most[0])} %), least by {least[1].label}")
         said[-1] += f" ({percent(least[0])} %)"
-    together = next((one for one in found if one.kind == "multitask" and one.kept), None)
-    if together and together.kept:
-        said.append(f"the model trained on all domains together keeps {percent(together.kept.accuracy)} %")
+    together = next((one for one in found if one.kind == "multitask" and one.generalisation), None)
+    if together and together.generalisation:
+        said.append(f"the model trained on all domains together keeps {percent(together.generalisation.accuracy)} %")
     return f"What is forgotten: on general tasks {'; '.join(said)}."
 
 

@@ -83,8 +83,8 @@ def _experts(rows: Sequence[Row], language: Language) -> TableLine:
         for task in tasks
     ]
     cells = tuple(last_cell(found) for _, found in own)
-    kept = tuple(found[-1] for _, found in own if found)
-    alone = TableLine(EXPERTS, "reference", "Experts", {}, "reference", cells, kept, mean_cell(cells))
+    latest = tuple(found[-1] for _, found in own if found)
+    alone = TableLine(EXPERTS, "reference", "Experts", {}, "reference", cells, latest, mean_cell(cells))
     return replace(alone, note="each on its own domain", short="Experts")
 
 

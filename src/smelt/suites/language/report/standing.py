@@ -50,7 +50,7 @@ class Standing:
     kind: Kind
     skill: Cell | None
     """Normalised multi-task performance."""
-    kept: Cell | None
+    generalisation: Cell | None
     """Normalised generalisation."""
     average: Cell | None
     """The mean over the domains as it is."""
@@ -84,7 +84,7 @@ class ScoreDifference:
 def standings(sheets: Sequence[Sheet], costs: Iterable[CostRow], language: Language) -> list[Standing]:
     """The base, the multi-task model and every method, in the order of the tables."""
     domains, general = sheet_of(sheets, DOMAINS), sheet_of(sheets, GENERAL)
-    kept = {(line.entry, line.variant): line.share for line in (general.lines if general else ())}
+    shares = {(line.entry, line.variant): line.share for line in (general.lines if general else ())}
     paid: dict[tuple[str, str], CostRow] = {(row.entry, row.variant): row for row in costs}
     found = []
     for line in domains.lines if domains else ():
@@ -92,7 +92,7 @@ def standings(sheets: Sequence[Sheet], costs: Iterable[CostRow], language: Langu
         if kind is not None:
             who = (line.entry, line.variant)
             names = (line.short or line.name, line.label)
-            found.append(Standing(*who, *names, kind, line.share, kept.get(who), line.average, paid.get(who)))
+            found.append(Standing(*who, *names, kind, line.share, shares.get(who), line.average, paid.get(who)))
     return found
 
 

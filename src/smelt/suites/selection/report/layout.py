@@ -126,11 +126,11 @@ class Scores:
         """A line over sets; of several models, their mean."""
         many = [who] if isinstance(who, str) else list(who)
         cells = tuple(self._over(many, task) for task in tasks)
-        kept = tuple(row for one in many for task, row in self._rows.get(one, {}).items() if task in tasks)
-        setting = kept[0].setting if kept else {}
-        name = entry or (kept[0].entry if kept else many[0].partition("@")[0])
+        rows = tuple(row for one in many for task, row in self._rows.get(one, {}).items() if task in tasks)
+        setting = rows[0].setting if rows else {}
+        name = entry or (rows[0].entry if rows else many[0].partition("@")[0])
         variant = "reference" if group in ("reference", "single") else "published"
-        return TableLine(name, variant, label, setting, group, cells, kept, mean_cell(cells), note=note)
+        return TableLine(name, variant, label, setting, group, cells, rows, mean_cell(cells), note=note)
 
     def summary(self, line: TableLine, columns: Sequence[tuple[str | Sequence[str], Sequence[str]]]) -> TableLine:
         """The same line with other columns, each the mean of some models over some sets."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.jobs import Job
+from smelt.jobs.job import Job
 
 
 def test_equal_jobs_have_equal_keys_whatever_their_names_and_the_order_of_words() -> None:

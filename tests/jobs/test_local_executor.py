@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 
 from smelt.errors import IncompatibleModels, RecipeError
-from smelt.jobs import Done, Job, JobFailed, WorkerDied, run_jobs
+from smelt.jobs.failure import JobFailed, WorkerDied
+from smelt.jobs.job import Job
 from smelt.jobs.perform import cores
+from smelt.jobs.run import Done, run_jobs
 from work_for_tests import calls
 
 
@@ -112,7 +114,8 @@ def test_a_run_that_is_closed_ends_its_workers_at_once(tmp_path: Path) -> None:
 PROGRAM = """
 import sys
 sys.path.insert(0, {here!r})
-from smelt.jobs import Job, run_jobs
+from smelt.jobs.job import Job
+from smelt.jobs.run import run_jobs
 jobs = [Job("work_for_tests:square", {{"number": 7}}), Job("work_for_tests:who", {{"number": 7}})]
 jobs += [Job("work_for_tests:wait", {{"seconds": 600 + n, "folder": {marks!r}}}) for n in range(2)]
 for done in run_jobs(jobs, workers=2, store={store!r}):

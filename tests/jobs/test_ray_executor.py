@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.jobs import Done, Job, WorkerDied, run_jobs
+from smelt.jobs.failure import WorkerDied
+from smelt.jobs.job import Job
+from smelt.jobs.run import Done, run_jobs
 from work_for_tests import calls
 
 ray = pytest.importorskip(
@@ -75,7 +77,8 @@ def test_a_cluster_that_was_there_before_stays_and_its_workers_know_their_cores(
 PROGRAM = """
 import sys
 sys.path.insert(0, {here!r})
-from smelt.jobs import Job, run_jobs
+from smelt.jobs.job import Job
+from smelt.jobs.run import run_jobs
 jobs = [Job("work_for_tests:square", {{"number": number}}) for number in range(4)]
 print(sorted(done.value for done in run_jobs(jobs, executor="ray", workers=2)))
 import ray

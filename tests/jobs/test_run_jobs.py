@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from smelt.errors import IncompatibleModels, RecipeError, SmeltError
-from smelt.jobs import Done, Executor, Job, JobFailed, find_executor, run_jobs
-from smelt.jobs.executor import Finished
+from smelt.jobs.executor import Executor, WorkerAnswer, find_executor
+from smelt.jobs.failure import JobFailed
+from smelt.jobs.job import Job
 from smelt.jobs.perform import perform
+from smelt.jobs.run import Done, run_jobs
 from work_for_tests import calls
 
 
@@ -44,11 +46,11 @@ def test_a_second_run_computes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_damaged_result_is_the_only_one_computed_again(tmp_path: Path) -> None:
-    from smelt.jobs import Store
+    from smelt.jobs.store import ResultStore
 
     jobs = [square(number) for number in range(3)]
     inline(*jobs, store=tmp_path)
-    Store(tmp_path).path(jobs[1]).write_text("{")
+    ResultStore(tmp_path).path(jobs[1]).write_text("{")
     assert [one.cached for one in inline(*jobs, store=tmp_path)] == [True, False, True]
     assert all(one.cached for one in inline(*jobs, store=tmp_path))
 
@@ -75,11 +77,11 @@ class Gathering:
     def submit(self, ticket: int, job: Job) -> None:
         self.begun.append((ticket, job))
 
-    def wait(self) -> Finished:
+    def wait(self) -> WorkerAnswer:
         ticket, job = self.begun.pop(0)
         if self.deaths:
-            return Finished(ticket, None, self.deaths.pop(0))
-        return Finished(ticket, perform(job.call, job.arguments))
+            return WorkerAnswer(ticket, None, self.deaths.pop(0))
+        return WorkerAnswer(ticket, perform(job.call, job.arguments))
 
     def stop(self) -> None:
         self.log.append("stop")

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.jobs import Done, Job, WorkerDied, run_jobs
+from smelt.jobs.failure import WorkerDied
+from smelt.jobs.job import Job
+from smelt.jobs.run import Done, run_jobs
 from smelt.jobs.slurm import SlurmExecutor, read_words
 from work_for_tests import calls
 

@@ -22,7 +22,7 @@ from smelt.errors import (
     shortened,
 )
 from smelt.files.bounded import os_reason
-from smelt.files.hashing.remembered import ParentHashes
+from smelt.files.hashing.cached import InputHashes
 from smelt.files.identity import check_unchanged
 from smelt.recipe.schema import Recipe
 from smelt.system.progress import Progress
@@ -119,7 +119,7 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
         with_statistics(models, recipe.statistics, relative_to=relative_to) as pool,
     ):
         sources = [*pool.all.values(), *pool.statistics.values()]
-        hashes = ParentHashes({file: seen for source in sources for file, seen in source.files.items()})
+        hashes = InputHashes({file: seen for source in sources for file, seen in source.files.items()})
         try:
             from smelt.engine.plan.base_check import foreign_base_in_plan
             from smelt.engine.plan.prepared import prepare_merge
@@ -144,7 +144,7 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
     )
 
 
-def _write(ready: PreparedMerge, out: Path, options: Options, hashes: ParentHashes) -> tuple[int, Sequence[str]]:
+def _write(ready: PreparedMerge, out: Path, options: Options, hashes: InputHashes) -> tuple[int, Sequence[str]]:
     """How many tensors an earlier run had finished, and what there is to say about the output."""
     from smelt.engine.sink.output import (
         OutputFolder,
@@ -203,7 +203,7 @@ def _blame_inputs(folder: OutputFolder, seen: Mapping[Path, FileIdentity]) -> No
 
 
 def _write_model(
-    ready: PreparedMerge, folder: OutputFolder, name: str, options: Options, hashes: ParentHashes
+    ready: PreparedMerge, folder: OutputFolder, name: str, options: Options, hashes: InputHashes
 ) -> Sequence[str]:
     from smelt.engine.sink.sink import FolderSink
 
@@ -229,7 +229,7 @@ def _write_model(
 
 
 def _write_adapter(
-    ready: PreparedMerge, folder: OutputFolder, name: str, options: Options, hashes: ParentHashes
+    ready: PreparedMerge, folder: OutputFolder, name: str, options: Options, hashes: InputHashes
 ) -> Sequence[str]:
     from smelt.engine.sink.adapter import AdapterSink
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.engine.pool import opened
-from smelt.files.hashing.remembered import file_hashes
+from smelt.files.hashing.cached import file_hashes
 from smelt.files.identity import identities
 from smelt.formats.source import Source
 from smelt.recipe.schema import Pool

@@ -20,13 +20,13 @@ from smelt.files.atomic import write_json
 from smelt.files.json_reader import read_json_table
 from smelt.files.lock import lock_folder
 from smelt.files.note import differences
-from smelt.files.replace import Mark, check_place
+from smelt.files.overwrite import OutputMark, check_overwrite
 from smelt.recipe.schema import Recipe
 
 __all__ = ["RunFolder", "row_identity"]
 
 _ROWS, _RUN = "rows.jsonl", "run.json"
-_MARK = Mark(_RUN, ("models", "tasks"))
+_MARK = OutputMark(_RUN, ("models", "tasks"))
 
 
 class RunFolder:
@@ -45,7 +45,7 @@ class RunFolder:
         self._lock = lock_folder(path, busy)
         try:
             if force:
-                check_place(path, _MARK, force=True)
+                check_overwrite(path, _MARK, force=True)
                 _clear(path)
             self._check(words)
             rows = read_rows(self.rows_file) if self.rows_file.exists() else []

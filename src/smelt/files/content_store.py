@@ -15,13 +15,13 @@ from pathlib import Path
 
 from smelt.errors import CorruptFile, OutputError
 
-__all__ = ["Content", "copy_in"]
+__all__ = ["ContentStore", "copy_in"]
 
 _CHUNK = 1 << 20
 _FILE = re.compile(r"([0-9a-f]{64})(\.new)?")
 
 
-class Content:
+class ContentStore:
     """The folder of files."""
 
     def __init__(self, folder: Path):

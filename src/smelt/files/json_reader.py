@@ -13,7 +13,7 @@ from typing import Any
 
 from smelt.errors import CorruptFile, SmeltError, shortened
 from smelt.files.bounded import MOST_BYTES, read_bytes
-from smelt.system.garbage import not_now
+from smelt.system.garbage_collection import gc_paused
 
 __all__ = ["parse_json", "parse_json_lines", "read_json", "read_json_table"]
 
@@ -72,7 +72,7 @@ def parse_json(
         # Asked of the bytes first: a call for every number, or a look at every name, would take longest of all.
         coarse = raw.translate(_COARSE)
         whole = _whole_number if _MANY_DIGITS in coarse else None
-        with not_now():
+        with gc_paused():
             content = json.loads(
                 raw.decode("utf-8-sig"),
                 object_pairs_hook=pairs,

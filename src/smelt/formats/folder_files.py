@@ -18,8 +18,8 @@ from typing import Any
 
 from smelt.files.identity import FileIdentity, identities
 from smelt.files.json_reader import read_json
-from smelt.files.kinds import TOOL_FILES, kind_of, some_of
 from smelt.formats.architecture.config import read_config
+from smelt.formats.file_kinds import TOOL_FILES, kind_of, some_of
 
 __all__ = ["Beside", "files_beside", "identities_beside", "small_files"]
 

@@ -21,7 +21,7 @@ from smelt.errors import CorruptFile, RecipeError
 from smelt.files.atomic import atomic_folder
 from smelt.files.identity import FileIdentity, check_unchanged, file_identity
 from smelt.files.note import Note
-from smelt.files.replace import Mark, check_place
+from smelt.files.overwrite import OutputMark, check_overwrite
 from smelt.files.schema import Strict
 from smelt.formats import dtype as dtypes
 from smelt.formats.safetensors.header import TensorInfo, encode_header
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 NOTE, VALUES = "statistics.json", "statistics.safetensors"
-_MARK = Mark(NOTE, ("smelt", "kind", "estimator"))
+_MARK = OutputMark(NOTE, ("smelt", "kind", "estimator"))
 
 Kind = Literal["fisher", "gram", "mask", "components"]
 SUMS: frozenset[Kind] = frozenset({"fisher", "gram"})
@@ -168,7 +168,7 @@ def open_statistics(ref: str | Path) -> StatisticsSource:
 
     The file is hashed once: the hash is remembered before a merge begins to hash its inputs for the manifest.
     """
-    from smelt.files.hashing.remembered import file_hashes
+    from smelt.files.hashing.cached import file_hashes
 
     source = _with_header(ref)
     if source.note.sha256:
@@ -189,7 +189,7 @@ def _with_header(ref: str | Path) -> StatisticsSource:
 
 def check_statistics(folder: Path) -> bool:
     """Whether a folder holds statistics whose every byte is as it was written."""
-    from smelt.files.hashing.remembered import hash_file
+    from smelt.files.hashing.cached import hash_file
 
     try:
         with_header = _with_header(folder)
@@ -226,7 +226,7 @@ def write_statistics(
 
 def check_statistics_place(folder: Path, *, force: bool) -> None:
     """Refuse a place that something else takes, before any work is done."""
-    check_place(folder, _MARK, force=force)
+    check_overwrite(folder, _MARK, force=force)
 
 
 def _write_values(path: Path, note: StatisticsNote, tensors: Mapping[str, Tensor]) -> StatisticsNote:

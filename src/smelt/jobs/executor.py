@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from smelt.errors import RecipeError, unknown
 from smelt.jobs.job import Job
 
-__all__ = ["EXECUTORS", "Executor", "Finished", "find_executor"]
+__all__ = ["EXECUTORS", "Executor", "WorkerAnswer", "find_executor"]
 
 EXECUTORS = {
     "inline": "in this process, one after the other",
@@ -18,7 +18,7 @@ EXECUTORS = {
 """The executors that have a name."""
 
 
-class Finished(NamedTuple):
+class WorkerAnswer(NamedTuple):
     """What came of a job: the answer of `perform`, or why its worker is no more."""
 
     ticket: int
@@ -43,7 +43,7 @@ class Executor(Protocol):
         A ticket comes again where a worker died.
         """
 
-    def wait(self) -> Finished:
+    def wait(self) -> WorkerAnswer:
         """The next job that is finished; there is one under way."""
 
     def stop(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smelt.jobs.executor import Finished
+from smelt.jobs.executor import WorkerAnswer
 from smelt.jobs.job import Job
 from smelt.jobs.perform import perform
 
@@ -23,9 +23,9 @@ class InlineExecutor:
     def submit(self, ticket: int, job: Job) -> None:
         self._waiting.append((ticket, job))
 
-    def wait(self) -> Finished:
+    def wait(self) -> WorkerAnswer:
         ticket, job = self._waiting.pop(0)
-        return Finished(ticket, perform(job.call, job.arguments))
+        return WorkerAnswer(ticket, perform(job.call, job.arguments))
 
     def stop(self) -> None:
         self._waiting.clear()

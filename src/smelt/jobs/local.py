@@ -18,7 +18,7 @@ import threading
 from typing import Any
 
 from smelt.files.remote_code import is_trusted
-from smelt.jobs.executor import Finished
+from smelt.jobs.executor import WorkerAnswer
 from smelt.jobs.job import Job
 from smelt.jobs.perform import thread_words, threads_each
 
@@ -34,7 +34,7 @@ class LocalExecutor:
         self._workers = workers
         self._idle: list[_Worker] = []
         self._busy: dict[int, _Worker] = {}
-        self._finished: queue.Queue[Finished] = queue.Queue()
+        self._finished: queue.Queue[WorkerAnswer] = queue.Queue()
 
     @property
     def workers(self) -> int:
@@ -48,7 +48,7 @@ class LocalExecutor:
         self._busy[ticket] = worker
         worker.give(ticket, job)
 
-    def wait(self) -> Finished:
+    def wait(self) -> WorkerAnswer:
         finished = self._finished.get()
         worker = self._busy.pop(finished.ticket)
         if finished.answer is not None:
@@ -66,7 +66,7 @@ class LocalExecutor:
 class _Worker:
     """One process, and the thread that listens to it."""
 
-    def __init__(self, finished: queue.Queue[Finished], threads: int):
+    def __init__(self, finished: queue.Queue[WorkerAnswer], threads: int):
         self._finished = finished
         self._ticket: int | None = None
         self._ended = False
@@ -87,7 +87,7 @@ class _Worker:
         with self._lock:
             self._ticket = ticket
             if self._ended:
-                self._finished.put(Finished(ticket, None))
+                self._finished.put(WorkerAnswer(ticket, None))
                 return
         self._say([job.call, job.arguments, is_trusted()])
 
@@ -120,13 +120,13 @@ class _Worker:
                 with self._lock:
                     ticket, self._ticket = self._ticket, None
                 if ticket is not None:
-                    self._finished.put(Finished(ticket, answer))
+                    self._finished.put(WorkerAnswer(ticket, answer))
         except (OSError, ValueError):
             pass  # the pipe was closed, or the last line is torn
         with self._lock:
             self._ended = True
             if self._ticket is not None:
-                self._finished.put(Finished(self._ticket, None))
+                self._finished.put(WorkerAnswer(self._ticket, None))
 
 
 def _close(pipe: Any) -> None:

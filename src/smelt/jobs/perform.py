@@ -14,6 +14,7 @@ from smelt.errors import RecipeError, unknown
 from smelt.files.remote_code import trusting
 from smelt.jobs.failure import pack_error
 from smelt.jobs.job import plain
+from smelt.system.resources import usable_cores
 
 __all__ = ["cores", "perform", "perform_with", "thread_words", "threads_each"]
 
@@ -55,8 +56,7 @@ def threads_each(workers: int) -> int:
 
 def cores() -> int:
     """Those that this process may use: of the machine, and of what its own environment was told (a worker's is)."""
-    usable = getattr(os, "sched_getaffinity", None)
-    found = len(usable(0)) if usable else os.cpu_count() or 1
+    found = usable_cores()
     told = os.environ.get(_THREADS[0], "")
     return min(found, int(told)) if told.isdigit() and int(told) else found
 

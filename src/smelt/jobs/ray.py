@@ -13,7 +13,7 @@ from typing import Any
 
 from smelt.errors import MissingExtra, SmeltError
 from smelt.files.remote_code import is_trusted
-from smelt.jobs.executor import Finished
+from smelt.jobs.executor import WorkerAnswer
 from smelt.jobs.job import Job
 from smelt.jobs.perform import cores, perform_with, threads_each
 
@@ -48,14 +48,14 @@ class RayExecutor:
         words = (self._threads, sys.path, job.call, dict(job.arguments), is_trusted())
         self._tickets[self._task.remote(*words)] = ticket
 
-    def wait(self) -> Finished:
+    def wait(self) -> WorkerAnswer:
         ray = _ray()
         (ready,), _ = ray.wait(list(self._tickets), num_returns=1)
         ticket = self._tickets.pop(ready)
         try:
-            return Finished(ticket, ray.get(ready))
+            return WorkerAnswer(ticket, ray.get(ready))
         except ray.exceptions.RayError as error:
-            return Finished(ticket, None, f"Ray says {type(error).__name__}: {str(error).strip().splitlines()[0]}")
+            return WorkerAnswer(ticket, None, f"Ray says {type(error).__name__}: {str(error).strip().splitlines()[0]}")
 
     def stop(self) -> None:
         ray = _ray()

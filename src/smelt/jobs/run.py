@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import RecipeError, SmeltError
-from smelt.jobs.executor import Executor, Finished, find_executor
+from smelt.jobs.executor import Executor, WorkerAnswer, find_executor
 from smelt.jobs.failure import WorkerDied, unpack_error
 from smelt.jobs.job import Job
-from smelt.jobs.store import Store
+from smelt.jobs.store import ResultStore
 
 __all__ = ["Done", "run_jobs"]
 
@@ -51,20 +51,21 @@ def run_jobs(
 ) -> Generator[Done, None, None]:
     """Run jobs and yield each as it is finished.
 
-    `executor` is a name (`smelt.jobs.EXECUTORS`) or an object; `workers` jobs run at once. `store` is a folder for the
-    results; equal jobs are computed once with it or without. A job whose worker dies is begun again in a fresh one, up
-    to `retries` times; an exception of its function is its error, at once. Errors are the caller's to judge: the other
-    jobs go on.
+    `executor` is a name (`smelt.jobs.executor.EXECUTORS`) or an object; `workers` jobs run at once. `store` is a folder
+    for the results; equal jobs are computed once with it or without. A job whose worker dies is begun again in a fresh
+    one, up to `retries` times; an exception of its function is its error, at once. Errors are the caller's to judge:
+    the other jobs go on.
     """
     if retries < 0:
         raise RecipeError(f"retries: at least 0, got {retries}")
-    return _Run(find_executor(executor, workers), Store(store) if store is not None else None, retries).go(iter(jobs))
+    results = ResultStore(store) if store is not None else None
+    return _JobRun(find_executor(executor, workers), results, retries).go(iter(jobs))
 
 
-class _Run:
+class _JobRun:
     """One run on its way."""
 
-    def __init__(self, team: Executor, store: Store | None, retries: int):
+    def __init__(self, team: Executor, store: ResultStore | None, retries: int):
         self.team, self.store, self.retries = team, store, retries
         self.under_way: dict[int, Job] = {}
         self.attempts: dict[int, int] = {}
@@ -97,7 +98,7 @@ class _Run:
                 self.under_way[ticket], self.attempts[ticket], self.twins[job.key] = job, 1, []
                 self.team.submit(ticket, job)
 
-    def _settle(self, finished: Finished) -> Iterator[Done]:
+    def _settle(self, finished: WorkerAnswer) -> Iterator[Done]:
         ticket, answer, death = finished
         job, attempts = self.under_way[ticket], self.attempts[ticket]
         if answer is None and attempts <= self.retries:

@@ -9,7 +9,7 @@ from typing import Any
 
 from smelt.errors import MissingExtra, RecipeError
 from smelt.files.remote_code import is_trusted
-from smelt.jobs.executor import Finished
+from smelt.jobs.executor import WorkerAnswer
 from smelt.jobs.job import Job
 from smelt.jobs.perform import perform_with
 
@@ -51,7 +51,7 @@ class SlurmExecutor:
         words = (threads, sys.path, job.call, dict(job.arguments), is_trusted())
         self._jobs[ticket] = self._queue.submit(perform_with, *words)
 
-    def wait(self) -> Finished:
+    def wait(self) -> WorkerAnswer:
         while True:
             for ticket, job in self._jobs.items():
                 if job.done():
@@ -77,12 +77,12 @@ def read_words(text: str) -> dict[str, Any]:
     return words
 
 
-def _finished(ticket: int, job: Any) -> Finished:
+def _finished(ticket: int, job: Any) -> WorkerAnswer:
     try:
-        return Finished(ticket, job.result())
+        return WorkerAnswer(ticket, job.result())
     except Exception as error:  # submitit raises several kinds, and what it could not unpickle
         said = " ".join(str(error).split("\n----", 1)[0].split())
-        return Finished(ticket, None, f"Slurm job {job.job_id} ended without an answer ({said})")
+        return WorkerAnswer(ticket, None, f"Slurm job {job.job_id} ended without an answer ({said})")
 
 
 def _submitit() -> Any:

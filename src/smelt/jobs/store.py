@@ -17,17 +17,17 @@ from smelt.files.json_reader import read_json
 from smelt.jobs.job import Job
 from smelt.version import __version__
 
-__all__ = ["Kept", "Store"]
+__all__ = ["ResultStore", "StoredResult"]
 
 
-class Kept(NamedTuple):
+class StoredResult(NamedTuple):
     """A stored result and the seconds that it once took."""
 
     result: Any
     seconds: float
 
 
-class Store:
+class ResultStore:
     """A folder of results."""
 
     def __init__(self, folder: str | Path):
@@ -41,13 +41,13 @@ class Store:
         """Where the result of a job lies, or will."""
         return self.folder / job.key[:2] / f"{job.key}.json"
 
-    def read(self, job: Job) -> Kept | None:
+    def read(self, job: Job) -> StoredResult | None:
         """The result, if it is there and sound."""
         try:
             content = read_json(self.path(job))
             if content["key"] != job.key or content["sha256"] != _hash(content["result"]):
                 return None
-            return Kept(content["result"], float(content["seconds"]))
+            return StoredResult(content["result"], float(content["seconds"]))
         except (CorruptFile, ValueError, KeyError, TypeError):
             return None
 

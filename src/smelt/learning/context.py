@@ -64,7 +64,7 @@ class LearningContext:
         Files of one name (two adapters over a base) are told apart by their place among all files, which, unlike a
         folder's name, stays when they are moved.
         """
-        from smelt.files.hashing.remembered import file_hashes
+        from smelt.files.hashing.cached import file_hashes
 
         known = file_hashes({file: seen for one in self.pool.all.values() for file, seen in one.files.items()})
         return {

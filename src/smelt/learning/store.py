@@ -27,9 +27,9 @@ import yaml
 from smelt.errors import CorruptFile, OutputError
 from smelt.files.atomic import atomic_folder
 from smelt.files.cache import cache_folder
-from smelt.files.hashing.remembered import hash_file
+from smelt.files.hashing.cached import hash_file
 from smelt.files.json_reader import read_json
-from smelt.files.replace import is_free
+from smelt.files.overwrite import is_free
 from smelt.formats import dtype as dtypes
 from smelt.formats.folder_files import small_files
 from smelt.models.references import local_path, ref_seen_from

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from smelt.measurement.gram_rounds import CHUNK, TOGETHER, Grams, examples_at_once, rounds_of
 from smelt.measurement.gram_row_blocks import Rows, StripSums, strips
 from smelt.measurement.streaming_sums import Watch, check_finite, own_copy, parts, span, threads_for, with_own_copy
-from smelt.system.threads import one_core_each
+from smelt.system.threads import single_core_pool
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,7 +48,7 @@ def grams(
     No more matrices lie in memory at once than take `memory` bytes (a quarter of what is free by default).
     """
     from smelt.measurement.layer_inputs import calls_seen, groups_of, input_width, linear_layers
-    from smelt.system.spare_memory import spare_bytes
+    from smelt.system.resources import spare_memory
 
     places, threads = span(stream, first, examples), threads_for(network, threads)
     with calls_seen():
@@ -59,7 +59,7 @@ def grams(
     chunks = parts(places, examples_at_once(numbers, network.device, chunk))
     layers = linear_layers(network)
     widths = {group.leader: input_width(layers[group.leader]) for group in groups}
-    rounds = rounds_of(groups, lambda group: widths[group.leader], spare_bytes() if memory is None else memory)
+    rounds = rounds_of(groups, lambda group: widths[group.leader], spare_memory() if memory is None else memory)
     together = threads * math.ceil(TOGETHER / threads)
 
     def collect(some: Sequence[InputGroup]) -> dict[str, Tensor]:
@@ -90,7 +90,7 @@ def _collected(
     def check(key: str, diagonal: Tensor) -> None:
         check_finite({key: diagonal}, "the Gram matrix", label, stream.name)
 
-    with calls_seen(), one_core_each(threads, "smelt-measure") as pool:
+    with calls_seen(), single_core_pool(threads, "smelt-measure") as pool:
         look, sums = with_own_copy(network, prepare), StripSums(pool, check)
         for start in range(0, len(chunks), together):
             some = chunks[start : start + together]

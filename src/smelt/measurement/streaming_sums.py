@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from smelt.errors import NumericalError, RecipeError
-from smelt.system.threads import ahead, one_core_each
+from smelt.system.threads import map_ahead, single_core_pool
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -88,8 +88,8 @@ def summed(
             add(work(chunks[number]))
         return len(chunks[number])
 
-    with one_core_each(threads, "smelt-measure") as pool:
-        for count in ahead(pool, added, range(len(chunks)), threads):
+    with single_core_pool(threads, "smelt-measure") as pool:
+        for count in map_ahead(pool, added, range(len(chunks)), threads):
             if watch is not None:
                 watch.advance(count)
     return totals.tensors

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from smelt.mixing.network import MixedNetwork
 from smelt.optimise.losses import LOSSES, Loss
-from smelt.system.threads import one_core_each
+from smelt.system.threads import single_core_pool
 from smelt.tasks.examples import ExampleBatch
 
 __all__ = ["RouterObjective", "router_objective"]
@@ -59,5 +59,5 @@ def router_objective(
     if mixed.network.device != "cpu":
         yield RouterObjective(mixed, loss, None)
         return
-    with one_core_each(threads or torch.get_num_threads(), "smelt-mix") as pool:
+    with single_core_pool(threads or torch.get_num_threads(), "smelt-mix") as pool:
         yield RouterObjective(mixed, loss, pool)

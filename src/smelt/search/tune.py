@@ -18,7 +18,7 @@ from smelt.errors import RecipeError, SmeltError
 from smelt.evaluation.run_folder import RunFolder
 from smelt.evaluation.study import check_kind, check_split, content_of, seen_from
 from smelt.files.remote_code import FLAG, is_trusted, takes_trust
-from smelt.jobs import Executor
+from smelt.jobs.executor import Executor
 from smelt.recipe.read import read_recipe
 from smelt.recipe.schema import Recipe
 from smelt.recipe.tune import Spread
@@ -109,7 +109,7 @@ def tune(
 
     The folder `out` (the recipe's name and `-tuned`) holds the study, the rows, `trials.csv` and `best.yaml`. A study
     that was stopped goes on where it was; a folder that was begun with something else is refused, `force` begins anew.
-    Trials run in this process, or in `workers` of an `executor` (`smelt.jobs.EXECUTORS`).
+    Trials run in this process, or in `workers` of an `executor` (`smelt.jobs.executor.EXECUTORS`).
     """
     began = time.perf_counter()
     read, relative_to = read_recipe(recipe)

@@ -42,7 +42,7 @@ def _main(recipe: str, out: str, threads: str, trusted: str) -> int:
     moment of the fork.
     """
     from smelt.prepare.merge import merge
-    from smelt.system.processor import let_idle_threads_sleep, prefer_fast_sort
+    from smelt.system.tuning import let_idle_threads_sleep, prefer_fast_sort
 
     let_idle_threads_sleep()
     prefer_fast_sort()

@@ -17,15 +17,15 @@ from smelt.errors import RecipeError, SmeltError, unknown
 from smelt.evaluation.row import CostRow, Row
 from smelt.evaluation.run_folder import RunFolder
 from smelt.files.remote_code import takes_trust
-from smelt.jobs import run_jobs
 from smelt.jobs.failure import unpack_error
+from smelt.jobs.run import run_jobs
 from smelt.suites.find import find_suite, kind_of
 from smelt.suites.plan import BenchOptions, Plan, Step
 from smelt.suites.report import report
 from smelt.suites.state import State
 
 if TYPE_CHECKING:
-    from smelt.jobs import Done
+    from smelt.jobs.run import Done
     from smelt.suites.suite import BaseSuite
 
 __all__ = ["BenchResult", "bench", "run_rounds"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from smelt.errors import NumericalError
 from smelt.evaluation.row import CostRow, Level, Row, code_version, now
-from smelt.system.threads import some_threads
+from smelt.system.threads import torch_threads
 from smelt.tasks.intervals import wilson
 from smelt.tasks.pictures.cache import DataCache
 
@@ -61,7 +61,7 @@ def with_threads(unit: Callable[..., UnitResult]) -> Callable[..., UnitResult]:
 
     @functools.wraps(unit)
     def run(**words: Any) -> UnitResult:
-        with some_threads(words["ask"]["threads"]):
+        with torch_threads(words["ask"]["threads"]):
             return unit(**words)
 
     return run

@@ -1,4 +1,4 @@
-"""Work done ahead: results in order, while threads are busy with what comes next; and threads of one core each."""
+"""Threads: results in order while others are busy with what comes next, pools of one core each, torch's own count."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
-__all__ = ["ahead", "one_core_each", "some_threads"]
+__all__ = ["map_ahead", "single_core_pool", "torch_threads"]
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
 
 
-def ahead(pool: Executor, work: Callable[[Item], Done], items: Iterable[Item], depth: int) -> Iterator[Done]:
+def map_ahead(pool: Executor, work: Callable[[Item], Done], items: Iterable[Item], depth: int) -> Iterator[Done]:
     """`work(item)` for every item, in order; at most `depth` of them are begun before they are asked for."""
     waiting: deque[Future[Done]] = deque()
     try:
@@ -31,7 +31,7 @@ def ahead(pool: Executor, work: Callable[[Item], Done], items: Iterable[Item], d
 
 
 @contextmanager
-def one_core_each(threads: int, name: str) -> Iterator[ThreadPoolExecutor]:
+def single_core_pool(threads: int, name: str) -> Iterator[ThreadPoolExecutor]:
     """Threads that compute on their own, one core each: no core waits for another within an operation.
 
     That is quicker than two cores in one operation, far quicker on a machine that does other things too, and gives
@@ -57,7 +57,7 @@ def one_core_each(threads: int, name: str) -> Iterator[ThreadPoolExecutor]:
 
 
 @contextmanager
-def some_threads(count: int | None) -> Iterator[None]:
+def torch_threads(count: int | None) -> Iterator[None]:
     """Computing with so many cores within, or as before where nothing is said; afterwards as before."""
     import torch
 

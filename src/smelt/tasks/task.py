@@ -21,7 +21,7 @@ from pydantic import PrivateAttr, ValidationError
 
 from smelt.errors import RecipeError, unknown
 from smelt.files.bounded import read_text
-from smelt.files.hashing.remembered import file_hashes
+from smelt.files.hashing.cached import file_hashes
 from smelt.files.schema import Strict, faults_of, place_of, reason_of
 from smelt.files.yaml_reader import read_yaml
 

@@ -210,13 +210,13 @@ def _report(place: Path, file: str) -> Any:
 
 def _make_stores(place: Path) -> None:
     from smelt.jobs.job import Job
-    from smelt.jobs.store import Store
+    from smelt.jobs.store import ResultStore
     from smelt.select.logit_store import LogitStore
 
     logits = LogitStore(place / "logits")
     logits.write(WORDS, LOGITS)
     logits.path(WORDS).rename(place / "logits/one.npz")
-    jobs, job = Store(place / "jobs"), Job("work:square", {"x": 3})
+    jobs, job = ResultStore(place / "jobs"), Job("work:square", {"x": 3})
     jobs.write(job, {"answer": 9}, 1.5)
     jobs.path(job).rename(place / "jobs/one.json")
 
@@ -227,10 +227,10 @@ LOGITS = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 def _read_stores(place: Path, file: str) -> Any:
     from smelt.jobs.job import Job
-    from smelt.jobs.store import Store
+    from smelt.jobs.store import ResultStore
     from smelt.select.logit_store import LogitStore
 
-    logits, jobs, job = LogitStore(place / "logits"), Store(place / "jobs"), Job("work:square", {"x": 3})
+    logits, jobs, job = LogitStore(place / "logits"), ResultStore(place / "jobs"), Job("work:square", {"x": 3})
     shutil.copyfile(place / "logits/one.npz", logits.path(WORDS))
     jobs.path(job).parent.mkdir(exist_ok=True)
     shutil.copyfile(place / "jobs/one.json", jobs.path(job))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from smelt.files.hashing import remembered as hashing
-from smelt.files.hashing.remembered import ParentHashes, hash_file
+from smelt.files.hashing import cached as hashing
+from smelt.files.hashing.cached import InputHashes, hash_file
 from smelt.files.identity import identities
 
 
@@ -17,7 +17,7 @@ def sha(content):
 
 
 def hashes(*paths):
-    parents = ParentHashes(identities(paths))
+    parents = InputHashes(identities(paths))
     try:
         return dict(parents.result())
     finally:
@@ -77,7 +77,7 @@ def test_blobs_of_the_hugging_face_cache_carry_their_hash_as_their_name(tmp_path
 
 def test_work_that_is_given_up_is_not_remembered(tmp_path):
     (tmp_path / "x").write_bytes(os.urandom(30_000_000))
-    parents = ParentHashes(identities([tmp_path / "x"]))
+    parents = InputHashes(identities([tmp_path / "x"]))
     parents.close()
     assert hashes(tmp_path / "x")[tmp_path / "x"] == sha((tmp_path / "x").read_bytes())
 

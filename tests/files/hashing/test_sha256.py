@@ -6,7 +6,7 @@ import os
 import pytest
 
 from smelt.files.hashing import sha256
-from smelt.files.hashing.sha256 import FileHash, Stop, hash_both
+from smelt.files.hashing.sha256 import FileHash, StopFlag, hash_both
 
 EXAMPLES = {  # of the standard, and of its validation suite
     b"": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
@@ -36,7 +36,7 @@ def file_of(path, content):
 
 def both(one, other):
     """Their digests, taken together as far as that goes."""
-    stop = Stop()
+    stop = StopFlag()
     hash_both(one, other, stop)
     return one.finish(stop), other.finish(stop)
 
@@ -63,7 +63,7 @@ def test_two_files_of_different_length_at_once(tmp_path, lengths):
 
 def test_the_shorter_one_decides_how_far_two_go_together(tmp_path):
     short, long = FileHash(file_of(tmp_path / "a", bytes(130))), FileHash(file_of(tmp_path / "b", bytes(1000)))
-    hash_both(short, long, Stop())
+    hash_both(short, long, StopFlag())
     assert (short.position, long.position) == (128, 128)
 
 
@@ -74,14 +74,14 @@ def test_a_file_that_is_still_being_written_is_hashed_in_steps(tmp_path):
     for end in (10, 64, 1000, 200_000, 299_999):
         with open(path, "r+b") as file:
             file.write(content[:end])
-        hash_.advance(end, Stop())
+        hash_.advance(end, StopFlag())
         assert hash_.position == end // 64 * 64
     path.write_bytes(content)
     assert hash_.finish() == hashlib.sha256(content).hexdigest()
 
 
 def test_what_is_stopped_takes_in_nothing_more(tmp_path):
-    stop = Stop()
+    stop = StopFlag()
     stop.set()
     one, other = (FileHash(file_of(tmp_path / name, bytes(1000))) for name in "ab")
     hash_both(one, other, stop)
@@ -95,7 +95,7 @@ def test_a_file_that_has_shrunk_is_an_error_with_its_name(tmp_path, left):
     one, other = (FileHash(file_of(tmp_path / name, bytes(100_010))) for name in "ab")
     os.truncate(tmp_path / "b", left)
     with pytest.raises(OSError, match="b: ended while it was being hashed"):
-        hash_both(one, other, Stop())
+        hash_both(one, other, StopFlag())
     with pytest.raises(OSError, match="b: ended while it was being hashed"):
         other.finish()
 

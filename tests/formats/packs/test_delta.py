@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from checkpoints import CONFIG, random_state, write_model
 from smelt.engine.convert.pack import pack
 from smelt.errors import CorruptFile, IncompatibleModels, RecipeError
-from smelt.files.hashing import remembered as hashing
+from smelt.files.hashing import cached as hashing
 from smelt.formats.builtin import is_delta
 from smelt.formats.open import open_path
 from smelt.formats.packs.source import DeltaSource

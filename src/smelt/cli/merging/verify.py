@@ -10,7 +10,7 @@ import typer
 
 from smelt.cli.from_function import Argument, Given, command
 from smelt.cli.options import JSON
-from smelt.files.kinds import some_of
+from smelt.formats.file_kinds import some_of
 
 if TYPE_CHECKING:
     from smelt.engine.sink.verify import Verification

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from smelt.engine.plan.plan import Plan, Tap
 from smelt.engine.pool import BASE, ModelPool
 from smelt.engine.run.cpu.machine import FORMATS, floats
-from smelt.files.kinds import some_of
 from smelt.formats import dtype as dtypes
+from smelt.formats.file_kinds import some_of
 from smelt.formats.safetensors.header import TensorInfo
 from smelt.formats.source import Source
 

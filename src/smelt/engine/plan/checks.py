@@ -25,7 +25,7 @@ from smelt.engine.plan.plan import Draft, Drafts
 from smelt.engine.pool import BASE, ModelPool
 from smelt.errors import CorruptFile
 from smelt.files.cache import cache_folder, write_cached
-from smelt.files.hashing.remembered import file_hashes, remembered_as
+from smelt.files.hashing.cached import cache_key, file_hashes
 from smelt.files.json_reader import read_json
 from smelt.formats import dtype as dtypes
 from smelt.formats.architecture.config import read_config
@@ -284,7 +284,7 @@ class _Part:
     def _remembered(self) -> Path | None:
         if not self._source.files:
             return None
-        content = [type(self._source).__name__, *sorted(remembered_as(*file) for file in self._source.files.items())]
+        content = [type(self._source).__name__, *sorted(cache_key(*file) for file in self._source.files.items())]
         name = hashlib.sha256(json.dumps([*content, sorted(self.keys)]).encode()).hexdigest()
         return cache_folder() / "towers" / f"{name}.json"
 

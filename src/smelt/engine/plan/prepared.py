@@ -33,7 +33,7 @@ from smelt.models.vocabulary.files import is_tokenizer_file, token_id_updates, t
 from smelt.models.vocabulary.plan import POLICIES, VocabularyPlan, plan_vocabulary
 from smelt.models.vocabulary.source import VocabSource
 from smelt.recipe.schema import Recipe
-from smelt.system.garbage import not_now
+from smelt.system.garbage_collection import gc_paused
 
 __all__ = ["AlignedPool", "PreparedMerge", "align", "config_faults", "prepare_merge"]
 
@@ -250,7 +250,7 @@ def _by_file(source: Source, hashes: Mapping[Path, str]) -> dict[str, str]:
     }
 
 
-@not_now()
+@gc_paused()
 def prepare_merge(recipe: Recipe, pool: ModelPool) -> PreparedMerge:
     """Check, align and plan; raises with every fault that headers and configs show."""
     config_from = recipe.config or pool.reference_name

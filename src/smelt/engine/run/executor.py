@@ -23,8 +23,8 @@ from smelt.engine.plan.plan import Item, Plan, in_its_place
 from smelt.engine.run.backends import Backend, Backends, Blocking, ProgressListener, Sink
 from smelt.errors import NumericalError
 from smelt.ops.fold import Fold
-from smelt.system.allocator import keep_pages
-from smelt.system.garbage import left_alone
+from smelt.system.garbage_collection import gc_frozen
+from smelt.system.tuning import keep_freed_memory
 
 __all__ = ["OrderedJoin", "PlanExecutor", "TaskBatch", "Workflow", "bundles", "run_here", "run_workflows"]
 
@@ -185,8 +185,8 @@ class PlanExecutor:
 
     def run(self, skip: Collection[str] = ()) -> None:
         """Do everything but the tensors in `skip`, which an earlier run has finished."""
-        keep_pages()
-        with left_alone():
+        keep_freed_memory()
+        with gc_frozen():
             self._run(skip)
 
     def _run(self, skip: Collection[str]) -> None:

@@ -26,11 +26,11 @@ from smelt.engine.sink.provenance import MANIFEST, MARK
 from smelt.errors import CorruptFile, OutputError, shortened
 from smelt.files.atomic import recover_swap, swap_folder
 from smelt.files.bounded import check_name, open_plain, os_reason
-from smelt.files.hashing.remembered import hash_file
+from smelt.files.hashing.cached import hash_file
 from smelt.files.identity import FileIdentity, check_unchanged
 from smelt.files.json_reader import parse_json
 from smelt.files.lock import try_lock
-from smelt.files.replace import Mark, check_place, is_free
+from smelt.files.overwrite import check_overwrite, is_free
 from smelt.formats.source import Source
 
 __all__ = [
@@ -264,7 +264,7 @@ def _check_output(given: Path, inputs: Sequence[Path], *, force: bool, needed: i
     if os.path.ismount(out):
         raise OutputError(f"{given} is a mount point, which cannot be replaced as a whole; choose a folder inside it")
     _recover(out)
-    check_place(given, mark, force=force)
+    check_overwrite(given, mark, force=force)
     parent = next(p for p in out.parents if p.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK):
         raise OutputError(f"{parent} cannot be written to")

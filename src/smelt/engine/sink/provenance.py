@@ -16,7 +16,7 @@ import yaml
 
 from smelt.errors import CorruptFile
 from smelt.files.json_reader import read_json
-from smelt.files.replace import Mark
+from smelt.files.overwrite import OutputMark
 from smelt.recipe.schema import Recipe
 from smelt.version import __version__
 
@@ -24,7 +24,7 @@ __all__ = ["MANIFEST", "MARK", "already_made", "encode_manifest", "model_card", 
 
 MANIFEST = "manifest.json"
 _SEAL = "manifest_sha256"
-MARK = Mark(MANIFEST, ("smelt", "files", _SEAL))
+MARK = OutputMark(MANIFEST, ("smelt", "files", _SEAL))
 """By which an output folder is known."""
 
 

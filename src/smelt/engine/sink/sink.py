@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from smelt.engine.plan.plan import Item, Plan
 from smelt.engine.run.backends import Sink
 from smelt.engine.sink.output import OutputFolder
-from smelt.files.hashing.while_written import FollowingHash
+from smelt.files.hashing.during_write import IncrementalHashes
 from smelt.files.reserve import reserve
 from smelt.formats import dtype as dtypes
 from smelt.formats.safetensors.header import TensorInfo, encode_header
@@ -99,7 +99,7 @@ class FolderSink(Sink):
         for writer in self._writers:
             writer.prepare()
         self._home = {key: number for number, shard in enumerate(self._shards) for key in shard.tensors}
-        self._hash = FollowingHash([(writer.path, writer.size) for writer in self._writers])
+        self._hash = IncrementalHashes([(writer.path, writer.size) for writer in self._writers])
         for number, writer in enumerate(self._writers):
             for start, end in writer.written(folder.finished):
                 self._hash.found(number, start, end)

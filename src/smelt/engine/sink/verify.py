@@ -12,9 +12,9 @@ from pathlib import Path
 
 from smelt.engine.sink.provenance import MANIFEST, read_manifest
 from smelt.errors import CorruptFile, RecipeError
+from smelt.files.hashing.pool import HashPool
 from smelt.files.hashing.sha256 import FileHash
-from smelt.files.hashing.workers import Hashers
-from smelt.files.kinds import TOOL_FILES, Kind, kind_of, shown
+from smelt.formats.file_kinds import TOOL_FILES, Kind, kind_of, shown
 
 __all__ = ["Verification", "verify_folder"]
 
@@ -109,7 +109,7 @@ def _file_faults(home: _Home, files: Mapping[str, tuple[str, int]]) -> list[str]
         if size != files[name][1]:
             faults[name] = f"{shown(name)}: has {size:,} bytes instead of {files[name][1]:,}"
     whole = [name for name, fault in faults.items() if fault is None]
-    hashers = Hashers(partial(FileHash, home.folder / name) for name in whole)
+    hashers = HashPool(partial(FileHash, home.folder / name) for name in whole)
     try:
         for name, future in zip(whole, hashers.futures, strict=True):
             faults[name] = _content_fault(name, future, files[name][0])

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from smelt.system.native import native_library
 
-__all__ = ["FileHash", "Stop", "files_at_once", "hash_both"]
+__all__ = ["FileHash", "StopFlag", "files_at_once", "hash_both"]
 
 _BLOCK = 64
 _CHUNK = 1 << 18
@@ -22,7 +22,7 @@ _CHUNK = 1 << 18
 _BEGIN = (0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19)
 
 
-class Stop:
+class StopFlag:
     """Tells those who are hashing, wherever they are, that nobody wants the result any more."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class FileHash:
         """How many bytes it has taken in: less than a block short of what was asked for, until it is finished."""
         return int(self._message.position)
 
-    def advance(self, end: int, stop: Stop) -> None:
+    def advance(self, end: int, stop: StopFlag) -> None:
         """Take in the bytes before `end`, which have their last value; fewer if it is stopped meanwhile."""
         blocks = (min(end, self.size) - self.position) // _BLOCK
         if blocks <= 0:
@@ -68,9 +68,9 @@ class FileHash:
         elif self._fast.smelt_sha256_files(ctypes.byref(self._message), None, blocks, ctypes.byref(stop.flag)) >= 0:
             self._refuse()
 
-    def finish(self, stop: Stop | None = None) -> str:
+    def finish(self, stop: StopFlag | None = None) -> str:
         """The digest of all bytes, as `sha256sum` prints it; the file is closed. Worthless if it was stopped."""
-        stop = stop or Stop()
+        stop = stop or StopFlag()
         try:
             self.advance(self.size, stop)
             if stop.is_set():
@@ -92,7 +92,7 @@ class FileHash:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _advance_plainly(self, count: int, stop: Stop) -> None:
+    def _advance_plainly(self, count: int, stop: StopFlag) -> None:
         room = memoryview(bytearray(min(count, _CHUNK)))
         while count and not stop.is_set():
             got = os.preadv(self._descriptor, [room[: min(count, _CHUNK)]], self.position)
@@ -113,7 +113,7 @@ def files_at_once() -> int:
     return 1 if _fast() is None else 2
 
 
-def hash_both(one: FileHash, other: FileHash, stop: Stop) -> None:
+def hash_both(one: FileHash, other: FileHash, stop: StopFlag) -> None:
     """Take both as far as they can go together: to the last block of the shorter rest."""
     blocks = min(each.size - each.position for each in (one, other)) // _BLOCK
     fast = _fast()

@@ -21,7 +21,7 @@ from smelt.errors import CorruptFile, shortened
 from smelt.files.bounded import open_plain
 from smelt.files.json_reader import parse_json
 from smelt.formats import dtype as dtypes
-from smelt.system.garbage import not_now
+from smelt.system.garbage_collection import gc_paused
 
 __all__ = ["Header", "TensorInfo", "encode_header", "read_header"]
 
@@ -56,7 +56,7 @@ class Header:
     metadata: Mapping[str, str]
 
 
-@not_now()
+@gc_paused()
 def read_header(path: Path) -> Header:
     with open_plain(path) as file:
         size = os.fstat(file.fileno()).st_size

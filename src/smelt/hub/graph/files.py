@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import CorruptFile, OutputError, RecipeError, SmeltError
 from smelt.files.atomic import atomic_folder
 from smelt.files.json_reader import read_json
-from smelt.files.replace import is_free
+from smelt.files.overwrite import is_free
 from smelt.hub.graph.graph import Node, Picture, SemanticGraph, hash_pixels
 from smelt.tasks.pictures.mosaic import PER_ROW, pillow, read_mosaic, read_picture, write_mosaic
 

@@ -52,10 +52,10 @@ class Runner:
         self._pool: Executor | None = None
 
     def __enter__(self) -> Runner:
-        from smelt.system.threads import one_core_each
+        from smelt.system.threads import single_core_pool
 
         if self._model.device == "cpu":
-            self._pool = self._stack.enter_context(one_core_each(self._threads, "smelt-label"))
+            self._pool = self._stack.enter_context(single_core_pool(self._threads, "smelt-label"))
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -72,9 +72,9 @@ class Runner:
         return self._blocks(lambda block: self._see(block, max(block, start)), starts)
 
     def _blocks(self, work: Callable[[int], NDArray[np.int16]], starts: range) -> Iterator[NDArray[np.int16]]:
-        from smelt.system.threads import ahead
+        from smelt.system.threads import map_ahead
 
-        return map(work, starts) if self._pool is None else ahead(self._pool, work, starts, 2 * self._threads)
+        return map(work, starts) if self._pool is None else map_ahead(self._pool, work, starts, 2 * self._threads)
 
     def _read(self, start: int) -> NDArray[np.int16]:
         import torch

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import MissingExtra
-from smelt.files.hashing.remembered import hash_file
+from smelt.files.hashing.cached import hash_file
 from smelt.files.json_reader import read_json_table
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class BertEmbedder:
         import numpy as np
         import torch
 
-        from smelt.system.threads import ahead, one_core_each
+        from smelt.system.threads import map_ahead, single_core_pool
 
         with self._lock:
             network = self._network
@@ -67,8 +67,8 @@ class BertEmbedder:
             return network.block([tokens[number] for number in numbers], length)
 
         threads = max(1, min(torch.get_num_threads(), len(blocks)))
-        with one_core_each(threads, "smelt-embed") as pool:
-            for (_, numbers), found in zip(blocks, ahead(pool, run, blocks, 2 * threads), strict=True):
+        with single_core_pool(threads, "smelt-embed") as pool:
+            for (_, numbers), found in zip(blocks, map_ahead(pool, run, blocks, 2 * threads), strict=True):
                 rows[numbers] = found
         return rows
 

@@ -25,7 +25,7 @@ from sqlalchemy.orm import Session
 
 from smelt.errors import RecipeError, unknown
 from smelt.files.atomic import move_into_place
-from smelt.files.content_store import Content
+from smelt.files.content_store import ContentStore
 from smelt.hub.place import Place
 from smelt.hub.store.database import Database
 from smelt.hub.store.mark import MARK, check_empty, check_mark, has_strange_tables, write_mark
@@ -46,7 +46,7 @@ class Store:
 
     def __init__(self, place: Place, database: Database):
         self.place, self.folder, self.database = place, place.folder, database
-        self.files = Content(self.folder / "files")
+        self.files = ContentStore(self.folder / "files")
         self._staging = Staging(self.folder / "staging", database.write)
 
     @classmethod

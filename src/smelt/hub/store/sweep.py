@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from smelt.files.content_store import Content
+from smelt.files.content_store import ContentStore
 from smelt.hub.store.names import is_name
 from smelt.hub.store.schema import FileRow, GraphRow, LabelRow, ModelRow
 
@@ -20,7 +20,7 @@ _VERSION = re.compile(r"[0-9a-f]{64}")
 _LABEL = re.compile(r"([0-9a-f]{64})\.(index|safetensors)")
 
 
-def sweep(session: Session, folder: Path, files: Content) -> None:
+def sweep(session: Session, folder: Path, files: ContentStore) -> None:
     """Inside a write transaction, in a folder that carries the hub's mark."""
     files.sweep(set(session.scalars(select(FileRow.sha256).distinct())))
     copied = set(session.scalars(select(ModelRow.name).where(ModelRow.copied)))

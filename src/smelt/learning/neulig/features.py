@@ -102,7 +102,7 @@ def _computed(
     networks: Mapping[str, EncodingNetwork], stream: ExampleStream, size: int
 ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     """Labels, head, and the features of every network; each expert is computed by one thread at a time."""
-    from smelt.system.threads import one_core_each
+    from smelt.system.threads import single_core_pool
 
     weights = {name: network.weights() for name, network in networks.items()}
     seen: dict[str, list[Tensor]] = {name: [] for name in networks}
@@ -116,7 +116,7 @@ def _computed(
             raise NumericalError(f"{name} gives features with NaN or infinity on {stream.name}; look at its weights")
         return z
 
-    with one_core_each(min(torch.get_num_threads(), len(networks)), "smelt-features") as pool:
+    with single_core_pool(min(torch.get_num_threads(), len(networks)), "smelt-features") as pool:
         for batch in stream.batches(size):
             head = _checked(batch, stream.name)
             labels.append(batch.labels.cpu())

@@ -22,7 +22,7 @@ from smelt.learning.neulig.features import ExpertFeatures
 from smelt.learning.neulig.objective import ALIGNMENTS, BOOSTING, AlignmentKind, Boosting, OffsetAlignment, boosting
 from smelt.learning.neulig.portland import Portland
 from smelt.optimise.batch_indices import batch_indices
-from smelt.system.threads import some_threads
+from smelt.system.threads import torch_threads
 
 __all__ = ["Epoch", "FitSettings", "Fitted", "fit"]
 
@@ -98,7 +98,7 @@ def fit(
     neither in fitting nor in choosing.
     """
     _check(train, validation, setting, alignment, start)
-    with some_threads(1):
+    with torch_threads(1):
         return _fit(train, setting, _Judge(setting, alignment, classify), validation, start)
 
 

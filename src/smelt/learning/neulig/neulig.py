@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import RecipeError, unknown
 from smelt.files.atomic import atomic_folder
 from smelt.files.identity import FileIdentity, check_unchanged
+from smelt.files.overwrite import check_overwrite
 from smelt.files.remote_code import takes_trust
-from smelt.files.replace import check_place
 from smelt.recipe.schema import Recipe
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def neulig(
     from smelt.learning.neulig.note import MARK, NeuLigNote
     from smelt.learning.neulig.portland_fitter import PortlandFitter
     from smelt.recipe.schema import DataUse, Pool
-    from smelt.system.threads import some_threads
+    from smelt.system.threads import torch_threads
     from smelt.tasks.examples import tasks_for
     from smelt.tasks.pictures.task import PictureTask
 
@@ -75,7 +75,7 @@ def neulig(
                 f"a collaboration learns on pictures, but {task.name!r}, the task of {name}, is about texts"
             )
         found[name] = PictureTask.of(task)
-    with some_threads(threads):
+    with torch_threads(threads):
         company = load_experts({"base": base, "models": dict(models)}, device)
         portlands = PortlandFitter(company, names, found, examples=examples, validation=validation)
         fitted = portlands.fit(how)
@@ -98,7 +98,7 @@ def neulig(
             recipe.save(draft / "recipes" / f"{name}.yaml")
         note.save(draft)
         check_unchanged(seen)
-        check_place(folder, MARK, force=force)  # what appeared there meanwhile is kept
+        check_overwrite(folder, MARK, force=force)  # what appeared there meanwhile is kept
     return load_collaboration(folder, device=device)
 
 

@@ -6,14 +6,14 @@ import json
 from typing import Any, Literal
 
 from smelt.files.note import Note
-from smelt.files.replace import Mark
+from smelt.files.overwrite import OutputMark
 from smelt.recipe.schema import Pool
 from smelt.tasks.examples import DataBudget
 
 __all__ = ["MARK", "NOTE", "NeuLigNote"]
 
 NOTE = "neulig.json"
-MARK = Mark(NOTE, ("smelt", "pool", "experts"))
+MARK = OutputMark(NOTE, ("smelt", "pool", "experts"))
 """By which the folder of a collaboration is known."""
 
 

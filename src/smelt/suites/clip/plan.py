@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from smelt.engine.scales import at_scale, is_linear
 from smelt.errors import RecipeError
 from smelt.evaluation.fingerprint import model_fingerprints
-from smelt.jobs import run_jobs
 from smelt.jobs.job import Job
+from smelt.jobs.run import run_jobs
 from smelt.recipe.schema import Recipe
 from smelt.suites.cells import Cell
 from smelt.suites.clip.suite import ClipEntry, ClipSuite, LinePath

@@ -129,7 +129,7 @@ class HubModel:
     def _ask(self, task: PictureTask, limit: int | None) -> Tensor:
         import torch
 
-        from smelt.system.threads import ahead, one_core_each
+        from smelt.system.threads import map_ahead, single_core_pool
 
         model, data = self.classifier, shared_data()
         part = data.part(task, "test", limit, model.preprocess)
@@ -144,8 +144,8 @@ class HubModel:
             parts = [work(batch) for batch in part.batches(4 * _CHUNK, keep=data.room)]
         else:
             threads = self._threads or torch.get_num_threads()
-            with one_core_each(threads, "smelt-answers") as pool:
-                parts = list(ahead(pool, work, part.batches(_CHUNK, keep=data.room), 2 * threads))
+            with single_core_pool(threads, "smelt-answers") as pool:
+                parts = list(map_ahead(pool, work, part.batches(_CHUNK, keep=data.room), 2 * threads))
         cosines = torch.cat(parts)
         if not bool(cosines.isfinite().all()):
             raise NumericalError(f"{self.name} gives NaN or infinite cosines on {task.name}; its weights are not sound")
@@ -160,11 +160,11 @@ class HubModel:
 
         from smelt.hub.selection.lovm import FEATURES, model_scores
         from smelt.models.families.clip.head_cache import remembered
-        from smelt.system.threads import one_core_each
+        from smelt.system.threads import single_core_pool
 
         def build() -> Tensor:
             threads = self._threads or torch.get_num_threads()
-            with one_core_each(threads if self.device == "cpu" else 1, "smelt-texts") as pool:
+            with single_core_pool(threads if self.device == "cpu" else 1, "smelt-texts") as pool:
                 reader: Any = _ParallelReader(self.classifier, pool, threads)
                 found = model_scores(reader, task.classes, texts, templates=task.templates, seed=seed)
             return torch.tensor(found.values()[:-1])

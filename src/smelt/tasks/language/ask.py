@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import SmeltError
 from smelt.system.progress import Progress
-from smelt.system.threads import some_threads
+from smelt.system.threads import torch_threads
 from smelt.tasks.language.harness import quiet_harness
 from smelt.tasks.language.prepare import answer_of
 from smelt.tasks.result import Result, as_scores
@@ -73,7 +73,7 @@ class PreparedLanguage(PreparedTask):
                 f"{task.name}: its prompts go into a chat template, but {model.label} has none; "
                 "give the model one (`chat_template: from-base` where it is merged), or use tasks with `chat: false`"
             )
-        with some_threads(threads), quiet_harness() as library, task_faults(task.name):
+        with torch_threads(threads), quiet_harness() as library, task_faults(task.name):
             watch.begin(task.name, _requests(self))
             lm = harness_model(model, rows=batch, tell=watch.advance)
             found = library.evaluator.evaluate(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from smelt.system.progress import Progress
-from smelt.system.threads import some_threads
+from smelt.system.threads import torch_threads
 from smelt.tasks.language.ask import PreparedLanguage, task_faults
 from smelt.tasks.lmms.harness import quiet_lmms
 from smelt.tasks.lmms.scores import score_of
@@ -40,7 +40,7 @@ class PreparedLmms(PreparedLanguage):
         from smelt.tasks.lmms.harness_model import lmms_model
 
         who = self.task.reference
-        with some_threads(threads), quiet_lmms(), task_faults(who):
+        with torch_threads(threads), quiet_lmms(), task_faults(who):
             lm = lmms_model(model, rows=batch, tell=watch.advance)
             for part in self.parts.values():
                 part.build_all_requests(limit=self.limit)

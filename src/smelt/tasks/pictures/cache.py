@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from smelt.system.threads import ahead
+from smelt.system.threads import map_ahead
 from smelt.tasks.pictures.splits import ArraySplit, Split, open_split
 from smelt.tasks.subset import fixed_subset
 
@@ -94,7 +94,7 @@ class PictureSubset:
         workers = os.cpu_count() or 1
         pieces = (self._indices[start : start + size] for start in range(0, len(self), size))
         with ThreadPoolExecutor(workers, thread_name_prefix="smelt-pictures") as pool:
-            yield from ahead(pool, self._read, pieces, workers + _AHEAD)
+            yield from map_ahead(pool, self._read, pieces, workers + _AHEAD)
 
     def _read(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
         pictures = self._split.read(indices)

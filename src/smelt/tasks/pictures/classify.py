@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from smelt.errors import NumericalError
 from smelt.system.progress import Progress, Unit
-from smelt.system.threads import ahead, one_core_each
+from smelt.system.threads import map_ahead, single_core_pool
 from smelt.tasks.corruptions.corruption import Corruption
 from smelt.tasks.pictures.cache import DataCache, PictureSubset
 from smelt.tasks.pictures.task import PictureTask
@@ -74,6 +74,6 @@ class PreparedPictures(PreparedTask):
         if model.device != "cpu":
             yield from map(work, pictures.batches(batch, keep=self.data.room))
             return
-        with one_core_each(threads, "smelt-classify") as pool:
+        with single_core_pool(threads, "smelt-classify") as pool:
             batches = pictures.batches(min(batch, _CHUNK), keep=self.data.room)
-            yield from ahead(pool, work, batches, 2 * threads)
+            yield from map_ahead(pool, work, batches, 2 * threads)

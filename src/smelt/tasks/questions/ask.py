@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from smelt.system.progress import Progress, Unit
-from smelt.system.threads import some_threads
+from smelt.system.threads import torch_threads
 from smelt.tasks.questions.feature_cache import FeatureCache
 from smelt.tasks.questions.option_scores import QuestionSubset, option_logits, question_subset
 from smelt.tasks.questions.records import LETTERS
@@ -57,7 +57,7 @@ class PreparedQuestions(PreparedTask):
         import torch
 
         watch.begin(self.task.name, self.subset.n)
-        with some_threads(threads):
+        with torch_threads(threads):
             seen = self.cache.features(model.tower_hash)
             scores = option_logits(model, self.subset, batch=batch, features=seen, tell=watch.advance)
         labels = self.labels

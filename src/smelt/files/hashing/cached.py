@@ -10,12 +10,12 @@ from pathlib import Path
 
 from smelt.errors import CorruptFile
 from smelt.files.cache import cache_folder, write_cached
+from smelt.files.hashing.pool import HashPool
 from smelt.files.hashing.sha256 import FileHash
-from smelt.files.hashing.workers import Hashers
 from smelt.files.identity import FileIdentity, identities
 from smelt.files.json_reader import read_json
 
-__all__ = ["ParentHashes", "file_hashes", "hash_file", "remembered_as"]
+__all__ = ["InputHashes", "cache_key", "file_hashes", "hash_file"]
 
 _BLOB = re.compile(r"^[0-9a-f]{64}$")
 
@@ -25,7 +25,7 @@ def hash_file(path: Path) -> str:
     return FileHash(path).finish()
 
 
-class ParentHashes:
+class InputHashes:
     """Hashes of the input files, computed by threads of their own from the moment it is made.
 
     A hash is remembered under the file's path and identity, so that a second merge of the same models does not read
@@ -35,14 +35,14 @@ class ParentHashes:
     def __init__(self, files: Mapping[Path, FileIdentity]):
         """`files` as they were before they were read: one that changes meanwhile must not be known by what it was."""
         self._files = files
-        self._memory = _Memory()
+        self._memory = _HashCache()
         self._known = {path: known for path, seen in files.items() if (known := self._memory.get(path, seen))}
         self._new = [path for path in files if path not in self._known]
-        self._hashers = Hashers(partial(FileHash, path) for path in self._new)
+        self._hashers = HashPool(partial(FileHash, path) for path in self._new)
 
     def result(self) -> Mapping[Path, str]:
         new = {path: future.result() for path, future in zip(self._new, self._hashers.futures, strict=True)}
-        self._memory.keep({remembered_as(path, self._files[path]): found for path, found in new.items()})
+        self._memory.keep({cache_key(path, self._files[path]): found for path, found in new.items()})
         return {path: self._known.get(path) or new[path] for path in self._files}
 
     def close(self) -> None:
@@ -54,14 +54,14 @@ def file_hashes(files: Mapping[Path, FileIdentity] | Iterable[Path]) -> Mapping[
 
     Files of an open model come as they were when they were opened; a path alone is what lies there now.
     """
-    hashes = ParentHashes(files if isinstance(files, Mapping) else identities(files))
+    hashes = InputHashes(files if isinstance(files, Mapping) else identities(files))
     try:
         return hashes.result()
     finally:
         hashes.close()
 
 
-class _Memory:
+class _HashCache:
     """The remembered hashes: a small JSON file in the user's cache folder. Losing it costs time only."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class _Memory:
         real = path.resolve()
         if _BLOB.match(real.name) and real.parent.name == "blobs":
             return real.name
-        return self._known.get(remembered_as(path, seen))
+        return self._known.get(cache_key(path, seen))
 
     def keep(self, new: Mapping[str, str]) -> None:
         """Hashes by the identity of their files."""
@@ -86,6 +86,6 @@ class _Memory:
         write_cached(self._path, json.dumps(self._known))
 
 
-def remembered_as(path: Path, seen: FileIdentity) -> str:
+def cache_key(path: Path, seen: FileIdentity) -> str:
     """What is remembered about a file goes by this name: its place, and who it was there."""
     return "|".join(map(str, (path.resolve(), *seen)))

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import TypeAlias
 
-from smelt.files.hashing.sha256 import FileHash, Stop, files_at_once, hash_both
-from smelt.system.cores import usable_cores
+from smelt.files.hashing.sha256 import FileHash, StopFlag, files_at_once, hash_both
+from smelt.system.resources import usable_cores
 
-__all__ = ["Begin", "Hashers"]
+__all__ = ["Begin", "HashPool"]
 
 _MOST = 4
 """Threads: more than a disk likes to be read by, and few enough to leave cores for the rest."""
@@ -18,14 +18,14 @@ Begin: TypeAlias = Callable[[], FileHash]
 """Opens a file, or gives one whose hash is on its way."""
 
 
-class Hashers:
+class HashPool:
     """They begin when they are made. What they find is in `futures`, in the order in which files were given."""
 
     def __init__(self, files: Iterable[Begin]):
         self._waiting = [(begin, Future[str]()) for begin in files]
         self.futures = [future for _, future in self._waiting]
         self._waiting.reverse()
-        self._stop = Stop()
+        self._stop = StopFlag()
         count = min(_MOST, usable_cores(), len(self._waiting))
         self._each = files_at_once() if len(self._waiting) > count else 1
         self._threads = [threading.Thread(target=self._run, name="smelt-hash", daemon=True) for _ in range(count)]

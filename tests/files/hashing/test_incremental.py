@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from smelt.files.hashing import while_written as following
-from smelt.files.hashing import workers as hashers_
+from smelt.files.hashing import during_write as following
+from smelt.files.hashing import pool as hashers_
+from smelt.files.hashing.during_write import IncrementalHashes
+from smelt.files.hashing.pool import HashPool
 from smelt.files.hashing.sha256 import FileHash
-from smelt.files.hashing.while_written import FollowingHash
-from smelt.files.hashing.workers import Hashers
 
 MB = 1 << 20
 
@@ -41,7 +41,7 @@ def positions(hashes):
 def test_pieces_in_any_order_from_several_threads(tmp_path, seed):
     contents = [os.urandom(size) for size in (9 * MB + 17, 1000, 0, 5 * MB)]
     files = empty(tmp_path, *map(len, contents))
-    hashes = FollowingHash(files)
+    hashes = IncrementalHashes(files)
     pieces = [
         (number, start, min(start + 700_001, len(content)))
         for number, content in enumerate(contents)
@@ -62,7 +62,7 @@ def test_pieces_in_any_order_from_several_threads(tmp_path, seed):
 
 def test_it_goes_as_far_as_there_is_no_gap(tmp_path):
     (path, _), content = empty(tmp_path, 6 * MB)[0], os.urandom(6 * MB)
-    hashes = FollowingHash([(path, 6 * MB)])
+    hashes = IncrementalHashes([(path, 6 * MB)])
     path.write_bytes(content)
     hashes.wrote(0, 0, 2 * MB)
     assert positions(hashes) == [2 * MB]
@@ -75,7 +75,7 @@ def test_it_goes_as_far_as_there_is_no_gap(tmp_path):
 
 def test_a_file_that_is_all_there_is_finished_at_once_and_closed(tmp_path):
     (path, size) = empty(tmp_path, 2 * MB + 10)[0]
-    hashes = FollowingHash([(path, size)])
+    hashes = IncrementalHashes([(path, size)])
     hashes.wrote(0, 0, 2 * MB)
     hashes.wrote(0, 2 * MB, size)
     assert hashes._files[0].digest == sha(bytes(size))
@@ -85,7 +85,7 @@ def test_a_file_that_is_all_there_is_finished_at_once_and_closed(tmp_path):
 def test_one_writer_hashes_only_so_much_before_it_writes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(following, "_MOST", 3 * MB)
     files = empty(tmp_path, 10 * MB)
-    hashes = FollowingHash(files)
+    hashes = IncrementalHashes(files)
     hashes.found(0, 0, 8 * MB)
     assert positions(hashes) == [0]
     hashes.wrote(0, 8 * MB, 9 * MB)
@@ -96,7 +96,7 @@ def test_one_writer_hashes_only_so_much_before_it_writes_on(tmp_path, monkeypatc
 
 
 def test_writing_twice_is_a_fault_of_the_program(tmp_path):
-    hashes = FollowingHash(empty(tmp_path, 2 * MB))
+    hashes = IncrementalHashes(empty(tmp_path, 2 * MB))
     hashes.wrote(0, 0, MB)
     with pytest.raises(AssertionError):
         hashes.wrote(0, 0, MB)
@@ -111,7 +111,7 @@ def test_many_files_are_hashed_by_few_threads(tmp_path, monkeypatch, count, core
     contents = [os.urandom(100_000 * number + number) for number in range(count)]
     for number, content in enumerate(contents):
         (tmp_path / str(number)).write_bytes(content)
-    hashers = Hashers(lambda n=n: FileHash(tmp_path / str(n)) for n in range(count))
+    hashers = HashPool(lambda n=n: FileHash(tmp_path / str(n)) for n in range(count))
     assert len(hashers._threads) == min(4, cores, count)
     assert [future.result() for future in hashers.futures] == [sha(content) for content in contents]
     hashers.close()
@@ -119,7 +119,7 @@ def test_many_files_are_hashed_by_few_threads(tmp_path, monkeypatch, count, core
 
 def test_a_file_that_is_missing_is_an_error_for_itself_alone(tmp_path):
     (tmp_path / "b").write_bytes(b"b")
-    hashers = Hashers(lambda name=name: FileHash(tmp_path / name) for name in "ab")
+    hashers = HashPool(lambda name=name: FileHash(tmp_path / name) for name in "ab")
     with pytest.raises(FileNotFoundError):
         hashers.futures[0].result()
     assert hashers.futures[1].result() == sha(b"b")
@@ -128,6 +128,6 @@ def test_a_file_that_is_missing_is_an_error_for_itself_alone(tmp_path):
 
 def test_who_asks_after_the_end_does_not_wait_for_ever(tmp_path):
     (tmp_path / "x").write_bytes(bytes(50 * MB))
-    hashers = Hashers([lambda: FileHash(tmp_path / "x")])
+    hashers = HashPool([lambda: FileHash(tmp_path / "x")])
     hashers.close()
     assert hashers.futures[0].cancelled() or hashers.futures[0].result() == sha(bytes(50 * MB))

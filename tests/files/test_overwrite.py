@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from smelt.errors import OutputError
-from smelt.files.replace import Mark, check_place
+from smelt.files.overwrite import OutputMark, check_overwrite
 
-MARK = Mark("manifest.json", ("smelt", "files"))
+MARK = OutputMark("manifest.json", ("smelt", "files"))
 
 
 def folder(path: Path, **files: str) -> Path:
@@ -20,15 +20,15 @@ def folder(path: Path, **files: str) -> Path:
 
 @pytest.mark.parametrize("force", [False, True])
 def test_where_nothing_is_anything_may_go(tmp_path: Path, force: bool) -> None:
-    check_place(tmp_path / "new", MARK, force=force)
-    check_place(folder(tmp_path / "empty"), MARK, force=force)
+    check_overwrite(tmp_path / "new", MARK, force=force)
+    check_overwrite(folder(tmp_path / "empty"), MARK, force=force)
 
 
 def test_what_smelt_wrote_is_replaced_with_force_only(tmp_path: Path) -> None:
     ours = folder(tmp_path / "ours", manifest=json.dumps({"smelt": "0.1", "files": {}}))
-    check_place(ours, MARK, force=True)
+    check_overwrite(ours, MARK, force=True)
     with pytest.raises(OutputError, match=r"already exists; it is kept\. Choose another folder, or write --force"):
-        check_place(ours, MARK, force=False)
+        check_overwrite(ours, MARK, force=False)
 
 
 @pytest.mark.parametrize("force", [False, True])
@@ -40,10 +40,10 @@ def test_what_smelt_wrote_is_replaced_with_force_only(tmp_path: Path) -> None:
 def test_a_file_of_that_name_is_not_enough(tmp_path: Path, content: str, force: bool) -> None:
     theirs = folder(tmp_path / "theirs", manifest=content)
     with pytest.raises(OutputError, match=r"no manifest\.json that Smelt wrote.*with or without --force.*remove"):
-        check_place(theirs, MARK, force=force)
+        check_overwrite(theirs, MARK, force=force)
 
 
 def test_a_file_is_never_replaced_by_a_folder(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("mine")
     with pytest.raises(OutputError, match="is a file"):
-        check_place(tmp_path / "notes", MARK, force=True)
+        check_overwrite(tmp_path / "notes", MARK, force=True)

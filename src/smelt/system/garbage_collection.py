@@ -9,11 +9,11 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["left_alone", "not_now"]
+__all__ = ["gc_frozen", "gc_paused"]
 
 
 @contextmanager
-def not_now() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Collect no cycles in here: for what makes many objects that stay, and does not take long."""
     was = gc.isenabled()
     gc.disable()
@@ -25,7 +25,7 @@ def not_now() -> Iterator[None]:
 
 
 @contextmanager
-def left_alone() -> Iterator[None]:
+def gc_frozen() -> Iterator[None]:
     """Do not look at what there is already; new cycles are collected."""
     gc.freeze()
     try:

@@ -11,10 +11,10 @@ from typing import NamedTuple
 from smelt.errors import CorruptFile, OutputError
 from smelt.files.json_reader import read_json
 
-__all__ = ["Mark", "check_place", "is_free"]
+__all__ = ["OutputMark", "check_overwrite", "is_free"]
 
 
-class Mark(NamedTuple):
+class OutputMark(NamedTuple):
     """The file by which Smelt knows what it wrote: a JSON table with these keys, since others use such names too."""
 
     name: str
@@ -34,7 +34,7 @@ def is_free(folder: Path) -> bool:
     return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
 
 
-def check_place(folder: Path, mark: Mark, *, force: bool) -> None:
+def check_overwrite(folder: Path, mark: OutputMark, *, force: bool) -> None:
     """Refuse a place that is taken, unless `force` is given and what is there is Smelt's own."""
     if is_free(folder):
         return

@@ -11,21 +11,21 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from smelt.files.hashing.sha256 import FileHash, Stop
-from smelt.files.hashing.workers import Hashers
+from smelt.files.hashing.pool import HashPool
+from smelt.files.hashing.sha256 import FileHash, StopFlag
 
-__all__ = ["FollowingHash"]
+__all__ = ["IncrementalHashes"]
 
 _LEAST, _MOST = 1 << 20, 1 << 25
 """Bytes that are worth the while, and how many one takes before it writes on."""
 
 
-class FollowingHash:
+class IncrementalHashes:
     """The hashes of files of known size, pieces of which are written in any order, from any thread, each once."""
 
     def __init__(self, files: Sequence[tuple[Path, int]]):
-        self._files = [_Following(path, size) for path, size in files]
-        self._stop = Stop()
+        self._files = [_IncrementalHash(path, size) for path, size in files]
+        self._stop = StopFlag()
 
     def found(self, file: int, start: int, end: int) -> None:
         """The bytes from `start` to `end` of this file have had their last value before."""
@@ -39,7 +39,7 @@ class FollowingHash:
     def result(self) -> list[str]:
         """The digests of all files, each of which is written."""
         left = [file for file in self._files if not file.digest]
-        hashers = Hashers(file.begin for file in left)
+        hashers = HashPool(file.begin for file in left)
         try:
             for file, future in zip(left, hashers.futures, strict=True):
                 file.digest = future.result()
@@ -53,7 +53,7 @@ class FollowingHash:
             file.close()
 
 
-class _Following:
+class _IncrementalHash:
     """One file: what is written from its front on without a gap, and how far that is hashed."""
 
     def __init__(self, path: Path, size: int):
@@ -74,7 +74,7 @@ class _Following:
             while (further := self._early.pop(self._front, None)) is not None:
                 self._front = further
 
-    def catch_up(self, stop: Stop) -> None:
+    def catch_up(self, stop: StopFlag) -> None:
         if not (self._behind() or self._all_there()) or not self._turn.acquire(blocking=False):
             return
         try:

@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from smelt.system.threads import one_core_each, some_threads
+from smelt.system.threads import single_core_pool, torch_threads
 
 
 @pytest.mark.parametrize("usual", [1, 3])
@@ -17,8 +17,8 @@ def test_threads_that_compute_meanwhile_and_afterwards_have_as_many_cores_as_bef
         thread.join()
         return found[0]
 
-    with some_threads(usual):
-        with one_core_each(2, "smelt-test") as pool:
+    with torch_threads(usual):
+        with single_core_pool(2, "smelt-test") as pool:
             assert {pool.submit(torch.get_num_threads).result() for _ in range(4)} == {1}
             assert cores() == usual
         assert (cores(), torch.get_num_threads()) == (usual, usual)

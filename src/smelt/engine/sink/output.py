@@ -30,7 +30,7 @@ from smelt.files.hashing.cached import hash_file
 from smelt.files.identity import FileIdentity, check_unchanged
 from smelt.files.json_reader import parse_json
 from smelt.files.lock import try_lock
-from smelt.files.overwrite import check_overwrite, is_free
+from smelt.files.overwrite import OutputMark, check_overwrite, is_free
 from smelt.formats.source import Source
 
 __all__ = [
@@ -243,7 +243,7 @@ def input_paths(sources: Iterable[Source]) -> list[Path]:
     return [path for source in sources for path in (*source.files, *([source.folder] if source.folder else []))]
 
 
-def check_output(given: Path, inputs: Sequence[Path], *, force: bool, needed: int, mark: Mark = MARK) -> None:
+def check_output(given: Path, inputs: Sequence[Path], *, force: bool, needed: int, mark: OutputMark = MARK) -> None:
     """Refuse an output that would destroy something or cannot fit, before any work is done."""
     try:
         _check_output(given, inputs, force=force, needed=needed, mark=mark)
@@ -252,7 +252,7 @@ def check_output(given: Path, inputs: Sequence[Path], *, force: bool, needed: in
         raise OutputError(f"{shortened(str(given))}: cannot be written there ({reason})") from None
 
 
-def _check_output(given: Path, inputs: Sequence[Path], *, force: bool, needed: int, mark: Mark) -> None:
+def _check_output(given: Path, inputs: Sequence[Path], *, force: bool, needed: int, mark: OutputMark) -> None:
     out = given.resolve()
     check_name(out, OutputError)
     if len(os.fsencode(partial_folder(out).name)) > _LONGEST_NAME:

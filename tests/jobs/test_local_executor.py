@@ -17,8 +17,8 @@ import pytest
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.jobs.failure import JobFailed, WorkerDied
 from smelt.jobs.job import Job
-from smelt.jobs.perform import cores
 from smelt.jobs.run import Done, run_jobs
+from smelt.jobs.worker import cores
 from work_for_tests import calls
 
 

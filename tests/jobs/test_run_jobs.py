@@ -12,8 +12,8 @@ from smelt.errors import IncompatibleModels, RecipeError, SmeltError
 from smelt.jobs.executor import Executor, WorkerAnswer, find_executor
 from smelt.jobs.failure import JobFailed
 from smelt.jobs.job import Job
-from smelt.jobs.perform import perform
 from smelt.jobs.run import Done, run_jobs
+from smelt.jobs.worker import perform
 from work_for_tests import calls
 
 

@@ -1,4 +1,4 @@
-"""Files as bytes or text, within bounds: a plain file, not too large, that this user may read.
+"""Files as bytes or text, within bounds: a plain file, not too large, that this user may read; packed ones too.
 
 In: a path that somebody gave, or that a folder holds. Out: its content, or a `CorruptFile` in one line. A pipe, a
 socket or a device where a file should be is refused before anything waits for it.
@@ -18,6 +18,7 @@ __all__ = [
     "MOST_BYTES",
     "check_name",
     "check_plain",
+    "gunzip",
     "is_there",
     "names_in",
     "open_plain",
@@ -28,6 +29,9 @@ __all__ = [
 
 MOST_BYTES = 128 << 20
 """Of a file that is read whole, unless its reader knows better: four times the largest tokenizer.json there is."""
+
+_PACKED, _LEAST_UNPACKED = 100, 64 << 20
+"""How many times its size a file may unpack to, and what any may: a text shrinks to a tenth, a bomb to a thousandth."""
 
 _GROWN = 1 << 16
 """Bytes that a file may have beyond its size: some say that they have none."""
@@ -127,6 +131,23 @@ def read_text(path: str | Path, most: int = MOST_BYTES, kind: type[SmeltError] =
         return read_bytes(path, most, kind).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise kind(f"{shortened(str(path))}: is not text in UTF-8 ({error.reason} at byte {error.start:,})") from None
+
+
+def gunzip(packed: bytes, where: str | Path) -> bytes:
+    """What a .gz file holds; `where` is what errors begin with."""
+    import gzip
+    import io
+    import zlib
+
+    most = max(_PACKED * len(packed), _LEAST_UNPACKED)
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
+            content = file.read(most + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise CorruptFile(f"{shortened(str(where))}: cannot be unpacked ({error})") from None
+    if len(content) > most:
+        raise CorruptFile(f"{shortened(str(where))}: unpacks to more than {most:,} bytes, as no text does")
+    return content
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from smelt.errors import RecipeError, unknown
 from smelt.jobs.job import Job
+from smelt.jobs.worker import perform
 
-__all__ = ["EXECUTORS", "Executor", "WorkerAnswer", "find_executor"]
+__all__ = ["EXECUTORS", "Executor", "InlineExecutor", "WorkerAnswer", "find_executor"]
 
 EXECUTORS = {
     "inline": "in this process, one after the other",
@@ -50,6 +51,28 @@ class Executor(Protocol):
         """End everything at once, finished or not."""
 
 
+class InlineExecutor:
+    """Jobs in this process, one after the other. A crash is the caller's own."""
+
+    workers = 1
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[int, Job]] = []
+
+    def start(self) -> None:
+        """Nothing to do."""
+
+    def submit(self, ticket: int, job: Job) -> None:
+        self._waiting.append((ticket, job))
+
+    def wait(self) -> WorkerAnswer:
+        ticket, job = self._waiting.pop(0)
+        return WorkerAnswer(ticket, perform(job.call, job.arguments))
+
+    def stop(self) -> None:
+        self._waiting.clear()
+
+
 def find_executor(executor: str | Executor, workers: int = 1) -> Executor:
     """The executor of a name, as `ray` or `ray:ADDRESS`; an object is returned as it is."""
     if not isinstance(executor, str):
@@ -62,8 +85,6 @@ def find_executor(executor: str | Executor, workers: int = 1) -> Executor:
     if words and name in ("inline", "local"):
         raise RecipeError(f"the executor {name!r} takes no words, got {executor!r}")
     if name == "inline":
-        from smelt.jobs.inline import InlineExecutor
-
         return InlineExecutor()
     if name == "local":
         from smelt.jobs.local import LocalExecutor

@@ -20,7 +20,7 @@ from typing import Any
 from smelt.files.remote_code import is_trusted
 from smelt.jobs.executor import WorkerAnswer
 from smelt.jobs.job import Job
-from smelt.jobs.perform import thread_words, threads_each
+from smelt.jobs.worker import thread_words, threads_each
 
 __all__ = ["LocalExecutor"]
 

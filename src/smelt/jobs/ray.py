@@ -15,7 +15,7 @@ from smelt.errors import MissingExtra, SmeltError
 from smelt.files.remote_code import is_trusted
 from smelt.jobs.executor import WorkerAnswer
 from smelt.jobs.job import Job
-from smelt.jobs.perform import cores, perform_with, threads_each
+from smelt.jobs.worker import cores, perform_with, threads_each
 
 __all__ = ["RayExecutor"]
 

@@ -11,7 +11,7 @@ from smelt.errors import MissingExtra, RecipeError
 from smelt.files.remote_code import is_trusted
 from smelt.jobs.executor import WorkerAnswer
 from smelt.jobs.job import Job
-from smelt.jobs.perform import perform_with
+from smelt.jobs.worker import perform_with
 
 __all__ = ["SlurmExecutor", "read_words"]
 

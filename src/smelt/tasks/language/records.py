@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile, shortened
-from smelt.files.bounded import is_there, read_bytes
-from smelt.files.gzip_reader import unpacked
+from smelt.files.bounded import gunzip, is_there, read_bytes
 from smelt.files.json_reader import parse_json
 from smelt.tasks.task import TaskError
 
@@ -71,7 +70,7 @@ def _of_file(file: Path, what: str) -> list[tuple[int, dict[str, Any]]]:
 def _lines(file: Path) -> list[str]:
     content = read_bytes(file, _MOST_BYTES)
     try:
-        text = (unpacked(content, file) if file.suffix == ".gz" else content).decode()
+        text = (gunzip(content, file) if file.suffix == ".gz" else content).decode()
     except UnicodeDecodeError as error:
         raise CorruptFile(f"{file}: cannot be read ({error})") from None
     return text.split("\n")  # splitlines would also split inside JSON strings

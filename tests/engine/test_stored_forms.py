@@ -194,13 +194,13 @@ def test_rows_of_a_stack_are_run_by_the_machine_where_they_lie(
 
 def test_a_view_of_what_lies_on_a_device_lies_there_too() -> None:
     class Resident(MemorySource):
-        def there(self, key: str) -> Tensor:
+        def on_device(self, key: str) -> Tensor:
             return self._state[key].view(-1)
 
     source = Resident("on a device", {"w": torch.arange(12.0).view(2, 2, 3)})
     info = TensorInfo("F32", (3, 2))
     view = RenamedSource(source, {"w[1]": Piece("w", 6, info, True), "flat": Piece("w", 6, info)})
-    found = {name: there.tolist() for name in view.tensors if (there := view.there(name)) is not None}
+    found = {name: there.tolist() for name in view.tensors if (there := view.on_device(name)) is not None}
     assert found == {"w[1]": [6, 9, 7, 10, 8, 11], "flat": [6, 7, 8, 9, 10, 11]}
     part = torch.empty(2)
     view.read("w[1]", 2, part)

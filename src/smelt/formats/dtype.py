@@ -14,8 +14,8 @@ __all__ = [
     "FP8",
     "WRITABLE",
     "code_of",
+    "is_known",
     "item_size",
-    "known",
     "parse_dtype",
     "tensor_of",
     "torch_dtype",
@@ -83,7 +83,7 @@ def item_size(code: str) -> int:
     return _SIZE[code]
 
 
-def known(code: str) -> bool:
+def is_known(code: str) -> bool:
     return code in _SIZE
 
 

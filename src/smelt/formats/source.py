@@ -21,7 +21,7 @@ from smelt.formats.safetensors.header import TensorInfo, read_header
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["FileSource", "MemorySource", "Source", "files_of"]
+__all__ = ["FileSource", "MemorySource", "Source", "equal_tensors", "files_of"]
 
 
 class Source(ABC):
@@ -45,7 +45,7 @@ class Source(ABC):
     def read(self, key: str, start: int, out: Tensor) -> None:
         """Fill the flat `out` with the elements of `key` from `start` on, converted to its dtype."""
 
-    def holds(self, key: str) -> bool:
+    def has_bytes(self, key: str) -> bool:
         """Whether `read_bytes` gives the numbers of this tensor as they are."""
         return False
 
@@ -57,7 +57,7 @@ class Source(ABC):
         """An open file's descriptor and the place in it of the bytes that `read_bytes` gives, where they are there."""
         return None
 
-    def there(self, key: str) -> Tensor | None:
+    def on_device(self, key: str) -> Tensor | None:
         """The flat tensor itself, where it lies in the memory of a device."""
         return None
 
@@ -101,7 +101,7 @@ class FileSource(Source):
         if not direct:
             out.copy_(raw.view(dtype))
 
-    def holds(self, key: str) -> bool:
+    def has_bytes(self, key: str) -> bool:
         return True
 
     def read_bytes(self, key: str, start: int, out: memoryview) -> None:
@@ -153,10 +153,10 @@ class MemorySource(Source):
     def read(self, key: str, start: int, out: Tensor) -> None:
         out.copy_(self._state[key].view(-1)[start : start + out.numel()])
 
-    def holds(self, key: str) -> bool:
+    def has_bytes(self, key: str) -> bool:
         return self._state[key].device.type == "cpu"
 
-    def there(self, key: str) -> Tensor | None:
+    def on_device(self, key: str) -> Tensor | None:
         tensor = self._state[key]
         return tensor.view(-1) if tensor.device.type != "cpu" else None
 
@@ -173,3 +173,17 @@ def files_of(sources: Iterable[Source]) -> dict[Path, FileIdentity]:
     for source in sources:
         seen = {**source.beside, **source.files, **seen}
     return seen
+
+
+def equal_tensors(source: Source, one: str, other: str) -> bool:
+    """Whether two tensors of the same shape hold the same numbers, in float32; read a block at a time."""
+    import torch
+
+    count, block = source.tensors[one].count, 1 << 20
+    for start in range(0, count, block):
+        first, second = torch.empty(2, min(block, count - start)).unbind()
+        source.read(one, start, first)
+        source.read(other, start, second)
+        if not torch.equal(first, second):
+            return False
+    return True

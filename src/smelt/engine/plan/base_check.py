@@ -105,7 +105,7 @@ def _read(tap: Tap) -> NDArray[np.float64]:
     info = tap.source.tensors[tap.key]
     size = min(_PIECE, info.count)
     start = (info.count - size) // 2
-    if info.dtype in FORMATS and tap.source.holds(tap.key):
+    if info.dtype in FORMATS and tap.source.has_bytes(tap.key):
         raw = np.empty(info.nbytes // info.count * size, np.uint8)
         tap.source.read_bytes(tap.key, start, raw.data)
         return floats(raw, info.dtype).astype(np.float64)

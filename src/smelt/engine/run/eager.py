@@ -138,11 +138,11 @@ class EagerBackend:
         torch.cuda.current_stream().synchronize()  # the last block's copies must have left the buffers
         rows = []
         for number, tap in enumerate(item.all_taps):
-            resident = tap.source.there(tap.key)
+            resident = tap.source.on_device(tap.key)
             if resident is not None:
                 rows.append(resident[start:stop].to(self._device, torch.float32))
                 continue
-            holds = tap.source.holds(tap.key)
+            holds = tap.source.has_bytes(tap.key)
             dtype = dtypes.torch_dtype(tap.source.tensors[tap.key].dtype) if holds else torch.float32
             buffer = self._buffer(f"in {number}", stop - start, dtype)
             tap.source.read(tap.key, start, buffer)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from smelt.formats.architecture.config import read_config
-from smelt.formats.source import Source
+from smelt.formats.source import Source, equal_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = ["untie"]
 
-_BLOCK = 1 << 20
 _HEADS = ("lm_head.weight", "language_model.lm_head.weight", "embed_out.weight")
 _EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "word_embeddings.weight", "shared.weight", "embed_in.weight")
 
@@ -26,7 +25,7 @@ def untie(source: Source) -> tuple[Source, list[str]]:
     embedding = next((key for key in source.tensors if key.endswith(_EMBEDDINGS)), None)
     if not tie or head is None or embedding is None or source.tensors[head] != source.tensors[embedding]:
         return source, []
-    if not _equal(source, head, embedding):
+    if not equal_tensors(source, head, embedding):
         return source, [f"config.json ties {head!r} to {embedding!r}, but the file holds different numbers for them"]
     return _Without(source, head, embedding), []
 
@@ -43,8 +42,8 @@ class _Without(Source):
     def read(self, key: str, start: int, out: Tensor) -> None:
         self._inner.read(key, start, out)
 
-    def holds(self, key: str) -> bool:
-        return self._inner.holds(key)
+    def has_bytes(self, key: str) -> bool:
+        return self._inner.has_bytes(key)
 
     def read_bytes(self, key: str, start: int, out: memoryview) -> None:
         self._inner.read_bytes(key, start, out)
@@ -54,17 +53,3 @@ class _Without(Source):
 
     def close(self) -> None:
         self._inner.close()
-
-
-def _equal(source: Source, left: str, right: str) -> bool:
-    import torch
-
-    count = source.tensors[left].count
-    for start in range(0, count, _BLOCK):
-        size = min(_BLOCK, count - start)
-        a, b = torch.empty(size), torch.empty(size)
-        source.read(left, start, a)
-        source.read(right, start, b)
-        if not torch.equal(a, b):
-            return False
-    return True

@@ -51,8 +51,8 @@ class SharedSource(Source):
         kept[: out.numel()].copy_(out)
         self._local.piece = piece
 
-    def holds(self, key: str) -> bool:
-        return self.inner.holds(key)
+    def has_bytes(self, key: str) -> bool:
+        return self.inner.has_bytes(key)
 
     def read_bytes(self, key: str, start: int, out: memoryview) -> None:
         self.inner.read_bytes(key, start, out)

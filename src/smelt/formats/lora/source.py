@@ -21,7 +21,7 @@ from smelt.files.identity import identities
 from smelt.formats.architecture.orientation import Orientation
 from smelt.formats.lora.adapter_plan import LowRank, plan_adapter
 from smelt.formats.lora.config import AdapterConfig
-from smelt.formats.source import FileSource, Source
+from smelt.formats.source import FileSource, Source, equal_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -50,7 +50,7 @@ class LoraSource(Source):
             f"{stored[0]!r} and {other!r} stand for one tensor of the base, {key!r}, but differ; untie the base first"
             for key, stored in plan.replaced.items()
             for other in stored[1:]
-            if not self._same(stored[0], other)
+            if not equal_tensors(self._adapter, stored[0], other)
         ]
         if faults:
             self._adapter.close()
@@ -175,18 +175,6 @@ class LoraSource(Source):
         out = torch.empty(self._adapter.tensors[name].count, dtype=torch.float32)
         self._adapter.read(name, 0, out)
         return out
-
-    def _same(self, one: str, other: str) -> bool:
-        import torch
-
-        count, piece = self._adapter.tensors[one].count, 1 << 22
-        for start in range(0, count, piece):
-            first, second = torch.empty(2, min(piece, count - start)).unbind()
-            self._adapter.read(one, start, first)
-            self._adapter.read(other, start, second)
-            if not torch.equal(first, second):
-                return False
-        return True
 
 
 def _overlap(start: int, out: Tensor, begin: int, tile: Tensor) -> tuple[Tensor, Tensor]:

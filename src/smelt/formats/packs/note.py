@@ -60,7 +60,7 @@ class DeltaNote(Note):
     def fault(self) -> str | None:
         if (self.bits is None) == (self.rank is None):
             return "it must give either bits or rank"
-        strange = next((t.dtype for t in self.tensors.values() if not dtypes.known(t.dtype)), None)
+        strange = next((t.dtype for t in self.tensors.values() if not dtypes.is_known(t.dtype)), None)
         return f"there is no dtype {strange!r}" if strange else None
 
     def dump(self) -> bytes:

@@ -117,7 +117,7 @@ def _info(path: Path, name: str, entry: Any) -> TensorInfo:
         sound = False
     if not sound:
         raise CorruptFile(f"{path}: the header's entry for {shortened(name)!r} is malformed: {shortened(str(entry))}")
-    if not dtypes.known(code):
+    if not dtypes.is_known(code):
         raise CorruptFile(f"{path}: {shortened(name)!r} has the unknown type {shortened(code)!r}")
     info = _shared(code, tuple(shape))
     if info is None:

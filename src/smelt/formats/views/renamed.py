@@ -48,8 +48,8 @@ class RenamedSource(Source):
         else:
             out.copy_(self._kept(key, piece)[start : start + out.numel()])
 
-    def holds(self, key: str) -> bool:
-        return not self._pieces[key].transposed and self._inner.holds(self._pieces[key].stored)
+    def has_bytes(self, key: str) -> bool:
+        return not self._pieces[key].transposed and self._inner.has_bytes(self._pieces[key].stored)
 
     def read_bytes(self, key: str, start: int, out: memoryview) -> None:
         piece = self._pieces[key]
@@ -63,9 +63,9 @@ class RenamedSource(Source):
     def close(self) -> None:
         self._inner.close()
 
-    def there(self, key: str) -> Tensor | None:
+    def on_device(self, key: str) -> Tensor | None:
         piece = self._pieces[key]
-        found = self._inner.there(piece.stored)
+        found = self._inner.on_device(piece.stored)
         if found is None:
             return None
         found = found[piece.start : piece.start + piece.info.count]

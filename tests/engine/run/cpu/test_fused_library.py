@@ -125,6 +125,6 @@ def test_what_has_no_rule_or_no_stored_bytes_is_left_to_torch(two: tuple[Path, P
         smelt.merge(list(two[1:]), base=two[0], method="tsv")  # which leaves vectors to the average
         assert {True, False} == set(taken)
         taken.clear()
-        patch.setattr(FileSource, "holds", lambda self, key: False)
+        patch.setattr(FileSource, "has_bytes", lambda self, key: False)
         smelt.merge(list(two[1:]), base=two[0], method="ties")
         assert not any(taken)

@@ -125,7 +125,7 @@ class Support:
     def __call__(self, item: Item) -> bool:
         if item.copied:
             assert item.base is not None
-            return item.base.source.holds(item.base.key) and stored_dtype(item.base) == item.info.dtype
+            return item.base.source.has_bytes(item.base.key) and stored_dtype(item.base) == item.info.dtype
         return (
             self._fits(item)
             and not item.statistics
@@ -155,7 +155,7 @@ def _draws(stages: tuple[RunStage, ...]) -> bool:
 
 def is_readable(tap: Tap) -> bool:
     """Whether a tensor's bytes can be read."""
-    return tap.source.holds(tap.key)
+    return tap.source.has_bytes(tap.key)
 
 
 def stored_dtype(tap: Tap) -> str:

@@ -99,7 +99,7 @@ class GpuBackend(FusedBackend):
         return item.copied or (item.unit == "element" and (self._with_folds or not _has_folds(item)))
 
     def _reaches(self, tap: Tap) -> bool:
-        there = tap.source.there(tap.key)
+        there = tap.source.on_device(tap.key)
         return is_readable(tap) if there is None else there.device == self._device
 
     def is_small(self, item: Item) -> bool:
@@ -114,7 +114,7 @@ class GpuBackend(FusedBackend):
 
     def can_sample(self, item: Item) -> bool:
         """Not without kernels, nor of what lies on the device: there a histogram costs less than many small pieces."""
-        return self._kernels and all(tap.source.there(tap.key) is None for tap in item.all_taps)
+        return self._kernels and all(tap.source.on_device(tap.key) is None for tap in item.all_taps)
 
     def fold_span(
         self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, shows_progress: bool
@@ -175,14 +175,14 @@ class GpuBackend(FusedBackend):
     def _fill(item: Item, start: int, buffer: BlockBuffer) -> None:
         """A block of each model into the host's memory, in its stored format, unless it lies on the device."""
         for part, tap in zip(buffer.on_host, item.all_taps, strict=False):
-            if tap.source.there(tap.key) is None:
+            if tap.source.on_device(tap.key) is None:
                 tap.source.read_bytes(tap.key, start, part)
 
     def _on_device(self, item: Item, start: int, stop: int, buffer: BlockBuffer) -> list[Tensor]:
         """The same on the device."""
         taps = []
         for number, tap in enumerate(item.all_taps):
-            resident = tap.source.there(tap.key)
+            resident = tap.source.on_device(tap.key)
             taps.append(buffer.on_device[number] if resident is None else resident[start:stop])
         buffer.copy_to_device([n for n, tap in enumerate(item.all_taps) if taps[n] is buffer.on_device[n]])
         return taps

@@ -1,6 +1,6 @@
 """A block: the piece of one tensor that a stage sees, and the place it was cut from.
 
-Blocks are what flows through `merge` and `ops`. They carry numbers and a place, never a file or a device.
+Blocks are what flows through `methods` and `ops`. They carry numbers and a place, never a file or a device.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ __all__ = [
 
 
 def weighted_sum(stack: Stack, weights: Tensor | Iterable[float]) -> Tensor:
-    """sum_i w_i x_i, one fused multiply-add per model and no temporary of the stack's size."""
+    """sum_i w_i x_i of [models, ...], as [...]: a fused multiply-add per model, no temporary of the stack's size."""
     from torch import Tensor
 
     first, *rest = weights.flatten().tolist() if isinstance(weights, Tensor) else map(float, weights)
@@ -45,7 +45,7 @@ def check_weights(weights: Sequence[float], normalize: bool) -> None:
 
 
 def total(stack: Stack) -> Tensor:
-    """sum_i x_i, row after row: twice as fast as a reduction along the first axis."""
+    """sum_i x_i of [models, ...], as [...], row after row: twice as fast as a reduction along the first axis."""
     out = stack[0].clone()
     for row in stack[1:]:
         out.add_(row)
@@ -53,18 +53,21 @@ def total(stack: Stack) -> Tensor:
 
 
 def mean(stack: Stack) -> Tensor:
-    """Over the models, rounded once. A tensor divides: by a plain number a GPU would multiply with its inverse."""
+    """Over the models of [models, ...], rounded once.
+
+    A tensor divides: by a plain number a GPU would multiply with its inverse.
+    """
     return total(stack).div_(stack.new_full((), len(stack)))
 
 
 def mean_of_present(stack: Stack) -> Tensor:
-    """The mean over the models whose entry is not zero; zero where all are."""
+    """The mean of [models, ...] over the models whose entry is not zero; zero where all are."""
     count = total(stack.sign().abs_())
     return total(stack).div_(count.clamp_min_(1.0))
 
 
 def gram(block: Block) -> Tensor:
-    """<x_i, x_j> over the block's elements, in float64."""
+    """<x_i, x_j> over the block's elements, as [models, models] in float64."""
     import torch
 
     rows = block.stack.flatten(1).to(torch.float64)
@@ -72,13 +75,13 @@ def gram(block: Block) -> Tensor:
 
 
 def normalised(weights: Tensor) -> Tensor:
-    """Weights over their sum, which is taken in float64."""
+    """Weights [models, ...] over their sum, which is taken in float64."""
     exact = weights.double()
     return (exact / exact.sum()).to(weights.dtype)
 
 
 def row_gram(stack: Stack) -> Tensor:
-    """<x_i, x_j> for every row of (models, rows, columns), as (rows, models, models) in float64."""
+    """<x_i, x_j> for every row of [models, rows, columns], as [rows, models, models] in float64."""
     import torch
 
     rows = stack.transpose(0, 1).to(torch.float64)

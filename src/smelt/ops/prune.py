@@ -38,7 +38,7 @@ Bits: TypeAlias = npt.NDArray[np.uint8]
 
 
 def keep_rows(stack: Stack, cuts: Sequence[Cut]) -> Stack:
-    """The stack with, in each row, only the entries that the row's cut keeps; the rest is zero."""
+    """The stack [models, ...] with only the entries that each model's cut keeps; the rest is zero."""
     import torch
 
     kept = torch.empty_like(stack)
@@ -109,12 +109,12 @@ def keep_drawn(stack: Stack, drawn: tuple[Bits, npt.NDArray[np.float64]]) -> Sta
 
 
 def as_column(values: npt.NDArray[np.float64], stack: Stack) -> Tensor:
-    """One value for each model, so that it broadcasts against the stack."""
+    """One value for each model [models], as [models, 1, ...], so that it broadcasts against the stack."""
     return stack.new_tensor(values.tolist()).view(-1, *[1] * (stack.ndim - 1))
 
 
 def l1_sums(before: Stack, after: Stack) -> Tensor:
-    """The summed magnitude of each model before and after pruning."""
+    """The summed magnitude of each model before and after pruning, as [2, models] in float64."""
     import torch
 
     return torch.stack([_l1(before.flatten(1)), _l1(after.flatten(1))])
@@ -127,7 +127,7 @@ def _l1(rows: Tensor) -> Tensor:
 
 
 def l1_ratios(sums: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Summed magnitude before over after, 1 where nothing is left."""
+    """Summed magnitude before over after of [2, models], as [models]; 1 where nothing is left."""
     before, after = sums
     return np.where(after > 0, before / np.maximum(after, 1e-300), 1.0)
 
@@ -166,7 +166,7 @@ def with_l1(first: Fold, keep: Callable[[Stack, Any], Stack]) -> Chain:
 
 
 def sorted_magnitudes(stack: Stack) -> Tensor:
-    """The magnitudes of every row (the last axis), smallest first."""
+    """The magnitudes of every row (the last axis) of [models, ..., columns], smallest first."""
     import torch
 
     if stack.device.type != "cpu":
@@ -199,7 +199,7 @@ def ranks_in_rows(stack: Stack) -> Tensor:
 
 
 def pack(mask: Tensor) -> Bits:
-    """A mask of zeros and ones as one bit each."""
+    """A mask of zeros and ones, of any shape, as one bit each in flat order."""
     import torch
 
     bits: Bits = np.packbits(mask.to("cpu", torch.uint8).numpy().reshape(-1))

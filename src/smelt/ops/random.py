@@ -34,11 +34,11 @@ class PlaceRandom:
     place: Place
 
     def keep(self, probability: Tensor, stack: Tensor) -> Tensor:
-        """1.0 where an element of the stack is kept, 0.0 where it is dropped; each by its own chance."""
+        """1.0 where an element of the stack [models, ...] is kept, 0.0 where it is dropped; each by its own chance."""
         return self.uniform(stack).neg_().add_(probability).sign_().clamp_min_(0.0)
 
     def uniform(self, stack: Tensor) -> Tensor:
-        """Numbers in [0, 1) in steps of 2**-24, one for every element of the stack."""
+        """Numbers in [0, 1) in steps of 2**-24, one for every element of the stack [models, ...]."""
         import torch
 
         out = torch.empty_like(stack)

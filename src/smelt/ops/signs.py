@@ -17,14 +17,15 @@ Tie: TypeAlias = Literal["base", "positive"]
 
 
 def elected_sign(stack: Stack, by: Elect, tie: Tie) -> Tensor:
-    """+1 or -1 for every entry: the sign of the summed changes (`mass`) or of most models (`count`).
+    """+1 or -1 for every entry of [models, ...], as [...].
 
-    An exact tie is 0, so that nobody agrees and the base stays (`base`), or +1 (`positive`, as mergekit counts).
+    The sign of the summed changes (`mass`) or of most models (`count`). An exact tie is 0, so that nobody agrees and
+    the base stays (`base`), or +1 (`positive`, as mergekit counts).
     """
     sign = total(stack if by == "mass" else stack.sign()).sign_()
     return sign if tie == "base" else sign.add_(0.5).sign_()
 
 
 def agreeing(stack: Stack, sign: Tensor) -> Stack:
-    """|x_i| where model i has the elected sign, 0 elsewhere."""
+    """|x_i| where model i of [models, ...] has the elected sign [...], 0 elsewhere."""
     return (stack * sign).clamp_min_(0.0)

@@ -38,7 +38,7 @@ def noise(stack: Stack) -> float:
 
 
 def svd(matrix: Tensor, *, top: int | None = None, floor: float | None = None) -> Directions:
-    """The `top` largest singular directions (None: all) of those above `floor` (None: the matrix's own noise)."""
+    """The `top` largest singular directions of [rows, columns] (None: all) above `floor` (None: its own noise)."""
     import torch
 
     rows, columns = matrix.shape
@@ -65,9 +65,10 @@ def polar(matrix: Tensor) -> Tensor:
 
 
 def row_space(stack: Stack, *, weights: Tensor | None = None, rank: int | None = None) -> tuple[Tensor, Tensor]:
-    """The space that the rows of all matrices span: eigenvalues of sum_i w_i d_i^T d_i and the columns that go along.
+    """The space that the rows of [models, rows, columns] span.
 
-    At most `rank` of them (None: all above the noise), largest first. The column space is that of `stack.mT`.
+    Eigenvalues [rank] of sum_i w_i d_i^T d_i, and the columns [columns, rank] that go along: at most `rank` of them
+    (None: all above the noise), largest first. The column space is that of `stack.mT`.
     """
     import torch
 

@@ -24,7 +24,7 @@ _ALMOST_PARALLEL = 0.9995
 
 
 def slerp_weights(gram: Numbers, t: float, parallel: float = _ALMOST_PARALLEL) -> Numbers:
-    """The two weights of spherical interpolation, for a Gram matrix or a batch of them.
+    """The two weights of spherical interpolation, for a Gram matrix [..., 2, 2], as [..., 2].
 
     Vectors whose cosine is above `parallel` (or below its negative) are interpolated linearly.
     """
@@ -39,7 +39,10 @@ def slerp_weights(gram: Numbers, t: float, parallel: float = _ALMOST_PARALLEL) -
 
 
 def multislerp_weights(gram: Numbers, weights: Sequence[float]) -> Numbers:
-    """Interpolation on the sphere in the tangent space at the normalised mean direction, with the mean norm."""
+    """Interpolation on the sphere in the tangent space at the normalised mean direction, with the mean norm.
+
+    From a Gram matrix [models, models] to the weights [models].
+    """
     norms, cosines = _unit(gram)
     share = np.array(weights, np.float64)
     direction = share / _length(share, cosines)
@@ -50,7 +53,10 @@ def multislerp_weights(gram: Numbers, weights: Sequence[float]) -> Numbers:
 
 
 def karcher_weights(gram: Numbers, weights: Sequence[float], iterations: int, tolerance: float) -> Numbers:
-    """The point on the sphere with the least squared angles to all directions, with the mean norm."""
+    """The point on the sphere with the least squared angles to all directions, with the mean norm.
+
+    From a Gram matrix [models, models] to the weights [models].
+    """
     norms, cosines = _unit(gram)
     share = np.array(weights, np.float64)
     live = np.where(norms > 0, share, 0.0)

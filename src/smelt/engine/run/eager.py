@@ -127,7 +127,7 @@ class EagerBackend:
         return Block(values[: len(item.taps)].view(-1, *shape), base, place, statistics=statistics)
 
     def _read(self, item: Item, start: int, stop: int) -> Tensor:
-        """All taps as rows of float32."""
+        """All taps as rows of float32: [models (and the base last), elements]."""
         buffer = self._buffer("in", len(item.all_taps) * (stop - start), torch.float32).view(-1, stop - start)
         for row, tap in zip(buffer, item.all_taps, strict=True):
             tap.source.read(tap.key, start, row)

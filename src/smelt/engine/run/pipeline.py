@@ -32,7 +32,7 @@ class PipelineRunner:
         self._arguments: dict[tuple[int, int], dict[str, Any]] = {}
 
     def merge(self, item: Item, block: Block, folds: Mapping[int, Fold]) -> Tensor:
-        """The merged weights of a block, or their changes where the item gives those."""
+        """The merged weights [...] of a stack [models, ...], or their changes where the item gives those."""
         state = _State(block, item.input_space)
         try:
             for run in item.stages:

@@ -142,7 +142,7 @@ def _task(config: Mapping[str, Any] | None) -> str | None:
 
 
 def _padded(rows: Tensor, rank: int) -> Tensor:
-    """Rows of zeros up to the rank: a layer whose change has a lower rank."""
+    """[few, columns] as [rank, columns] with rows of zeros: a layer whose change has a lower rank."""
     import torch
 
     return torch.cat([rows, rows.new_zeros(rank - len(rows), rows.shape[1])]) if len(rows) < rank else rows

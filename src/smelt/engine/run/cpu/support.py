@@ -57,7 +57,7 @@ class RuleCall:
 
 Emit: TypeAlias = "Callable[[Program, Rows, RuleCall], Any]"
 ByRow: TypeAlias = "Callable[[NDArray[np.float64], Mapping[str, Any]], NDArray[np.float64]]"
-"""From the Gram matrices (rows, models, models) of rows and the parameters to factors (rows, some)."""
+"""From the Gram matrices [rows, models, models] and the parameters to factors [rows, factors]."""
 
 
 def _always(parameters: Mapping[str, Any]) -> bool:

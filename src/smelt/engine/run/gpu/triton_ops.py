@@ -155,8 +155,8 @@ def gather_count(into, met):
 
 
 @triton.jit
-def gather_inside(room, known, bits, met):
+def gather_inside(into, known, bits, met):
     """Append those bits that are met; who appends first does not matter."""
     one = met.to(tl.int32)
     at = tl.atomic_add(known, tl.sum(one, 0))
-    tl.store(room + at + tl.cumsum(one, 0) - 1, bits, met)
+    tl.store(into + at + tl.cumsum(one, 0) - 1, bits, met)

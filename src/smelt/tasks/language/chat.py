@@ -1,6 +1,6 @@
 """Chats as text, the same on every day: some templates (Llama 3.1, 3.2) write today's date into the prompt.
 
-A chat template comes with a model, so it is rendered apart and within limits (`evaluate/templates`).
+A chat template comes with a model, so it is rendered apart and within limits (`tasks/templates`).
 """
 
 from __future__ import annotations

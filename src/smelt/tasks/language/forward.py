@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = ["packs", "scores_at", "window_of"]
 
+_PACKS: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+"""What was found out of modules, so that several tasks try it once."""
 _WINDOWS = ("sliding_window", "attention_chunk_size")
 """Words of configs for layers that see only the tokens nearby."""
 
@@ -51,11 +54,17 @@ def window_of(module: Any) -> int | None:
 
 
 def packs(module: Any) -> bool:
-    """Whether several continuations may follow one context in one row: tried out on a few tokens.
+    """Whether several continuations may follow one context in one row: tried out on a few tokens, once for a module.
 
     It needs a mask of our own and positions that begin again, which most architectures take; recurrent ones and those
     that read positions off the mask do not, and then every continuation gets a row of its own.
     """
+    if module not in _PACKS:
+        _PACKS[module] = _try_packing(module)
+    return _PACKS[module]
+
+
+def _try_packing(module: Any) -> bool:
     import torch
 
     from smelt.tasks.language.likelihoods import ContextGroup, packed_batch

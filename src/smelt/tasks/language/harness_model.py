@@ -56,10 +56,6 @@ def _kind() -> Any:
             self._budget = BatchBudget.on(model.device, rows)
             self.max_length = longest_input(model)
 
-        @functools.cached_property
-        def _packs(self) -> bool:
-            return packs(self._smelt.module)
-
         @property
         def eot_token_id(self) -> int:
             end = self.tokenizer.eos_token_id
@@ -101,7 +97,9 @@ def _kind() -> Any:
 
         def _loglikelihood_tokens(self, requests: Sequence[Any], **_: Any) -> list[tuple[float, bool]]:
             pairs = [self._fitting(context, continuation) for _, context, continuation in requests]
-            return likelihoods(self._smelt.module, pairs, self._budget, packed=self._packs, tell=self._tell)
+            return likelihoods(
+                self._smelt.module, pairs, self._budget, packed=packs(self._smelt.module), tell=self._tell
+            )
 
         def _fitting(self, context: list[int], continuation: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
             """Cut from the left to what the model takes; the last token is only predicted.

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from smelt.errors import unknown
 from smelt.tasks.kinds import ModelKind, kinds
-from smelt.tasks.language.harness import quiet_harness
+from smelt.tasks.language.harness import library_parts, quiet_harness
 from smelt.tasks.language.task import LibraryTask
 from smelt.tasks.task import TaskError
 
@@ -59,19 +58,18 @@ def lm_eval_task(name: str) -> LmEvalTask:
 
 @functools.lru_cache(maxsize=64)
 def _parts(name: str) -> Mapping[str, Any]:
+    def load() -> dict[str, Any]:
+        with _code_allowed():
+            return dict(manager.load([name])["tasks"])
+
+    def config_of(one: str) -> Mapping[str, Any]:
+        from lm_eval.tasks._yaml_loader import load_yaml
+
+        return dict(load_yaml(manager.task_index[one].yaml_path, resolve_func=False, recursive=True))
+
     with quiet_harness():
         manager = _manager()
-        if name not in manager.all_tasks:
-            raise TaskError(unknown("task of the lm-evaluation-harness", name, manager.all_tasks))
-        try:
-            with _code_allowed():
-                parts: dict[str, Any] = manager.load([name])["tasks"]
-        except Exception as error:  # whatever the harness, the data library and the network raise
-            lines = str(error).strip().splitlines() or ["no reason given"]
-            raise TaskError(
-                f"{PREFIX}{name}: it, or its data set ({_data_of(manager, name)}), could not be loaded "
-                f"({type(error).__name__}: {lines[0][:200]}); what is not in the local cache needs the network"
-            ) from error
+        parts = library_parts(PREFIX, "the lm-evaluation-harness", name, manager, load, config_of)
     for part in parts.values():
         if getattr(part, "UNSAFE_CODE", False):
             _judge_in_sandbox(part)
@@ -109,21 +107,6 @@ def _manager() -> Any:
     from lm_eval.tasks import TaskManager
 
     return TaskManager()
-
-
-def _data_of(manager: Any, name: str) -> str:
-    """The data set that a task names, or the first part of a group; a word for a message."""
-    from lm_eval.tasks._yaml_loader import load_yaml
-
-    try:
-        config = load_yaml(manager.task_index[name].yaml_path, resolve_func=False, recursive=True)
-        parts = config.get("task")
-        if "dataset_path" in config or not isinstance(parts, list):
-            return str(config.get("dataset_path", "not named"))
-        first = parts[0]["task"] if isinstance(parts[0], dict) else parts[0]
-        return "not named" if first == name else _data_of(manager, str(first))
-    except Exception:
-        return "not named"
 
 
 def passes_in_sandbox(references: Sequence[str], predictions: Sequence[Any], **_: Any) -> float:

@@ -244,10 +244,10 @@ def test_a_journal_with_a_line_of_another_kind_is_read_on(tmp_path):
 
 @pytest.mark.parametrize("metadata", [{}, {"step": "two"}, {"step": "-1"}])
 def test_a_state_that_does_not_say_its_step_is_refused(tmp_path, metadata):
-    from smelt.optimise.state import State
+    from smelt.optimise.state import OptimiserState
     from smelt.optimise.tensors import save_tensors
 
-    kept = State(tmp_path, {})
+    kept = OptimiserState(tmp_path, {})
     save_tensors(tmp_path / "state.safetensors", {"w": torch.ones(1)}, metadata)
     assert "does not say how many steps" in fault(kept.load)
     kept.close()

@@ -14,7 +14,7 @@ from learned_by_hand import stream
 from smelt.errors import CorruptFile, NumericalError, OutputError, RecipeError
 from smelt.optimise.batch_indices import batch_indices
 from smelt.optimise.loop import optimise
-from smelt.optimise.state import State
+from smelt.optimise.state import OptimiserState
 
 
 class Distance:
@@ -175,11 +175,11 @@ def test_too_few_examples_and_none_at_all_are_refused():
 
 
 def test_two_runs_cannot_have_one_folder(tmp_path: Path):
-    first = State(tmp_path, {})
+    first = OptimiserState(tmp_path, {})
     with pytest.raises(RecipeError, match="another run is learning there"):
-        State(tmp_path, {})
+        OptimiserState(tmp_path, {})
     first.close()
-    State(tmp_path, {}).close()
+    OptimiserState(tmp_path, {}).close()
 
 
 def test_a_trace_that_lost_lines_is_refused(tmp_path: Path):

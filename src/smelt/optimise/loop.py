@@ -107,9 +107,9 @@ class _Optimisation:
         self.step, self.trace = 0, list[dict[str, Any]]()
         self._state = None
         if folder is not None:
-            from smelt.optimise.state import State
+            from smelt.optimise.state import OptimiserState
 
-            self._state = State(folder, self._words())
+            self._state = OptimiserState(folder, self._words())
             try:
                 self._resume(steps)
             except BaseException:

@@ -1,6 +1,6 @@
 """A run's folder: what it was begun with, the last saved state, the trace. One run at a time writes to it.
 
-Runs that want one and the same result wait for each other (`exclusive`); a folder that is in use is refused (`State`).
+Runs that want one and the same result wait for each other (`exclusive`); a folder that is in use is refused here.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from smelt.files.note import differences
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["State", "digest", "read_trace"]
+__all__ = ["OptimiserState", "digest", "read_trace"]
 
 _WORDS, _STATE, _TRACE = "begun.json", "state.safetensors", "trace.jsonl"
 
 
-class State:
+class OptimiserState:
     """The folder of one optimisation, locked for as long as it is open."""
 
     def __init__(self, folder: Path, words: Mapping[str, Any]):

@@ -110,13 +110,13 @@ def _merge_fisher(place: Path, file: str) -> Any:
 def _make_learned(place: Path) -> None:
     from smelt.learning.coefficients import Coefficients, save_coefficients
     from smelt.learning.neulig.portland import Portland
-    from smelt.optimise.state import State
+    from smelt.optimise.state import OptimiserState
 
     keys = tuple(SHAPES)
     found = Coefficients("tensor", {key: (key,) for key in keys}, {"cars": (0.3,) * 4, "birds": (0.5,) * 4})
     save_coefficients(place / "coefficients.json", found)
     Portland(["cars", "birds"], 4).save(place / "portland")
-    state = State(place / "state", {"steps": 3})
+    state = OptimiserState(place / "state", {"steps": 3})
     state.save(2, {"w": torch.ones(3)}, [{"step": n, "loss": {"cars": 0.5}} for n in range(2)])
     state.close()
 
@@ -124,12 +124,12 @@ def _make_learned(place: Path) -> None:
 def _read_learned(place: Path, file: str) -> Any:
     from smelt.learning.coefficients import load_coefficients
     from smelt.learning.neulig.portland import Portland
-    from smelt.optimise.state import State
+    from smelt.optimise.state import OptimiserState
 
     found = load_coefficients(place / "coefficients.json", models=["cars", "birds"])
     portland = Portland.load(place / "portland")
     portland.coopvec(torch.ones(1, 2, 4))
-    state = State(place / "state", {"steps": 3})
+    state = OptimiserState(place / "state", {"steps": 3})
     try:
         return found.to_json(), state.load()
     finally:

@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+QUICK  := tests/ops tests/methods tests/recipe tests/files tests/formats tests/engine/plan tests/reporting
 
-.PHONY: demo language test check unit browser postgres docs parity benchmark setup clean
+.PHONY: demo language test quick check unit browser postgres docs parity benchmark setup clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo.py
@@ -13,6 +14,14 @@ language: $(STAMP)
 	$(BIN)/python examples/language/demo.py
 
 test: check unit
+
+# For daily work, in about a minute: lint of what changed, types, layers, and the tests of the lower rooms.
+quick: $(STAMP)
+	@changed="$$(git diff --name-only --diff-filter=d HEAD -- '*.py'; git ls-files --others --exclude-standard -- '*.py')"; \
+	if [ -n "$$changed" ]; then $(BIN)/ruff check $$changed && $(BIN)/ruff format --check $$changed; fi
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/pytest -n auto $(QUICK)
 
 check: $(STAMP)
 	$(BIN)/ruff check .

@@ -130,14 +130,14 @@ def test_gram_matrices_on_disk_keep_their_digits_and_old_files_are_read(tmp_path
 def test_the_plan_counts_gram_matrices_in_float64():
     from smelt.engine.merge import planned
     from smelt.engine.request import read_request
-    from smelt.engine.run.backends import limits
+    from smelt.engine.run.backends import run_limits
 
     weights, grams, _ = ill_conditioned()
     models = {name: {"w": weight} for name, weight in weights.items()}
     given = {name: {"w": gram} for name, gram in grams.items()}
     recipe, _, pool = read_request(models, None, "regmean", {"statistics": given})
     with planned(recipe, pool=pool) as ready:
-        assert limits(ready.plan, 1, None).largest == 4 * 8 * 40 * 5 * 6 + 8 * 3 * 1600 + 8 * 5 * 1600
+        assert run_limits(ready.plan, 1, None).largest == 4 * 8 * 40 * 5 * 6 + 8 * 3 * 1600 + 8 * 5 * 1600
 
 
 def test_singular_is_judged_by_the_digits_of_the_inputs():

@@ -20,7 +20,7 @@ from smelt.hub.hub import Hub
 from smelt.hub.labels.label import identity_of
 from smelt.hub.models.cards import as_json
 from smelt.hub.reference import hub_folder
-from smelt.hub.selection.loaded import Loaded
+from smelt.hub.selection.model_cache import ModelCache
 
 CAPTIONS = [f"{name} which is the {name} thing" for name in CLASSES]
 
@@ -337,7 +337,7 @@ def test_another_process_sees_a_grown_graph(full):
 
 
 def test_few_models_stay_in_memory(full):
-    loaded = Loaded(full._store, most=1)
+    loaded = ModelCache(full._store, most=1)
     first, other = (full._store.model(name) for name in ("knows", "guesses1"))
     one = loaded.get(first)
     assert loaded.get(first) is one

@@ -63,7 +63,7 @@ def test_a_killed_add_leaves_no_half_model(place, tmp_path, after):
     url, files = place
     new_hub(url, files=files, embedder="hashed").close()
     folder = model(tmp_path / "knows")
-    process = start(add, url, folder, "smelt.hub.store.store:_move", 1, after, False, files)
+    process = start(add, url, folder, "smelt.hub.store.store:move_into_place", 1, after, False, files)
     assert ended(process) == -signal.SIGKILL
     with Hub.open(url, files=files) as hub:
         assert (hub.models(), list(files.glob("models/*")), list(files.glob("files/??/*"))) == ([], [], [])

@@ -9,17 +9,17 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import event, text
 
 from smelt.errors import RecipeError
-from smelt.hub.place import find_place
-from smelt.hub.store import Store
+from smelt.hub.location import find_location
 from smelt.hub.store.database import Database
-from smelt.hub.store.mark import check_empty, write_mark
+from smelt.hub.store.identity import check_empty, write_mark
 from smelt.hub.store.migrate import MIGRATIONS, upgrade
 from smelt.hub.store.names import check_name
 from smelt.hub.store.schema import Base, FileRow, GraphRow, HubRow, LabelRow, ModelRow
+from smelt.hub.store.store import HubStore
 
 
-def empty_store(place) -> Store:
-    store = Store.create(find_place(place))
+def empty_store(place) -> HubStore:
+    store = HubStore.create(find_location(place))
     with store.staging() as staging:
         (staging / "graph").mkdir()
         graph = GraphRow(version="a" * 64, name="none", nodes=0, pictures=0)
@@ -28,7 +28,7 @@ def empty_store(place) -> Store:
     return store
 
 
-def put(store: Store, name: str, base: str = "", **files: str) -> None:
+def put(store: HubStore, name: str, base: str = "", **files: str) -> None:
     import hashlib
 
     row = ModelRow(
@@ -52,12 +52,12 @@ def put(store: Store, name: str, base: str = "", **files: str) -> None:
         store.add_model(row, staging / "model")
 
 
-def stored(store: Store) -> int:
+def stored(store: HubStore) -> int:
     return len(list(store.files.folder.glob("??/*")))
 
 
 def test_the_tables_that_migrations_make_are_those_of_the_code(tmp_path):
-    store = Store.create(find_place(tmp_path))
+    store = HubStore.create(find_location(tmp_path))
     with store.database.connection() as connection:
         assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
 
@@ -110,29 +110,29 @@ def test_a_database_of_a_newer_smelt_is_refused(tmp_path):
         session.execute(text("UPDATE alembic_version SET version_num = '7777'"))
     store.close()
     with pytest.raises(RecipeError, match="newer Smelt"):
-        Store.open(find_place(tmp_path))
+        HubStore.open(find_location(tmp_path))
 
 
 def test_a_file_that_is_no_database_is_named(tmp_path):
     (tmp_path / "hub.db").write_text("something else, long enough to be looked at" * 10)
     with pytest.raises(RecipeError, match="file is not a database"):
-        Store.open(find_place(tmp_path))
+        HubStore.open(find_location(tmp_path))
 
 
 def test_a_place_without_a_hub_says_how_to_make_one(tmp_path):
     with pytest.raises(RecipeError, match="smelt hub init"):
-        Store.open(find_place(tmp_path))
+        HubStore.open(find_location(tmp_path))
     assert list(tmp_path.iterdir()) == []
-    Store.create(find_place(tmp_path)).close()  # as if killed before the hub's own row was there
+    HubStore.create(find_location(tmp_path)).close()  # as if killed before the hub's own row was there
     with pytest.raises(RecipeError, match="smelt hub init"):
-        Store.open(find_place(tmp_path))
+        HubStore.open(find_location(tmp_path))
     empty_store(tmp_path)
 
 
 def test_a_second_hub_in_the_same_place_is_refused(tmp_path):
     empty_store(tmp_path)
     with pytest.raises(RecipeError, match="there is a hub already"):
-        Store.create(find_place(tmp_path))
+        HubStore.create(find_location(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "models/thesis/draft.txt", "staging/mine/x", "graphs/sales/x", ".git/x"])
@@ -140,14 +140,14 @@ def test_a_folder_with_something_in_it_is_refused_and_left_as_it_is(tmp_path, na
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text("mine")
     with pytest.raises(RecipeError, match=rf"not empty \(it holds {name.split('/')[0]}\).*choose a new or empty one"):
-        Store.create(find_place(tmp_path))
+        HubStore.create(find_location(tmp_path))
     assert [path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()] == [Path(name)]
 
 
 def test_a_database_of_another_program_is_refused(tmp_path):
     sqlite3.connect(tmp_path / "hub.db").execute("CREATE TABLE mine (x INTEGER)").connection.close()
     with pytest.raises(RecipeError, match="not a hub's"):
-        Store.create(find_place(tmp_path))
+        HubStore.create(find_location(tmp_path))
     tables = sqlite3.connect(tmp_path / "hub.db").execute("SELECT name FROM sqlite_master").fetchall()
     assert tables == [("mine",)]
 
@@ -177,16 +177,16 @@ def test_a_folder_that_does_not_carry_the_hubs_mark_is_not_swept(tmp_path, conte
     with pytest.raises(RecipeError, match=said), store.write() as session:
         store._sweep(session)
     with pytest.raises(RecipeError, match=said):
-        Store.open(find_place(tmp_path))
+        HubStore.open(find_location(tmp_path))
     (tmp_path / "hub.id").write_text(store.hub().mark)
-    Store.open(find_place(tmp_path)).close()
+    HubStore.open(find_location(tmp_path)).close()
 
 
 def test_two_hubs_do_not_share_a_folder(tmp_path):
-    server = find_place("postgresql://nowhere.invalid/db", tmp_path)
+    server = find_location("postgresql://nowhere.invalid/db", tmp_path)
     check_empty(server)
     write_mark(server, "a" * 32)
-    for place in (server, find_place(tmp_path)):
+    for place in (server, find_location(tmp_path)):
         with pytest.raises(RecipeError, match="belongs to another hub"):
             check_empty(place)
     with pytest.raises(RecipeError, match="another hub took this folder"):
@@ -294,14 +294,14 @@ def test_what_a_live_process_is_making_is_not_swept(tmp_path):
     store = empty_store(tmp_path)
     with store.staging() as staging:
         (staging / "half").write_text("x")
-        other = Store.open(find_place(tmp_path))
+        other = HubStore.open(find_location(tmp_path))
         assert other.tidy() == 0
         assert (staging / "half").exists()
     assert not staging.exists()
 
 
 def test_a_password_never_shows(tmp_path):
-    place = find_place("postgresql://me:secret@nowhere.invalid:1/db?connect_timeout=1", tmp_path)
+    place = find_location("postgresql://me:secret@nowhere.invalid:1/db?connect_timeout=1", tmp_path)
     assert place.shown == "postgresql://nowhere.invalid:1/db"
     with pytest.raises(RecipeError) as error, Database(place).read() as session:
         session.execute(text("SELECT 1"))
@@ -311,21 +311,21 @@ def test_a_password_never_shows(tmp_path):
 @pytest.mark.parametrize("where", ["mysql://x/y", "sqlite:///x.db"])
 def test_other_databases_are_refused(where):
     with pytest.raises(RecipeError, match="a folder or in a Postgres"):
-        find_place(where)
+        find_location(where)
 
 
 def test_a_server_needs_a_folder_for_the_files(monkeypatch):
     monkeypatch.delenv("SMELT_HUB_FILES", raising=False)
     with pytest.raises(RecipeError, match="--files"):
-        find_place("postgresql://host/db")
+        find_location("postgresql://host/db")
 
 
 def test_the_default_place_follows_the_environment(monkeypatch, tmp_path):
-    from smelt.hub.place import default_place
+    from smelt.hub.location import default_location
 
     monkeypatch.setenv("SMELT_HUB", str(tmp_path / "there"))
-    assert default_place() == tmp_path / "there"
-    assert find_place().folder == (tmp_path / "there").resolve()
+    assert default_location() == tmp_path / "there"
+    assert find_location().folder == (tmp_path / "there").resolve()
     monkeypatch.delenv("SMELT_HUB")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert default_place() == Path(tmp_path) / "smelt" / "hub"
+    assert default_location() == Path(tmp_path) / "smelt" / "hub"

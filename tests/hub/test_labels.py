@@ -15,7 +15,7 @@ from smelt.errors import CorruptFile, NumericalError, RecipeError
 from smelt.hub.graph.graph import NewNode, SemanticGraph
 from smelt.hub.labels.index import Index
 from smelt.hub.labels.label import ONE, Label, LabelKey, label_key, make_label
-from smelt.hub.labels.run import fixed_point
+from smelt.hub.labels.runner import fixed_point
 from smelt.models.families.load import load
 
 
@@ -217,7 +217,7 @@ def test_pictures_that_were_seen_with_other_texts_are_not_run_again(
     model: Any, graph: SemanticGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     captions, names = make_label(model, graph), make_label(model, graph, text="name")
-    monkeypatch.setattr("smelt.hub.labels.run.Runner._see", lambda *_: pytest.fail("seen already"))
+    monkeypatch.setattr("smelt.hub.labels.runner.Runner._see", lambda *_: pytest.fail("seen already"))
     shared = make_label(model, graph, text="name", seen_in=captions)
     assert shared.key == names.key
     assert shared.pictures.tobytes() == names.pictures.tobytes()

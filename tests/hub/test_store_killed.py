@@ -14,8 +14,8 @@ POINTS = [
     ("smelt.hub.models.add:check_model", 1, False),
     ("smelt.hub.models.add:check_model", 1, True),
     ("smelt.hub.store.store:Content.share", 2, True),
-    ("smelt.hub.store.store:_move", 1, False),
-    ("smelt.hub.store.store:_move", 1, True),
+    ("smelt.hub.store.store:move_into_place", 1, False),
+    ("smelt.hub.store.store:move_into_place", 1, True),
 ]
 
 
@@ -43,14 +43,14 @@ def test_a_killed_add_leaves_no_half_model_and_can_be_done_again(place, tmp_path
 
 def test_killed_after_the_commit_it_is_there_as_a_whole(place, tmp_path):
     folder = model(tmp_path / "knows")
-    assert ended(start(add, place, folder, "smelt.hub.store.store:Store.add_model", 1, True)) == KILLED
+    assert ended(start(add, place, folder, "smelt.hub.store.store:HubStore.add_model", 1, True)) == KILLED
     with Hub.open(place) as hub:
         assert [card.name for card in hub.models()] == ["knows"]
         hub.classifier("knows")
 
 
 @pytest.mark.parametrize(
-    ("point", "call"), [("smelt.hub.labels.labelling:make_label", 1), ("smelt.hub.store.store:fsync_folder", 4)]
+    ("point", "call"), [("smelt.hub.labels.labelling:make_label", 1), ("smelt.hub.store.store:move_into_place", 3)]
 )
 def test_a_killed_labelling_leaves_a_whole_model_that_waits(place, tmp_path, point, call):
     folder = model(tmp_path / "knows")

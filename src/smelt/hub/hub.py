@@ -18,33 +18,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from smelt.errors import MissingExtra, RecipeError
-from smelt.hub.place import default_place, find_place
+from smelt.hub.location import default_location, find_location
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from smelt.hub.graph.graph import NewNode, SemanticGraph
     from smelt.hub.labels.label import NodeText
-    from smelt.hub.models.cards import Job, ModelCard, Prediction, Progress, Strengths, Token
+    from smelt.hub.models.cards import LabelJob, ModelCard, Prediction, Progress, Strengths, Token
     from smelt.hub.selection.select import Selection
-    from smelt.hub.store import Store
     from smelt.hub.store.schema import ModelRow
+    from smelt.hub.store.store import HubStore
 
-__all__ = ["Hub", "default_place"]
+__all__ = ["Hub", "default_location"]
 
 
 class Hub:
     """A hub of models. Made by `init`, `open` or `open_or_init_zoo`; safe to share between threads."""
 
-    def __init__(self, store: Store):
+    def __init__(self, store: HubStore):
         from smelt.hub.labels.labelling import Labelling
         from smelt.hub.matching.matching import Matching
-        from smelt.hub.selection.loaded import Loaded
+        from smelt.hub.selection.model_cache import ModelCache
         from smelt.hub.store.jobs import Worker
 
         row = store.hub()
         self.name, self.embedder, self.node_text = row.name, row.embedder, row.node_text
-        self._store, self._loaded = store, Loaded(store)
+        self._store, self._loaded = store, ModelCache(store)
         self._labelling = Labelling(store, self._loaded, row.node_text)
         self._matching = Matching(row.embedder, json.loads(row.embedder_config))
         self._worker = Worker(store, self._label_in_background)
@@ -69,11 +69,11 @@ class Hub:
         and nodes (see `find_embedder`), `embedder_config` is what it takes beside: url, key_env.
         """
         _need_extra()
-        from smelt.hub.found import found_hub
+        from smelt.hub.create import create_hub
 
         return cls(
-            found_hub(
-                find_place(where, files),
+            create_hub(
+                find_location(where, files),
                 graph,
                 name=name,
                 embedder=embedder,
@@ -86,9 +86,9 @@ class Hub:
     def open(cls, where: str | Path | None = None, *, files: str | Path | None = None) -> Hub:
         """A hub that is there. An older database is brought up to date; what a killed process left is cleared away."""
         _need_extra()
-        from smelt.hub.store import Store
+        from smelt.hub.store.store import HubStore
 
-        return cls(Store.open(find_place(where, files)))
+        return cls(HubStore.open(find_location(where, files)))
 
     @classmethod
     def open_or_init_zoo(cls, where: str | Path | None = None, *, files: str | Path | None = None) -> Hub:
@@ -97,9 +97,9 @@ class Hub:
         Its models read the names of nodes only: the zoo's text towers are too small for definitions.
         """
         _need_extra()
-        from smelt.hub.store import Store
+        from smelt.hub.store.store import HubStore
 
-        if Store.exists(find_place(where, files)):
+        if HubStore.exists(find_location(where, files)):
             return cls.open(where, files=files)
         return cls.init(where, files=files, name="zoo", node_text="name")
 
@@ -319,7 +319,7 @@ class Hub:
 
     def model_folder(self, name: str) -> Path:
         """Where a model's files lie: in the hub, or in the zoo."""
-        from smelt.hub.selection.loaded import model_folder
+        from smelt.hub.selection.model_cache import model_folder
 
         return model_folder(self._store, self._store.model(name))
 
@@ -329,7 +329,7 @@ class Hub:
 
     def add_node(self, node: NewNode) -> None:
         """One more node of the graph; the labels of all models are extended, nothing is computed twice."""
-        from smelt.hub.found import grow_graph
+        from smelt.hub.create import grow_graph
 
         grow_graph(self._store, self._labelling, self._present, [node])
 
@@ -365,13 +365,13 @@ class Hub:
         self._worker.wake()
         return number
 
-    def jobs(self, model: str | None = None) -> list[Job]:
+    def jobs(self, model: str | None = None) -> list[LabelJob]:
         """All jobs, the newest first."""
         from smelt.hub.store.jobs import job_rows
 
         return job_rows(self._store, model)
 
-    def job(self, id: int) -> Job:  # noqa: A002 - jobs have ids
+    def job(self, id: int) -> LabelJob:  # noqa: A002 - jobs have ids
         """How far a job is."""
         from smelt.hub.store.jobs import find_job
 

@@ -194,7 +194,7 @@ def test_pictures_are_limited_in_number_and_bytes(hub, client_of):
 
 
 def test_the_pixels_of_all_pictures_together_are_bounded(hub, client_of, monkeypatch):
-    monkeypatch.setattr("smelt.hub.service.questions.decode", lambda *_: pytest.fail("it was decoded"))
+    monkeypatch.setattr("smelt.hub.service.backend.decode", lambda *_: pytest.fail("it was decoded"))
     client = client_of(hub, request_pixels=10_000)
     sent = [("pictures", (f"{n}.png", many_pixels(64, 64))) for n in range(3)]
     answer = client.post(PREDICT, data={"classes": "red"}, files=sent)

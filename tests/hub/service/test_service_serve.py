@@ -8,14 +8,14 @@ import pytest
 import uvicorn
 
 from smelt.errors import SmeltError
-from smelt.hub.service.questions import Desk
+from smelt.hub.service.backend import HubBackend
 from smelt.hub.service.serve import serve
 
 
 def test_it_says_where_it_listens_and_answers_without_naming_its_server(hub, monkeypatch):
     servers, heard = [], []
     real = uvicorn.Server
-    monkeypatch.setattr(Desk, "warm", lambda desk: None)
+    monkeypatch.setattr(HubBackend, "warm", lambda backend: None)
     monkeypatch.setattr(uvicorn, "Server", lambda config: (servers.append(real(config)), servers[0])[1])
     there = threading.Event()
 
@@ -45,10 +45,10 @@ def test_a_port_that_is_taken_is_told(hub):
 def test_what_the_first_visitor_would_wait_for_is_done_before(hub, monkeypatch):
     from smelt.hub.service import create_app
 
-    desk = create_app(hub).state.desk
-    desk.warm()
+    backend = create_app(hub).state.backend
+    backend.warm()
     monkeypatch.setattr("smelt.hub.matching.embed.find_embedder", lambda *_, **__: pytest.fail("it was not kept"))
     assert hub.select(["red"]).used == ("knows",)
     monkeypatch.setattr(hub, "strengths", lambda *_, **__: pytest.fail("it was not kept"))
     card = hub.model("knows")
-    assert desk.strengths(card).overall == 1.0
+    assert backend.strengths(card).overall == 1.0

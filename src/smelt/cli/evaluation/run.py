@@ -16,7 +16,7 @@ from smelt.errors import RecipeError
 from smelt.files.remote_code import trusting
 
 if TYPE_CHECKING:
-    from smelt.compat.fusionbench.experiment import Outcome, Prepared
+    from smelt.compat.fusionbench.experiment import Outcome, PreparedRun
 
 __all__ = ["run"]
 
@@ -80,7 +80,7 @@ def run(given: Given) -> None:
         raise typer.Exit(2 if set(codes) == {2} else 1)
 
 
-def _show_config(one: Prepared) -> None:
+def _show_config(one: PreparedRun) -> None:
     """The composed config; with dry_run also the recipe that it means."""
     _show_yaml(one.job.config)
     if one.experiment.dry_run:
@@ -103,7 +103,7 @@ def _show_yaml(table: dict[str, Any]) -> None:
         typer.echo(text)
 
 
-def _show_report(one: Prepared, outcome: Outcome) -> None:
+def _show_report(one: PreparedRun, outcome: Outcome) -> None:
     """The numbers as JSON, in FusionBench's shape; where they come from stands in the saved report."""
     scores = {name: value for name, value in (outcome.report or {}).items() if name != "provenance"}
     if one.experiment.cosine is not None:
@@ -168,7 +168,7 @@ def _result(outcome: Outcome) -> str:
     return f"failed: {shorten(str(outcome.error), 120)}" if outcome.error else str(outcome.saved or "done")
 
 
-def _as_dict(one: Prepared, outcome: Outcome) -> dict[str, Any]:
+def _as_dict(one: PreparedRun, outcome: Outcome) -> dict[str, Any]:
     """What `--json` prints: the report itself, with what sets the job apart where there are several."""
     recipe = one.experiment.recipe
     content: dict[str, Any] = outcome.report or {}

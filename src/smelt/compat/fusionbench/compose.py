@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hydra.core.config_loader import ConfigLoader
     from hydra.core.override_parser.types import Override
 
-__all__ = ["GROUPS", "Job", "compose_jobs"]
+__all__ = ["GROUPS", "ComposedConfig", "compose_jobs"]
 
 GROUPS = {"method": "method", "modelpool": "model pool", "taskpool": "task pool"}
 _TOP = "run"
@@ -31,7 +31,7 @@ _QUOTE = "text with commas, spaces or brackets needs quotes of its own: 'save_re
 
 
 @dataclass(frozen=True)
-class Job:
+class ComposedConfig:
     """One config, the overrides that made it, and those of them that set it apart in a sweep."""
 
     config: dict[str, Any]
@@ -41,7 +41,7 @@ class Job:
 
 def compose_jobs(
     overrides: Sequence[str], *, sweep: bool = False, config_dir: str | Path | None = None
-) -> tuple[Job, ...]:
+) -> tuple[ComposedConfig, ...]:
     """The config that the overrides mean, or with `sweep` one for each combination of the values they list."""
     jobs, faults = [], []
     with _hydra(config_dir) as configs:
@@ -53,7 +53,7 @@ def compose_jobs(
         for words in itertools.product(*map(_values, parsed)):
             swept = tuple(word for word, one in zip(words, parsed, strict=True) if one.is_sweep_override())
             try:
-                jobs.append(Job(_compose(_parse(words, configs.loader), configs), words, swept))
+                jobs.append(ComposedConfig(_compose(_parse(words, configs.loader), configs), words, swept))
             except RecipeError as error:
                 faults.append(f"{' '.join(swept)}: {error}" if swept else str(error))
     if faults:

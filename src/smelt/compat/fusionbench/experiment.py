@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from smelt.compat.fusionbench.compose import Job, compose_jobs
+from smelt.compat.fusionbench.compose import ComposedConfig, compose_jobs
 from smelt.compat.fusionbench.methods import Cosine
-from smelt.compat.fusionbench.reader import Evaluation, Experiment, read_experiment
+from smelt.compat.fusionbench.reader import EvaluationPlan, Experiment, read_experiment
 from smelt.compat.fusionbench.report import fusionbench_report
 from smelt.errors import OutputError, RecipeError, SmeltError
 from smelt.evaluation.row import code_version, now
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
     Model: TypeAlias = str | dict[str, torch.Tensor]
 
-__all__ = ["Outcome", "Prepared", "attempt", "prepare", "run"]
+__all__ = ["Outcome", "PreparedRun", "attempt", "prepare", "run"]
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedRun:
     """An experiment that is ready to run, and the job it comes from."""
 
-    job: Job
+    job: ComposedConfig
     experiment: Experiment
 
 
@@ -76,12 +76,12 @@ def run(
 
 def prepare(
     overrides: Sequence[str], *, multirun: bool = False, config_dir: str | Path | None = None
-) -> list[Prepared]:
+) -> list[PreparedRun]:
     """Compose and check every experiment; all faults of all of them at once, before any work."""
     prepared, faults = [], []
     for job in compose_jobs(overrides, sweep=multirun, config_dir=config_dir):
         try:
-            prepared.append(Prepared(job, read_experiment(job.config)))
+            prepared.append(PreparedRun(job, read_experiment(job.config)))
         except SmeltError as error:
             if not job.swept:
                 raise
@@ -91,7 +91,7 @@ def prepare(
     return _apart(prepared)
 
 
-def attempt(one: Prepared, *, quiet: bool = True, data: DataCache | None = None) -> Outcome:
+def attempt(one: PreparedRun, *, quiet: bool = True, data: DataCache | None = None) -> Outcome:
     """Carry out an experiment unless it is a dry run; a failure is part of the outcome. `data` keeps pictures."""
     if one.experiment.dry_run:
         return Outcome(one.job.swept, None, {})
@@ -102,7 +102,7 @@ def attempt(one: Prepared, *, quiet: bool = True, data: DataCache | None = None)
     return Outcome(one.job.swept, one.experiment.report, report)
 
 
-def _carry_out(job: Job, experiment: Experiment, quiet: bool, data: DataCache | None) -> dict[str, Any]:
+def _carry_out(job: ComposedConfig, experiment: Experiment, quiet: bool, data: DataCache | None) -> dict[str, Any]:
     """Merge, analyse and evaluate; the report comes back and is saved where the config says."""
     for place in (experiment.report, experiment.save, experiment.cosine.csv if experiment.cosine else None):
         if place is not None:
@@ -125,7 +125,7 @@ def _carry_out(job: Job, experiment: Experiment, quiet: bool, data: DataCache | 
     return report
 
 
-def _apart(jobs: Sequence[Prepared]) -> list[Prepared]:
+def _apart(jobs: Sequence[PreparedRun]) -> list[PreparedRun]:
     """Jobs that would write to one place get a number each: out.json -> out-1.json, out-2.json, ..."""
     places = Counter(place for job in jobs for place in _places(job.experiment))
     done = []
@@ -198,7 +198,7 @@ def _found(experiment: Experiment, quiet: bool) -> PreparedRecipe:
     )
 
 
-def _check_evaluation(experiment: Experiment, wanted: Evaluation, data: DataCache) -> None:
+def _check_evaluation(experiment: Experiment, wanted: EvaluationPlan, data: DataCache) -> None:
     """Open the pictures and the text model before anything is merged: what is missing is said at once."""
     from smelt.engine.pool import opened
     from smelt.files.json_reader import read_json_table
@@ -229,7 +229,7 @@ def _check_evaluation(experiment: Experiment, wanted: Evaluation, data: DataCach
 
 def _evaluated(
     experiment: Experiment,
-    wanted: Evaluation,
+    wanted: EvaluationPlan,
     made: tuple[Model, DataBudget],
     command: str,
     quiet: bool,

@@ -18,13 +18,13 @@ from smelt.errors import RecipeError, SmeltError, shortened, unknown
 from smelt.files.schema import Strict, faults_of, given_in, place_of, reason_of
 from smelt.recipe.schema import Pool, Recipe
 
-__all__ = ["Evaluation", "Experiment", "read_experiment", "read_model_pool"]
+__all__ = ["EvaluationPlan", "Experiment", "read_experiment", "read_model_pool"]
 
 _PRETRAINED = "_pretrained_"
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class EvaluationPlan:
     """What the model is evaluated on. `text_from` is the model whose text tower makes the heads."""
 
     tasks: tuple[str, ...]
@@ -42,7 +42,7 @@ class Experiment:
     pool: Pool
     recipe: Recipe | None
     cosine: Cosine | None
-    evaluation: Evaluation | None
+    evaluation: EvaluationPlan | None
     learned: Path | None
     """What was learned before, in the place of learning."""
     save: Path | None
@@ -138,7 +138,7 @@ class _Tasks(Strict, strict=True):
     batch_size: Annotated[int, Field(gt=0)] = 256
 
 
-class _Run(Strict, strict=True):
+class _ExperimentConfig(Strict, strict=True):
     method: dict[str, Any]
     modelpool: _ModelPool
     taskpool: Annotated[_NoTasks | _Tasks, Field(discriminator="type")]
@@ -158,7 +158,7 @@ class _Run(Strict, strict=True):
 def read_experiment(config: Mapping[str, Any]) -> Experiment:
     """The experiment that a composed config means, checked as far as that is possible without opening a model."""
     try:
-        run = _Run.model_validate(dict(config))
+        run = _ExperimentConfig.model_validate(dict(config))
     except ValidationError as error:
         raise RecipeError(_explain(error)) from None
     pool, words = run.modelpool.read()
@@ -225,7 +225,7 @@ def _check_stages(recipe: Recipe) -> None:
             raise RecipeError(f"{bound.stage.name} works on changes from the pre-trained model; give modelpool.base")
 
 
-def _evaluation(run: _Run, pool: Pool) -> Evaluation | None:
+def _evaluation(run: _ExperimentConfig, pool: Pool) -> EvaluationPlan | None:
     """The tasks by name, each known to exist."""
     if isinstance(run.taskpool, _NoTasks):
         return None
@@ -238,7 +238,7 @@ def _evaluation(run: _Run, pool: Pool) -> Evaluation | None:
     except SmeltError as error:
         raise type(error)(f"taskpool: {error}") from None
     text = _ref(chosen.clip_model) if chosen.clip_model else pool.base
-    return Evaluation(tuple(chosen.tasks), text, chosen.split, chosen.batch_size, run.limit)
+    return EvaluationPlan(tuple(chosen.tasks), text, chosen.split, chosen.batch_size, run.limit)
 
 
 def _ref(path: str) -> str:
@@ -281,7 +281,7 @@ def _branches() -> list[str]:
 
 def _fields(path: list[str], fault: Any) -> list[str]:
     if len(path) == 1:
-        return list(_Run.model_fields)
+        return list(_ExperimentConfig.model_fields)
     if path[0] == "modelpool":
         return list(_ModelPool.model_fields)
     return list((_Tasks if "clip_vit_classification" in fault["loc"] else _NoTasks).model_fields)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Sheet", "Shelf", "read_graph", "write_graph"]
+__all__ = ["PictureSheet", "Shelf", "read_graph", "write_graph"]
 
 FORMAT = 1
 NOTE = "graph.json"
@@ -42,7 +42,7 @@ _MEMORY = 256 << 20
 
 
 @dataclass(frozen=True)
-class Sheet:
+class PictureSheet:
     """One file: a mosaic of `count` tiles, or one picture of any size (`size` 0)."""
 
     path: Path
@@ -53,7 +53,7 @@ class Sheet:
 class Shelf:
     """Where the pixels of each picture are: a tile of a sheet, or memory. Any thread may ask."""
 
-    def __init__(self, places: Iterable[tuple[Sheet, int] | NDArray[np.uint8]] = ()):
+    def __init__(self, places: Iterable[tuple[PictureSheet, int] | NDArray[np.uint8]] = ()):
         self._places = list(places)
         self._kept: OrderedDict[Path, NDArray[np.uint8]] = OrderedDict()
         self._lock = threading.Lock()
@@ -66,9 +66,9 @@ class Shelf:
 
     def add(self, content: NDArray[np.uint8] | Path) -> None:
         """One more picture, from memory or a file of its own."""
-        self._places.append((Sheet(content.resolve()), 0) if isinstance(content, Path) else content)
+        self._places.append((PictureSheet(content.resolve()), 0) if isinstance(content, Path) else content)
 
-    def at(self, number: int) -> tuple[Sheet, int] | NDArray[np.uint8]:
+    def at(self, number: int) -> tuple[PictureSheet, int] | NDArray[np.uint8]:
         return self._places[number]
 
     def place(self, number: int) -> str:
@@ -90,7 +90,7 @@ class Shelf:
                 found.append(self._mosaic(at[0])[at[1]])
         return found
 
-    def _mosaic(self, sheet: Sheet) -> NDArray[np.uint8]:
+    def _mosaic(self, sheet: PictureSheet) -> NDArray[np.uint8]:
         with self._lock:
             if sheet.path not in self._kept:
                 try:
@@ -128,9 +128,11 @@ class _Writer:
         self._taken: dict[Path, str] = {}
         self._names: set[str] = set()
 
-    def write(self, pictures: Sequence[Picture], shelf: Shelf) -> tuple[list[tuple[str, Sheet, int]], list[Picture]]:
+    def write(
+        self, pictures: Sequence[Picture], shelf: Shelf
+    ) -> tuple[list[tuple[str, PictureSheet, int]], list[Picture]]:
         """File, sheet and tile of every picture; and the pictures as they are read again."""
-        places: dict[int, tuple[str, Sheet, int]] = {}
+        places: dict[int, tuple[str, PictureSheet, int]] = {}
         loose: dict[str, list[int]] = {}
         for number, picture in enumerate(pictures):
             at = shelf.at(number)
@@ -148,7 +150,7 @@ class _Writer:
                         again[number] = Picture(style, pictures[number].source, hash_pixels(pixels))
         return [places[number] for number in range(len(pictures))], again
 
-    def _take_over(self, sheet: Sheet, picture: Picture) -> str:
+    def _take_over(self, sheet: PictureSheet, picture: Picture) -> str:
         if sheet.path not in self._taken:
             name = sheet.path.name if sheet.size else picture.sha256 + sheet.path.suffix
             self._taken[sheet.path] = name = self._free(Path(name).stem, Path(name).suffix)
@@ -157,7 +159,7 @@ class _Writer:
 
     def _pack(
         self, style: str, numbers: list[int], shelf: Shelf, pictures: Sequence[Picture]
-    ) -> Iterable[tuple[str, Sheet, list[int]]]:
+    ) -> Iterable[tuple[str, PictureSheet, list[int]]]:
         import numpy as np
 
         pixels = shelf.pixels(numbers)
@@ -167,14 +169,14 @@ class _Writer:
             for number, picture in zip(numbers, pixels, strict=True):
                 name = self._free(pictures[number].sha256, ".webp")
                 pillow().fromarray(picture).save(self._folder / name, **self._options)
-                yield name, Sheet(self._folder / name), [number]
+                yield name, PictureSheet(self._folder / name), [number]
             return
         most = max(1, _PIXELS // (PER_ROW * height * height)) * PER_ROW
         for start in range(0, len(numbers), most):
             part, tiles = numbers[start : start + most], np.stack(pixels[start : start + most])
             name = self._free(re.sub(r"[^a-z0-9]+", "-", style.lower()).strip("-") or "pictures", ".webp")
             write_mosaic(self._folder / name, tiles, **self._options)
-            yield name, Sheet(self._folder / name, len(part), height), part
+            yield name, PictureSheet(self._folder / name, len(part), height), part
 
     def _free(self, stem: str, suffix: str) -> str:
         """A name under pictures/ that nothing has yet."""
@@ -194,7 +196,7 @@ def _bring(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def _encode(graph: SemanticGraph, places: Sequence[tuple[str, Sheet, int]]) -> str:
+def _encode(graph: SemanticGraph, places: Sequence[tuple[str, PictureSheet, int]]) -> str:
     sheets = {name: sheet for name, sheet, _ in places}
     order = {name: number for number, name in enumerate(sheets)}
     content = {
@@ -277,7 +279,7 @@ def _below(number: Any, count: int) -> bool:
     return type(number) is int and 0 <= number < count
 
 
-def _sheet(folder: Path, entry: Mapping[str, Any]) -> Sheet:
+def _sheet(folder: Path, entry: Mapping[str, Any]) -> PictureSheet:
     name, count, size = entry["file"], int(entry["count"]), int(entry["size"])
     if not re.fullmatch(r"pictures/[\w.-]+", name) or ".." in name:
         raise ValueError(f"the file {name!r} does not lie in pictures/")
@@ -285,4 +287,4 @@ def _sheet(folder: Path, entry: Mapping[str, Any]) -> Sheet:
         raise ValueError(f"the file {name!r} is not there")
     if count < 1 or not 0 <= size <= _LARGEST or (size == 0 and count != 1):
         raise ValueError(f"{name!r} cannot have {count} pictures of size {size}")
-    return Sheet(folder / name, count, size)
+    return PictureSheet(folder / name, count, size)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smelt.errors import CorruptFile, MissingExtra, RecipeError, unknown
-from smelt.hub.graph.faults import faults
+from smelt.hub.graph.checks import faults
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smelt.errors import RecipeError
-from smelt.hub.graph.faults import children_first, faults
+from smelt.hub.graph.checks import children_first, faults
 from smelt.hub.graph.graph import MOST, NewNode, Node, Picture, hash_pixels
 
 if TYPE_CHECKING:

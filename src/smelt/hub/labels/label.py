@@ -166,7 +166,7 @@ def make_label(
     """
     import numpy as np
 
-    from smelt.hub.labels.run import Runner
+    from smelt.hub.labels.runner import Runner
 
     key = label_key(model, graph, text=text, templates=templates)
     if not hasattr(model, "features") or not hasattr(model, "text_features"):

@@ -20,13 +20,13 @@ from smelt.files.mapped_file import too_many_files
 from smelt.hub.labels.index import Index
 from smelt.hub.labels.label import Label, LabelKey, NodeText, label_key, make_label
 from smelt.hub.models.check import preprocess_from
-from smelt.hub.selection.loaded import Loaded
+from smelt.hub.selection.model_cache import ModelCache
 
 if TYPE_CHECKING:
     from smelt.hub.graph.graph import SemanticGraph
     from smelt.hub.models.cards import Progress
-    from smelt.hub.store import Store
     from smelt.hub.store.schema import ModelRow
+    from smelt.hub.store.store import HubStore
     from smelt.models.families.preprocess import Preprocess
 
 __all__ = ["Labelling"]
@@ -46,7 +46,7 @@ class _Known:
 class Labelling:
     """The labels of a hub's models."""
 
-    def __init__(self, store: Store, loaded: Loaded, text: str):
+    def __init__(self, store: HubStore, loaded: ModelCache, text: str):
         self._store, self._loaded, self._text = store, loaded, cast("NodeText", text)
         self._open: dict[tuple[str, datetime], Index] = {}
         self._lock = threading.Lock()

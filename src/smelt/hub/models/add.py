@@ -19,8 +19,8 @@ from smelt.recipe.reference_name import ref_name
 
 if TYPE_CHECKING:
     from smelt.hub.graph.graph import SemanticGraph
-    from smelt.hub.store import Store
     from smelt.hub.store.schema import ModelRow
+    from smelt.hub.store.store import HubStore
 
 __all__ = ["Words", "add_model"]
 
@@ -36,7 +36,7 @@ class Words:
     """Whose token it came with; empty for whoever adds it on the machine itself."""
 
 
-def add_model(store: Store, graph: SemanticGraph, ref: str, words: Words, *, limit: int = LARGEST) -> ModelRow:
+def add_model(store: HubStore, graph: SemanticGraph, ref: str, words: Words, *, limit: int = LARGEST) -> ModelRow:
     """One more model, whole and sound, or none. Of the zoo's models only the name is kept, others are copied."""
     name = check_name(words.name or ref_name(ref))
     if store.has_model(name):
@@ -48,7 +48,7 @@ def add_model(store: Store, graph: SemanticGraph, ref: str, words: Words, *, lim
     return _copied(store, ref, name, words, graph, limit)
 
 
-def _copied(store: Store, ref: str, name: str, words: Words, graph: SemanticGraph, limit: int) -> ModelRow:
+def _copied(store: HubStore, ref: str, name: str, words: Words, graph: SemanticGraph, limit: int) -> ModelRow:
     from smelt.hub.store.schema import FileRow
 
     folder, links = _folder(ref)

@@ -15,12 +15,12 @@ from smelt.formats.builtin import is_delta
 from smelt.formats.packs.note import NOTE, BaseNote, DeltaNote
 
 if TYPE_CHECKING:
-    from smelt.hub.store import Store
+    from smelt.hub.store.store import HubStore
 
 __all__ = ["settle_base"]
 
 
-def settle_base(store: Store, staged: Path) -> str | None:
+def settle_base(store: HubStore, staged: Path) -> str | None:
     """Make a staged pack name its base as it is found here; gives the base's reference. None: not a pack."""
     if not is_delta(staged):
         return None
@@ -39,7 +39,7 @@ def settle_base(store: Store, staged: Path) -> str | None:
     return found
 
 
-def _candidates(store: Store) -> Iterator[tuple[str, set[str]]]:
+def _candidates(store: HubStore) -> Iterator[tuple[str, set[str]]]:
     """References of whole models, and the hashes of their files."""
     for row in store.models():
         if row.copied and not row.base:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "Job",
     "JobStatus",
+    "LabelJob",
     "ModelCard",
     "ModelStatus",
     "NodeScore",
@@ -108,7 +108,7 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Job:
+class LabelJob:
     """Work in the background."""
 
     id: int

@@ -5,30 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from smelt.hub.labels.labelling import Labelling
-from smelt.hub.models.cards import Job, ModelCard, ModelStatus
+from smelt.hub.models.cards import LabelJob, ModelCard, ModelStatus
 
 if TYPE_CHECKING:
     from smelt.hub.graph.graph import SemanticGraph
-    from smelt.hub.store import Store
     from smelt.hub.store.schema import ModelRow
+    from smelt.hub.store.store import HubStore
 
 __all__ = ["card", "cards"]
 
 
-def cards(store: Store, labelling: Labelling, graph: SemanticGraph, search: str = "") -> list[ModelCard]:
+def cards(store: HubStore, labelling: Labelling, graph: SemanticGraph, search: str = "") -> list[ModelCard]:
     """All models, or those that the words of a search fit, by name."""
     from smelt.hub.store.jobs import job_rows
 
     words = search.lower().split()
     rows = [row for row in store.models() if _fits(row, words)]
     ready = labelling.digests(rows, graph)
-    last: dict[str, Job] = {}
+    last: dict[str, LabelJob] = {}
     for job in job_rows(store):
         last.setdefault(job.model, job)
     return [_card(row, row.name in ready, last.get(row.name)) for row in rows]
 
 
-def card(store: Store, labelling: Labelling, graph: SemanticGraph, name: str) -> ModelCard:
+def card(store: HubStore, labelling: Labelling, graph: SemanticGraph, name: str) -> ModelCard:
     """One model with its files."""
     from smelt.hub.store.jobs import job_rows
 
@@ -43,7 +43,7 @@ def _fits(row: ModelRow, words: list[str]) -> bool:
     return all(word in text for word in words)
 
 
-def _card(row: ModelRow, ready: bool, job: Job | None, files: tuple[tuple[str, int, str], ...] = ()) -> ModelCard:
+def _card(row: ModelRow, ready: bool, job: LabelJob | None, files: tuple[tuple[str, int, str], ...] = ()) -> ModelCard:
     status: ModelStatus = "waiting"
     if ready:
         status = "ready"

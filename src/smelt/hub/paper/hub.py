@@ -17,7 +17,7 @@ from smelt.hub.selection.select import TaskWords
 if TYPE_CHECKING:
     from smelt.tasks.pictures.task import PictureTask
 
-__all__ = ["PaperHub", "PaperModel", "PaperTask", "Row", "paper_hub"]
+__all__ = ["PaperHub", "PaperModel", "PaperScores", "PaperTask", "paper_hub"]
 
 _HERE = Path(__file__).parent
 _VIT = re.compile(r"^ViT-(B|L|H|g|bigG)-\d+(-plus)?(-\d+)?(-quickgelu)?$")
@@ -108,7 +108,7 @@ class PaperTask(Strict):
         return PictureTask.parse(content, folder=Path(root), where=self.name)
 
 
-class Row(Strict):
+class PaperScores(Strict):
     """One line of a table: accuracies in the order of the targets, and the average that was printed beside them."""
 
     printed: Share
@@ -120,7 +120,7 @@ class Row(Strict):
         return sum(self.accuracies) / len(self.accuracies)
 
 
-class Cost(Strict):
+class PaperCost(Strict):
     """What k models for a class cost, relative to one, and the average accuracy."""
 
     time: Annotated[float, Field(gt=0)]
@@ -133,10 +133,10 @@ class PaperHub(Strict):
     models: tuple[PaperModel, ...]
     samples: tuple[PaperTask, ...]
     targets: tuple[PaperTask, ...]
-    zero_shot: dict[int, dict[Literal["inb", "modelgpt", "mll"], Row]]
+    zero_shot: dict[int, dict[Literal["inb", "modelgpt", "mll"], PaperScores]]
     """By k and method."""
     alpha: dict[float, Share]
-    models_per_class: dict[int, Cost]
+    models_per_class: dict[int, PaperCost]
 
     @model_validator(mode="after")
     def _fits(self) -> PaperHub:

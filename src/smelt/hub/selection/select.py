@@ -231,7 +231,7 @@ def select_models(
     counts only the pictures of the given `style` (see `domain_style`), where a node has some: an extension of ours.
     `settings` are words that the selection should remember (embedder, captions).
     """
-    from smelt.hub.labels.tally import node_metric
+    from smelt.hub.labels.metrics import node_metric
 
     if not indexes:
         raise RecipeError("there is no labelled model to select from; add one first")

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, File, Form, Query, Request, UploadFile
 
-from smelt.hub.service.findings import findings
+from smelt.hub.service.backend import HubBackend
 from smelt.hub.service.forms import DOMAIN, TASK, Pictures, TaskForm, Weights, class_lines
+from smelt.hub.service.neighbourhood import neighbourhood_of, picture_link
 from smelt.hub.service.problems import Refused
-from smelt.hub.service.questions import Desk
 from smelt.hub.service.schemas import (
     ChosenOut,
     GraphOut,
@@ -29,9 +29,9 @@ from smelt.hub.service.schemas import (
     SelectOut,
     SubmitOut,
 )
+from smelt.hub.service.selection_view import findings
 from smelt.hub.service.sorting import SORTS, sorted_models
 from smelt.hub.service.uploads import FIELDS
-from smelt.hub.service.walk import around, picture_link
 from smelt.version import __version__
 
 __all__ = ["router"]
@@ -42,12 +42,12 @@ router = APIRouter(
 )
 
 
-def desk_of(request: Request) -> Desk:
-    desk: Desk = request.app.state.desk
-    return desk
+def desk_of(request: Request) -> HubBackend:
+    backend: HubBackend = request.app.state.backend
+    return backend
 
 
-At = Annotated[Desk, Depends(desk_of)]
+At = Annotated[HubBackend, Depends(desk_of)]
 
 _SUBMIT_FORM: dict[str, Any] = {
     "security": [{"token": []}],
@@ -74,11 +74,11 @@ _SUBMIT_FORM: dict[str, Any] = {
 
 
 @router.get("/hub", summary="The hub at a glance", tags=["hub"])
-def the_hub(desk: At) -> HubOut:
+def the_hub(backend: At) -> HubOut:
     """How many models and nodes there are."""
-    cards, graph = desk.hub.models(), desk.hub.graph
+    cards, graph = backend.hub.models(), backend.hub.graph
     return HubOut(
-        title=desk.settings.title,
+        title=backend.settings.title,
         version=__version__,
         models=len(cards),
         labelled=sum(card.label for card in cards),
@@ -90,29 +90,29 @@ def the_hub(desk: At) -> HubOut:
 
 @router.get("/models", summary="Browse and search models", tags=["models"])
 def models(
-    desk: At,
+    backend: At,
     search: Annotated[str, Query(max_length=200, description="words of name, description, architecture")] = "",
     sort: Annotated[str, Query(description=f"one of: {', '.join(SORTS)}")] = "name",
 ) -> ModelsOut:
     """All models, or those with all of these words."""
-    return ModelsOut(models=[ModelOut.of(card) for card in sorted_models(desk, desk.hub.models(search), sort)])
+    return ModelsOut(models=[ModelOut.of(card) for card in sorted_models(backend, backend.hub.models(search), sort)])
 
 
 @router.get("/models/{name}", summary="One model with its strengths on the graph", tags=["models"])
-def model(desk: At, name: str) -> ModelDetail:
+def model(backend: At, name: str) -> ModelDetail:
     """Its card, and what it is good and bad at by its label."""
-    card = desk.model(name)
-    return ModelDetail.with_strengths(card, desk.strengths(card))
+    card = backend.model(name)
+    return ModelDetail.with_strengths(card, backend.strengths(card))
 
 
 @router.get("/graph", summary="Search the graph", tags=["graph"])
 def graph(
-    desk: At,
+    backend: At,
     search: Annotated[str, Query(max_length=200)] = "",
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
 ) -> GraphOut:
     """Nodes that a text may mean; without a text the roots."""
-    graph = desk.hub.graph
+    graph = backend.hub.graph
     found = graph.search(search, limit) if search.strip() else [graph.node(id_) for id_ in graph.roots[:limit]]
     return GraphOut(
         name=graph.name,
@@ -126,10 +126,10 @@ def graph(
 
 
 @router.get("/graph/{id}", summary="A node with its neighbours and pictures", tags=["graph"])
-def node(desk: At, id: str) -> NodeDetail:  # noqa: A002 - nodes have ids
+def node(backend: At, id: str) -> NodeDetail:  # noqa: A002 - nodes have ids
     """Hypernyms, hyponyms, siblings, and where its pictures come from."""
-    graph, found = desk.hub.graph, desk.node(id)
-    near = around(graph, found)
+    graph, found = backend.hub.graph, backend.node(id)
+    near = neighbourhood_of(graph, found)
     pictures = [
         PictureOut(number=n, style=graph.pictures[n].style, source=graph.pictures[n].source, url=picture_link(n))
         for n in found.pictures
@@ -145,10 +145,10 @@ def node(desk: At, id: str) -> NodeDetail:  # noqa: A002 - nodes have ids
 
 
 @router.post("/select", summary="Which models to use for a task", tags=["task"])
-async def select(desk: At, task: SelectIn) -> SelectOut:
+async def select(backend: At, task: SelectIn) -> SelectOut:
     """Describe a task in words; the ranking of models comes back, and for every class why."""
-    selection = await desk.select(task.form())
-    found = findings(desk.hub.graph, selection, explained=len(selection.chosen))
+    selection = await backend.select(task.form())
+    found = findings(backend.hub.graph, selection, explained=len(selection.chosen))
     return SelectOut(
         used=list(selection.used),
         ranking=[RankedOut(model=name, precision=value, classes=count) for name, value, _, count in found.ranking],
@@ -176,7 +176,7 @@ async def select(desk: At, task: SelectIn) -> SelectOut:
 
 @router.post("/predict", summary="Classify pictures", tags=["task"])
 async def predict(
-    desk: At,
+    backend: At,
     pictures: Annotated[list[UploadFile], File(description="PNG, JPEG, WebP, GIF or BMP")],
     classes: Annotated[list[str], Form(description="one in a line, or the field several times")],
     domain: Annotated[str, Form()] = DOMAIN,
@@ -192,7 +192,7 @@ async def predict(
     words = domain.strip() or DOMAIN, task.strip() or TASK
     form = TaskForm(class_lines(classes), *words, k, alpha, nodes, graph_pictures)
     prompts = [one for one in templates if one.strip()]
-    prediction, decoded = await desk.predict(form, pictures, templates=prompts, weights=weights)
+    prediction, decoded = await backend.predict(form, pictures, templates=prompts, weights=weights)
     return PredictOut.of(prediction, [name for name, _ in decoded])
 
 
@@ -204,22 +204,22 @@ async def predict(
     openapi_extra=_SUBMIT_FORM,
     responses={code: {"model": ProblemOut} for code in (401, 403, 409)},
 )
-async def submit(desk: At, request: Request) -> SubmitOut:
+async def submit(backend: At, request: Request) -> SubmitOut:
     """The files of a model folder, or a zip of it; safetensors only. It is checked, added, and labelled in a job."""
-    card, job = await desk.submit(request)
+    card, job = await backend.submit(request)
     return SubmitOut(model=ModelOut.of(card), job=job, url=f"/jobs/{job}")
 
 
 @router.get("/jobs", summary="The latest jobs", tags=["jobs"])
-def jobs(desk: At, model: str | None = None) -> list[JobOut]:
+def jobs(backend: At, model: str | None = None) -> list[JobOut]:
     """The newest first, a hundred at most."""
-    return [JobOut.of(job) for job in desk.hub.jobs(model)[:100]]
+    return [JobOut.of(job) for job in backend.hub.jobs(model)[:100]]
 
 
 @router.get("/jobs/{id}", summary="How far a job is", tags=["jobs"])
-def job(desk: At, id: int) -> JobOut:  # noqa: A002 - jobs have ids
+def job(backend: At, id: int) -> JobOut:  # noqa: A002 - jobs have ids
     """Done and total count pictures and texts."""
-    return JobOut.of(desk.job(id))
+    return JobOut.of(backend.job(id))
 
 
 @router.api_route("/{rest:path}", methods=["GET", "POST", "PUT", "DELETE"], include_in_schema=False)

@@ -1,6 +1,6 @@
 """The service of a hub: a FastAPI application with pages for people and a JSON API for programs, and its layers.
 
-    request ──► shield (headers, log) ──► rate limit ──► body limit ──► pages │ api ──► desk ──► Hub
+    request ──► shield (headers, log) ──► rate limit ──► body limit ──► pages │ api ──► backend ──► Hub
 
 It keeps no state of its own but caches; the hub is opened and closed by whoever makes the application.
 """
@@ -21,13 +21,12 @@ from starlette.staticfiles import StaticFiles
 
 from smelt.errors import SmeltError
 from smelt.hub.service import api, pages
-from smelt.hub.service.head import Head
+from smelt.hub.service.backend import HubBackend
 from smelt.hub.service.limits import BodyLimit, RateLimit
+from smelt.hub.service.middleware import HeadRequests, SecurityHeaders
 from smelt.hub.service.problems import Refused, problem, without_paths
-from smelt.hub.service.questions import Desk
 from smelt.hub.service.render import STATIC
 from smelt.hub.service.settings import Settings
-from smelt.hub.service.shield import Shield
 from smelt.version import __version__
 
 if TYPE_CHECKING:
@@ -57,18 +56,18 @@ def create_app(hub: Hub, *, settings: Settings | None = None) -> FastAPI:
         redoc_url=None,
         lifespan=life,
     )
-    app.state.settings, app.state.desk = settings, Desk(hub, settings)
+    app.state.settings, app.state.backend = settings, HubBackend(hub, settings)
     app.include_router(api.router)
     app.include_router(pages.router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     _answer_faults(app)
     limits = {"submit": settings.upload_bytes, "think": settings.body_bytes, "read": 1_000_000}
-    app.add_middleware(Head)
+    app.add_middleware(HeadRequests)
     app.add_middleware(BodyLimit, limits=limits, refuse=_refuse(app))
     app.add_middleware(RateLimit, rates=settings.rates, refuse=_refuse(app))
     if settings.hosts:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(settings.hosts))
-    app.add_middleware(Shield, refuse=_refuse(app))
+    app.add_middleware(SecurityHeaders, refuse=_refuse(app))
     _describe_token(app)
     return app
 

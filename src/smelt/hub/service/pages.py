@@ -10,16 +10,16 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from smelt.hub.service.api import desk_of
+from smelt.hub.service.backend import HubBackend
 from smelt.hub.service.charts import bar, heat_class, indented, sideways
-from smelt.hub.service.findings import findings
 from smelt.hub.service.forms import DOMAIN, PICTURES, TASK, WEIGHTS, Pictures, TaskForm, Weights, class_lines
+from smelt.hub.service.neighbourhood import neighbourhood_of, thumbs_of
 from smelt.hub.service.operations import operations
 from smelt.hub.service.pictures import preview
 from smelt.hub.service.problems import without_paths
-from smelt.hub.service.questions import Desk
 from smelt.hub.service.render import house_style, page, static_mark, unchanged
+from smelt.hub.service.selection_view import findings
 from smelt.hub.service.sorting import SORTS, sorted_models
-from smelt.hub.service.walk import around, thumbs_of
 
 if TYPE_CHECKING:
     from smelt.hub.models.cards import Prediction
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["router"]
 
 router = APIRouter(include_in_schema=False, default_response_class=Response)
-At = Annotated[Desk, Depends(desk_of)]
+At = Annotated[HubBackend, Depends(desk_of)]
 _DRAW = {"bar": bar, "heat_class": heat_class}
 _CHOICES = {"pictures_of": PICTURES, "weights_of": WEIGHTS}
 _PER_PAGE = 48
@@ -52,10 +52,10 @@ Asked = Annotated[TaskForm, Depends(task_form)]
 
 
 @router.get("/")
-def home(request: Request, desk: At) -> Response:
+def home(request: Request, backend: At) -> Response:
     """The hub at a glance and the form of a task."""
-    cards, graph = desk.hub.models(), desk.hub.graph
-    newest = sorted_models(desk, cards, "added")[:6]
+    cards, graph = backend.hub.models(), backend.hub.graph
+    newest = sorted_models(backend, cards, "added")[:6]
     shown = [node for node in graph.nodes if node.pictures and not graph.children(node.id)]
     step = max(1, len(shown) // 25)
     some = [(node, thumbs_of(graph, node, 1)[0]) for node in shown[::step][:25]]
@@ -65,38 +65,38 @@ def home(request: Request, desk: At) -> Response:
 
 
 @router.get("/models")
-def models(request: Request, desk: At, search: str = "", sort: str = "name", at: int = 1) -> Response:
+def models(request: Request, backend: At, search: str = "", sort: str = "name", at: int = 1) -> Response:
     """Browse, search, sort; `at` is the number of the page."""
-    cards = sorted_models(desk, desk.hub.models(search[:200]), sort)
+    cards = sorted_models(backend, backend.hub.models(search[:200]), sort)
     last = max(1, -(-len(cards) // _PER_PAGE))
     at = min(max(at, 1), last)
-    rows = [(card, desk.strengths(card)) for card in cards[(at - 1) * _PER_PAGE : at * _PER_PAGE]]
+    rows = [(card, backend.strengths(card)) for card in cards[(at - 1) * _PER_PAGE : at * _PER_PAGE]]
     words = {"rows": rows, "count": len(cards), "at": at, "last": last, "search": search, "sort": sort, "sorts": SORTS}
     words |= _DRAW
     return page(request, "models.html.jinja", words)
 
 
 @router.get("/models/{name}")
-def model(request: Request, desk: At, name: str) -> Response:
+def model(request: Request, backend: At, name: str) -> Response:
     """A model's card with its strengths on the graph."""
-    card, graph = desk.model(name), desk.hub.graph
-    strengths = desk.strengths(card)
+    card, graph = backend.model(name), backend.hub.graph
+    strengths = backend.strengths(card)
     nodes: dict[str, list[Any]] = {"best": [], "worst": []}
     if strengths:
         for kind, scores in (("best", strengths.best), ("worst", strengths.worst)):
             nodes[kind] = [(score, thumbs_of(graph, graph.node(score.id), 3)) for score in scores]
-    words = {"card": card, "strengths": strengths, "nodes": nodes, "jobs": desk.hub.jobs(card.name)[:3]}
+    words = {"card": card, "strengths": strengths, "nodes": nodes, "jobs": backend.hub.jobs(card.name)[:3]}
     shown = {name: without_paths(getattr(card, name)) for name in ("ref", "base", "error")}
     return page(request, "model.html.jinja", {**words, **shown, **_DRAW})
 
 
 @router.get("/task")
-async def task(request: Request, desk: At, form: Asked) -> Response:
+async def task(request: Request, backend: At, form: Asked) -> Response:
     """Describe a task; with classes in the address: the ranking, with explanation."""
     if not form.classes:
-        return await run_in_threadpool(_task_page, request, desk, form, None)
-    selection = await desk.select(form)
-    return await run_in_threadpool(_task_page, request, desk, form, selection)
+        return await run_in_threadpool(_task_page, request, backend, form, None)
+    selection = await backend.select(form)
+    return await run_in_threadpool(_task_page, request, backend, form, selection)
 
 
 @router.get("/predict")
@@ -109,7 +109,7 @@ def ask_prediction(request: Request, form: Asked, weights: Annotated[Weights, Qu
 @router.post("/predict")
 async def predict(
     request: Request,
-    desk: At,
+    backend: At,
     classes: Annotated[str, Form()],
     pictures: Annotated[list[UploadFile], File()],
     domain: Annotated[str, Form()] = DOMAIN,
@@ -122,15 +122,15 @@ async def predict(
 ) -> Response:
     """Pictures in, classes out."""
     form = task_form(classes, domain, task, k, alpha, nodes, graph_pictures)
-    prediction, decoded = await desk.predict(form, pictures, weights=weights)
-    selection = await desk.select(form)
+    prediction, decoded = await backend.predict(form, pictures, weights=weights)
+    selection = await backend.select(form)
     shown = partial(_prediction_page, request, form, weights, selection, prediction, decoded)
     return await run_in_threadpool(shown)
 
 
-def _task_page(request: Request, desk: Desk, form: TaskForm, selection: Selection | None) -> Response:
-    found = findings(desk.hub.graph, selection) if selection else None
-    cards = desk.hub.models()
+def _task_page(request: Request, backend: HubBackend, form: TaskForm, selection: Selection | None) -> Response:
+    found = findings(backend.hub.graph, selection) if selection else None
+    cards = backend.hub.models()
     labelled = len(selection.models) if selection else sum(card.label for card in cards)
     words = {"form": form, "found": found, "labelled": labelled, "models": max(len(cards), labelled)}
     return page(request, "task.html.jinja", {**words, **_DRAW, **_CHOICES})
@@ -154,20 +154,20 @@ def _prediction_page(
 
 
 @router.get("/graph")
-def graph(request: Request, desk: At, search: str = "") -> Response:
+def graph(request: Request, backend: At, search: str = "") -> Response:
     """Where a walk begins: search, or the roots."""
-    graph = desk.hub.graph
+    graph = backend.hub.graph
     text = search.strip()[:200]
-    nodes = graph.search(text, 60) if text else desk.broadest()
+    nodes = graph.search(text, 60) if text else backend.broadest()
     rows = [(node, thumbs_of(graph, node, 3), len(graph.descendants(node.id))) for node in nodes]
     return page(request, "graph.html.jinja", {"graph": graph, "rows": rows, "search": search})
 
 
 @router.get("/graph/{id}")
-def node(request: Request, desk: At, id: str) -> Response:  # noqa: A002 - nodes have ids
+def node(request: Request, backend: At, id: str) -> Response:  # noqa: A002 - nodes have ids
     """A node with everything around it."""
-    graph, found = desk.hub.graph, desk.node(id)
-    near = around(graph, found)
+    graph, found = backend.hub.graph, backend.node(id)
+    near = neighbourhood_of(graph, found)
     words = {"graph": graph, "node": found, "near": near, "sideways": sideways, "indented": indented}
     return page(request, "node.html.jinja", words)
 
@@ -179,16 +179,16 @@ def ask_model(request: Request) -> Response:
 
 
 @router.post("/submit")
-async def submit(request: Request, desk: At) -> Response:
+async def submit(request: Request, backend: At) -> Response:
     """A model with its token; on to the page of its job."""
-    _, job = await desk.submit(request)
+    _, job = await backend.submit(request)
     return RedirectResponse(f"/jobs/{job}", 303)
 
 
 @router.get("/jobs/{id}")
-def job(request: Request, desk: At, id: int) -> Response:  # noqa: A002 - jobs have ids
+def job(request: Request, backend: At, id: int) -> Response:  # noqa: A002 - jobs have ids
     """How far the labelling is."""
-    found = desk.job(id)
+    found = backend.job(id)
     words = {"job": found, "error": without_paths(found.error)}
     return page(request, "job.html.jinja", words, headers={"Cache-Control": "no-store"})
 
@@ -200,9 +200,9 @@ def api(request: Request) -> Response:
 
 
 @router.get("/pictures/{number}.webp")
-def picture(request: Request, desk: At, number: int) -> Response:
+def picture(request: Request, backend: At, number: int) -> Response:
     """A thumbnail of the graph."""
-    data, tag = desk.thumb(number)
+    data, tag = backend.thumb(number)
     same = unchanged(request, tag, _LONG)
     return same or Response(data, media_type="image/webp", headers={"ETag": tag, **_LONG})
 

@@ -13,7 +13,7 @@ from smelt.hub.service.problems import without_paths
 
 if TYPE_CHECKING:
     from smelt.hub.graph.graph import Node, SemanticGraph
-    from smelt.hub.models.cards import Job, ModelCard, Prediction, Strengths
+    from smelt.hub.models.cards import LabelJob, ModelCard, Prediction, Strengths
 
 __all__ = [
     "ClassScores",
@@ -260,7 +260,7 @@ class JobOut(BaseModel):
     finished: datetime | None
 
     @classmethod
-    def of(cls, job: Job) -> JobOut:
+    def of(cls, job: LabelJob) -> JobOut:
         words = {name: getattr(job, name) for name in cls.model_fields}
         return cls.model_validate({**words, "error": without_paths(job.error)})
 

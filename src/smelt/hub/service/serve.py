@@ -19,7 +19,7 @@ from smelt.hub.service.settings import Settings
 
 if TYPE_CHECKING:
     from smelt.hub.hub import Hub
-    from smelt.hub.service.questions import Desk
+    from smelt.hub.service.backend import HubBackend
 
 __all__ = ["serve"]
 
@@ -53,7 +53,7 @@ def serve(
         timeout_keep_alive=20,
         timeout_graceful_shutdown=5,
     )
-    threading.Thread(target=_warm, args=(app.state.desk,), name="smelt-hub-warm", daemon=True).start()
+    threading.Thread(target=_warm, args=(app.state.backend,), name="smelt-hub-warm", daemon=True).start()
     if ready:
         ready(f"http://{shown}:{number}/")
     try:
@@ -63,9 +63,9 @@ def serve(
         listener.close()
 
 
-def _warm(desk: Desk) -> None:
+def _warm(backend: HubBackend) -> None:
     with contextlib.suppress(Exception):  # whoever asks will see the fault; the service may also have ended by now
-        desk.warm()
+        backend.warm()
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -10,14 +10,14 @@ from smelt.hub.service.problems import Refused
 
 if TYPE_CHECKING:
     from smelt.hub.models.cards import ModelCard
-    from smelt.hub.service.questions import Desk
+    from smelt.hub.service.backend import HubBackend
 
 __all__ = ["SORTS", "sorted_models"]
 
 SORTS = {"name": "Name", "strength": "Strength", "size": "Size", "added": "Newest"}
 
 
-def sorted_models(desk: Desk, cards: Sequence[ModelCard], sort: str) -> list[ModelCard]:
+def sorted_models(backend: HubBackend, cards: Sequence[ModelCard], sort: str) -> list[ModelCard]:
     """By name; the strongest, the largest or the newest first. What has no label yet comes last by strength."""
     if sort not in SORTS:
         raise Refused(422, unknown("order of models", sort, SORTS))
@@ -27,10 +27,10 @@ def sorted_models(desk: Desk, cards: Sequence[ModelCard], sort: str) -> list[Mod
     if sort == "added":
         return sorted(by_name, key=lambda card: card.added, reverse=True)
     if sort == "strength":
-        return sorted(by_name, key=lambda card: -_overall(desk, card))
+        return sorted(by_name, key=lambda card: -_overall(backend, card))
     return by_name
 
 
-def _overall(desk: Desk, card: ModelCard) -> float:
-    strengths = desk.strengths(card)
+def _overall(backend: HubBackend, card: ModelCard) -> float:
+    strengths = backend.strengths(card)
     return -1.0 if strengths is None else strengths.overall

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DatabaseError, DBAPIError, IntegrityError, Programmin
 from sqlalchemy.orm import Session
 
 from smelt.errors import RecipeError, SmeltError
-from smelt.hub.place import Place
+from smelt.hub.location import HubLocation
 
 __all__ = ["Database"]
 
@@ -30,7 +30,7 @@ _WRITES = {"smelt_writes": True}
 class Database:
     """The connections to one hub's database."""
 
-    def __init__(self, place: Place):
+    def __init__(self, place: HubLocation):
         self.place = place
         try:
             server = {"pool_pre_ping": True, "max_overflow": 20}
@@ -73,7 +73,7 @@ class Database:
         self.engine.dispose()
 
 
-def _sqlite(place: Place) -> Engine:
+def _sqlite(place: HubLocation) -> Engine:
     engine = create_engine(place.url, connect_args={"timeout": _PATIENCE}, max_overflow=50)
 
     def prepare(raw: Any, _record: Any) -> None:
@@ -92,7 +92,7 @@ def _sqlite(place: Place) -> Engine:
     return engine
 
 
-def _explained(error: DBAPIError, place: Place) -> SmeltError:
+def _explained(error: DBAPIError, place: HubLocation) -> SmeltError:
     """What the driver says, without the URL and its password."""
     text = str(error.orig).strip().splitlines()[0] if error.orig else "the connection broke"
     if "locked" in text or "lock timeout" in text:

@@ -19,9 +19,9 @@ from datetime import timedelta
 from sqlalchemy import select, update
 
 from smelt.errors import RecipeError, SmeltError
-from smelt.hub.models.cards import Job, Progress
+from smelt.hub.models.cards import LabelJob, Progress
 from smelt.hub.store.schema import JobRow, now
-from smelt.hub.store.store import Store
+from smelt.hub.store.store import HubStore
 
 __all__ = ["Worker", "background", "find_job", "job_rows", "queue_job"]
 
@@ -43,7 +43,7 @@ def background() -> None:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
 
 
-def queue_job(store: Store, kind: str, model: str) -> int:
+def queue_job(store: HubStore, kind: str, model: str) -> int:
     """A new job; the one that is waiting or running for the same model, if there is one."""
     with store.write() as session:
         open_ = select(JobRow.id).where(
@@ -57,14 +57,14 @@ def queue_job(store: Store, kind: str, model: str) -> int:
         return row.id
 
 
-def job_rows(store: Store, model: str | None = None) -> list[Job]:
+def job_rows(store: HubStore, model: str | None = None) -> list[LabelJob]:
     """All jobs, the newest first."""
     with store.read() as session:
         query = select(JobRow).order_by(JobRow.id.desc())
         return [_job(row) for row in session.scalars(query if model is None else query.where(JobRow.model == model))]
 
 
-def find_job(store: Store, number: int) -> Job:
+def find_job(store: HubStore, number: int) -> LabelJob:
     """One job."""
     with store.read() as session:
         row = session.get(JobRow, number)
@@ -76,7 +76,7 @@ def find_job(store: Store, number: int) -> Job:
 class Worker:
     """A thread that does what is waiting. `work` labels a model; it raises SmeltError where that cannot be done."""
 
-    def __init__(self, store: Store, work: Callable[[str, Progress], None]):
+    def __init__(self, store: HubStore, work: Callable[[str, Progress], None]):
         self._store, self._work = store, work
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{id(self):x}"
         self._lock, self._stop = threading.Lock(), threading.Event()
@@ -213,9 +213,9 @@ def _lives(pid: int) -> bool:
     return True
 
 
-def _job(row: JobRow) -> Job:
+def _job(row: JobRow) -> LabelJob:
     status = row.status
-    return Job(
+    return LabelJob(
         row.id,
         row.kind,
         row.model,

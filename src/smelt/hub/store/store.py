@@ -26,31 +26,31 @@ from sqlalchemy.orm import Session
 from smelt.errors import RecipeError, unknown
 from smelt.files.atomic import move_into_place
 from smelt.files.content_store import ContentStore
-from smelt.hub.place import Place
+from smelt.hub.location import HubLocation
+from smelt.hub.store.cleanup import sweep
 from smelt.hub.store.database import Database
-from smelt.hub.store.mark import MARK, check_empty, check_mark, has_strange_tables, write_mark
+from smelt.hub.store.identity import MARK, check_empty, check_mark, has_strange_tables, write_mark
 from smelt.hub.store.migrate import has_tables, upgrade
 from smelt.hub.store.names import name_taken
 from smelt.hub.store.schema import GraphRow, HubRow, LabelRow, ModelRow
 from smelt.hub.store.staging import Staging
-from smelt.hub.store.sweep import sweep
 
-__all__ = ["Store"]
+__all__ = ["HubStore"]
 
 _ASKED = 500
 """Digests in one question to the database."""
 
 
-class Store:
+class HubStore:
     """A hub's rows and files. `create` and `open` make one."""
 
-    def __init__(self, place: Place, database: Database):
+    def __init__(self, place: HubLocation, database: Database):
         self.place, self.folder, self.database = place, place.folder, database
         self.files = ContentStore(self.folder / "files")
         self._staging = Staging(self.folder / "staging", database.write)
 
     @classmethod
-    def create(cls, place: Place) -> Store:
+    def create(cls, place: HubLocation) -> HubStore:
         """Empty tables in a new or empty place; the hub is there when `found` has written its row."""
         if cls.exists(place):
             raise RecipeError(f"{place.shown}: there is a hub already; open it, or choose another place")
@@ -72,7 +72,7 @@ class Store:
         return store
 
     @classmethod
-    def open(cls, place: Place) -> Store:
+    def open(cls, place: HubLocation) -> HubStore:
         """The store of a hub that was made."""
         if not cls.exists(place):
             raise RecipeError(f"{place.shown}: there is no hub; make one with `smelt hub init`")
@@ -88,7 +88,7 @@ class Store:
         return store
 
     @classmethod
-    def exists(cls, place: Place) -> bool:
+    def exists(cls, place: HubLocation) -> bool:
         """Whether there is a hub at a place."""
         if place.database is not None and not place.database.is_file():
             return False

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from smelt.errors import RecipeError, unknown
 from smelt.hub.models.cards import Token
 from smelt.hub.store.schema import TokenRow, now
-from smelt.hub.store.store import Store
+from smelt.hub.store.store import HubStore
 
 __all__ = ["check_token", "create_token", "revoke_token", "tokens"]
 
@@ -20,7 +20,7 @@ _SHAPE = re.compile(r"smelt_([0-9a-f]{16})_([0-9a-f]{64})")
 _COST = {"n": 2**14, "r": 8, "p": 1, "dklen": 32, "maxmem": 64 << 20}
 
 
-def create_token(store: Store, name: str) -> str:
+def create_token(store: HubStore, name: str) -> str:
     """A new token. The text that comes back is nowhere else."""
     if not name.strip() or len(name) > 100:
         raise RecipeError(f"a token needs the name of whoever gets it, up to 100 letters; got {name!r}")
@@ -32,7 +32,7 @@ def create_token(store: Store, name: str) -> str:
     return f"smelt_{public}_{secret}"
 
 
-def check_token(store: Store, text: str) -> str | None:
+def check_token(store: HubStore, text: str) -> str | None:
     """Whose token this is; None if it is none, wrong or revoked. Once the form is right all take the same time."""
     shape = _SHAPE.fullmatch(text.strip())
     if shape is None:
@@ -44,14 +44,14 @@ def check_token(store: Store, text: str) -> str | None:
     return row.name if row is not None and right and row.revoked is None else None
 
 
-def tokens(store: Store) -> list[Token]:
+def tokens(store: HubStore) -> list[Token]:
     """All tokens, revoked ones too."""
     with store.read() as session:
         rows = session.scalars(select(TokenRow).order_by(TokenRow.name))
         return [Token(row.name, row.created, row.revoked) for row in rows]
 
 
-def revoke_token(store: Store, name: str) -> None:
+def revoke_token(store: HubStore, name: str) -> None:
     """Make a token worthless."""
     with store.write() as session:
         row = session.scalar(select(TokenRow).where(TokenRow.name == name))

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from smelt.errors import CorruptFile
 
 if TYPE_CHECKING:
-    from smelt.hub.store import Store
     from smelt.hub.store.schema import ModelRow
+    from smelt.hub.store.store import HubStore
     from smelt.models.families.family import Classifier
 
-__all__ = ["Loaded", "model_folder"]
+__all__ = ["ModelCache", "model_folder"]
 
 _MOST = 8
 _NUMBERS = 1 << 30
 """Numbers (of four bytes) that all of them may have; the one that is asked for may be larger."""
 
 
-def model_folder(store: Store, row: ModelRow) -> Path:
+def model_folder(store: HubStore, row: ModelRow) -> Path:
     """Where a model's files lie: in the hub, or in the zoo."""
     if row.copied:
         return store.model_folder(row.name)
@@ -30,10 +30,10 @@ def model_folder(store: Store, row: ModelRow) -> Path:
     return zoo_folder(row.ref.removeprefix("zoo:"))
 
 
-class Loaded:
+class ModelCache:
     """Classifiers by what the hub knows them by: their hash, and how they prepare pictures."""
 
-    def __init__(self, store: Store, *, most: int = _MOST, numbers: int = _NUMBERS):
+    def __init__(self, store: HubStore, *, most: int = _MOST, numbers: int = _NUMBERS):
         self._store, self._most, self._numbers = store, most, numbers
         self._kept: OrderedDict[tuple[str, str], tuple[Classifier, int]] = OrderedDict()
         self._lock = threading.RLock()

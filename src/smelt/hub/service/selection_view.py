@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from smelt.hub.service.walk import thumbs_of
+from smelt.hub.service.neighbourhood import thumbs_of
 
 if TYPE_CHECKING:
     from smelt.hub.graph.graph import Node, SemanticGraph

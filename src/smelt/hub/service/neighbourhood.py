@@ -12,13 +12,13 @@ from smelt.hub.service.charts import Leaf, Tree
 if TYPE_CHECKING:
     from smelt.hub.graph.graph import Node, SemanticGraph
 
-__all__ = ["Around", "around", "leaf_of", "link_to", "path_to", "picture_link", "thumbs_of"]
+__all__ = ["Neighbourhood", "leaf_of", "link_to", "neighbourhood_of", "path_to", "picture_link", "thumbs_of"]
 
 _SIBLINGS, _CHILDREN, _PARENTS = 8, 12, 4
 
 
 @dataclass(frozen=True)
-class Around:
+class Neighbourhood:
     """A node's page."""
 
     tree: Tree
@@ -33,7 +33,7 @@ class Around:
     """How many nodes are under it."""
 
 
-def around(graph: SemanticGraph, node: Node) -> Around:
+def neighbourhood_of(graph: SemanticGraph, node: Node) -> Neighbourhood:
     """Everything that a walker sees from a node."""
     path = path_to(graph, node)
     parents = [graph.node(id_) for id_ in node.parents]
@@ -52,7 +52,7 @@ def around(graph: SemanticGraph, node: Node) -> Around:
         [leaf_of(graph, one) for one in low],
         (len(siblings) - len(near), len(children) - len(low)),
     )
-    return Around(tree, path, parents, children, siblings, pictures, len(graph.descendants(node.id)))
+    return Neighbourhood(tree, path, parents, children, siblings, pictures, len(graph.descendants(node.id)))
 
 
 def path_to(graph: SemanticGraph, node: Node) -> list[Node]:

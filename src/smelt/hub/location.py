@@ -9,7 +9,7 @@ from pathlib import Path
 
 from smelt.errors import RecipeError
 
-__all__ = ["DATABASE", "Place", "default_place", "find_place"]
+__all__ = ["DATABASE", "HubLocation", "default_location", "find_location"]
 
 DATABASE = "hub.db"
 """The SQLite file in a hub's folder."""
@@ -17,7 +17,7 @@ _POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
 
 
 @dataclass(frozen=True)
-class Place:
+class HubLocation:
     """A hub's database and its folder."""
 
     url: str
@@ -32,7 +32,7 @@ class Place:
         return Path(self.url.removeprefix("sqlite:///")) if self.url.startswith("sqlite") else None
 
 
-def default_place() -> Path:
+def default_location() -> Path:
     """$SMELT_HUB, else smelt/hub in the user's data folder."""
     if given := os.environ.get("SMELT_HUB"):
         return Path(given).expanduser()
@@ -40,19 +40,19 @@ def default_place() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path(usual).expanduser()) / "smelt" / "hub"
 
 
-def find_place(where: str | Path | None = None, files: str | Path | None = None) -> Place:
-    """The place that a folder or a database URL means; nothing given: `default_place`, or the URL in $SMELT_HUB."""
-    given = str(where or os.environ.get("SMELT_HUB") or default_place())
+def find_location(where: str | Path | None = None, files: str | Path | None = None) -> HubLocation:
+    """The place that a folder or a database URL means; nothing given: `default_location`, or the URL in $SMELT_HUB."""
+    given = str(where or os.environ.get("SMELT_HUB") or default_location())
     files = files or os.environ.get("SMELT_HUB_FILES")
     kind, separator, rest = given.partition("://")
     if not separator:
         if where and files and Path(files).resolve() != Path(given).resolve():
             raise RecipeError(f"{given} is a folder, which holds the files too; leave out files={files}")
         folder = Path(given).expanduser().resolve()
-        return Place(f"sqlite:///{folder / DATABASE}", folder, str(folder))
+        return HubLocation(f"sqlite:///{folder / DATABASE}", folder, str(folder))
     if kind not in _POSTGRES:
         raise RecipeError(f"a hub lives in a folder or in a Postgres (postgresql://...); got {kind}://...")
     shown = f"postgresql://{rest.rpartition('@')[2].partition('?')[0]}"
     if not files:
         raise RecipeError(f"{shown}: say where the files go too: files=FOLDER (--files), or SMELT_HUB_FILES")
-    return Place(f"postgresql+psycopg://{rest}", Path(files).expanduser().resolve(), shown)
+    return HubLocation(f"postgresql+psycopg://{rest}", Path(files).expanduser().resolve(), shown)

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
     from smelt.hub.graph.graph import Node
     from smelt.hub.hub import Hub
-    from smelt.hub.models.cards import Job, ModelCard, Prediction, Strengths
+    from smelt.hub.models.cards import LabelJob, ModelCard, Prediction, Strengths
     from smelt.hub.selection.select import Selection
     from smelt.hub.service.forms import TaskForm, Weights
     from smelt.hub.service.settings import Settings
 
-__all__ = ["Desk"]
+__all__ = ["HubBackend"]
 
 T = TypeVar("T")
 _MOST_TEMPLATES = 100
@@ -43,13 +43,14 @@ _LAST_JOB = 2**31 - 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
-class Desk:
+class HubBackend:
     """The service's side of one hub."""
 
     def __init__(self, hub: Hub, settings: Settings):
         self.hub, self.settings = hub, settings
         self._limiters: dict[str, anyio.CapacityLimiter] = {}
-        self._selections, self._strengths, self._thumbs, self._broadest = _Kept(64), _Kept(512), _Kept(4096), _Kept(2)
+        self._selections, self._strengths = _RecentCache(64), _RecentCache(512)
+        self._thumbs, self._broadest = _RecentCache(4096), _RecentCache(2)
 
     def model(self, name: str) -> ModelCard:
         return _found(lambda: self.hub.model(name))
@@ -57,7 +58,7 @@ class Desk:
     def node(self, id: str) -> Node:  # noqa: A002 - nodes have ids
         return _found(lambda: self.hub.graph.node(id))
 
-    def job(self, number: int) -> Job:
+    def job(self, number: int) -> LabelJob:
         if not 0 < number <= _LAST_JOB:  # more than a database's numbers hold
             raise Refused(404, "there is no job of this number")
         return _found(lambda: self.hub.job(number))
@@ -200,7 +201,7 @@ class Desk:
         return await anyio.to_thread.run_sync(work, limiter=self._limiters[kind])
 
 
-class _Kept:
+class _RecentCache:
     """The latest answers by key. Two threads may compute the same one; neither waits."""
 
     def __init__(self, most: int):

@@ -1,4 +1,4 @@
-"""The outermost layer: security headers on every answer, one line of log per request, and no traceback for anyone.
+"""The outermost layers, plain ASGI: security headers, one line of log per request, no traceback; and HEAD requests.
 
 The log has the method, the path, the status and the time; no query, no header, no body, so no token can be in it.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["HEADERS", "Shield"]
+__all__ = ["HEADERS", "HeadRequests", "SecurityHeaders"]
 
 LOG = logging.getLogger("smelt.hub.service")
 
@@ -36,7 +36,7 @@ HEADERS = {
 }
 
 
-class Shield:
+class SecurityHeaders:
     """Wraps the whole application."""
 
     def __init__(self, app: ASGIApp, *, refuse: Callable[[Request, int, str, Mapping[str, str]], Response]):
@@ -71,3 +71,21 @@ class Shield:
             spent = 1000 * (time.perf_counter() - start)
             LOG.info("%s %r %d %.0f ms", scope["method"], scope["path"], status, spent)
         return None
+
+
+class HeadRequests:
+    """HEAD: whatever GET would answer, without its body, for pages, API and files alike."""
+
+    def __init__(self, app: ASGIApp):
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            return await self._app(scope, receive, send)
+
+        async def bare(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                message = {**message, "body": b""}
+            await send(message)
+
+        return await self._app({**scope, "method": "GET"}, receive, bare)

@@ -13,7 +13,7 @@ from sqlalchemy import inspect
 
 from smelt.errors import RecipeError
 from smelt.files.atomic import fsync_folder
-from smelt.hub.place import DATABASE, Place
+from smelt.hub.location import DATABASE, HubLocation
 from smelt.hub.store.database import Database
 from smelt.hub.store.staging import Staging
 
@@ -23,7 +23,7 @@ MARK = "hub.id"
 _VERSION = re.compile(r"[0-9a-f]{64}")
 
 
-def check_empty(place: Place) -> None:
+def check_empty(place: HubLocation) -> None:
     """Refuse a folder in which anything lies, but for what a hub left whose making was interrupted."""
     folder = place.folder
     names = sorted(path.name for path in folder.iterdir())
@@ -49,7 +49,7 @@ def has_strange_tables(database: Database) -> bool:
     return bool(tables) and "alembic_version" not in tables
 
 
-def write_mark(place: Place, mark: str) -> None:
+def write_mark(place: HubLocation, mark: str) -> None:
     """Put the mark into a folder; refused where another hub was quicker."""
     path = place.folder / MARK
     if place.database is not None:  # the folder's own database has just said that there is no hub
@@ -64,7 +64,7 @@ def write_mark(place: Place, mark: str) -> None:
     fsync_folder(place.folder)
 
 
-def check_mark(place: Place, mark: str) -> None:
+def check_mark(place: HubLocation, mark: str) -> None:
     """Refuse a folder that is not the hub's."""
     path = place.folder / MARK
     try:

@@ -10,32 +10,32 @@ from typing import TYPE_CHECKING, Any, get_args
 from smelt.errors import RecipeError, SmeltError, unknown
 from smelt.hub.graph.graph import SemanticGraph, find_graph
 from smelt.hub.labels.label import NodeText
-from smelt.hub.place import Place
+from smelt.hub.location import HubLocation
 
 if TYPE_CHECKING:
     from smelt.hub.graph.graph import NewNode
     from smelt.hub.labels.labelling import Labelling
-    from smelt.hub.store import Store
     from smelt.hub.store.schema import GraphRow
+    from smelt.hub.store.store import HubStore
 
-__all__ = ["found_hub", "grow_graph"]
+__all__ = ["create_hub", "grow_graph"]
 
 _ATTEMPTS = 5
 
 
-def found_hub(
-    place: Place,
+def create_hub(
+    place: HubLocation,
     graph: str | Path | SemanticGraph,
     *,
     name: str,
     embedder: str,
     embedder_config: Mapping[str, Any],
     node_text: str,
-) -> Store:
+) -> HubStore:
     """The store of a new hub, with its own copy of the graph."""
     from smelt.hub.matching.embed import find_embedder
-    from smelt.hub.store import Store
     from smelt.hub.store.schema import HubRow
+    from smelt.hub.store.store import HubStore
 
     if node_text not in get_args(NodeText):
         raise RecipeError(unknown("text of a node", node_text, get_args(NodeText)))
@@ -43,7 +43,7 @@ def found_hub(
     opened = find_graph(graph)
     if not any(node.pictures for node in opened.nodes):
         raise RecipeError(f"the graph {opened.name!r} has no pictures, so no model can be tested on it")
-    store = Store.create(place)
+    store = HubStore.create(place)
     try:
         with store.staging() as staging:
             saved = opened.save(staging / "graph")
@@ -62,7 +62,7 @@ def found_hub(
 
 
 def grow_graph(
-    store: Store, labelling: Labelling, present: Callable[[], SemanticGraph], new: Sequence[NewNode]
+    store: HubStore, labelling: Labelling, present: Callable[[], SemanticGraph], new: Sequence[NewNode]
 ) -> SemanticGraph:
     """Add nodes, extend every label, and only then make the new graph the hub's: selections go on meanwhile.
 

@@ -1,6 +1,6 @@
 """The service of a hub: a FastAPI application with pages for people and a JSON API for programs, and its layers.
 
-    request ──► shield (headers, log) ──► rate limit ──► body limit ──► pages │ api ──► backend ──► Hub
+    request ──► security headers, log ──► rate limit ──► body limit ──► pages │ api ──► backend ──► Hub
 
 It keeps no state of its own but caches; the hub is opened and closed by whoever makes the application.
 """

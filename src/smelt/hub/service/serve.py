@@ -47,7 +47,7 @@ def serve(
         app,
         http=connection_class(settings),
         ws="none",  # there are none, and one would leave the bounded connection
-        access_log=False,  # uvicorn's has the query in it; the shield writes one without
+        access_log=False,  # uvicorn's has the query in it; the middleware writes one without
         log_level="warning",
         server_header=False,
         timeout_keep_alive=20,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from smelt.engine.request import read_request
 from smelt.errors import InputChanged, RecipeError
 from smelt.evaluation.row import code_version, now
-from smelt.files.atomic import move_into_place
+from smelt.files.atomic import move_into_place, write_json
 from smelt.files.identity import check_unchanged
 from smelt.files.lock import exclusive
 from smelt.files.remote_code import takes_trust
@@ -212,7 +212,7 @@ def _learn(
         progress.end("learned")
     if found.coefficients is not None:
         save_coefficients(folder / "coefficients.json", found.coefficients)
-        _write(folder / "heat.json", heat_rows(found.coefficients))
+        write_json(folder / "heat.json", heat_rows(found.coefficients))
     if found.weights is not None:
         from smelt.learning.store import write_model
 
@@ -238,7 +238,7 @@ def _learn(
     }
     for rest in (*folder.glob("run*"), folder / "deltas.bin"):
         shutil.rmtree(rest) if rest.is_dir() else rest.unlink(missing_ok=True)
-    _write(folder / LEARNED, sealed(about, folder))
+    write_json(folder / LEARNED, sealed(about, folder))
     return about
 
 
@@ -299,10 +299,6 @@ def _write_statistics(
         examples=sum(len(one) for one in used),
     )
     write_statistics(folder, note, tensors, inputs=files_of([context.pool.models[model]]), force=True)
-
-
-def _write(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def _peak(device: str) -> int:

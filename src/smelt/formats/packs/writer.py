@@ -19,7 +19,6 @@ from smelt.files.natural_order import natural
 from smelt.formats import dtype as dtypes
 from smelt.formats.packs.codes import encode, factorise, quantise
 from smelt.formats.packs.note import (
-    NOTE,
     WEIGHTS,
     BaseNote,
     DeltaNote,
@@ -79,10 +78,10 @@ class Packer:
             for key, tensor in note.tensors.items():
                 self._store(key, tensor.stored, file)
                 progress.advance(self._model.tensors[key].nbytes)
-        (folder / NOTE).write_bytes(note.dump())
+        note.save(folder)
         progress.begin("measuring", self.bytes_before)
         note = note.model_copy(update={"error": self._measure(folder, progress)})
-        (folder / NOTE).write_bytes(note.dump())
+        note.save(folder)
         return note
 
     def _refuse_misfits(self) -> None:

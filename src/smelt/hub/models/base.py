@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from smelt.errors import MissingExtra, RecipeError
 from smelt.files.hashing.cached import hash_file
 from smelt.formats.builtin import is_delta
-from smelt.formats.packs.note import NOTE, BaseNote, DeltaNote
+from smelt.formats.packs.note import BaseNote, DeltaNote
 
 if TYPE_CHECKING:
     from smelt.hub.store.store import HubStore
@@ -35,7 +35,7 @@ def settle_base(store: HubStore, staged: Path) -> str | None:
     # Seen from models/<name>/ and from staging/<number>/ alike, so that it is checked as it will lie.
     ref = f"../../models/{found.removeprefix('hub:')}" if found.startswith("hub:") else found
     settled = note.model_copy(update={"base": BaseNote(ref=ref, sha256=note.base.sha256)})
-    (staged / NOTE).write_bytes(settled.dump())
+    settled.save(staged)
     return found
 
 

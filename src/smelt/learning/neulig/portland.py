@@ -5,7 +5,6 @@ beta = softmax(W [z_1; ..; z_n] + b)         W: n x (n d), b: n
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from smelt.errors import CorruptFile, OutputError, RecipeError
+from smelt.files.atomic import write_json
 from smelt.files.json_reader import read_json
 from smelt.optimise.tensors import load_tensors, save_tensors
 
@@ -80,7 +80,7 @@ class Portland(nn.Module):
         try:
             place.mkdir(parents=True, exist_ok=True)
             save_tensors(place / _NUMBERS, {"weight": self.linear.weight, "bias": self.linear.bias})
-            (place / _WORDS).write_text(json.dumps(words, indent=1) + "\n", encoding="utf-8")
+            write_json(place / _WORDS, words)
         except OSError as error:
             raise OutputError(f"{place}: cannot be written ({error.strerror or error})") from None
         return place

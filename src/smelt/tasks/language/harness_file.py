@@ -25,6 +25,8 @@ __all__ = ["Function", "read_harness_file", "resolved"]
 
 _DEEPEST = 8
 """Files that may include one another; more are a circle."""
+_FORMER_HOME = "smelt.evaluate.language.scoring."
+"""Where Smelt's scorings were before; tasks that name them so, the zoo's among them, stay as they are."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Function:
         """The function, of a file beside the YAML if there is one, else of a package; refused if nobody allowed it."""
         home, _, name = self.path.rpartition(".")
         beside = self.file.parent / f"{home}.py"
+        if home.startswith(_FORMER_HOME):
+            home = f"{scoring.__name__}.{home.removeprefix(_FORMER_HOME)}"
         where = f"{self.file}: !function {self.path}"
         if not home:
             raise TaskError(f"{where}: write FILE.function or package.module.function")

@@ -1,5 +1,6 @@
-"""Suites: a pool of models and tasks in, rows, figures and a report out. A suite is data (YAML) plus one loop.
+"""Suites: models and tasks in, rows, figures and a report out. A suite is data (YAML); what runs it is the same for all.
 
-Goes through the other rooms from left to right (pool, merge, analyse, evaluate, report) and adds no arithmetic of its
-own. The room is also the call: `smelt.bench("clip8", out="clip8")` (docs/adr/0001). Names load when first used.
+A kind of suite (kind.py) is one line of work and has a folder here: its schema (suite.py), its units of work (units.py),
+its plan (plan.py), its pages of the report (report/), published numbers and shipped suites. The run (run.py) asks the
+plan for rounds of steps, computes those whose cells (cells.py) are empty, and keeps what they return (state.py).
 """

@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from smelt.registry import Registry
+
+if TYPE_CHECKING:
+    from smelt.reporting.pages import Pages
+    from smelt.suites.plan import BenchOptions, Plan
+    from smelt.suites.suite import BaseSuite
 from smelt.reporting.pages import Pages
 
 __all__ = ["DEFAULT", "OWN", "Kind", "kinds"]
@@ -27,9 +32,9 @@ class Kind:
     """What tells one line of work from another."""
 
     name: str
-    schema: type[Any]
+    schema: type[BaseSuite]
     """Of its YAML."""
-    plan: Callable[..., Any]
+    plan: Callable[[Any, BenchOptions], Plan]
     """From a suite and what is asked of it to the rounds of steps that a run goes through."""
     pages: Pages | None = None
     """What its report shows, from a read-only view of the folder; the general pages if nothing is given."""

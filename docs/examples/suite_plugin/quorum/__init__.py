@@ -1,1 +1,0 @@
-"""A kind of suite of its own: voters answer questions, then the best of them vote together."""

@@ -8,11 +8,11 @@ from typing import Any
 
 from smelt.evaluation.row import CostRow, Row
 
-__all__ = ["Cell", "place_of"]
+__all__ = ["SuiteCell", "place_of"]
 
 
 @dataclass(frozen=True)
-class Cell:
+class SuiteCell:
     """A row of accuracy, or without a task one of cost. Nothing for `recipe_hash` or `setting` means any."""
 
     entry: str

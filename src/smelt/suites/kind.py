@@ -15,7 +15,7 @@ from smelt.registry import Registry
 
 if TYPE_CHECKING:
     from smelt.reporting.pages import Pages
-    from smelt.suites.plan import BenchOptions, Plan
+    from smelt.suites.plan import BenchOptions, SuitePlan
     from smelt.suites.suite import BaseSuite
 from smelt.reporting.pages import Pages
 
@@ -34,7 +34,7 @@ class Kind:
     name: str
     schema: type[BaseSuite]
     """Of its YAML."""
-    plan: Callable[[Any, BenchOptions], Plan]
+    plan: Callable[[Any, BenchOptions], SuitePlan]
     """From a suite and what is asked of it to the rounds of steps that a run goes through."""
     pages: Pages | None = None
     """What its report shows, from a read-only view of the folder; the general pages if nothing is given."""

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from smelt.errors import RecipeError, SmeltError, unknown
-from smelt.suites.cells import Cell
+from smelt.suites.cells import SuiteCell
 
 if TYPE_CHECKING:
     from smelt.evaluation.row import Row
     from smelt.jobs.job import Job
-    from smelt.suites.state import State
+    from smelt.suites.state import RunState
     from smelt.suites.suite import BaseSuite
 
-__all__ = ["BenchOptions", "Plan", "Step", "chosen", "mean_accuracy", "naming", "refuse"]
+__all__ = ["BenchOptions", "Step", "SuitePlan", "chosen", "mean_accuracy", "naming", "refuse"]
 
 Tell: TypeAlias = Callable[[str], None]
 
@@ -62,7 +62,7 @@ class Step:
     """One line that the run tells about. It depends on the rounds before its own."""
 
     label: str
-    cells: Sequence[Cell]
+    cells: Sequence[SuiteCell]
     """What it fills: it is done when a row fits each of them."""
     job: Job | None
     """What fills them: a unit that returns a UnitResult (units.py). Nothing where the plan sees that all is there."""
@@ -74,7 +74,7 @@ class Step:
     """Whether the run tells when it is done; what failed is always told."""
 
 
-class Plan:
+class SuitePlan:
     """The rounds of one run of a suite, its options checked."""
 
     protocol: Mapping[str, Any]
@@ -84,7 +84,7 @@ class Plan:
     indent: int | None = 1
     """Of the files among the analyses."""
 
-    def rounds(self, state: State) -> Iterator[Iterable[Step]]:
+    def rounds(self, state: RunState) -> Iterator[Iterable[Step]]:
         """One round after another. When the next is asked for, all of the one before is in the folder, or failed."""
         raise NotImplementedError
 
@@ -92,7 +92,7 @@ class Plan:
         """What is told of a step that is done, from the rows of its cells."""
         return mean_accuracy(rows)
 
-    def describe(self, state: State) -> None:
+    def describe(self, state: RunState) -> None:
         """Write down what the report has to know beside the rows; called whenever rows were added."""
 
     def close(self) -> None:

@@ -20,9 +20,9 @@ from smelt.files.remote_code import takes_trust
 from smelt.jobs.failure import unpack_error
 from smelt.jobs.run import run_jobs
 from smelt.suites.find import find_suite, kind_of
-from smelt.suites.plan import BenchOptions, Plan, Step
+from smelt.suites.plan import BenchOptions, Step, SuitePlan
 from smelt.suites.report import report
-from smelt.suites.state import State
+from smelt.suites.state import RunState
 
 if TYPE_CHECKING:
     from smelt.jobs.run import Done
@@ -76,7 +76,7 @@ def bench(
         folder = RunFolder(Path(out or known.name), protocol, {"kind": kind.name}, force=force)
         before = len(folder.rows)
         try:
-            state = State(folder)
+            state = RunState(folder)
             run_rounds(plan, state, options)
             if not folder.rows:
                 state.complain()
@@ -90,7 +90,7 @@ def bench(
     return BenchResult(folder.path, page, folder.rows, time.perf_counter() - began, computed)
 
 
-def run_rounds(plan: Plan, state: State, options: BenchOptions) -> None:
+def run_rounds(plan: SuitePlan, state: RunState, options: BenchOptions) -> None:
     """One round of a plan after another; what fails is left in the state."""
     progress = _Progress(plan, options)
     for steps in plan.rounds(state):
@@ -108,7 +108,7 @@ def run_rounds(plan: Plan, state: State, options: BenchOptions) -> None:
         plan.describe(state)
 
 
-def _settled(steps: Sequence[Step], state: State, options: BenchOptions) -> Iterator[tuple[Step, Done | None]]:
+def _settled(steps: Sequence[Step], state: RunState, options: BenchOptions) -> Iterator[tuple[Step, Done | None]]:
     """Every step with its finished job; with none where all that it leaves was there before."""
     waiting: dict[str, Step] = {}
     for step in steps:
@@ -121,7 +121,7 @@ def _settled(steps: Sequence[Step], state: State, options: BenchOptions) -> Iter
         yield waiting[done.job.key], done
 
 
-def _settle(plan: Plan, state: State, step: Step, done: Done, progress: _Progress) -> None:
+def _settle(plan: SuitePlan, state: RunState, step: Step, done: Done, progress: _Progress) -> None:
     """Write down what a unit returned."""
     for name, content in done.result["analyses"].items():
         state.write_analysis(name, content, plan.indent)
@@ -136,7 +136,7 @@ def _settle(plan: Plan, state: State, step: Step, done: Done, progress: _Progres
 class _Progress:
     """Tells of each step with its number."""
 
-    def __init__(self, plan: Plan, options: BenchOptions):
+    def __init__(self, plan: SuitePlan, options: BenchOptions):
         self._plan, self._tell = plan, options.tell
         self._number, self._round = 0, 0
 

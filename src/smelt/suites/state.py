@@ -10,16 +10,16 @@ from smelt.errors import CorruptFile, SmeltError
 from smelt.evaluation.row import CostRow, Row
 from smelt.files.atomic import write_json
 from smelt.files.json_reader import read_json
-from smelt.suites.cells import Cell, place_of
+from smelt.suites.cells import SuiteCell, place_of
 
 if TYPE_CHECKING:
     from smelt.evaluation.run_folder import RunFolder
     from smelt.suites.plan import Step
 
-__all__ = ["State"]
+__all__ = ["RunState"]
 
 
-class State:
+class RunState:
     """Over an open folder."""
 
     def __init__(self, folder: RunFolder):
@@ -42,12 +42,12 @@ class State:
     def costs(self) -> list[CostRow]:
         return [row for row in self.folder.rows if isinstance(row, CostRow)]
 
-    def fitting(self, cells: Iterable[Cell]) -> list[Row]:
+    def fitting(self, cells: Iterable[SuiteCell]) -> list[Row]:
         """The rows of accuracy that fit some of these cells."""
         found = {id(row): row for cell in cells for row in self._fitting(cell) if isinstance(row, Row)}
         return list(found.values())
 
-    def missing(self, cells: Iterable[Cell]) -> list[Cell]:
+    def missing(self, cells: Iterable[SuiteCell]) -> list[SuiteCell]:
         """The cells that no row fits yet."""
         return [cell for cell in cells if not self._fitting(cell)]
 
@@ -89,7 +89,7 @@ class State:
         """What an analysis that is there was asked to show."""
         return str((self.analysis(name) or {}).get("asked"))
 
-    def _fitting(self, cell: Cell) -> list[Row | CostRow]:
+    def _fitting(self, cell: SuiteCell) -> list[Row | CostRow]:
         return [row for row in self._by_place.get(cell.place, ()) if cell.fits(row)]
 
     def _index(self, rows: Sequence[Row | CostRow]) -> None:

@@ -18,7 +18,7 @@ from smelt.suites.selection.candidate import alone
 from smelt.suites.selection.compare import Comparisons
 from smelt.suites.selection.growth import GrowthPath
 from smelt.suites.selection.plan import SelectionPlan
-from smelt.suites.state import State
+from smelt.suites.state import RunState
 
 COURSE = GrowthPath("uncertainty", "descending", "image", ("wild", "bold", "mild"))
 
@@ -26,7 +26,7 @@ COURSE = GrowthPath("uncertainty", "descending", "image", ("wild", "bold", "mild
 class OneCourse(SelectionPlan):
     """Single models, then group by group of one course."""
 
-    def rounds(self, state: State) -> Iterator[Sequence[Step]]:
+    def rounds(self, state: RunState) -> Iterator[Sequence[Step]]:
         yield next(super().rounds(state))
         groups = COURSE.steps("average", self.every)
         yield self.steps.merged(dict.fromkeys(groups, (("held_in", "held_out"), ("image",))))
@@ -41,7 +41,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneCourse]:
     options = BenchOptions(executor="inline", methods=["average"])
     plan = OneCourse(suite, options)
     folder = RunFolder(root / "out", dict(plan.protocol))
-    run_rounds(plan, State(folder), options)
+    run_rounds(plan, RunState(folder), options)
     yield plan
     folder.close()
     plan.close()

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from quorum.suite import QuorumSuite
+
 from smelt.jobs.job import Job
-from smelt.suites.cells import Cell
-from smelt.suites.plan import BenchOptions, Plan, Step, chosen, refuse
-from smelt.suites.state import State
+from smelt.suites.cells import SuiteCell
+from smelt.suites.plan import BenchOptions, Step, SuitePlan, chosen, refuse
+from smelt.suites.state import RunState
 from smelt.suites.units import digest
 
 
-class QuorumPlan(Plan):
+class QuorumPlan(SuitePlan):
     """Two rounds."""
 
     def __init__(self, suite: QuorumSuite, options: BenchOptions):
@@ -24,7 +25,7 @@ class QuorumPlan(Plan):
             "tasks": {"questions": digest(suite.truth)},
         }
 
-    def rounds(self, state: State) -> Iterator[list[Step]]:
+    def rounds(self, state: RunState) -> Iterator[list[Step]]:
         alone = [self._step(name, name, "reference", [name]) for name in self.voters]
         yield alone
         state.complain()  # without all voters nobody knows the best
@@ -37,4 +38,4 @@ class QuorumPlan(Plan):
         about = {"suite": self.suite.name, "entry": entry, "label": label, "variant": variant, "command": command}
         answers = {name: self.suite.voters[name] for name in voters}
         job = Job("quorum.units:vote", {"voters": answers, "truth": self.suite.truth, "about": about}, label)
-        return Step(label, [Cell(entry, variant, "questions", setting={"voters": list(voters)})], job)
+        return Step(label, [SuiteCell(entry, variant, "questions", setting={"voters": list(voters)})], job)

@@ -16,25 +16,25 @@ from smelt.evaluation.fingerprint import model_fingerprints
 from smelt.jobs.job import Job
 from smelt.jobs.run import run_jobs
 from smelt.recipe.schema import Recipe
-from smelt.suites.cells import Cell
+from smelt.suites.cells import SuiteCell
 from smelt.suites.clip.suite import ClipEntry, ClipSuite, LinePath
-from smelt.suites.plan import BenchOptions, Plan, Step, chosen, naming, refuse
+from smelt.suites.plan import BenchOptions, Step, SuitePlan, chosen, naming, refuse
 from smelt.suites.units import setting_of
 from smelt.tasks.registry import picture_tasks, task_folders
 
 if TYPE_CHECKING:
     from smelt.evaluation.row import Row, Variant
-    from smelt.suites.state import State
+    from smelt.suites.state import RunState
 
 __all__ = ["ClipPlan"]
 
 _UNITS = "smelt.suites.clip.units"
 
 
-class ClipPlan(Plan):
+class ClipPlan(SuitePlan):
     """The steps of one run, worked out from what the folder has."""
 
-    state: State
+    state: RunState
 
     def __init__(self, suite: ClipSuite, options: BenchOptions):
         from smelt.prepare.prepare import check_recipe
@@ -65,7 +65,7 @@ class ClipPlan(Plan):
         later = 2 * len(self.tunable) + len(suite.paths) if options.tune else 0
         self.total = references + len(self.entries) * len(self.parts) + later
 
-    def rounds(self, state: State) -> Iterator[Iterator[Step]]:
+    def rounds(self, state: RunState) -> Iterator[Iterator[Step]]:
         """What a later round needs stands in the folder when it begins; last, the analyses that need no pictures."""
         from smelt.analyse.write import write_analyses
 
@@ -204,13 +204,13 @@ class ClipPlan(Plan):
             return None
         name, label = f"{path.start}..{path.end}", f"path from {path.start} to {path.end}"
         points = [number / (self.suite.points - 1) for number in range(self.suite.points)]
-        cells = [Cell(name, "path", task, within={"t": t}) for t in points for task in tasks]
+        cells = [SuiteCell(name, "path", task, within={"t": t}) for t in points for task in tasks]
         ends = [self.suite.pool.models[path.start], self.suite.pool.models[path.end]]
         words = ["smelt", "analyse", "path", *ends, "--tasks", ",".join(tasks), *self._how()]
         words += ["--points", str(self.suite.points)]
         words += [word for pattern in self.suite.include for word in ("--keys", pattern)]
         where: dict[str, Any] = {"ends": ends, "names": [path.start, path.end], "keys": self.suite.include}
-        asked = [Cell(name, "path", task) for task in tasks]
+        asked = [SuiteCell(name, "path", task) for task in tasks]
         about = {"command": shlex.join(words)}
         return Step(label, cells, self._job("line", label, asked, about=about, points=self.suite.points, **where))
 
@@ -218,7 +218,7 @@ class ClipPlan(Plan):
         self,
         name: str,
         entry: ClipEntry,
-        models: dict[str, tuple[Recipe, list[Cell]]],
+        models: dict[str, tuple[Recipe, list[SuiteCell]]],
         variant: Variant,
         part: str | None,
         **about: Any,
@@ -253,7 +253,7 @@ class ClipPlan(Plan):
         self,
         unit: str,
         label: str,
-        cells: Sequence[Cell],
+        cells: Sequence[SuiteCell],
         how: dict[str, Any] | None = None,
         *,
         about: dict[str, Any],
@@ -263,7 +263,7 @@ class ClipPlan(Plan):
         ask = {**self._ask(cells), "seen": seen, **(how or {})}
         return Job(f"{_UNITS}:{unit}", {**words, "ask": ask, "about": {**about, "suite": self.suite.name}}, label)
 
-    def _ask(self, cells: Sequence[Cell]) -> dict[str, Any]:
+    def _ask(self, cells: Sequence[SuiteCell]) -> dict[str, Any]:
         return {
             "cells": _pairs(cells),
             "places": self.places,
@@ -274,13 +274,13 @@ class ClipPlan(Plan):
             "allow_pickle": self.suite.allow_pickle,
         }
 
-    def _cells(self, entry: str, variant: str, recipe_hash: str | None, part: str | None = None) -> list[Cell]:
+    def _cells(self, entry: str, variant: str, recipe_hash: str | None, part: str | None = None) -> list[SuiteCell]:
         """All tasks of an entry, on clean pictures and then on damaged ones."""
         damages: list[str | None] = [None]
         if self.suite.corruptions and variant in ("published", "reference"):
             damages += self.suite.corruptions.names
         return [
-            Cell(entry, variant, task, part, damage, recipe_hash=recipe_hash)
+            SuiteCell(entry, variant, task, part, damage, recipe_hash=recipe_hash)
             for damage in damages
             for task in self.tasks
         ]
@@ -288,7 +288,7 @@ class ClipPlan(Plan):
     def _curve_rows(self, name: str, recipe: Recipe) -> Iterator[Row]:
         """The curve of this recipe on the chosen tasks."""
         scales = self._scales(recipe)
-        rows = self.state.fitting([Cell(name, "curve", task) for task in self.tasks])
+        rows = self.state.fitting([SuiteCell(name, "curve", task) for task in self.tasks])
         return (row for row in rows if row.recipe_hash in scales)
 
     def _scales(self, recipe: Recipe) -> dict[str | None, float]:
@@ -330,12 +330,12 @@ def _label(label: str, part: str | None) -> str:
     return label if part is None else f"{part}: {label}"
 
 
-def _pairs(cells: Sequence[Cell]) -> list[list[str | None]]:
+def _pairs(cells: Sequence[SuiteCell]) -> list[list[str | None]]:
     """Tasks, each with the damage of its pictures, as a unit is told them."""
     return [[cell.task, cell.corruption] for cell in cells]
 
 
-def _tasks(cells: Sequence[Cell]) -> list[str]:
+def _tasks(cells: Sequence[SuiteCell]) -> list[str]:
     """Every task once, in order."""
     return list(dict.fromkeys(str(cell.task) for cell in cells))
 

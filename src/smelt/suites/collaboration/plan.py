@@ -9,15 +9,15 @@ from smelt.engine.pool import opened
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.evaluation.fingerprint import model_fingerprints
 from smelt.jobs.job import Job
-from smelt.suites.cells import Cell
+from smelt.suites.cells import SuiteCell
 from smelt.suites.collaboration.blend import coefficients
 from smelt.suites.collaboration.suite import CollaborationSuite
-from smelt.suites.plan import BenchOptions, Plan, Step, chosen, naming, refuse
+from smelt.suites.plan import BenchOptions, Step, SuitePlan, chosen, naming, refuse
 from smelt.tasks.registry import picture_task
 
 if TYPE_CHECKING:
     from smelt.evaluation.row import Row
-    from smelt.suites.state import State
+    from smelt.suites.state import RunState
     from smelt.tasks.pictures.task import PictureTask
 
 __all__ = ["CollaborationPlan"]
@@ -29,7 +29,7 @@ _ALIGNMENTS = ("scalar", "gram", "off")
 _LEVELS = ("merged", "ensembled")
 
 
-class CollaborationPlan(Plan):
+class CollaborationPlan(SuitePlan):
     """The steps of some of a suite's methods."""
 
     def __init__(self, suite: CollaborationSuite, options: BenchOptions):
@@ -63,7 +63,7 @@ class CollaborationPlan(Plan):
         self.steps = list(self._steps())
         self.total = len(self.steps)
 
-    def rounds(self, state: State) -> Iterator[list[Step]]:
+    def rounds(self, state: RunState) -> Iterator[list[Step]]:
         """Nothing depends on anything."""
         yield self.steps
 
@@ -95,7 +95,7 @@ class CollaborationPlan(Plan):
     def _references(self, group: str) -> Step:
         experts = self.suite.groups[group].experts
         pairs = [(entry, task) for task in experts for entry in ("pretrained", f"expert-{task}")]
-        cells = [Cell(entry, "reference", task, group) for entry, task in pairs]
+        cells = [SuiteCell(entry, "reference", task, group) for entry, task in pairs]
         words: dict[str, Any] = {"pool": self._pool(group), "experts": experts}
         job = self._job("references", f"{group}: base and experts", group, "", **words)
         return Step(f"{group}: base and experts", cells, job)
@@ -109,7 +109,7 @@ class CollaborationPlan(Plan):
         words |= {"batch_norm": baseline.batch_norm, "pictures": self.suite.fit.validation}
         job = self._job("baseline", label, group, name, about, **words)
         cells = [
-            Cell(name, "published", task, group, level=level, recipe_hash=recipe.hash)
+            SuiteCell(name, "published", task, group, level=level, recipe_hash=recipe.hash)
             for task in recipe.pool.models
             for level in _LEVELS[: 1 + baseline.ensemble]
         ]
@@ -193,10 +193,10 @@ class CollaborationPlan(Plan):
 
 def _cells(
     entries: Iterable[str], variant: str, tasks: Sequence[str], group: str, settings: Sequence[Mapping[str, Any]]
-) -> list[Cell]:
+) -> list[SuiteCell]:
     """Merged and ensembled, on every task, at every setting."""
     return [
-        Cell(entry, variant, task, group, level=level, within=setting)
+        SuiteCell(entry, variant, task, group, level=level, within=setting)
         for entry in entries
         for setting in settings
         for task in tasks

@@ -9,24 +9,24 @@ from smelt.errors import RecipeError
 from smelt.evaluation.fingerprint import model_fingerprints
 from smelt.jobs.job import Job
 from smelt.recipe.schema import Pool
-from smelt.suites.cells import Cell
+from smelt.suites.cells import SuiteCell
 from smelt.suites.hub.model import Identity
 from smelt.suites.hub.parts import ALPHA, COUNT, MODEL, MODELS, table_part
 from smelt.suites.hub.suite import HubSuite
-from smelt.suites.plan import BenchOptions, Plan, Step, chosen, refuse
+from smelt.suites.plan import BenchOptions, Step, SuitePlan, chosen, refuse
 from smelt.suites.units import digest
 from smelt.tasks.registry import picture_task
 
 if TYPE_CHECKING:
     from smelt.evaluation.row import Row
-    from smelt.suites.state import State
+    from smelt.suites.state import RunState
 
 __all__ = ["HubPlan"]
 
 _UNITS = "smelt.suites.hub.units"
 
 
-class HubPlan(Plan):
+class HubPlan(SuitePlan):
     """The steps of some methods on some tasks of a suite."""
 
     indent = None
@@ -68,7 +68,7 @@ class HubPlan(Plan):
         }
         self.total = len(self.models) + len(self.methods)
 
-    def rounds(self, state: State) -> Iterator[Iterator[Step]]:
+    def rounds(self, state: RunState) -> Iterator[Iterator[Step]]:
         """The models first: what is chosen among has to be there as a whole."""
         yield self._first()
         state.complain()
@@ -103,7 +103,7 @@ class HubPlan(Plan):
             about = {"entry": entry, "label": name, "variant": "reference", "part": MODELS, "setting": {}}
             job = self._job("prepare", name, "", about, self.hub, model=name, **words)
             cells = self._cells(entry, "reference", {MODELS: [{}]})
-            yield Step(f"Model {name}", [*cells, Cell(entry, "reference", part=MODELS)], job)
+            yield Step(f"Model {name}", [*cells, SuiteCell(entry, "reference", part=MODELS)], job)
 
     def _later(self, known: Mapping[str, Mapping[str, Any]]) -> Iterator[Step]:
         """What is computed from the models' labels and answers; `known` is what their steps left of each."""
@@ -190,10 +190,10 @@ class HubPlan(Plan):
         job = self._job(unit, label, unit, {}, hub, **words, asked=asked)
         return Step(label, [], job, dict.fromkeys(names, asked))
 
-    def _cells(self, entry: str, variant: str, settings: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Cell]:
+    def _cells(self, entry: str, variant: str, settings: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[SuiteCell]:
         """Every task at the settings of each part."""
         return [
-            Cell(entry, variant, task, part, setting=setting)
+            SuiteCell(entry, variant, task, part, setting=setting)
             for part, some in settings.items()
             for setting in some
             for task in self.tasks

@@ -13,21 +13,21 @@ from smelt.errors import RecipeError
 from smelt.evaluation.fingerprint import model_fingerprints
 from smelt.jobs.job import Job
 from smelt.recipe.schema import Pool
-from smelt.suites.cells import Cell
+from smelt.suites.cells import SuiteCell
 from smelt.suites.language.suite import LanguageEntry, LanguageSuite
-from smelt.suites.plan import BenchOptions, Plan, Step, chosen, mean_accuracy, naming
+from smelt.suites.plan import BenchOptions, Step, SuitePlan, chosen, mean_accuracy, naming
 from smelt.suites.units import digest
 
 if TYPE_CHECKING:
     from smelt.evaluation.row import Row
-    from smelt.suites.state import State
+    from smelt.suites.state import RunState
 
 __all__ = ["LanguagePlan"]
 
 _UNITS = "smelt.suites.language.units"
 
 
-class LanguagePlan(Plan):
+class LanguagePlan(SuitePlan):
     """The steps of some entries and tasks of a suite."""
 
     def __init__(self, suite: LanguageSuite, options: BenchOptions):
@@ -58,7 +58,7 @@ class LanguagePlan(Plan):
         }
         self.total = 1 + len(suite.domains) + (suite.multitask is not None) + len(self.entries)
 
-    def rounds(self, state: State) -> Iterator[list[Step]]:
+    def rounds(self, state: RunState) -> Iterator[list[Step]]:
         """In the suite's order; where several run at once the settings to try decide, the most first."""
         trials = {name: self._trials(entry) for name, entry in self.entries.items()}
         steps = [*self._references(state), *(self._entry(state, name, entry) for name, entry in self.entries.items())]
@@ -71,7 +71,7 @@ class LanguagePlan(Plan):
         tests = {self.names[word] for word in self.suite.tests}
         return mean_accuracy([row for row in rows if row.task in tests])
 
-    def describe(self, state: State) -> None:
+    def describe(self, state: RunState) -> None:
         """Which tasks are of which domain."""
         suite, there = self.suite, {row.entry for row in state.rows}
         asked = {*self.asked.values(), *(row.task for row in state.rows)}
@@ -113,7 +113,7 @@ class LanguagePlan(Plan):
 
         return grid_size(self.suite.recipe(entry)) if entry.tune and self.options.tune else 0
 
-    def _references(self, state: State) -> Iterator[Step]:
+    def _references(self, state: RunState) -> Iterator[Step]:
         suite = self.suite
         assert suite.pool.base is not None
         everything = [*suite.tests, *suite.general]
@@ -124,13 +124,13 @@ class LanguagePlan(Plan):
         if suite.multitask is not None:
             yield self._reference(state, "multitask", "Multi-task training", suite.multitask, everything)
 
-    def _reference(self, state: State, entry: str, label: str, ref: str, tasks: Sequence[str]) -> Step:
+    def _reference(self, state: RunState, entry: str, label: str, ref: str, tasks: Sequence[str]) -> Step:
         about = {"suite": self.suite.name, "entry": entry, "label": label, "variant": "reference"}
         cells = self._cells(entry, "reference", tasks)
         words = {"ref": ref, "ask": self._ask(state, cells), "about": about}
         return Step(label, list(cells.values()), Job(f"{_UNITS}:reference", words, label))
 
-    def _entry(self, state: State, name: str, entry: LanguageEntry) -> Step:
+    def _entry(self, state: RunState, name: str, entry: LanguageEntry) -> Step:
         tunes = self.options.tune and bool(entry.tune)
         variant = "tuned" if tunes else "published"
         recipe = self.suite.recipe(entry)
@@ -147,11 +147,11 @@ class LanguagePlan(Plan):
         }
         return Step(entry.label, list(cells.values()), Job(f"{_UNITS}:made", words, entry.label))
 
-    def _cells(self, entry: str, variant: str, tasks: Sequence[str]) -> dict[str, Cell]:
+    def _cells(self, entry: str, variant: str, tasks: Sequence[str]) -> dict[str, SuiteCell]:
         """Of the chosen tasks among these, by what the suite calls them."""
-        return {task: Cell(entry, variant, self.asked[task]) for task in tasks if task in self.asked}
+        return {task: SuiteCell(entry, variant, self.asked[task]) for task in tasks if task in self.asked}
 
-    def _ask(self, state: State, cells: Mapping[str, Cell]) -> dict[str, Any]:
+    def _ask(self, state: RunState, cells: Mapping[str, SuiteCell]) -> dict[str, Any]:
         tasks = [task for task, cell in cells.items() if state.missing([cell])]
         general = [task for task in tasks if task in self.suite.general]
         groups = {self.limit: [task for task in tasks if task not in general]}

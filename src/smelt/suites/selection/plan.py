@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
-from smelt.suites.plan import BenchOptions, Plan, Step, chosen, naming, refuse
+from smelt.suites.plan import BenchOptions, Step, SuitePlan, chosen, naming, refuse
 from smelt.suites.selection.answers import StoredAnswers
 from smelt.suites.selection.candidate import Candidate, alone, group
 from smelt.suites.selection.describe import describe
@@ -21,12 +21,12 @@ from smelt.suites.units import digest
 
 if TYPE_CHECKING:
     from smelt.evaluation.row import Row
-    from smelt.suites.state import State
+    from smelt.suites.state import RunState
 
 __all__ = ["SelectionPlan"]
 
 
-class SelectionPlan(Plan):
+class SelectionPlan(SuitePlan):
     """The rounds of some entries of a suite."""
 
     steps: SelectionSteps
@@ -56,7 +56,7 @@ class SelectionPlan(Plan):
             **content,
         }
 
-    def rounds(self, state: State) -> Iterator[Sequence[Step]]:
+    def rounds(self, state: RunState) -> Iterator[Sequence[Step]]:
         """What fails among single models or growing groups ends the run: nothing could be compared."""
         ask = ask_words(self.suite, self.options, state.folder)
         session = session_of(ask)

@@ -10,7 +10,7 @@ from smelt.jobs.job import Job
 from smelt.recipe.schema import Recipe
 from smelt.select.group_merges import identity_of
 from smelt.select.subset_recipe import narrowed
-from smelt.suites.cells import Cell
+from smelt.suites.cells import SuiteCell
 from smelt.suites.plan import BenchOptions, Step
 from smelt.suites.selection.candidate import BASE, JOINT, Candidate
 from smelt.suites.selection.suite import KINDS, SelectionSuite
@@ -143,6 +143,6 @@ class SelectionSteps:
             "first": list(made),
         }
         sets = [one.task.name for kind in kinds for one in self.answers.sets(kind)]
-        cells = [Cell(member.entry, about["variant"], task, member.part) for task in sets]
+        cells = [SuiteCell(member.entry, about["variant"], task, member.part) for task in sets]
         job = Job(f"{_UNITS}:asked", words, label)
         return Step(label, cells, job, stored=lambda: self.answers.has(identity, kinds, perturbations))

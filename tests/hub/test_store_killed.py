@@ -13,7 +13,7 @@ POINTS = [
     ("smelt.hub.models.intake:copy_in", 2, True),
     ("smelt.hub.models.add:check_model", 1, False),
     ("smelt.hub.models.add:check_model", 1, True),
-    ("smelt.hub.store.store:Content.share", 2, True),
+    ("smelt.hub.store.store:ContentStore.share", 2, True),
     ("smelt.hub.store.store:move_into_place", 1, False),
     ("smelt.hub.store.store:move_into_place", 1, True),
 ]

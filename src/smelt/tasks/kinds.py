@@ -2,7 +2,7 @@
 
 A plug-in is a distribution with an entry point in the group `smelt.tasks` that names a module, which enters a kind:
 
-    kinds["riddles"] = ModelKind(Riddles.load, file="riddles.yaml")
+    kinds["riddles"] = TaskKind(Riddles.load, file="riddles.yaml")
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 from smelt.registry import Registry
 from smelt.tasks.task import Task
 
-__all__ = ["ModelKind", "kinds"]
+__all__ = ["TaskKind", "kinds"]
 
 
 @dataclass(frozen=True)
-class ModelKind:
+class TaskKind:
     """How tasks of one kind are found: by a file in their folder, or by a prefix of their names."""
 
     load: Callable[[str], Task]
@@ -47,4 +47,4 @@ def _own() -> dict[str, str]:
     }
 
 
-kinds: Registry[ModelKind] = Registry("smelt.tasks", _own, lambda kind: kind.home)
+kinds: Registry[TaskKind] = Registry("smelt.tasks", _own, lambda kind: kind.home)

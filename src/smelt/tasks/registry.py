@@ -19,7 +19,7 @@ from typing import TypeAlias
 from smelt.errors import MissingExtra, unknown
 from smelt.files.bounded import is_there
 from smelt.tasks.groups import GROUPS, OF_THE_ZOO
-from smelt.tasks.kinds import ModelKind, kinds
+from smelt.tasks.kinds import TaskKind, kinds
 from smelt.tasks.pictures.task import PictureTask
 from smelt.tasks.task import Task, TaskError
 
@@ -106,7 +106,7 @@ def _meant(name: str | Path | Task) -> list[Task]:
     return [find_task(name)]
 
 
-def _by_file() -> list[ModelKind]:
+def _by_file() -> list[TaskKind]:
     """Kinds that are known by a file, pictures first, as messages name them."""
     return sorted((kind for kind in kinds.values() if kind.file), key=lambda kind: kind.file != PictureTask.FILE)
 

@@ -109,7 +109,7 @@ def test_every_method_with_every_option_can_be_planned():
 AROUND = """
 import json, sys
 from pathlib import Path
-from smelt.engine.run.backends import limits
+from smelt.engine.run.backends import run_limits
 from smelt.engine.merge import planned
 from smelt.engine.sink.output import OutputFolder, check_output
 from smelt.engine.sink.sink import FolderSink
@@ -119,7 +119,7 @@ recipe, _, _ = read_request(sys.argv[1], None, None, {})
 out = Path(sys.argv[2])
 with planned(recipe) as ready:
     plan = ready.plan
-    limits(plan, None, None)
+    run_limits(plan, None, None)
     files = ready.files(out.name)
     check_output(out, [], force=False, needed=plan.bytes_out)
     folder = OutputFolder(out, plan.fingerprint("cpu"), inputs=plan.inputs, resume=False, force=False)
@@ -166,7 +166,7 @@ def test_a_merge_loads_its_own_command_and_its_own_method(two, tmp_path):
         "smelt.cli.merging.plan",
         "smelt.methods.task_vectors.ties",
         "smelt.methods.subspace.tsv",
-        "smelt.prepare",
+        "smelt.prepare.prepare",
     }
     assert not loaded & {
         *others,

@@ -19,7 +19,7 @@ def test_a_folder_that_is_published_while_its_journal_is_opened_is_begun_anew(
     partial.mkdir()
     (partial / Journal.NAME).write_text("")
     (partial / "model.safetensors").write_text("of the other run")
-    held, calls = output.hold, []
+    held, calls = output.try_lock, []
 
     def ends_first(descriptor: int) -> bool:
         calls.append(descriptor)
@@ -28,7 +28,7 @@ def test_a_folder_that_is_published_while_its_journal_is_opened_is_begun_anew(
             os.rename(partial, out)
         return held(descriptor)
 
-    monkeypatch.setattr(output, "hold", ends_first)
+    monkeypatch.setattr(output, "try_lock", ends_first)
     ours = Journal(partial, "plan")
     ours.start()
     assert len(calls) == 2

@@ -10,8 +10,8 @@ import typer
 
 from smelt.cli.commands import COMMANDS, application
 from smelt.cli.parser import complaint
-from smelt.errors import SmeltError, shortened
-from smelt.files.bounded import os_reason
+from smelt.errors import SmeltError
+from smelt.files.bounded import machine_fault
 
 __all__ = ["run"]
 
@@ -35,7 +35,7 @@ def run() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (OSError, RecursionError, MemoryError, UnicodeError) as error:
-        typer.echo(f"smelt: {_machine_fault(error)}", err=True)
+        typer.echo(f"smelt: {machine_fault(error)}", err=True)
         sys.exit(1)
     except Exception as error:
         said = complaint(error)
@@ -44,17 +44,3 @@ def run() -> None:
         typer.echo(said, err=True)
         sys.exit(2)
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _machine_fault(error: BaseException) -> str:
-    """What the machine refused, where no room of Smelt foresaw it. Any other exception is a mistake of Smelt's own and
-    keeps its traceback.
-    """
-    if isinstance(error, OSError):
-        where = f"{shortened(str(error.filename))}: " if error.filename is not None else ""
-        return f"{where}{os_reason(error)}"
-    if isinstance(error, RecursionError):
-        return "something that was given is nested too deep to be worked with"
-    if isinstance(error, MemoryError):
-        return "this machine has not enough memory for that; `smelt plan` tells what a merge needs"
-    return f"a name or a text is not valid Unicode ({shortened(str(error))})"

@@ -20,6 +20,7 @@ __all__ = [
     "check_plain",
     "gunzip",
     "is_there",
+    "machine_fault",
     "names_in",
     "open_plain",
     "os_reason",
@@ -60,6 +61,20 @@ _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 def os_reason(error: OSError) -> str:
     """What the operating system refused, in words that need no manual."""
     return _REASONS.get(error.errno or 0) or error.strerror or str(error) or type(error).__name__
+
+
+def machine_fault(error: BaseException) -> str:
+    """What the machine refused, where nothing of Smelt foresaw it. Any other exception is a mistake of Smelt's own and
+    keeps its traceback.
+    """
+    if isinstance(error, OSError):
+        where = f"{shortened(str(error.filename))}: " if error.filename is not None else ""
+        return f"{where}{os_reason(error)}"
+    if isinstance(error, RecursionError):
+        return "something that was given is nested too deep to be worked with"
+    if isinstance(error, MemoryError):
+        return "this machine has not enough memory for that; `smelt plan` tells what a merge needs"
+    return f"a name or a text is not valid Unicode ({shortened(str(error))})"
 
 
 def is_there(path: str | Path) -> bool:

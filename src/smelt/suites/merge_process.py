@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from smelt.errors import RecipeError, SmeltError
+from smelt.files.bounded import machine_fault
 from smelt.files.remote_code import is_trusted
 
 __all__ = ["MergedModel", "merge_in_process"]
@@ -51,8 +52,8 @@ def _main(recipe: str, out: str, threads: str, trusted: str) -> int:
     except SmeltError as error:
         sys.stderr.write(str(error))
         return error.exit_code
-    except (OSError, MemoryError) as error:
-        sys.stderr.write(str(error) or "this machine has not enough memory for that")
+    except (OSError, RecursionError, MemoryError, UnicodeError) as error:
+        sys.stderr.write(machine_fault(error))
         return 1
     sys.stdout.write(f"{_peak()}\n")
     return 0

@@ -16,6 +16,7 @@ from smelt.evaluation.fingerprint import model_fingerprints
 from smelt.jobs.job import Job
 from smelt.jobs.run import run_jobs
 from smelt.recipe.schema import Recipe
+from smelt.reporting.pages import read_folder
 from smelt.suites.cells import SuiteCell
 from smelt.suites.clip.suite import ClipEntry, ClipSuite, LinePath
 from smelt.suites.plan import BenchOptions, Step, SuitePlan, chosen, naming, refuse
@@ -78,6 +79,8 @@ class ClipPlan(SuitePlan):
         yield self._curves()
         yield self._tuned_steps()
         write_analyses(suite.pool, state.path, suite.include or None, allow_pickle=suite.allow_pickle)
+        if not state.folder.rows:  # every step failed, which was told: a request that cannot be served
+            read_folder(state.path)
 
     def summary(self, step: Step, rows: Sequence[Row]) -> str:
         """The mean over clean pictures; a curve or a path has none."""

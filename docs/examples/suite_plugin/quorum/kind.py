@@ -7,6 +7,7 @@ from pathlib import Path
 from quorum.pages import QuorumPages
 from quorum.plan import QuorumPlan
 from quorum.suite import QuorumSuite
+
 from smelt.suites.kind import Kind, kinds
 
 kinds["quorum"] = Kind("quorum", QuorumSuite, QuorumPlan, QuorumPages(), folder=Path(__file__).parent)

@@ -13,7 +13,6 @@ from smelt.version import __version__
 if TYPE_CHECKING:
     from smelt import analyse, hub, methods, select, testing
     from smelt.advice.advise import advise
-    from smelt.api import check_models, list_methods, list_models, verify
     from smelt.compat.fusionbench.experiment import run
     from smelt.engine.convert.export import export
     from smelt.engine.convert.pack import pack, unpack
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
         RecipeError,
         SmeltError,
     )
+    from smelt.inspection import check_models, list_methods, list_models, verify
     from smelt.learning.learn import learn
     from smelt.learning.neulig.neulig import neulig
     from smelt.measurement.measure import measure
@@ -85,7 +85,7 @@ __all__ = [
 
 _MODULES = ("analyse", "hub", "methods", "select", "testing")
 _HOME = {
-    **dict.fromkeys(("check_models", "list_methods", "list_models", "verify"), "smelt.api"),
+    **dict.fromkeys(("check_models", "list_methods", "list_models", "verify"), "smelt.inspection"),
     **dict.fromkeys(("pack", "unpack"), "smelt.engine.convert.pack"),
     "ModelPool": "smelt.engine.pool",
     "Recipe": "smelt.recipe.schema",

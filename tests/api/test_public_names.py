@@ -21,7 +21,7 @@ from smelt.recipe.words import MergeWords, RecipeWords
 MODULES = ("analyse", "hub", "methods", "select", "testing")
 FUNCTIONS = tuple(name for name in smelt.__all__ if name[0].islower() and name[0] != "_" and name not in MODULES)
 FOLLOWED = (
-    *("smelt", "smelt.api", "smelt.hub", "smelt.hub.hub", "smelt.recipe.words", "smelt.files.remote_code"),
+    *("smelt", "smelt.inspection", "smelt.hub", "smelt.hub.hub", "smelt.recipe.words", "smelt.files.remote_code"),
     *("smelt.prepare.merge", "smelt.prepare.plan", "smelt.engine.merge", "smelt.engine.convert.pack"),
     *("smelt.engine.plan.describe", "smelt.engine.plan.compatibility", "smelt.models.zoo"),
 )

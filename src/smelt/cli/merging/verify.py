@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["verify"]
 
 
-@command("smelt.api:verify", folder=Argument("The folder of a merged model.", metavar="OUT", type=Path), as_json=JSON)
+@command(
+    "smelt.inspection:verify", folder=Argument("The folder of a merged model.", metavar="OUT", type=Path), as_json=JSON
+)
 def verify(given: Given) -> None:
     """Recompute the hash of every file, compare it with the manifest, and name what lies there beside.
 

@@ -1,4 +1,4 @@
-"""Public functions that look things up: what there is, whether models fit, whether a folder is what it says."""
+"""Public functions that inspect: what there is, whether models fit each other, whether a folder is what it says."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The one asker: `smelt.evaluate(model, tasks)` -> rows, for tasks and models of any kind.
+"""Putting tasks of any kind to a model of any kind: `evaluation(model, tasks)` -> rows and the results behind them.
 
 Tasks are prepared before a model is loaded, so that what is missing is said at once. Then each is asked, one after the
-other: progress, failures and provenance are the same for all kinds. The command `smelt eval` is this function.
+other: progress, failures and provenance are the same for all kinds. `smelt.evaluate` and `smelt eval` come here by way
+of `smelt.prepare.evaluate`, where a recipe may stand for a model.
 """
 
 from __future__ import annotations

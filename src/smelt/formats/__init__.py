@@ -1,1 +1,1 @@
-"""What a model is where it is stored: each format is a Source, a table of names and one verb, fill this buffer."""
+"""What a model is where it is stored: each format gives a Source, a table of tensors that are read piece by piece."""

@@ -7,10 +7,10 @@ A recipe is a pipeline of stages, each registered here by a decorator that retur
     wrapper   Tensor, Stack -> Tensor   after a method, on the merged delta  svc, lines
     basis     Stack -> Stack and back   the steps between run in another basis   knots, core_space
 
-A stage never opens a file, picks a device, casts, logs or knows a tensor's neighbours. It asks for more by
-naming it among its positional arguments: `base` (the base's tensor), `depth` (0..1), `rng` (randomness that
-belongs to the place), `models` (the names in the stack), `statistics` (what was measured or learned about each model,
-of the kind that the stage declares); any other name receives what its `prepare` fold found.
+A stage never opens a file, picks a device, logs or knows a tensor's neighbours. It is given float32 and gives
+float32. It asks for more by naming it among its positional arguments: `base` (the base's tensor), `depth` (0..1),
+`rng` (randomness that belongs to the place), `models` (the names in the stack), `statistics` (what was measured or
+learned about each model, of the kind that the stage declares); any other name receives what its `prepare` fold found.
 Parameters are keyword-only and their types validate them.
 """
 

@@ -1,1 +1,1 @@
-"""From a recipe to a merged model: data is looked at where a method needs it, then the engine merges."""
+"""From a recipe to a merged model or its rows: data is looked at where a method needs it, then the engine merges."""

@@ -1,7 +1,7 @@
 """The one protocol of tasks: what evaluations, studies, measuring and listings know of a task, whatever its kind.
 
 Pictures, language, question sets and the tasks of two harnesses are its implementations, one folder of this room each.
-A kind of its own is a class below `Task` and an entry in `smelt.tasks.registry`; a plug-in brings both.
+A kind of its own is a class below `Task` and an entry in `smelt.tasks.kinds`; a plug-in brings both.
 
     task = find_task("photos")
     ready = task.prepare("test", limit=100, data=DataCache())       # its data, before any model is loaded

@@ -1,1 +1,5 @@
-"""The plan of a merge, from headers alone: every output tensor and what it is made of, or every fault at once."""
+"""The plan of a merge: every output tensor and what it is made of, or what is wrong, all that a check finds at once.
+
+The plan follows from headers and configs. Some checks read weights too: towers and bases that must be equal, a head
+that is tied, a sample that tells whether the base is the right one.
+"""

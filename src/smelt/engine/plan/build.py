@@ -1,4 +1,4 @@
-"""From a recipe and the headers of its models to a plan: every output tensor, or every fault at once."""
+"""From a recipe and the headers of its models to a plan: a Draft for every output tensor, then its Item."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _COARSENESS: dict[Unit, int] = {"element": 0, "row": 1, "tensor": 2, "matrix": 3
 
 
 def make_plan(recipe: Recipe, pool: ModelPool, written: Recipe | None = None) -> Plan:
-    """Plan a merge. Raises RecipeError or IncompatibleModels with all that is wrong.
+    """Plan a merge. Raises RecipeError or IncompatibleModels with all that is wrong: first with the recipe's stages,
+    then with the models' tensors, then with single items.
 
     `written` is the recipe before the frozen part of the models was left out of it (`leave_frozen`); notes tell the two
     apart.

@@ -1,4 +1,4 @@
-"""A plan: every tensor of the output, how it is made and what it costs, before the first weight is read.
+"""A plan: every tensor of the output, how it is made and what it costs, known before anything is merged.
 
 A tensor that is stored as [in, out], or holds a stack of experts, is run as items that read [out, in], one matrix each,
 through views of the models (`Item.parts`). So a method, its folds and its memory know nothing of how a file is written,
@@ -122,8 +122,9 @@ class Item:
     matrices: Matrices | None = None
     """The linear layers in the tensor, where they are stored as anything but one [out, in]."""
     whole: Item | None = None
-    """The output tensor that this is one matrix of, and the number of its elements before it."""
+    """The output tensor that this is one matrix of."""
     first: int = 0
+    """The number of its elements before this matrix."""
 
     @property
     def name(self) -> str:
@@ -162,7 +163,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that is known before the first weight is read."""
+    """Everything that is known before anything is merged."""
 
     recipe: Recipe
     items: tuple[Item, ...]

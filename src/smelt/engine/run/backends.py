@@ -1,11 +1,11 @@
 """Backends: how an item is cut into spans and blocks, what that costs, and which backend works on it.
 
 A span is a run of a tensor's elements that one thread works off, block by block. Sizes depend on the recipe and the
-kind of device alone, never on threads or memory, so that sums over blocks come out the same to the last bit.
+backend alone, never on threads or memory, so that sums over blocks come out the same to the last bit.
 
 The eager backend (torch) takes every item. A fused one takes what it supports: on a CPU a machine in C (`cpu/`), on a
-GPU the same operations as generated kernels (`gpu/`). All give the same numbers. Torch is loaded when the first item
-needs it.
+GPU the same operations as generated kernels (`gpu/`). On a CPU both give the same bits; docs/architecture.md
+("Determinism") says what holds on a GPU. Torch is loaded when the first item needs it.
 """
 
 from __future__ import annotations
@@ -117,6 +117,7 @@ def stack_shape(item: Item, place: Place) -> tuple[int, ...]:
 
 
 _USUAL = 320 << 20
+"""Bytes of work memory that a run may take, unless it is told or a piece needs more."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ class RunLimits:
 
 
 def run_limits(plan: Plan, threads: int | None, memory: int | str | None, device: str = "cpu") -> RunLimits:
-    """Threads as asked for, but no more than fit: by default within 320 MB, or twice the largest matrix."""
+    """Threads as asked for, but no more than fit: by default within 320 MiB, or twice what the largest piece takes."""
     blocking = Blocking.for_device(device)
     item = max(plan.items, key=lambda one: work_memory(one, blocking))
     largest = max(1, work_memory(item, blocking))
@@ -214,7 +215,7 @@ class Backend(Protocol):
         """How the item is cut: the same whatever the threads and the memory."""
 
     def can_sample(self, item: Item) -> bool:
-        """Whether `look` can show a fold a sample of the item."""
+        """Whether `fold_span` can show a fold a sample of the item."""
 
     def fold_span(
         self, item: Item, index: int, fold: Fold, folds: Mapping[int, Fold], span: Span, shows_progress: bool

@@ -1,6 +1,6 @@
-"""Running a pipeline on one block: the only place that knows how stages are called.
+"""Running a pipeline on one block, in torch: the only place in a merge that calls the functions of stages.
 
-The definition of a method stays apart from how it is run: this is eager torch.
+The vector machine calls none of them; its rules (`cpu/rules.py`) say the same in operations.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""safetensors files: their header."""
+"""safetensors: the header of a file, and a file or a folder of them as a model."""

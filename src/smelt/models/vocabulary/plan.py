@@ -1,8 +1,8 @@
 """The vocabulary plan: which token stands on which row of the output, and which row of every model it comes from.
 
 In: each model's `Vocabulary` and its number of embedding rows, and a policy. Out: a `VocabularyPlan`, made of
-index arrays that `source.py` follows and of a token map that `files.py` writes down; or every reason why there is none,
-in sentences that say which policy to write. Nothing here opens a file.
+index arrays that `vocabulary/source.py` follows and of a token map that `vocabulary/files.py` writes down; or every
+reason why there is none, in sentences that say which policy to write. Nothing here opens a file.
 
 A row that no token names (padding, or a gap in the ids) is taken by its number where the model's own row of
 that number is unnamed too. A row that a model lacks is the base's, else the mean of the models that have it,

@@ -1,6 +1,6 @@
 """A Smelt model as the harness sees it: the few questions that its tasks put to a model.
 
-The same numbers as the harness's own class for Hugging Face models gives, quicker: see packed.py and greedy.py.
+The same numbers as the harness's own class for Hugging Face models gives, quicker: see likelihoods.py and greedy.py.
 """
 
 from __future__ import annotations

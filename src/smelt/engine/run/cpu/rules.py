@@ -1,7 +1,8 @@
 """What each stage is in operations of the vector machine: functions that write a stage's operations into a program.
 
-The torch functions in `methods` are the definition; a rule does the same sums in the same order, so that both give the
-same numbers (tests/engine/run/cpu). A step gives registers, one for each model, a method the one of the merged values.
+The torch functions in `methods` are the definition; a rule does the same sums in the same order, so that both give
+the same bits (tests/engine/run/cpu/test_backends_agree.py). A step gives registers, one for each model, a method the
+one of the merged values.
 """
 
 from __future__ import annotations

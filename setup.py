@@ -9,7 +9,7 @@ FLAGS = ["-O3", "-fno-wrapv", "-ffp-contract=off", "-fno-math-errno", "-fno-trap
 
 
 def extension(name: str, source: str, depends: list[str]) -> Extension:
-    """A library for ctypes beside the Python that calls it (smelt.system.native)."""
+    """A library for ctypes beside the Python that calls it (smelt.system.process)."""
     folder = source.removeprefix("src/").rpartition("/")[0].replace("/", ".")
     return Extension(
         f"{folder}.{name}",

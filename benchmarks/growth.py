@@ -122,7 +122,7 @@ def _checkpoints(one: Set, work: Path, args: argparse.Namespace) -> Iterator[Pat
     ensure(folder, replace(one.spec, seed=args.seed))
     say(f"{one.name}: checkpoints in {time.perf_counter() - began:.0f} s")
     if args.hashes == "known":
-        from smelt.files.hashing.cached import file_hashes
+        from smelt.files.identity import file_hashes
 
         file_hashes(folder.glob("*/*.safetensors"))
     try:

@@ -263,7 +263,7 @@ def test_a_row_whose_kind_is_a_list_is_refused(tmp_path):
 def test_a_small_file_takes_no_memory_for_what_a_large_one_might(tmp_path):
     import tracemalloc
 
-    from smelt.files.bounded import read_bytes
+    from smelt.files.reading import read_bytes
 
     (tmp_path / "a").write_bytes(b"abc")
     tracemalloc.start()

@@ -13,8 +13,8 @@ import pytest
 
 import smelt
 from smelt.engine.sink.output import partial_folder
-from smelt.files import lock as module
-from smelt.files.lock import try_lock
+from smelt.files import writing
+from smelt.files.writing import try_lock
 
 _HOLDER = """
 import fcntl, os, sys
@@ -50,7 +50,7 @@ def test_one_that_dies_meanwhile_is_waited_for(held: tuple[Path, subprocess.Pope
 
 def test_one_that_goes_on_keeps_it(held: tuple[Path, subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch) -> None:
     path, _ = held
-    monkeypatch.setattr(module, "_PATIENCE", 0.2)
+    monkeypatch.setattr(writing, "_PATIENCE", 0.2)
     descriptor = os.open(path, os.O_RDWR)
     assert not try_lock(descriptor)
     os.close(descriptor)

@@ -9,7 +9,7 @@ ROOM = Path(smelt.__file__).parent
 READS = re.compile(r"\bjson\.loads?\(|\byaml\.(safe_)?load(_all)?\(|model_validate_json\(|OmegaConf\.load\(")
 
 ITS_OWN_WORDS = {
-    "files/json_reader.py": "the reader",
+    "files/reading.py": "the reader",
     "files/yaml_reader.py": "the reader",
     "jobs/worker.py": "from the process that started it",
     "jobs/local.py": "from a process that it started",

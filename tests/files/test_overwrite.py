@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from smelt.errors import OutputError
-from smelt.files.overwrite import OutputMark, check_overwrite
+from smelt.files.writing import OutputMark, check_overwrite
 
 MARK = OutputMark("manifest.json", ("smelt", "files"))
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from smelt.files.reserve import reserve
+from smelt.files.writing import reserve
 
 
 @pytest.fixture

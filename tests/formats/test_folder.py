@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 
 from checkpoints import state, write_model
 from smelt.errors import CorruptFile, RecipeError
-from smelt.files.json_reader import read_json
+from smelt.files.reading import read_json
 from smelt.formats.builtin import is_adapter
 from smelt.formats.open import open_path
 

@@ -13,8 +13,8 @@ from checkpoints import write_model
 from learned_by_hand import moved, small, stream
 from smelt.engine.pool import ModelPool
 from smelt.errors import InputChanged, OutputError
-from smelt.files import lock
-from smelt.files.lock import exclusive
+from smelt.files import writing
+from smelt.files.writing import exclusive
 from smelt.learning.context import LearningContext
 from smelt.learning.learn import Learned, learn
 from smelt.learning.learner import learners
@@ -108,7 +108,7 @@ def test_the_place_of_another_result_is_refused_before_anything_is_learned(tmp_p
 def test_a_second_run_waits_for_the_first_and_takes_its_result(monkeypatch: pytest.MonkeyPatch, capsys):
     from smelt.learning import learner as work
 
-    monkeypatch.setattr(lock, "_LOOK_EVERY", 0.01)
+    monkeypatch.setattr(writing, "_LOOK_EVERY", 0.01)
     plain, begun, go_on, runs = work.optimise, threading.Event(), threading.Event(), []
 
     def slow(*words, **more):
@@ -138,7 +138,7 @@ def test_a_second_run_waits_for_the_first_and_takes_its_result(monkeypatch: pyte
 def test_after_a_first_run_that_failed_the_second_learns(monkeypatch: pytest.MonkeyPatch):
     key = json.loads((learned().folder / "learned.json").read_text())["key"]
     place_of(key)[0].rename(place_of(key)[0].with_name("away"))
-    monkeypatch.setattr(lock, "_LOOK_EVERY", 0.01)
+    monkeypatch.setattr(writing, "_LOOK_EVERY", 0.01)
     held, release = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -155,8 +155,8 @@ def test_after_a_first_run_that_failed_the_second_learns(monkeypatch: pytest.Mon
 
 
 def test_patience_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(lock, "_LOOK_EVERY", 0.01)
-    monkeypatch.setattr(lock, "_LONGEST", 0.05)
+    monkeypatch.setattr(writing, "_LOOK_EVERY", 0.01)
+    monkeypatch.setattr(writing, "_LONGEST", 0.05)
     told = []
     with (
         exclusive(tmp_path / "x.lock", "learning the same"),

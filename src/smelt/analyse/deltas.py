@@ -16,7 +16,7 @@ import torch
 from smelt.engine.pool import BASE, ModelPool
 from smelt.engine.run.backends import default_threads
 from smelt.errors import IncompatibleModels, NumericalError, RecipeError
-from smelt.files.natural_order import natural
+from smelt.files.reading import natural
 from smelt.formats import dtype as dtypes
 from smelt.formats.architecture.layout import Layout
 from smelt.formats.source import Source

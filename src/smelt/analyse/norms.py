@@ -18,7 +18,7 @@ import torch
 from smelt.analyse.deltas import Deltas, Patterns
 from smelt.analyse.models import open_models
 from smelt.analyse.tables import plain
-from smelt.files.natural_order import natural
+from smelt.files.reading import natural
 from smelt.formats.architecture.layout import Layout
 
 __all__ = ["DeltaNorms", "delta_norms"]

@@ -11,7 +11,7 @@ import typer
 from smelt.cli.commands import COMMANDS, application
 from smelt.cli.parser import complaint
 from smelt.errors import SmeltError
-from smelt.files.bounded import machine_fault
+from smelt.files.reading import machine_fault
 
 __all__ = ["run"]
 

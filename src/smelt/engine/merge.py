@@ -21,9 +21,8 @@ from smelt.errors import (
     RecipeError,
     shortened,
 )
-from smelt.files.bounded import os_reason
-from smelt.files.hashing.cached import InputHashes
-from smelt.files.identity import check_unchanged
+from smelt.files.identity import InputHashes, check_unchanged
+from smelt.files.reading import os_reason
 from smelt.recipe.schema import Recipe
 from smelt.system.progress import Progress
 from smelt.version import __version__

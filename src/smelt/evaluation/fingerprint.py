@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.engine.pool import opened
-from smelt.files.hashing.cached import file_hashes
-from smelt.files.identity import identities
+from smelt.files.identity import file_hashes, identities
 from smelt.formats.source import Source
 from smelt.recipe.schema import Pool
 from smelt.tasks.task import files_digest, short_digest

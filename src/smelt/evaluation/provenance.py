@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from smelt.engine.sink.provenance import MANIFEST
 from smelt.errors import CorruptFile
 from smelt.evaluation.row import UNITS, Level, Row, code_version, now
-from smelt.files.json_reader import read_json
+from smelt.files.reading import read_json
 from smelt.files.remote_code import FLAG, is_trusted
 from smelt.tasks.corruptions.corruption import CLEAN, Corruption
 from smelt.tasks.examples import DataBudget

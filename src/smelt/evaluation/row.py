@@ -19,10 +19,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from smelt.errors import CorruptFile
-from smelt.files.bounded import read_bytes
-from smelt.files.json_reader import parse_json
-from smelt.files.lock import locked
+from smelt.files.reading import parse_json, read_bytes
 from smelt.files.schema import Strict, first_fault
+from smelt.files.writing import locked
 from smelt.tasks.examples import DataBudget
 from smelt.version import __version__
 

@@ -16,11 +16,9 @@ from typing import Any
 
 from smelt.errors import CorruptFile, OutputError, RecipeError
 from smelt.evaluation.row import CostRow, Row, append_rows, read_rows
-from smelt.files.atomic import write_json
-from smelt.files.json_reader import read_json_table
-from smelt.files.lock import lock_folder
 from smelt.files.note import differences
-from smelt.files.overwrite import OutputMark, check_overwrite
+from smelt.files.reading import read_json_table
+from smelt.files.writing import OutputMark, check_overwrite, lock_folder, write_json
 from smelt.recipe.schema import Recipe
 
 __all__ = ["RunFolder", "row_identity"]

@@ -29,7 +29,7 @@ def check_split(split: str, tasks: Sequence[Task]) -> None:
 
 def check_kind(recipe: Recipe, relative_to: Path | None, tasks: Sequence[Task]) -> None:
     """Refuse tasks of two kinds, and those that the models can say nothing about."""
-    from smelt.files.json_reader import read_json_table
+    from smelt.files.reading import read_json_table
     from smelt.models.families.family import families
 
     pictures = [task.name for task in tasks if task.model_kind == "classifier"]

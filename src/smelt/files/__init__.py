@@ -1,1 +1,1 @@
-"""What every room does with files, each once: who a file is, and bounded readers. It imports no other room."""
+"""What every room does with files, each once: reading, writing, identity and hashes, notes, strict schemas."""

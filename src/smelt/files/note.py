@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Self
 from pydantic import ValidationError
 
 from smelt.errors import CorruptFile
-from smelt.files.atomic import write_file
-from smelt.files.json_reader import read_json
+from smelt.files.reading import read_json
 from smelt.files.schema import Strict, first_fault
+from smelt.files.writing import write_file
 from smelt.version import __version__
 
 __all__ = ["Note", "differences"]

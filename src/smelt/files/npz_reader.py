@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile
-from smelt.files.bounded import open_plain
+from smelt.files.reading import open_plain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile, SmeltError, shortened
-from smelt.files.bounded import read_text
+from smelt.files.reading import read_text
 
 __all__ = ["parse_yaml", "read_yaml"]
 

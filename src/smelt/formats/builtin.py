@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from smelt.errors import RecipeError
-from smelt.files.bounded import is_there, names_in
+from smelt.files.reading import is_there, names_in
 from smelt.formats.format import OpenOptions, formats
 from smelt.formats.safetensors.folder import INDEX, complete_shards, open_file, open_folder
 from smelt.formats.source import Source

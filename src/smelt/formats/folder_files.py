@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.files.identity import FileIdentity, identities
-from smelt.files.json_reader import read_json
+from smelt.files.reading import read_json
 from smelt.formats.architecture.config import read_config
 from smelt.formats.file_kinds import TOOL_FILES, kind_of, some_of
 

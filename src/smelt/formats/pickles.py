@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, shortened
-from smelt.files.bounded import open_plain
 from smelt.files.identity import identities
+from smelt.files.reading import open_plain
 from smelt.formats.source import MemorySource, Source
 
 if TYPE_CHECKING:

@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from smelt.errors import CorruptFile, RecipeError
-from smelt.files.atomic import atomic_folder
 from smelt.files.identity import FileIdentity, check_unchanged, file_identity
 from smelt.files.note import Note
-from smelt.files.overwrite import OutputMark, check_overwrite
 from smelt.files.schema import Strict
+from smelt.files.writing import OutputMark, atomic_folder, check_overwrite
 from smelt.formats import dtype as dtypes
 from smelt.formats.safetensors.header import TensorInfo, encode_header
 from smelt.formats.source import FileSource, Source
@@ -168,7 +167,7 @@ def open_statistics(ref: str | Path) -> StatisticsSource:
 
     The file is hashed once: the hash is remembered before a merge begins to hash its inputs for the manifest.
     """
-    from smelt.files.hashing.cached import file_hashes
+    from smelt.files.identity import file_hashes
 
     source = _with_header(ref)
     if source.note.sha256:
@@ -189,7 +188,7 @@ def _with_header(ref: str | Path) -> StatisticsSource:
 
 def check_statistics(folder: Path) -> bool:
     """Whether a folder holds statistics whose every byte is as it was written."""
-    from smelt.files.hashing.cached import hash_file
+    from smelt.files.identity import hash_file
 
     try:
         with_header = _with_header(folder)

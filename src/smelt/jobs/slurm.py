@@ -38,7 +38,7 @@ class SlurmExecutor:
 
     def start(self) -> None:
         submitit = _submitit()
-        from smelt.files.cache import cache_folder
+        from smelt.files.writing import cache_folder
 
         try:
             self._queue = submitit.AutoExecutor(self._folder or cache_folder() / "slurm", cluster=self._cluster)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from smelt.errors import CorruptFile, OutputError
-from smelt.files.atomic import write_file
-from smelt.files.json_reader import read_json
+from smelt.files.reading import read_json
+from smelt.files.writing import write_file
 from smelt.jobs.job import Job
 from smelt.version import __version__
 

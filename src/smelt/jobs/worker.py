@@ -17,7 +17,7 @@ from smelt.errors import RecipeError, unknown
 from smelt.files.remote_code import trusting
 from smelt.jobs.failure import pack_error
 from smelt.jobs.job import plain
-from smelt.system.resources import usable_cores
+from smelt.system.process import usable_cores
 
 __all__ = ["cores", "perform", "perform_with", "serve", "thread_words", "threads_each"]
 

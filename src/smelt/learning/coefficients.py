@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from smelt.errors import CorruptFile, RecipeError
-from smelt.files.atomic import atomic_file, write_json
-from smelt.files.json_reader import read_json
+from smelt.files.reading import read_json
+from smelt.files.writing import atomic_file, write_json
 from smelt.learning.tensor_groups import Level, groups_of
 from smelt.recipe.values import matches
 

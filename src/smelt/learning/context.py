@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
-from smelt.files.natural_order import natural
+from smelt.files.reading import natural
 from smelt.learning.tensor_groups import learned_keys
 from smelt.models.references import local_path
 from smelt.tasks.examples import DataBudget, check_streams, streams_for, tasks_for
@@ -64,7 +64,7 @@ class LearningContext:
         Files of one name (two adapters over a base) are told apart by their place among all files, which, unlike a
         folder's name, stays when they are moved.
         """
-        from smelt.files.hashing.cached import file_hashes
+        from smelt.files.identity import file_hashes
 
         known = file_hashes({file: seen for one in self.pool.all.values() for file, seen in one.files.items()})
         return {

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 from smelt.engine.request import read_request
 from smelt.errors import InputChanged, RecipeError
 from smelt.evaluation.row import code_version, now
-from smelt.files.atomic import move_into_place, write_json
 from smelt.files.identity import check_unchanged
-from smelt.files.lock import exclusive
 from smelt.files.remote_code import takes_trust
+from smelt.files.writing import exclusive, move_into_place, write_json
 from smelt.formats.source import files_of
 from smelt.learning.coefficients import Coefficients, heat_rows, load_coefficients, patterns_for, save_coefficients
 from smelt.learning.context import LearningContext, learning_context

@@ -25,11 +25,9 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from smelt.errors import CorruptFile, OutputError
-from smelt.files.atomic import atomic_folder
-from smelt.files.cache import cache_folder
-from smelt.files.hashing.cached import hash_file
-from smelt.files.json_reader import read_json
-from smelt.files.overwrite import is_free
+from smelt.files.identity import hash_file
+from smelt.files.reading import read_json
+from smelt.files.writing import atomic_folder, cache_folder, is_free
 from smelt.formats import dtype as dtypes
 from smelt.formats.folder_files import small_files
 from smelt.models.references import local_path, ref_seen_from

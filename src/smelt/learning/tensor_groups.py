@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from smelt.errors import RecipeError
-from smelt.files.natural_order import natural
+from smelt.files.reading import natural
 from smelt.formats.architecture.layout import Layout
 from smelt.recipe.values import chosen
 

@@ -115,7 +115,7 @@ def default_estimator(*, texts: bool) -> str:
 
 def _hands(network: Network) -> int:
     """How many threads may each hold sums as large as the model."""
-    from smelt.system.resources import spare_memory
+    from smelt.system.process import spare_memory
 
     return max(1, spare_memory() // (4 * sum(tensor.numel() for tensor in network.weights().values())))
 

@@ -48,7 +48,7 @@ def grams(
     No more matrices lie in memory at once than take `memory` bytes (a quarter of what is free by default).
     """
     from smelt.measurement.layer_inputs import calls_seen, groups_of, input_width, linear_layers
-    from smelt.system.resources import spare_memory
+    from smelt.system.process import spare_memory
 
     places, threads = span(stream, first, examples), threads_for(network, threads)
     with calls_seen():

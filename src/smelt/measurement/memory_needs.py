@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from smelt.errors import RecipeError, unknown
-from smelt.files.natural_order import natural
+from smelt.files.reading import natural
 from smelt.formats.architecture.layout import Layout
 from smelt.formats.architecture.orientation import Orientation
 from smelt.measurement.gram_rounds import TOGETHER, examples_at_once, rounds_of

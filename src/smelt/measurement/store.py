@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from smelt.errors import CorruptFile, OutputError
-from smelt.files.cache import cache_folder
 from smelt.files.identity import FileIdentity
-from smelt.files.json_reader import read_json
+from smelt.files.reading import read_json
+from smelt.files.writing import cache_folder
 from smelt.formats.statistics import (
     StatisticsNote,
     check_statistics,

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from smelt.engine.request import read_request
 from smelt.errors import CorruptFile, OutputError, RecipeError, unknown
-from smelt.files.bounded import read_bytes
-from smelt.files.cache import cache_folder
-from smelt.files.json_reader import read_json
+from smelt.files.reading import read_bytes, read_json
 from smelt.files.remote_code import takes_trust
+from smelt.files.writing import cache_folder
 from smelt.formats import dtype as dtypes
 from smelt.mixing.mix_note import ROUTING, TRACE, Learning, MixNote
 from smelt.mixing.mixers import ROUTED, mixers, read_mixer

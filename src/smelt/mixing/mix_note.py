@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from smelt.errors import CorruptFile, RecipeError
-from smelt.files.hashing.cached import file_hashes
+from smelt.files.identity import file_hashes
 from smelt.files.note import Note
 from smelt.files.schema import Strict
 from smelt.tasks.examples import DataBudget

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.engine.sink.output import folder_at_one_go
 from smelt.engine.sink.provenance import encode_manifest
-from smelt.files.hashing.cached import hash_file
+from smelt.files.identity import hash_file
 from smelt.mixing.checkpoint import save_routers
 from smelt.mixing.mix_note import EXPERTS, MODEL, NOTE, ROUTERS, ROUTING, TRACE, MixNote
 from smelt.optimise.tensors import save_tensors

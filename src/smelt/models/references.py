@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from smelt.errors import RecipeError
-from smelt.files.bounded import check_name, is_there
-from smelt.files.json_reader import read_json_table
+from smelt.files.reading import check_name, is_there, read_json_table
 from smelt.formats.builtin import is_adapter
 from smelt.formats.open import open_path
 from smelt.formats.source import Source

@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, OutputError, RecipeError
-from smelt.files.atomic import write_file, write_json
-from smelt.files.bounded import read_bytes
-from smelt.files.json_reader import parse_json_lines, read_json_table
-from smelt.files.lock import lock_folder
 from smelt.files.note import differences
+from smelt.files.reading import parse_json_lines, read_bytes, read_json_table
+from smelt.files.writing import lock_folder, write_file, write_json
 
 if TYPE_CHECKING:
     from torch import Tensor

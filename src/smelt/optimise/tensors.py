@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smelt.files.atomic import write_file
+from smelt.files.writing import write_file
 from smelt.formats import dtype as dtypes
 from smelt.formats.safetensors.header import TensorInfo, encode_header, read_header
 from smelt.formats.source import FileSource

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import RecipeError
-from smelt.files.bounded import is_there
+from smelt.files.reading import is_there
 from smelt.files.yaml_reader import read_yaml
 from smelt.recipe.schema import Recipe
 
@@ -46,7 +46,7 @@ def with_found_models(pool: Mapping[str, Any], relative_to: Path | None) -> Mapp
         return pool
     import glob
 
-    from smelt.files.natural_order import natural
+    from smelt.files.reading import natural
 
     text = pattern.removeprefix("dir:")
     found = sorted(glob.glob(text, root_dir=relative_to), key=natural)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile
-from smelt.files.json_reader import read_json
+from smelt.files.reading import read_json
 from smelt.reporting.figures.heat import Matrix
 from smelt.reporting.words import short_layer, without_shared_start
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from smelt.errors import OutputError
-from smelt.files.atomic import write_file
+from smelt.files.writing import write_file
 from smelt.reporting.pages import Pages, ReportView
 from smelt.reporting.tables.as_csv import as_csv
 from smelt.reporting.tables.as_latex import as_latex

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile
-from smelt.files.atomic import atomic_file
 from smelt.files.npz_reader import read_npz
+from smelt.files.writing import atomic_file
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from smelt.files.atomic import write_json
+from smelt.files.writing import write_json
 from smelt.select.scores import ModelScores
 from smelt.version import __version__
 

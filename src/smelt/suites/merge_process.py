@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from smelt.errors import RecipeError, SmeltError
-from smelt.files.bounded import machine_fault
+from smelt.files.reading import machine_fault
 from smelt.files.remote_code import is_trusted
 
 __all__ = ["MergedModel", "merge_in_process"]
@@ -43,7 +43,7 @@ def _main(recipe: str, out: str, threads: str, trusted: str) -> int:
     moment of the fork.
     """
     from smelt.prepare.merge import merge
-    from smelt.system.tuning import let_idle_threads_sleep, prefer_fast_sort
+    from smelt.system.process import let_idle_threads_sleep, prefer_fast_sort
 
     let_idle_threads_sleep()
     prefer_fast_sort()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from smelt.errors import CorruptFile
 from smelt.evaluation.row import CostRow, Row
-from smelt.files.json_reader import read_json
+from smelt.files.reading import read_json
 from smelt.reporting.analyses import read_analyses
 from smelt.reporting.pages import Pages, ReportView, read_folder
 from smelt.suites.kind import DEFAULT, OWN, Kind, kinds

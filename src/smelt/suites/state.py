@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, SmeltError
 from smelt.evaluation.row import CostRow, Row
-from smelt.files.atomic import write_json
-from smelt.files.json_reader import read_json
+from smelt.files.reading import read_json
+from smelt.files.writing import write_json
 from smelt.suites.cells import SuiteCell, place_of
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from smelt.errors import MissingExtra, unknown
-from smelt.files.bounded import is_there
+from smelt.files.reading import is_there
 from smelt.tasks.groups import GROUPS, OF_THE_ZOO
 from smelt.tasks.kinds import TaskKind, kinds
 from smelt.tasks.pictures.task import PictureTask

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from pydantic import PrivateAttr, ValidationError
 
 from smelt.errors import RecipeError, unknown
-from smelt.files.bounded import read_text
-from smelt.files.hashing.cached import file_hashes
+from smelt.files.identity import file_hashes
+from smelt.files.reading import read_text
 from smelt.files.schema import Strict, faults_of, place_of, reason_of
 from smelt.files.yaml_reader import read_yaml
 

@@ -11,8 +11,8 @@ from smelt.engine.plan.build import make_plan
 from smelt.engine.pool import ModelPool
 from smelt.engine.run.backends import work_memory
 from smelt.errors import CorruptFile, IncompatibleModels, NumericalError, RecipeError, SmeltError
-from smelt.files.hashing.cached import hash_file
 from smelt.files.hashing.sha256 import FileHash
+from smelt.files.identity import hash_file
 from smelt.formats.source import MemorySource
 from smelt.formats.statistics import StatisticsNote, open_statistics, write_statistics
 from smelt.methods import merge_method, merge_step, stages
@@ -279,7 +279,7 @@ def test_statistics_with_a_flipped_bit_are_refused(tmp_path, on_disk, in_memory)
 
 def test_statistics_are_hashed_once_for_the_check_and_the_manifest(tmp_path, on_disk, monkeypatch):
     hashed = []
-    monkeypatch.setattr("smelt.files.hashing.cached.FileHash", lambda path: (hashed.append(path), FileHash(path))[1])
+    monkeypatch.setattr("smelt.files.identity.FileHash", lambda path: (hashed.append(path), FileHash(path))[1])
     smelt.merge(on_disk[0], method="fisher", statistics=on_disk[1], out=tmp_path / "out")
     assert sorted(path.parent.name for path in hashed if path.name == "statistics.safetensors") == ["f-birds", "f-cars"]
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from smelt.files.hashing import cached as hashing
-from smelt.files.hashing.cached import InputHashes, hash_file
-from smelt.files.identity import identities
+from smelt.files import identity
+from smelt.files.identity import InputHashes, hash_file, identities
 
 
 def sha(content):
@@ -34,7 +33,7 @@ def test_the_hash_is_that_of_the_bytes(tmp_path, size):
 def test_a_file_that_did_not_change_is_not_read_again(tmp_path, monkeypatch):
     (tmp_path / "x").write_bytes(b"a")
     assert hashes(tmp_path / "x") == {tmp_path / "x": sha(b"a")}
-    monkeypatch.setattr(hashing, "FileHash", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr(identity, "FileHash", lambda *_: pytest.fail("read again"))
     assert hashes(tmp_path / "x") == {tmp_path / "x": sha(b"a")}
 
 
@@ -85,13 +84,13 @@ def test_work_that_is_given_up_is_not_remembered(tmp_path):
 def test_a_file_that_changes_while_it_is_hashed_is_not_known_by_what_it_was(tmp_path, monkeypatch):
     (tmp_path / "x").write_bytes(b"before")
 
-    class Changing(hashing.FileHash):
+    class Changing(identity.FileHash):
         def finish(self, stop=None):
             found = super().finish(stop)
             (tmp_path / "x").write_bytes(b"after")
             return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(hashing, "FileHash", Changing)
+        patched.setattr(identity, "FileHash", Changing)
         hashes(tmp_path / "x")
     assert hashes(tmp_path / "x") == {tmp_path / "x": sha(b"after")}

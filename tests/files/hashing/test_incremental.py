@@ -7,11 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from smelt.files.hashing import during_write as following
-from smelt.files.hashing import pool as hashers_
-from smelt.files.hashing.during_write import IncrementalHashes
-from smelt.files.hashing.pool import HashPool
-from smelt.files.hashing.sha256 import FileHash
+from smelt.files.hashing import sha256
+from smelt.files.hashing.sha256 import FileHash, HashPool, IncrementalHashes
 
 MB = 1 << 20
 
@@ -83,7 +80,7 @@ def test_a_file_that_is_all_there_is_finished_at_once_and_closed(tmp_path):
 
 
 def test_one_writer_hashes_only_so_much_before_it_writes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(following, "_MOST", 3 * MB)
+    monkeypatch.setattr(sha256, "_MOST", 3 * MB)
     files = empty(tmp_path, 10 * MB)
     hashes = IncrementalHashes(files)
     hashes.found(0, 0, 8 * MB)
@@ -106,8 +103,8 @@ def test_writing_twice_is_a_fault_of_the_program(tmp_path):
 @pytest.mark.parametrize("cores", [1, 2, 64])
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 7])
 def test_many_files_are_hashed_by_few_threads(tmp_path, monkeypatch, count, cores, at_once):
-    monkeypatch.setattr(hashers_, "usable_cores", lambda: cores)
-    monkeypatch.setattr(hashers_, "files_at_once", lambda: at_once)
+    monkeypatch.setattr(sha256, "usable_cores", lambda: cores)
+    monkeypatch.setattr(sha256, "files_at_once", lambda: at_once)
     contents = [os.urandom(100_000 * number + number) for number in range(count)]
     for number, content in enumerate(contents):
         (tmp_path / str(number)).write_bytes(content)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from smelt.files.natural_order import natural
+from smelt.files.reading import natural
 from smelt.formats.architecture.layout import Layout
 
 

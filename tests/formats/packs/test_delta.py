@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from checkpoints import CONFIG, random_state, write_model
 from smelt.engine.convert.pack import pack
 from smelt.errors import CorruptFile, IncompatibleModels, RecipeError
-from smelt.files.hashing import cached as hashing
+from smelt.files import identity
 from smelt.formats.builtin import is_delta
 from smelt.formats.open import open_path
 from smelt.formats.packs.source import DeltaSource
@@ -117,7 +117,7 @@ def test_another_base_is_refused(one, tmp_path):
 
 def test_the_base_is_hashed_once_and_not_at_every_opening(one, monkeypatch):
     open_path(one)
-    monkeypatch.setattr(hashing, "FileHash", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr(identity, "FileHash", lambda *_: pytest.fail("read again"))
     open_path(one)
 
 

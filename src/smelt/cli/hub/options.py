@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from smelt.cli.from_function import Given, Option
 from smelt.cli.options import QUIET as NOTHING_BUT_ERRORS
 from smelt.errors import RecipeError
-from smelt.files.bounded import read_text
+from smelt.files.reading import read_text
 
 if TYPE_CHECKING:
     from smelt.hub.hub import Hub

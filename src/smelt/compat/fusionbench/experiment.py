@@ -18,8 +18,8 @@ from smelt.compat.fusionbench.reader import EvaluationPlan, Experiment, read_exp
 from smelt.compat.fusionbench.report import fusionbench_report
 from smelt.errors import OutputError, RecipeError, SmeltError
 from smelt.evaluation.row import code_version, now
-from smelt.files.atomic import write_json
 from smelt.files.remote_code import FLAG, is_trusted, takes_trust
+from smelt.files.writing import write_json
 from smelt.tasks.examples import DataBudget
 from smelt.tasks.pictures.cache import DataCache
 
@@ -201,7 +201,7 @@ def _found(experiment: Experiment, quiet: bool) -> PreparedRecipe:
 def _check_evaluation(experiment: Experiment, wanted: EvaluationPlan, data: DataCache) -> None:
     """Open the pictures and the text model before anything is merged: what is missing is said at once."""
     from smelt.engine.pool import opened
-    from smelt.files.json_reader import read_json_table
+    from smelt.files.reading import read_json_table
     from smelt.recipe.schema import Pool
     from smelt.tasks.registry import find_tasks
 

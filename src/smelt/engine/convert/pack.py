@@ -19,7 +19,7 @@ from smelt.engine.run.executor import PlanExecutor
 from smelt.engine.sink.output import OutputFolder
 from smelt.engine.sink.sink import FolderSink
 from smelt.errors import CorruptFile, RecipeError
-from smelt.files.natural_order import natural
+from smelt.files.reading import natural
 from smelt.formats.source import Source
 from smelt.recipe.schema import Recipe
 from smelt.system.progress import Progress

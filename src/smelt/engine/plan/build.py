@@ -11,7 +11,7 @@ from smelt.engine.plan.slices import SlicedSection
 from smelt.engine.plan.statistics import StatisticsPairing
 from smelt.engine.pool import BASE, ModelPool
 from smelt.errors import IncompatibleModels, RecipeError
-from smelt.files.natural_order import natural
+from smelt.files.reading import natural
 from smelt.formats import dtype as dtypes
 from smelt.formats.architecture.layout import Layout
 from smelt.formats.architecture.orientation import Matrices, Orientation

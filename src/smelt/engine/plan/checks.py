@@ -24,9 +24,9 @@ from pathlib import Path
 from smelt.engine.plan.plan import Draft, Drafts
 from smelt.engine.pool import BASE, ModelPool
 from smelt.errors import CorruptFile
-from smelt.files.cache import cache_folder, write_cached
-from smelt.files.hashing.cached import cache_key, file_hashes
-from smelt.files.json_reader import read_json
+from smelt.files.identity import cache_key, file_hashes
+from smelt.files.reading import read_json
+from smelt.files.writing import cache_folder, write_cached
 from smelt.formats import dtype as dtypes
 from smelt.formats.architecture.config import read_config
 from smelt.formats.lora.shared_base import SharedSource

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from smelt.files.natural_order import natural
+from smelt.files.reading import natural
 
 if TYPE_CHECKING:
     from smelt.engine.pool import ModelPool

@@ -19,8 +19,7 @@ from smelt.engine.plan.plan import Plan
 from smelt.engine.pool import BASE, ModelPool
 from smelt.engine.sink.provenance import encode_manifest, model_card
 from smelt.errors import IncompatibleModels, RecipeError, unknown
-from smelt.files.bounded import check_plain
-from smelt.files.json_reader import parse_json, read_json_table
+from smelt.files.reading import check_plain, parse_json, read_json_table
 from smelt.formats import dtype as dtypes
 from smelt.formats.architecture.config import config_differences, read_config, updated_config
 from smelt.formats.architecture.layout import Layout
@@ -33,7 +32,7 @@ from smelt.models.vocabulary.files import is_tokenizer_file, token_id_updates, t
 from smelt.models.vocabulary.plan import POLICIES, VocabularyPlan, plan_vocabulary
 from smelt.models.vocabulary.source import VocabSource
 from smelt.recipe.schema import Recipe
-from smelt.system.garbage_collection import gc_paused
+from smelt.system.process import gc_paused
 
 __all__ = ["AlignedPool", "PreparedMerge", "align", "config_faults", "prepare_merge"]
 

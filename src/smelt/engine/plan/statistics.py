@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from smelt.engine.plan.plan import Draft, Tap
 from smelt.engine.pool import ModelPool
 from smelt.errors import CorruptFile, unknown
-from smelt.files.hashing.cached import file_hashes
+from smelt.files.identity import file_hashes
 from smelt.formats.architecture.layout import Layout
 from smelt.formats.architecture.orientation import Matrices
 from smelt.formats.source import Source

@@ -20,7 +20,7 @@ from smelt.engine.plan.plan import SUMMARIES, Item, Plan
 from smelt.errors import RecipeError
 from smelt.ops.block import Place
 from smelt.recipe.schema import parse_size
-from smelt.system.resources import usable_cores
+from smelt.system.process import usable_cores
 
 if TYPE_CHECKING:
     from smelt.engine.plan.plan import Item, Plan

@@ -23,8 +23,7 @@ from smelt.engine.plan.plan import Item, Plan, in_its_place
 from smelt.engine.run.backends import Backend, Backends, Blocking, ProgressListener, Sink
 from smelt.errors import NumericalError
 from smelt.ops.fold import Fold
-from smelt.system.garbage_collection import gc_frozen
-from smelt.system.tuning import keep_freed_memory
+from smelt.system.process import gc_frozen, keep_freed_memory
 
 __all__ = ["OrderedJoin", "PlanExecutor", "TaskBatch", "Workflow", "bundles", "run_here", "run_workflows"]
 

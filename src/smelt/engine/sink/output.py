@@ -24,13 +24,9 @@ from typing import Any
 
 from smelt.engine.sink.provenance import MANIFEST, MARK
 from smelt.errors import CorruptFile, OutputError, shortened
-from smelt.files.atomic import recover_swap, swap_folder
-from smelt.files.bounded import check_name, open_plain, os_reason
-from smelt.files.hashing.cached import hash_file
-from smelt.files.identity import FileIdentity, check_unchanged
-from smelt.files.json_reader import parse_json
-from smelt.files.lock import try_lock
-from smelt.files.overwrite import OutputMark, check_overwrite, is_free
+from smelt.files.identity import FileIdentity, check_unchanged, hash_file
+from smelt.files.reading import check_name, open_plain, os_reason, parse_json
+from smelt.files.writing import OutputMark, check_overwrite, is_free, recover_swap, swap_folder, try_lock
 from smelt.formats.source import Source
 
 __all__ = [

@@ -15,8 +15,8 @@ from typing import Any
 import yaml
 
 from smelt.errors import CorruptFile
-from smelt.files.json_reader import read_json
-from smelt.files.overwrite import OutputMark
+from smelt.files.reading import read_json
+from smelt.files.writing import OutputMark
 from smelt.recipe.schema import Recipe
 from smelt.version import __version__
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from smelt.engine.plan.plan import Item, Plan
 from smelt.engine.run.backends import Sink
 from smelt.engine.sink.output import OutputFolder
-from smelt.files.hashing.during_write import IncrementalHashes
-from smelt.files.reserve import reserve
+from smelt.files.hashing.sha256 import IncrementalHashes
+from smelt.files.writing import reserve
 from smelt.formats import dtype as dtypes
 from smelt.formats.safetensors.header import TensorInfo, encode_header
 from smelt.recipe.schema import parse_size

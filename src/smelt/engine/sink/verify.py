@@ -12,8 +12,7 @@ from pathlib import Path
 
 from smelt.engine.sink.provenance import MANIFEST, read_manifest
 from smelt.errors import CorruptFile, RecipeError
-from smelt.files.hashing.pool import HashPool
-from smelt.files.hashing.sha256 import FileHash
+from smelt.files.hashing.sha256 import FileHash, HashPool
 from smelt.formats.file_kinds import TOOL_FILES, Kind, kind_of, shown
 
 __all__ = ["Verification", "verify_folder"]

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import RecipeError
-from smelt.files.bounded import is_there
-from smelt.files.json_reader import read_json_table
+from smelt.files.reading import is_there, read_json_table
 
 __all__ = ["config_differences", "read_config", "updated_config"]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from smelt.files.natural_order import natural
+from smelt.files.reading import natural
 
 __all__ = ["Layout"]
 

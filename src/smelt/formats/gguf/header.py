@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from smelt.errors import CorruptFile
-from smelt.files.bounded import open_plain
+from smelt.files.reading import open_plain
 
 __all__ = ["GGUFHeader", "GGUFTensor", "read_gguf_header"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import RecipeError, shortened, unknown
-from smelt.files.json_reader import read_json_table
+from smelt.files.reading import read_json_table
 from smelt.formats.tokenizer.chat_template import read_chat_template
 from smelt.formats.tokenizer.spec import MOST_IDS, read_tokenizer_json
 from smelt.formats.tokenizer.vocabulary import vocabulary_of

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from smelt.errors import CorruptFile, RecipeError, shortened
-from smelt.files.bounded import is_there
-from smelt.files.json_reader import read_json_table
+from smelt.files.reading import is_there, read_json_table
 from smelt.formats.lora.linear_pattern import LinearPattern, PatternError
 
 __all__ = ["AdapterConfig"]

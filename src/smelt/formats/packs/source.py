@@ -31,8 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smelt.errors import CorruptFile, IncompatibleModels, RecipeError, SmeltError
-from smelt.files.hashing.cached import file_hashes
-from smelt.files.identity import file_identity
+from smelt.files.identity import file_hashes, file_identity
 from smelt.formats import dtype as dtypes
 from smelt.formats.folder_files import identities_beside
 from smelt.formats.format import OpenBase

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from smelt.errors import IncompatibleModels, NumericalError
-from smelt.files.natural_order import natural
+from smelt.files.reading import natural
 from smelt.formats import dtype as dtypes
 from smelt.formats.packs.codes import encode, factorise, quantise
 from smelt.formats.packs.note import (

@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 
 from smelt.errors import CorruptFile, shortened
-from smelt.files.bounded import is_there
-from smelt.files.json_reader import read_json
+from smelt.files.reading import is_there, read_json
 from smelt.formats.source import FileSource, Source
 
 __all__ = ["INDEX", "complete_shards", "open_file", "open_folder"]

@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile, shortened
-from smelt.files.bounded import open_plain
-from smelt.files.json_reader import parse_json
+from smelt.files.reading import open_plain, parse_json
 from smelt.formats import dtype as dtypes
-from smelt.system.garbage_collection import gc_paused
+from smelt.system.process import gc_paused
 
 __all__ = ["Header", "TensorInfo", "encode_header", "read_header"]
 

@@ -13,8 +13,7 @@ from importlib.resources import files as package_files
 from pathlib import Path
 
 from smelt.errors import RecipeError, unknown
-from smelt.files.bounded import read_text
-from smelt.files.json_reader import parse_json, read_json_table
+from smelt.files.reading import parse_json, read_json_table, read_text
 
 __all__ = ["known_templates", "read_chat_template", "resolve_chat_template", "with_chat_template"]
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from smelt.errors import CorruptFile, shortened
-from smelt.files.json_reader import read_json_table
+from smelt.files.reading import read_json_table
 from smelt.files.schema import first_fault
 
 __all__ = ["MOST_IDS", "id_fault", "read_tokenizer_json"]

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile, shortened
-from smelt.files.bounded import read_text
-from smelt.files.json_reader import read_json_table
+from smelt.files.reading import read_json_table, read_text
 from smelt.formats.tokenizer.spec import id_fault, read_tokenizer_json
 
 __all__ = ["Vocabulary", "vocabulary_of"]

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, OutputError, RecipeError, SmeltError
-from smelt.files.atomic import atomic_folder
-from smelt.files.json_reader import read_json
-from smelt.files.overwrite import is_free
+from smelt.files.reading import read_json
+from smelt.files.writing import atomic_folder, is_free
 from smelt.hub.graph.graph import Node, Picture, SemanticGraph, hash_pixels
 from smelt.tasks.pictures.mosaic import PER_ROW, pillow, read_mosaic, read_picture, write_mosaic
 

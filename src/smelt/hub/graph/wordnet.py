@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from smelt.errors import MissingExtra, OutputError, RecipeError
-from smelt.files.atomic import atomic_folder
-from smelt.files.cache import cache_folder
+from smelt.files.writing import atomic_folder, cache_folder
 
 __all__ = ["NOTICE", "Sense", "WordNet", "find_wordnet"]
 

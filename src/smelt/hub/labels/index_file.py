@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile
-from smelt.files.atomic import write_file
-from smelt.files.json_reader import parse_json
 from smelt.files.mapped_file import mapped_bytes
+from smelt.files.reading import parse_json
+from smelt.files.writing import write_file
 from smelt.hub.labels.label import LabelKey
 
 if TYPE_CHECKING:

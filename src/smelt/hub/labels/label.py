@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from smelt.errors import CorruptFile, RecipeError, unknown
-from smelt.files.atomic import write_file
-from smelt.files.json_reader import parse_json
 from smelt.files.mapped_file import mapped_bytes
+from smelt.files.reading import parse_json
+from smelt.files.writing import write_file
 from smelt.formats.safetensors.header import TensorInfo, encode_header, read_header
 
 if TYPE_CHECKING:

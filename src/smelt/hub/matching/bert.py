@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import MissingExtra
-from smelt.files.hashing.cached import hash_file
-from smelt.files.json_reader import read_json_table
+from smelt.files.identity import hash_file
+from smelt.files.reading import read_json_table
 
 if TYPE_CHECKING:
     import numpy as np

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from smelt.errors import MissingExtra, RecipeError, unknown
-from smelt.files.cache import cache_folder, write_cached
+from smelt.files.writing import cache_folder, write_cached
 from smelt.hub.matching.endpoint import Endpoint, EndpointError
 
 if TYPE_CHECKING:

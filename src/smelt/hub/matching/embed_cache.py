@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smelt.errors import NumericalError
-from smelt.files.cache import cache_folder
+from smelt.files.writing import cache_folder
 from smelt.hub.matching.known_vectors import KnownVectors, text_key
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smelt.errors import CorruptFile
-from smelt.files.atomic import write_file
 from smelt.files.mapped_file import mapped_bytes
+from smelt.files.writing import write_file
 from smelt.formats.safetensors.header import TensorInfo, encode_header, read_header
 
 if TYPE_CHECKING:

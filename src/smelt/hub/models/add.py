@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smelt.errors import RecipeError, SmeltError
-from smelt.files.hashing.cached import hash_file
+from smelt.files.identity import hash_file
 from smelt.formats.builtin import is_delta
 from smelt.formats.packs.note import DeltaNote
 from smelt.hub.models.base import settle_base

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import NumericalError, RecipeError, SmeltError
-from smelt.files.bounded import read_text
+from smelt.files.reading import read_text
 
 if TYPE_CHECKING:
     from smelt.hub.graph.graph import SemanticGraph

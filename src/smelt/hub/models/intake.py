@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile, RecipeError, SmeltError
-from smelt.files.bounded import read_text
 from smelt.files.content_store import copy_in
-from smelt.files.json_reader import parse_json
+from smelt.files.reading import parse_json, read_text
 from smelt.formats.builtin import is_pickle
 from smelt.formats.safetensors.header import read_header
 

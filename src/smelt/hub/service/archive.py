@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile
-from smelt.files.json_reader import read_json
+from smelt.files.reading import read_json
 from smelt.formats.builtin import is_delta
 from smelt.formats.safetensors.header import TensorInfo, read_header
 from smelt.hub.service.config_bounds import check_numbers, check_size

@@ -12,7 +12,7 @@ from pathlib import Path
 from sqlalchemy import inspect
 
 from smelt.errors import RecipeError
-from smelt.files.atomic import fsync_folder
+from smelt.files.writing import fsync_folder
 from smelt.hub.location import DATABASE, HubLocation
 from smelt.hub.store.database import Database
 from smelt.hub.store.staging import Staging

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from smelt.files.lock import try_lock
+from smelt.files.writing import try_lock
 
 __all__ = ["Staging"]
 

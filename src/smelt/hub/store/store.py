@@ -24,8 +24,8 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from smelt.errors import RecipeError, unknown
-from smelt.files.atomic import move_into_place
 from smelt.files.content_store import ContentStore
+from smelt.files.writing import move_into_place
 from smelt.hub.location import HubLocation
 from smelt.hub.store.cleanup import sweep
 from smelt.hub.store.database import Database

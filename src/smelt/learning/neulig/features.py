@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from smelt.errors import CorruptFile, NumericalError, RecipeError
-from smelt.files.cache import cache_folder
+from smelt.files.writing import cache_folder
 from smelt.optimise.batch_indices import batch_indices
 from smelt.optimise.tensors import load_tensors, save_tensors
 

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError, unknown
-from smelt.files.atomic import atomic_folder
 from smelt.files.identity import FileIdentity, check_unchanged
-from smelt.files.overwrite import check_overwrite
 from smelt.files.remote_code import takes_trust
+from smelt.files.writing import atomic_folder, check_overwrite
 from smelt.recipe.schema import Recipe
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 from typing import Any, Literal
 
 from smelt.files.note import Note
-from smelt.files.overwrite import OutputMark
+from smelt.files.writing import OutputMark
 from smelt.recipe.schema import Pool
 from smelt.tasks.examples import DataBudget
 

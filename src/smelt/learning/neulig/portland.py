@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from smelt.errors import CorruptFile, OutputError, RecipeError
-from smelt.files.atomic import write_json
-from smelt.files.json_reader import read_json
+from smelt.files.reading import read_json
+from smelt.files.writing import write_json
 from smelt.optimise.tensors import load_tensors, save_tensors
 
 __all__ = ["Portland"]

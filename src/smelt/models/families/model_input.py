@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
-from smelt.files.json_reader import read_json_table
+from smelt.files.reading import read_json_table
 from smelt.formats import dtype as dtypes
 from smelt.formats.safetensors.header import TensorInfo
 from smelt.formats.source import MemorySource, Source

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, MissingExtra
-from smelt.files.json_reader import read_json
+from smelt.files.reading import read_json
 
 if TYPE_CHECKING:
     import numpy as np

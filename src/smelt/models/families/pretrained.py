@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile, MissingExtra, RecipeError
-from smelt.files.json_reader import read_json
+from smelt.files.reading import read_json
 from smelt.files.remote_code import permit_code
 
 __all__ = ["GENERATION", "model_with_code", "open_generation_config", "open_tokenizer", "own_code", "without_code"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smelt.errors import RecipeError
-from smelt.files.json_reader import read_json_table
+from smelt.files.reading import read_json_table
 from smelt.formats.tokenizer.content import carry_over
 from smelt.formats.tokenizer.spec import read_tokenizer_json
 from smelt.formats.tokenizer.vocabulary import Vocabulary

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import MissingExtra, RecipeError, unknown
-from smelt.files.bounded import read_text
+from smelt.files.reading import read_text
 from smelt.models.references import open_ref, reference_scheme
 from smelt.models.zoo.origin import NOTE, ZooOrigin, unpacked
 
@@ -94,7 +94,7 @@ def _describe(name: str, folder: Path) -> ZooModel:
 
 
 def _adapter(name: str, folder: Path) -> ZooModel:
-    from smelt.files.json_reader import read_json_table
+    from smelt.files.reading import read_json_table
     from smelt.formats.safetensors.header import read_header
     from smelt.recipe.reference_name import ref_name
 

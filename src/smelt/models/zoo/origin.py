@@ -16,10 +16,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from smelt.errors import CorruptFile, OutputError, unknown
-from smelt.files.atomic import atomic_folder
-from smelt.files.cache import cache_folder
-from smelt.files.json_reader import read_json
+from smelt.files.reading import read_json
 from smelt.files.schema import Strict, first_fault
+from smelt.files.writing import atomic_folder, cache_folder
 
 __all__ = ["NOTE", "ZooOrigin", "unpacked"]
 

@@ -41,7 +41,7 @@ class PackageOrigin(ZooOrigin):
         return self.weights_sha256
 
     def make(self, folder: Path, out: Path) -> None:
-        from smelt.files.hashing.cached import file_hashes
+        from smelt.files.identity import file_hashes
         from smelt.formats.gguf.header import read_gguf_header
         from smelt.formats.gguf.source import GGUFSource
         from smelt.formats.gguf.tokenizer import tokenizer_files

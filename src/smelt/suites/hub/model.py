@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from smelt.errors import NumericalError, RecipeError
-from smelt.files.cache import cache_folder
+from smelt.files.writing import cache_folder
 from smelt.hub.labels.label import LabelKey
 from smelt.suites.units import digest, shared_data
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import CorruptFile, shortened
-from smelt.files.bounded import gunzip, is_there, read_bytes
-from smelt.files.json_reader import parse_json
+from smelt.files.reading import gunzip, is_there, parse_json, read_bytes
 from smelt.tasks.task import TaskError
 
 __all__ = ["as_dataset", "count_records", "numbered_records", "read_records"]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, MissingExtra, shortened
-from smelt.files.bounded import is_there, read_bytes
+from smelt.files.reading import is_there, read_bytes
 from smelt.tasks.task import TaskError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, MissingExtra, shortened, unknown
-from smelt.files.bounded import is_there
+from smelt.files.reading import is_there
 from smelt.tasks.pictures.held_out import held_out
 from smelt.tasks.pictures.mosaic import pillow, read_mosaic, read_picture
 from smelt.tasks.pictures.task import FolderData, HubData, MosaicData, PictureTask

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import unknown
-from smelt.files.bounded import is_there
+from smelt.files.reading import is_there
 from smelt.tasks.language.records import numbered_records
 from smelt.tasks.task import TaskError
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from smelt.formats import dtype as dtypes
-from smelt.system.native import native_library
+from smelt.system.process import native_library
 
 if TYPE_CHECKING:
     import numpy as np

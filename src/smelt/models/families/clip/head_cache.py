@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smelt.files.cache import cache_folder, write_cached
+from smelt.files.writing import cache_folder, write_cached
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import RecipeError
-from smelt.files.json_reader import read_json
+from smelt.files.reading import read_json
 from smelt.models.families.causal_lm.tokenizer import (
     check_vocabulary,
     no_tokenizer,

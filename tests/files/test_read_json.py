@@ -3,7 +3,7 @@
 import pytest
 
 from smelt.errors import CorruptFile
-from smelt.files.json_reader import parse_json, parse_json_lines, read_json, read_json_table
+from smelt.files.reading import parse_json, parse_json_lines, read_json, read_json_table
 
 
 def test_plain_data_comes_out_as_json_means_it(tmp_path):

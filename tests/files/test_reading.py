@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from smelt.errors import CorruptFile
-from smelt.files.bounded import check_name, is_there, names_in, read_bytes, read_text
+from smelt.files.reading import check_name, is_there, names_in, read_bytes, read_text
 
 
 def test_what_is_no_plain_file_is_said_by_its_kind(tmp_path, monkeypatch):

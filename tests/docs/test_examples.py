@@ -186,14 +186,14 @@ def test_the_plug_in_of_the_documentation_works(plugin: dict[str, Any]) -> None:
 
 def test_the_suite_of_the_documentation_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The worked example of docs/write-a-suite.md."""
-    from smelt.suites.kind import kinds
+    from smelt.suites.kind import suite_kinds
 
     monkeypatch.syspath_prepend(EXAMPLES / "suite_plugin")
     tests = runpy.run_path(str(EXAMPLES / "suite_plugin" / "test_quorum.py"))
     try:
         tests["test_three_that_err_on_different_questions_are_right_together"](tmp_path)
     finally:
-        del kinds["quorum"]
+        del suite_kinds["quorum"]
         for name in [name for name in sys.modules if name.partition(".")[0] == "quorum"]:
             del sys.modules[name]
 

@@ -13,7 +13,7 @@ from smelt.evaluation.row import read_rows
 PLUGIN = '''
 from typing import ClassVar
 
-from smelt.tasks.kinds import TaskKind, kinds
+from smelt.tasks.kinds import TaskKind, task_kinds
 from smelt.tasks.result import Result
 from smelt.tasks.task import FileTask, PreparedTask
 
@@ -59,8 +59,8 @@ class PreparedRiddles(PreparedTask):
         return Result(self.task.name, self.task.version, self.split, scores, unit=self.task.unit)
 
 
-kinds["riddles"] = TaskKind(Riddles.load, file=Riddles.FILE)
-kinds["spoken"] = TaskKind(lambda name: Riddles(name=name[7:], riddles=[("who", "nobody")]), prefix="spoken:")
+task_kinds["riddles"] = TaskKind(Riddles.load, file=Riddles.FILE)
+task_kinds["spoken"] = TaskKind(lambda name: Riddles(name=name[7:], riddles=[("who", "nobody")]), prefix="spoken:")
 '''
 BOOK = {"name": "colours", "title": "Colours", "riddles": [["sky?", "purple"], ["what is grass?", "red"], ["?", "no"]]}
 

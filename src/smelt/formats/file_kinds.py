@@ -11,12 +11,12 @@ import re
 from collections.abc import Sequence
 from typing import Literal, TypeAlias, get_args
 
-__all__ = ["TOOL_FILES", "Kind", "kind_of", "shown", "some_of"]
+__all__ = ["TOOL_FILES", "FileKind", "kind_of", "shown", "some_of"]
 
-Kind: TypeAlias = Literal["weights", "pickle", "code", "tokenizer", "template", "config"]
+FileKind: TypeAlias = Literal["weights", "pickle", "code", "tokenizer", "template", "config"]
 
 # The name is that of the file alone, in small letters, without its folders.
-_NAMES: dict[Kind, str] = {
+_NAMES: dict[FileKind, str] = {
     "weights": r".*\.(safetensors|gguf|ggml|h5|keras|msgpack|onnx|onnx_data|npz|npy|pb|tflite|ot|dduf|nemo|mlmodel)"
     r"|.*\.distcp|.*\.index\.json|openvino_.*\.xml",
     # Weights too, as a rule, but whoever opens one runs what is in it.
@@ -28,13 +28,13 @@ _NAMES: dict[Kind, str] = {
     "config": r".*\.json|(.*[-_.])?config\.ya?ml",
 }
 _LONGEST, _MOST = 255, 8
-_TABLE = tuple((kind, re.compile(_NAMES[kind], re.DOTALL)) for kind in get_args(Kind))
+_TABLE = tuple((kind, re.compile(_NAMES[kind], re.DOTALL)) for kind in get_args(FileKind))
 
 TOOL_FILES = frozenset({".git", ".gitattributes", ".gitignore", ".cache", ".huggingface", ".ds_store"})
 """What version control, downloads and desktops leave in a folder, in small letters: no part of a model."""
 
 
-def kind_of(name: str) -> Kind | None:
+def kind_of(name: str) -> FileKind | None:
     """What a loader would take a file of this name for, in whatever folder; None where none would take it."""
     last = name.rsplit("/", 1)[-1].lower()
     return next((kind for kind, pattern in _TABLE if pattern.fullmatch(last)), None)

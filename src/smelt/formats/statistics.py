@@ -34,7 +34,7 @@ __all__ = [
     "SUMS",
     "VALUES",
     "ExampleRun",
-    "Kind",
+    "StatisticKind",
     "StatisticsNote",
     "StatisticsSource",
     "check_statistics",
@@ -47,8 +47,8 @@ __all__ = [
 NOTE, VALUES = "statistics.json", "statistics.safetensors"
 _MARK = OutputMark(NOTE, ("smelt", "kind", "estimator"))
 
-Kind = Literal["fisher", "gram", "mask", "components"]
-SUMS: frozenset[Kind] = frozenset({"fisher", "gram"})
+StatisticKind = Literal["fisher", "gram", "mask", "components"]
+SUMS: frozenset[StatisticKind] = frozenset({"fisher", "gram"})
 """The kinds that are sums over examples; the others are what they are."""
 
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
@@ -75,7 +75,7 @@ class StatisticsNote(Note):
 
     format: Literal["smelt-statistics"] = "smelt-statistics"
     version: Literal[1] = 1
-    kind: Kind
+    kind: StatisticKind
     estimator: str
     """How: exact, sampled, empirical, batched_sqrt/32; inputs, merged_inputs/... for Grams."""
     model: str

@@ -10,14 +10,14 @@ from pydantic import ValidationError
 from smelt.errors import RecipeError, unknown
 from smelt.files.schema import faults_of
 from smelt.recipe.read import load_yaml
-from smelt.suites.kind import DEFAULT, Kind, kinds
+from smelt.suites.kind import DEFAULT, SuiteKind, suite_kinds
 
 __all__ = ["find_suite", "kind_of", "suites"]
 
 
 def suites() -> dict[str, Path]:
     """The shipped suites of all kinds by name."""
-    return dict(sorted((name, file) for kind in kinds.values() for name, file in kind.suites().items()))
+    return dict(sorted((name, file) for kind in suite_kinds.values() for name, file in kind.suites().items()))
 
 
 def find_suite(name: str | Path) -> Any:
@@ -30,15 +30,15 @@ def find_suite(name: str | Path) -> Any:
     if not isinstance(content, dict):
         raise RecipeError(f"{path}: a suite is a table with a name, tasks and entries, got {type(content).__name__}")
     named = str(content.get("kind", DEFAULT))
-    if named not in kinds:
-        raise RecipeError(f"{path}: {unknown('kind of suite', named, kinds)}")
+    if named not in suite_kinds:
+        raise RecipeError(f"{path}: {unknown('kind of suite', named, suite_kinds)}")
     try:
-        return kinds[named].schema.model_validate(content)
+        return suite_kinds[named].schema.model_validate(content)
     except ValidationError as error:
         faults = "".join(f"\n  - {fault}" for fault in faults_of(error))
         raise RecipeError(f"{path}: not a suite:{faults}") from None
 
 
-def kind_of(suite: Any) -> Kind:
+def kind_of(suite: Any) -> SuiteKind:
     """The kind that a suite is of."""
-    return kinds[getattr(suite, "kind", DEFAULT)]
+    return suite_kinds[getattr(suite, "kind", DEFAULT)]

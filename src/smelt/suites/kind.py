@@ -1,7 +1,7 @@
 """A kind of suite: one line of work as one object. The `kind:` of a suite's YAML names it; without one it is `clip`.
 
-Smelt's own kinds each have a folder here. One of a plug-in is entered the same way, by a module that an entry point in
-the group `smelt.suites` names: `kinds["mine"] = Kind("mine", MySuite, ...)`.
+Smelt's own kinds each have a folder here, whose plan.py enters it. A plug-in does the same, in a module that an entry
+point of the group `smelt.suites` names: `suite_kinds["mine"] = SuiteKind("mine", MySuite, ...)`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.registry import Registry
-
-if TYPE_CHECKING:
-    from smelt.reporting.pages import Pages
-    from smelt.suites.plan import BenchOptions, SuitePlan
-    from smelt.suites.suite import BaseSuite
 from smelt.reporting.pages import Pages
 
-__all__ = ["DEFAULT", "OWN", "Kind", "kinds"]
+if TYPE_CHECKING:
+    from smelt.suites.plan import BenchOptions, SuitePlan
+    from smelt.suites.suite import BaseSuite
+
+__all__ = ["DEFAULT", "OWN", "SuiteKind", "suite_kinds"]
 
 DEFAULT = "clip"
 OWN = ("clip", "collaboration", "hub", "language", "selection")
@@ -28,7 +27,7 @@ _PUBLISHED = "published"
 
 
 @dataclass(frozen=True)
-class Kind:
+class SuiteKind:
     """What tells one line of work from another."""
 
     name: str
@@ -47,9 +46,9 @@ class Kind:
         return {file.stem: file for file in files if file.stem != _PUBLISHED}
 
 
-kinds: Registry[Kind] = Registry(
+suite_kinds: Registry[SuiteKind] = Registry(
     "smelt.suites",
-    own=lambda: {name: f"smelt.suites.{name}.kind" for name in OWN},
-    home=lambda kind: f"smelt.suites.{kind.name}.kind",
+    own=lambda: {name: f"smelt.suites.{name}.plan" for name in OWN},
+    home=lambda kind: f"smelt.suites.{kind.name}.plan",
 )
 """Every kind by name."""

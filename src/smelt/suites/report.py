@@ -10,7 +10,7 @@ from smelt.evaluation.row import CostRow, Row
 from smelt.files.reading import read_json
 from smelt.reporting.analyses import read_analyses
 from smelt.reporting.pages import Pages, ReportView, read_folder
-from smelt.suites.kind import DEFAULT, OWN, Kind, kinds
+from smelt.suites.kind import DEFAULT, OWN, SuiteKind, suite_kinds
 
 __all__ = ["kind_of_folder", "report", "show", "view_of"]
 
@@ -42,13 +42,13 @@ def view_of(folder: Path, rows: Sequence[Row], costs: Sequence[CostRow] = ()) ->
     pages of CLIP suites show everything else.
     """
     analyses, named = folder / "analyses", kind_of_folder(folder)
-    own = [kinds[name] for name in sorted(OWN, key=lambda name: name == DEFAULT)]
+    own = [suite_kinds[name] for name in sorted(OWN, key=lambda name: name == DEFAULT)]
     every = [kind.pages for kind in [*([named] if named else []), *own] if kind.pages]
     pages, found = next((one, found) for one in every if (found := one.read(analyses, rows)) is not None)
     return pages, ReportView(tuple(rows), tuple(costs), read_analyses(analyses), found)
 
 
-def kind_of_folder(folder: Path) -> Kind | None:
+def kind_of_folder(folder: Path) -> SuiteKind | None:
     """The kind of the suite that a folder's rows are of; None where that is not known."""
     try:
         begun = read_json(folder / "run.json")
@@ -57,5 +57,5 @@ def kind_of_folder(folder: Path) -> Kind | None:
     if not isinstance(begun, dict):
         return None
     suite = str(begun.get("suite", "")).rpartition("@")[0]
-    named = begun.get("kind") or next((k.name for k in kinds.values() if suite in k.suites()), None)
-    return kinds.get(str(named))
+    named = begun.get("kind") or next((k.name for k in suite_kinds.values() if suite in k.suites()), None)
+    return suite_kinds.get(str(named))

@@ -2,7 +2,7 @@
 
 A plug-in is a distribution with an entry point in the group `smelt.tasks` that names a module, which enters a kind:
 
-    kinds["riddles"] = TaskKind(Riddles.load, file="riddles.yaml")
+    task_kinds["riddles"] = TaskKind(Riddles.load, file="riddles.yaml")
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from smelt.registry import Registry
 from smelt.tasks.task import Task
 
-__all__ = ["TaskKind", "kinds"]
+__all__ = ["TaskKind", "task_kinds"]
 
 
 @dataclass(frozen=True)
@@ -47,4 +47,4 @@ def _own() -> dict[str, str]:
     }
 
 
-kinds: Registry[TaskKind] = Registry("smelt.tasks", _own, lambda kind: kind.home)
+task_kinds: Registry[TaskKind] = Registry("smelt.tasks", _own, lambda kind: kind.home)

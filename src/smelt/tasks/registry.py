@@ -19,7 +19,7 @@ from typing import TypeAlias
 from smelt.errors import MissingExtra, unknown
 from smelt.files.reading import is_there
 from smelt.tasks.groups import GROUPS, OF_THE_ZOO
-from smelt.tasks.kinds import TaskKind, kinds
+from smelt.tasks.kinds import TaskKind, task_kinds
 from smelt.tasks.pictures.task import PictureTask
 from smelt.tasks.task import Task, TaskError
 
@@ -52,7 +52,7 @@ def list_tasks() -> dict[str, Task]:
 
 def find_task(name: str | Path) -> Task:
     """A task by its name, or from its folder."""
-    for kind in kinds.values():
+    for kind in task_kinds.values():
         if kind.prefix is not None and str(name).startswith(kind.prefix):
             return kind.load(str(name))
     folders = task_folders()
@@ -64,7 +64,7 @@ def find_task(name: str | Path) -> Task:
     if not _zoo() and str(name) in OF_THE_ZOO:
         raise MissingExtra(f"the task {str(name)!r} is one of the zoo's, which is not installed: pip install ./zoo")
     *files, last = (f"a {kind.file}" for kind in _by_file())
-    prefixes = " or ".join(f"{kind.prefix}NAME" for kind in kinds.values() if kind.prefix)
+    prefixes = " or ".join(f"{kind.prefix}NAME" for kind in task_kinds.values() if kind.prefix)
     raise TaskError(
         f"{unknown('task', str(name), [*folders, *GROUPS])}; "
         f"a folder with {', '.join(files)} or {last} works too, and {prefixes}"
@@ -108,12 +108,12 @@ def _meant(name: str | Path | Task) -> list[Task]:
 
 def _by_file() -> list[TaskKind]:
     """Kinds that are known by a file, pictures first, as messages name them."""
-    return sorted((kind for kind in kinds.values() if kind.file), key=lambda kind: kind.file != PictureTask.FILE)
+    return sorted((kind for kind in task_kinds.values() if kind.file), key=lambda kind: kind.file != PictureTask.FILE)
 
 
 def _load(path: Path) -> Task:
     """A folder, or the file of a kind; of what is none of them, pictures say what is missing."""
-    found = next((kind for kind in kinds.values() if kind.is_in(path)), kinds["pictures"])
+    found = next((kind for kind in task_kinds.values() if kind.is_in(path)), task_kinds["pictures"])
     return found.load(str(path))
 
 

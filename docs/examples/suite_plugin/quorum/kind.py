@@ -8,6 +8,6 @@ from quorum.pages import QuorumPages
 from quorum.plan import QuorumPlan
 from quorum.suite import QuorumSuite
 
-from smelt.suites.kind import Kind, kinds
+from smelt.suites.kind import SuiteKind, suite_kinds
 
-kinds["quorum"] = Kind("quorum", QuorumSuite, QuorumPlan, QuorumPages(), folder=Path(__file__).parent)
+suite_kinds["quorum"] = SuiteKind("quorum", QuorumSuite, QuorumPlan, QuorumPages(), folder=Path(__file__).parent)

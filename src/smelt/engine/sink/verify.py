@@ -13,11 +13,11 @@ from pathlib import Path
 from smelt.engine.sink.provenance import MANIFEST, read_manifest
 from smelt.errors import CorruptFile, RecipeError
 from smelt.files.hashing.sha256 import FileHash, HashPool
-from smelt.formats.file_kinds import TOOL_FILES, Kind, kind_of, shown
+from smelt.formats.file_kinds import TOOL_FILES, FileKind, kind_of, shown
 
 __all__ = ["Verification", "verify_folder"]
 
-_WHAT_FOR: dict[Kind, str] = {
+_WHAT_FOR: dict[FileKind, str] = {
     "weights": "could be loaded as weights",
     "pickle": "could run code when it is loaded",
     "code": "could be run",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.engine.scales import at_scale, is_linear
@@ -18,7 +19,9 @@ from smelt.jobs.run import run_jobs
 from smelt.recipe.schema import Recipe
 from smelt.reporting.pages import read_folder
 from smelt.suites.cells import SuiteCell
+from smelt.suites.clip.report.pages import ClipPages
 from smelt.suites.clip.suite import ClipEntry, ClipSuite, LinePath
+from smelt.suites.kind import SuiteKind, suite_kinds
 from smelt.suites.plan import BenchOptions, Step, SuitePlan, chosen, naming, refuse
 from smelt.suites.units import setting_of
 from smelt.tasks.registry import picture_tasks, task_folders
@@ -347,3 +350,6 @@ def _way(entry: ClipEntry) -> str:
     from smelt.prepare.prepare import way_of
 
     return way_of(entry.merge or [])
+
+
+suite_kinds["clip"] = SuiteKind("clip", ClipSuite, ClipPlan, ClipPages(), folder=Path(__file__).parent)

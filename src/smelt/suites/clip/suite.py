@@ -11,7 +11,7 @@ from smelt.files.schema import Strict
 from smelt.recipe.schema import DataUse, Pipeline, Pool, Recipe
 from smelt.suites.suite import BaseSuite
 from smelt.tasks.corruptions.corruption import Corruption
-from smelt.tasks.corruptions.parameters import Kind, SetName
+from smelt.tasks.corruptions.parameters import CorruptionKind, SetName
 
 __all__ = ["ClipEntry", "ClipSuite", "Corruptions", "LinePath"]
 
@@ -48,7 +48,7 @@ class ClipEntry(Strict):
 class Corruptions(Strict):
     """Kinds of damage that the test pictures are given, each at several severities."""
 
-    kinds: Annotated[list[Kind], Field(min_length=1)]
+    kinds: Annotated[list[CorruptionKind], Field(min_length=1)]
     severities: Annotated[list[int], Field(min_length=1)] = [1, 2, 3, 4, 5]
     parameters: SetName = "cifar_c"
 

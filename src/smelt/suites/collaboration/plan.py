@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.engine.pool import opened
@@ -11,7 +12,9 @@ from smelt.evaluation.fingerprint import model_fingerprints
 from smelt.jobs.job import Job
 from smelt.suites.cells import SuiteCell
 from smelt.suites.collaboration.blend import coefficients
+from smelt.suites.collaboration.report.pages import CollaborationPages
 from smelt.suites.collaboration.suite import CollaborationSuite
+from smelt.suites.kind import SuiteKind, suite_kinds
 from smelt.suites.plan import BenchOptions, Step, SuitePlan, chosen, naming, refuse
 from smelt.tasks.registry import picture_task
 
@@ -243,3 +246,8 @@ def _fingerprints(suite: CollaborationSuite) -> dict[str, str]:
             raise IncompatibleModels([f"{name}: {fault}" for fault in faults], "collaborate")
         found |= {f"{name}: {model}": one for model, one in model_fingerprints(pool).items()}
     return found
+
+
+suite_kinds["collaboration"] = SuiteKind(
+    "collaboration", CollaborationSuite, CollaborationPlan, CollaborationPages(), folder=Path(__file__).parent
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
@@ -12,7 +13,9 @@ from smelt.recipe.schema import Pool
 from smelt.suites.cells import SuiteCell
 from smelt.suites.hub.model import Identity
 from smelt.suites.hub.parts import ALPHA, COUNT, MODEL, MODELS, table_part
+from smelt.suites.hub.report.pages import HubPages
 from smelt.suites.hub.suite import HubSuite
+from smelt.suites.kind import SuiteKind, suite_kinds
 from smelt.suites.plan import BenchOptions, Step, SuitePlan, chosen, refuse
 from smelt.suites.units import digest
 from smelt.tasks.registry import picture_task
@@ -214,3 +217,6 @@ def _fingerprint(name: str) -> str:
         raise RecipeError(f"tasks.{name}: a target bears the name of its task, but that is called {task.name!r}")
     task.check_split("test")
     return task.fingerprint()
+
+
+suite_kinds["hub"] = SuiteKind("hub", HubSuite, HubPlan, HubPages(), folder=Path(__file__).parent)

@@ -7,6 +7,7 @@ line.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
@@ -14,6 +15,8 @@ from smelt.evaluation.fingerprint import model_fingerprints
 from smelt.jobs.job import Job
 from smelt.recipe.schema import Pool
 from smelt.suites.cells import SuiteCell
+from smelt.suites.kind import SuiteKind, suite_kinds
+from smelt.suites.language.report.pages import LanguagePages
 from smelt.suites.language.suite import LanguageEntry, LanguageSuite
 from smelt.suites.plan import BenchOptions, Step, SuitePlan, chosen, mean_accuracy, naming
 from smelt.suites.units import digest
@@ -185,3 +188,8 @@ def _tasks(words: Sequence[str], split: str) -> dict[str, Any]:
 def _quick_first(tasks: Mapping[str, Any]) -> list[str]:
     """Choices before texts that have to be written: a hopeless setting is then stopped before the costly part."""
     return sorted(tasks, key=lambda word: tasks[word].config.get("output_type") == "generate_until")
+
+
+suite_kinds["language"] = SuiteKind(
+    "language", LanguageSuite, LanguagePlan, LanguagePages(), folder=Path(__file__).parent
+)

@@ -6,14 +6,17 @@ What a later round is about follows from the answers of those before, which lie 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
+from smelt.suites.kind import SuiteKind, suite_kinds
 from smelt.suites.plan import BenchOptions, Step, SuitePlan, chosen, naming, refuse
 from smelt.suites.selection.answers import StoredAnswers
 from smelt.suites.selection.candidate import Candidate, alone, group
 from smelt.suites.selection.describe import describe
 from smelt.suites.selection.growth import JUDGED, GrowthPath, Wanted, growing, growth_paths, subsets
+from smelt.suites.selection.report.pages import SelectionPages
 from smelt.suites.selection.session import forget_session, session_of
 from smelt.suites.selection.steps import SOUP, SelectionSteps, ask_words
 from smelt.suites.selection.suite import KINDS, SelectionSuite
@@ -138,3 +141,8 @@ def _check_labels(plain: Mapping[str, Any]) -> None:
         without = next((one.task.name for one in measure.option_sets.sets if one.labels is None), None)
         if without:
             raise RecipeError(f"{without} has no labels; a suite reports accuracy on all of its sets")
+
+
+suite_kinds["selection"] = SuiteKind(
+    "selection", SelectionSuite, SelectionPlan, SelectionPages(), folder=Path(__file__).parent
+)

@@ -15,7 +15,7 @@ from smelt.errors import RecipeError
 from smelt.tasks.corruptions.corruption import Corruption
 from smelt.tasks.corruptions.motion_blur import motion_blur
 from smelt.tasks.corruptions.numerics import normal, picture_keys, to_bytes, uniform
-from smelt.tasks.corruptions.parameters import PARAMETER_SETS, Kind, SetName
+from smelt.tasks.corruptions.parameters import PARAMETER_SETS, CorruptionKind, SetName
 from smelt.tasks.corruptions.spatter import spatter
 from smelt.tasks.pictures.mosaic import pillow
 
@@ -30,7 +30,7 @@ _AT_ONCE = 1 << 17
 
 def corrupt(
     pictures: NDArray[np.uint8],
-    kind: Kind,
+    kind: CorruptionKind,
     severity: int,
     *,
     indices: Sequence[int] | NDArray[np.int64],
@@ -59,7 +59,7 @@ def corrupt(
 
 
 def _some(
-    pictures: NDArray[np.uint8], keys: NDArray[np.uint64], kind: Kind, severity: int, parameters: SetName
+    pictures: NDArray[np.uint8], keys: NDArray[np.uint64], kind: CorruptionKind, severity: int, parameters: SetName
 ) -> NDArray[np.uint8]:
     numbers, at = PARAMETER_SETS[parameters], severity - 1
     match kind:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from smelt.errors import RecipeError, unknown
-from smelt.tasks.corruptions.parameters import KINDS, PARAMETER_SETS, SEVERITIES, Kind, SetName
+from smelt.tasks.corruptions.parameters import KINDS, PARAMETER_SETS, SEVERITIES, CorruptionKind, SetName
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +26,7 @@ _SEVERITY = f"{SEVERITIES[0]} to {SEVERITIES[-1]}"
 class Corruption:
     """A kind of corruption at one severity, by one set of numbers and one seed."""
 
-    kind: Kind
+    kind: CorruptionKind
     severity: int
     parameters: SetName = _DEFAULT
     seed: int = 0

@@ -19,8 +19,8 @@ __all__ = [
     "KINDS",
     "PARAMETER_SETS",
     "SEVERITIES",
+    "CorruptionKind",
     "Five",
-    "Kind",
     "Mud",
     "ParameterSet",
     "SetName",
@@ -28,10 +28,10 @@ __all__ = [
     "Water",
 ]
 
-Kind = Literal["motion_blur", "impulse_noise", "gaussian_noise", "pixelate", "spatter", "contrast", "jpeg"]
+CorruptionKind = Literal["motion_blur", "impulse_noise", "gaussian_noise", "pixelate", "spatter", "contrast", "jpeg"]
 SetName = Literal["cifar_c", "imagenet_c"]
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS: tuple[CorruptionKind, ...] = get_args(CorruptionKind)
 """In the order of FusionBench's table."""
 SEVERITIES = (1, 2, 3, 4, 5)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from smelt.tasks.kinds import TaskKind, kinds
+from smelt.tasks.kinds import TaskKind, task_kinds
 from smelt.tasks.language.harness import library_parts, quiet_harness
 from smelt.tasks.language.task import LibraryTask
 from smelt.tasks.task import TaskError
@@ -118,4 +118,4 @@ def passes_in_sandbox(references: Sequence[str], predictions: Sequence[Any], **_
     return sum(outcome.status == "ok" for outcome in outcomes) / len(outcomes)
 
 
-kinds["lm-eval"] = TaskKind(lm_eval_task, prefix=PREFIX)
+task_kinds["lm-eval"] = TaskKind(lm_eval_task, prefix=PREFIX)

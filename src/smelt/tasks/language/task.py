@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from smelt.errors import RecipeError, unknown
-from smelt.tasks.kinds import TaskKind, kinds
+from smelt.tasks.kinds import TaskKind, task_kinds
 from smelt.tasks.language.harness_file import read_harness_file
 from smelt.tasks.task import Task, TaskError
 
@@ -285,4 +285,4 @@ def _version_faults(version: Any) -> list[str]:
         return [f"version is {version!r}, which is no number"]
 
 
-kinds["language"] = TaskKind(LanguageTask.load, file=FILE)
+task_kinds["language"] = TaskKind(LanguageTask.load, file=FILE)

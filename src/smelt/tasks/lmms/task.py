@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from smelt.tasks.kinds import TaskKind, kinds
+from smelt.tasks.kinds import TaskKind, task_kinds
 from smelt.tasks.language.task import LibraryTask
 from smelt.tasks.task import TaskError
 
@@ -69,4 +69,4 @@ def lmms_task(name: str) -> LmmsTask:
     return LmmsTask(name, Path(), {})
 
 
-kinds["lmms"] = TaskKind(lmms_task, prefix=PREFIX)
+task_kinds["lmms"] = TaskKind(lmms_task, prefix=PREFIX)

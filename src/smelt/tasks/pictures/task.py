@@ -27,7 +27,7 @@ from pydantic import (
 )
 
 from smelt.files.schema import Strict
-from smelt.tasks.kinds import TaskKind, kinds
+from smelt.tasks.kinds import TaskKind, task_kinds
 from smelt.tasks.task import FileTask
 
 if TYPE_CHECKING:
@@ -223,4 +223,4 @@ class PictureTask(FileTask):
         ]
 
 
-kinds["pictures"] = TaskKind(PictureTask.load, file=PictureTask.FILE)
+task_kinds["pictures"] = TaskKind(PictureTask.load, file=PictureTask.FILE)

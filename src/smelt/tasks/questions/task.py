@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field, field_validator
 
-from smelt.tasks.kinds import TaskKind, kinds
+from smelt.tasks.kinds import TaskKind, task_kinds
 from smelt.tasks.questions.records import EXTRA, INSTRUCTION, LETTERS, prompt_of
 from smelt.tasks.task import FileTask, files_digest, short_digest
 
@@ -129,4 +129,4 @@ class QuestionTask(FileTask, strict=True):
         ]
 
 
-kinds["questions"] = TaskKind(QuestionTask.load, file=QuestionTask.FILE)
+task_kinds["questions"] = TaskKind(QuestionTask.load, file=QuestionTask.FILE)

@@ -17,9 +17,9 @@ from typing import Any, Literal, TypeAlias
 from smelt.errors import RecipeError, SmeltError
 from smelt.tasks.templates.inside import LENGTH, MOST_TEXT
 
-__all__ = ["Kind", "TemplateFailed", "TemplateLimit", "render"]
+__all__ = ["TemplateFailed", "TemplateKind", "TemplateLimit", "render"]
 
-Kind: TypeAlias = Literal["task", "chat"]
+TemplateKind: TypeAlias = Literal["task", "chat"]
 
 SECONDS = 5.0
 """For one text. Ordinary ones take a thousandth of that; the rest is for busy machines."""
@@ -37,7 +37,9 @@ class TemplateLimit(TemplateFailed):
     """A template that does not come to an end within its limits."""
 
 
-def render(template: str, values: Mapping[str, Any], *, kind: Kind = "task", seconds: float | None = None) -> str:
+def render(
+    template: str, values: Mapping[str, Any], *, kind: TemplateKind = "task", seconds: float | None = None
+) -> str:
     """The text of a template, made in at most `seconds` (5, if nothing is said).
 
     `kind` is whose words it knows: those of the harness's tasks, or of chats.

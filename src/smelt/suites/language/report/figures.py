@@ -18,7 +18,7 @@ from smelt.reporting.tables.layout import transposed_heads, transposed_rows
 from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import percent, seconds_text
 from smelt.suites.language.report.analyses import Language
-from smelt.suites.language.report.standing import Kind, Standing, agreement, standings, tuning
+from smelt.suites.language.report.standing import Standing, StandingKind, agreement, standings, tuning
 
 __all__ = [
     "Times",
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-_SHAPES: dict[Kind, Shape] = {"base": "square", "multitask": "diamond", "method": "circle"}
+_SHAPES: dict[StandingKind, Shape] = {"base": "square", "multitask": "diamond", "method": "circle"}
 
 
 @dataclass(frozen=True)

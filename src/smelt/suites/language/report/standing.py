@@ -34,7 +34,7 @@ __all__ = [
     "tuning",
 ]
 
-Kind = Literal["base", "multitask", "method"]
+StandingKind = Literal["base", "multitask", "method"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Standing:
     """As above its column."""
     label: str
     """In full, as in its rows."""
-    kind: Kind
+    kind: StandingKind
     skill: Cell | None
     """Normalised multi-task performance."""
     generalisation: Cell | None
@@ -113,7 +113,7 @@ def difference(one: Cell, other: Cell) -> ScoreDifference:
     return ScoreDifference(apart, apart - below, apart + above)
 
 
-def _kind(line: TableLine, language: Language) -> Kind | None:
+def _kind(line: TableLine, language: Language) -> StandingKind | None:
     if line.entry == language.base:
         return "base"
     if line.entry == language.multitask:

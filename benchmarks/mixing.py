@@ -81,7 +81,7 @@ def mixture(folder: Path, way: str) -> Any:
 
 def measure(folder: Path, way: str, pictures: int, threads: int, out: Path) -> dict[str, float]:
     """One round of one way: seconds, peak memory; the logits of some pictures go to a file."""
-    from smelt.evaluation.evaluate import evaluation
+    from smelt.evaluation.evaluate import evaluate_model
     from smelt.tasks.pictures.cache import DataCache
     from smelt.tasks.registry import find_task
 
@@ -89,10 +89,10 @@ def measure(folder: Path, way: str, pictures: int, threads: int, out: Path) -> d
     model, data = mixture(folder, way), DataCache()
     tasks = [find_task(name) for name in TASKS]
     each = max(1, pictures // len(tasks))
-    evaluation(model, tasks, limit=4, threads=threads, data=data)  # heads, pictures, first use of every kernel
+    evaluate_model(model, tasks, limit=4, threads=threads, data=data)  # heads, pictures, first use of every kernel
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began, used = time.perf_counter(), time.process_time()
-    results = evaluation(model, tasks, limit=each, threads=threads, data=data).results
+    results = evaluate_model(model, tasks, limit=each, threads=threads, data=data).results
     seconds, cpu = time.perf_counter() - began, time.process_time() - used
     ((some, _),) = list(data.part(tasks[0], "test", 32, model.preprocess).batches(32))
     np.save(out, model.logits(some, model.head(tasks[0].classes, tasks[0].templates)).numpy())

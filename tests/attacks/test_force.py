@@ -73,7 +73,7 @@ def test_nor_by_a_collaboration(docs, two):
 
 def test_nor_by_a_suite_a_study_or_a_selection(docs):
     """All three begin anew in a folder of this kind."""
-    from smelt.evaluation.run_folder import RunFolder
+    from smelt.runs.run_folder import RunFolder
 
     before = snapshot(docs)
     with pytest.raises(OutputError, match=r"no run\.json that Smelt wrote"):

@@ -14,9 +14,9 @@ from pico_clip import PROCESSOR, TEMPLATES, colour_clip, random_clip, save_clip,
 from smelt.ensembles.ensemble import ensemble
 from smelt.ensembles.scores import Ensemble, MaxModel
 from smelt.errors import IncompatibleModels, RecipeError
-from smelt.evaluation.evaluate import evaluate
 from smelt.models.families.load import load
 from smelt.models.families.preprocess import Preprocess
+from smelt.prepare.evaluate import evaluate
 
 PREPROCESS = Preprocess.parse(PROCESSOR)
 

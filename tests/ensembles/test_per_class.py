@@ -11,7 +11,7 @@ import torch
 from pico_clip import PROCESSOR, TEMPLATES, colour_clip, random_clip, save_clip, write_task
 from smelt.ensembles.per_class import PerClass, entropies, per_class_scores
 from smelt.errors import IncompatibleModels, RecipeError
-from smelt.evaluation.evaluate import evaluation
+from smelt.evaluation.evaluate import evaluate_model
 from smelt.models.families.load import load
 from smelt.models.families.preprocess import Preprocess
 
@@ -214,10 +214,10 @@ def test_a_per_class_predictor_is_evaluated_like_any_model(tmp_path: Path) -> No
         "knows": load(str(save_clip(colour_clip(), tmp_path / "knows")), "classifier"),
         "guesses": load(str(save_clip(random_clip(3), tmp_path / "guesses")), "classifier"),
     }
-    (good,) = evaluation(PerClass(members, [("knows",)] * 3), task).results
+    (good,) = evaluate_model(PerClass(members, [("knows",)] * 3), task).results
     assert good.accuracy == 1.0
-    (alone,) = evaluation(members["guesses"], task).results
-    (same,) = evaluation(PerClass(members, [("guesses",)] * 3), task).results
+    (alone,) = evaluate_model(members["guesses"], task).results
+    (same,) = evaluate_model(PerClass(members, [("guesses",)] * 3), task).results
     assert same.confusion.tolist() == alone.confusion.tolist()
-    (own,) = evaluation(PerClass(members, [("guesses",)] * 3, scale="own"), task).results
+    (own,) = evaluate_model(PerClass(members, [("guesses",)] * 3, scale="own"), task).results
     assert own.loss == pytest.approx(alone.loss, rel=1e-5)

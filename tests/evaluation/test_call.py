@@ -11,8 +11,9 @@ import smelt
 import smelt.evaluation
 from pico_clip import colour_clip, random_clip, save_clip, write_task
 from smelt.errors import RecipeError
-from smelt.evaluation.evaluate import evaluate, evaluation
+from smelt.evaluation.evaluate import evaluate_model
 from smelt.evaluation.row import read_rows
+from smelt.prepare.evaluate import evaluate
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_a_misspelt_word_is_refused(tmp_path: Path, model: Path) -> None:
 def test_an_evaluation_averages_over_tasks_not_pictures(tmp_path: Path, model: Path) -> None:
     right = write_task(tmp_path / "right")
     wrong = write_task(tmp_path / "wrong", counts={"red": 1, "green": 1, "blue": 0}, classes=["green", "red", "blue"])
-    done = evaluation(model, [right, wrong])
+    done = evaluate_model(model, [right, wrong])
     (average,) = done.averages
     assert average.accuracy == 0.5
     assert average.loss == pytest.approx((done.rows[0].loss + done.rows[1].loss) / 2)

@@ -13,7 +13,7 @@ import smelt
 from pico_clip import COLOURS, PROCESSOR, colour_clip, colour_pictures, save_clip, write_task
 from smelt.compat.fusionbench.report import fusionbench_report
 from smelt.errors import RecipeError
-from smelt.evaluation.evaluate import evaluation
+from smelt.evaluation.evaluate import evaluate_model
 from smelt.models.families.preprocess import Preprocess
 from smelt.tasks.corruptions.corrupt import corrupt
 from smelt.tasks.corruptions.corruption import Corruption
@@ -128,7 +128,7 @@ def test_a_clean_evaluation_says_nothing_of_corruptions(model: Path, task: Pictu
 
 
 def test_models_are_worse_on_worse_pictures(model: Path, task: PictureTask) -> None:
-    done = evaluation(model, task.folder, corruption=["clean", "impulse_noise@5:imagenet_c"])
+    done = evaluate_model(model, task.folder, corruption=["clean", "impulse_noise@5:imagenet_c"])
     clean, noisy = done.results
     assert (clean.corruption, noisy.corruption) == (None, "impulse_noise@5:imagenet_c")
     assert noisy.loss > 1.05 * clean.loss
@@ -141,8 +141,8 @@ def test_one_set_can_be_chosen_for_all(model: Path, task: PictureTask) -> None:
 
 @pytest.mark.parametrize(("batch", "threads"), [(1, 1), (7, 2), (256, 2)])
 def test_results_do_not_depend_on_batches_and_threads(model: Path, task: PictureTask, batch: int, threads: int) -> None:
-    (result,) = evaluation(model, task.folder, corruption=NOISE, batch=batch, threads=threads).results
-    (other,) = evaluation(model, task.folder, corruption="gaussian_noise@3").results
+    (result,) = evaluate_model(model, task.folder, corruption=NOISE, batch=batch, threads=threads).results
+    (other,) = evaluate_model(model, task.folder, corruption="gaussian_noise@3").results
     assert result.loss == pytest.approx(other.loss, rel=1e-6)
     assert np.array_equal(result.confusion, other.confusion)
 

@@ -13,12 +13,12 @@ import smelt.mixing
 from mixing_by_hand import clip_pool
 from pico_clip import COLOURS, TEMPLATES, write_task
 from smelt.errors import CorruptFile, IncompatibleModels, InputChanged, OutputError, RecipeError
-from smelt.evaluation.evaluate import evaluate
 from smelt.mixing.checkpoint import save_routers
 from smelt.mixing.classifier import load_mixed
 from smelt.mixing.mix import mix
 from smelt.models.families.load import load
 from smelt.models.families.network import network_of
+from smelt.prepare.evaluate import evaluate
 from smelt.recipe.schema import Recipe
 from smelt.tasks.examples import ArrayStream
 

@@ -12,9 +12,9 @@ import pytest
 
 from smelt.errors import CorruptFile, OutputError, RecipeError
 from smelt.evaluation.row import CostRow, Row, read_rows
-from smelt.evaluation.run_folder import RunFolder
 from smelt.recipe.read import read_recipe
 from smelt.recipe.schema import Recipe
+from smelt.runs.run_folder import RunFolder
 
 WORDS = {"suite": "pico@1", "limit": 200, "dtype": "float32", "models": {"cars": "aa"}, "tasks": {"cars": "1"}}
 

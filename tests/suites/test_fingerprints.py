@@ -11,7 +11,7 @@ import torch
 from checkpoints import write_model, write_yaml
 from pico_clip import write_task
 from pico_selection import write_questions
-from smelt.evaluation.fingerprint import given_fingerprint
+from smelt.runs.fingerprint import given_fingerprint
 from smelt.tasks.registry import find_task
 
 _STATE = {"w": torch.arange(4.0)}

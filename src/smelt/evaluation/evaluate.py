@@ -1,4 +1,4 @@
-"""Putting tasks of any kind to a model of any kind: `evaluation(model, tasks)` -> rows and the results behind them.
+"""Putting tasks of any kind to a model of any kind: `evaluate_model(model, tasks)` -> rows and the results behind them.
 
 Tasks are prepared before a model is loaded, so that what is missing is said at once. Then each is asked, one after the
 other: progress, failures and provenance are the same for all kinds. `smelt.evaluate` and `smelt eval` come here by way
@@ -11,13 +11,12 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from smelt.errors import NumericalError, RecipeError, SmeltError, unknown
-from smelt.evaluation.load import LaterModel, load_model, one_model_kind
+from smelt.evaluation.load import DeferredModel, load_model, one_model_kind
 from smelt.evaluation.provenance import command_for, row_of
-from smelt.evaluation.row import Level, Row, append_rows
+from smelt.evaluation.row import Level, Row
 from smelt.files.remote_code import CodeNotTrusted, takes_trust
 from smelt.system.progress import Progress
 from smelt.tasks.corruptions.corruption import Corruption, Corruptions, read_corruptions
@@ -27,7 +26,7 @@ from smelt.tasks.registry import Tasks, find_tasks
 from smelt.tasks.result import Result
 from smelt.tasks.task import PreparedTask, Task
 
-__all__ = ["Average", "Evaluation", "TaskFailure", "TasksFailed", "evaluate", "evaluation"]
+__all__ = ["Average", "Evaluation", "TaskFailure", "TasksFailed", "evaluate_model"]
 
 _WORDS = (
     "split limit text_from batch device dtype threads quiet data out allow_pickle trust_remote_code".split()
@@ -111,24 +110,8 @@ class TasksFailed(SmeltError):
         super().__init__(f"{len(failures)} of {total} tasks could not be asked:{body}")
 
 
-def evaluate(model: Any, tasks: Tasks = "clip8", *, out: str | Path | None = None, **words: Any) -> list[Row]:
-    """Evaluate one model: one row per task, appended to the file `out` if it is given.
-
-    `model` is a reference (a path, `zoo:name`, `hf:org/name`), a module or a state dict; a state dict and a model that
-    is a picture tower alone need `text_from`, the model with the rest. Other words are those of `evaluation`.
-
-    Where some language tasks cannot be asked the others still are; then `TasksFailed` is raised, which has their rows.
-    """
-    done = evaluation(model, tasks, **words)
-    if out is not None:
-        append_rows(out, done.rows)
-    if done.failures:
-        raise TasksFailed(done.failures, done.rows)
-    return done.rows
-
-
 @takes_trust
-def evaluation(
+def evaluate_model(
     model: Any,
     tasks: Tasks = "clip8",
     *,
@@ -148,7 +131,11 @@ def evaluation(
     level: Level | Literal["both"] | None = None,
     **about: Any,
 ) -> Evaluation:
-    """What `evaluate` does, with the results behind the rows, the time it took, and the tasks that failed."""
+    """Ask one model: rows, the results behind them, the time it took, and the tasks that failed.
+
+    `model` is a reference (a path, `zoo:name`, `hf:org/name`), a module, a state dict or a DeferredModel. The words are
+    those of `smelt.evaluate`.
+    """
     began = time.perf_counter()
     strange = sorted(about.keys() - Row.model_fields.keys())
     if strange:
@@ -159,7 +146,7 @@ def evaluation(
         raise RecipeError(f"batch is a number of {chosen[0].unit}s, at least 1; got {batch}")
     ready, failures = _prepared(chosen, split, limit, corruptions, data or DataCache())
     with ExitStack() as stack:
-        if isinstance(model, LaterModel):
+        if isinstance(model, DeferredModel):
             model, about = stack.enter_context(model.make()), {**model.about, **about}
         loaded: Any = load_model(
             model, chosen, text_from=text_from, device=device, dtype=dtype, allow_pickle=allow_pickle

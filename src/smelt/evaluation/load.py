@@ -15,11 +15,11 @@ from smelt.tasks.task import Task
 if TYPE_CHECKING:
     from smelt.models.families.family import LoadedModel
 
-__all__ = ["LaterModel", "load_model", "one_model_kind"]
+__all__ = ["DeferredModel", "load_model", "one_model_kind"]
 
 
 @dataclass(frozen=True)
-class _ModelKind:
+class _KindWords:
     """What messages say of the models of one kind and of the tasks that need them."""
 
     task: str
@@ -28,11 +28,11 @@ class _ModelKind:
 
 
 _MODEL_KINDS = {
-    "causal_lm": _ModelKind("a language task", "language tasks", "is a language model, which tells no pictures apart"),
-    "classifier": _ModelKind(
+    "causal_lm": _KindWords("a language task", "language tasks", "is a language model, which tells no pictures apart"),
+    "classifier": _KindWords(
         "a task of pictures", "tasks of pictures", "is a model of pictures, which answers no questions"
     ),
-    "image_text": _ModelKind(
+    "image_text": _KindWords(
         "a question set",
         "question sets",
         "is a model of pictures and texts, which answers questions by the letter of an option",
@@ -41,7 +41,7 @@ _MODEL_KINDS = {
 
 
 @dataclass(frozen=True)
-class LaterModel:
+class DeferredModel:
     """A model that is made when the tasks are ready, and there as long as it is asked: what a recipe merges."""
 
     make: Callable[[], AbstractContextManager[Any]]

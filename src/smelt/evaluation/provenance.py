@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.engine.sink.provenance import MANIFEST
-from smelt.errors import CorruptFile
+from smelt.errors import CorruptFile, NumericalError
 from smelt.evaluation.row import UNITS, Level, Row, code_version, now
 from smelt.files.reading import read_json
 from smelt.files.remote_code import FLAG, is_trusted
 from smelt.tasks.corruptions.corruption import CLEAN, Corruption
 from smelt.tasks.examples import DataBudget
+from smelt.tasks.intervals import wilson
 from smelt.tasks.registry import task_folders
 from smelt.tasks.task import Task
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from smelt.models.families.causal_lm.model import CausalLM
     from smelt.models.families.family import Classifier
     from smelt.models.families.image_text.model import ImageText
+    from smelt.tasks.pictures.task import PictureTask
     from smelt.tasks.result import Result
 
-__all__ = ["command_for", "row_of"]
+__all__ = ["command_for", "row_of", "row_of_logits"]
 
 
 def row_of(result: Result, model: Classifier | CausalLM | ImageText, /, **about: Any) -> Row:
@@ -56,6 +61,31 @@ def row_of(result: Result, model: Classifier | CausalLM | ImageText, /, **about:
         corruption=result.corruption,
         sandbox=result.sandbox,
         unit=None if result.unit in UNITS else result.unit,
+    )
+
+
+def row_of_logits(
+    logits: Tensor, labels: Tensor, *, task: PictureTask, level: Level | None, about: Mapping[str, Any], **words: Any
+) -> Row:
+    """The row of scores [pictures, classes] and labels [pictures]; `about` and `words` are its other fields."""
+    import torch
+
+    if not bool(logits.isfinite().all()):
+        raise NumericalError(f"{task.name}: the {level or 'single'} model gives scores with NaN or infinity")
+    correct, n = int((logits.argmax(dim=1) == labels).sum()), len(labels)
+    low, high = wilson(correct, n)
+    return Row(
+        **{"code": code_version(), "when": now(), "dtype": "float32", **about, **words},
+        task=task.name,
+        task_version=task.version,
+        split="test",
+        n=n,
+        correct=correct,
+        accuracy=correct / n,
+        low=low,
+        high=high,
+        loss=float(torch.nn.functional.cross_entropy(logits.double(), labels)),
+        level=level,
     )
 
 

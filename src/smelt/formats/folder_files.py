@@ -21,7 +21,7 @@ from smelt.files.reading import read_json
 from smelt.formats.architecture.config import read_config
 from smelt.formats.file_kinds import TOOL_FILES, kind_of, some_of
 
-__all__ = ["Beside", "files_beside", "identities_beside", "small_files"]
+__all__ = ["FilesBeside", "files_beside", "identities_beside", "small_files"]
 
 _CARRIED = (
     "config.json", "generation_config.json",
@@ -39,7 +39,7 @@ _MOST = 1000
 
 
 @dataclass(frozen=True)
-class Beside:
+class FilesBeside:
     """What lies beside the weights of a model folder."""
 
     carried: Mapping[str, Path]
@@ -71,10 +71,10 @@ def identities_beside(folder: Path | None) -> dict[Path, FileIdentity]:
     return identities(path for path in (*read, *small_files(folder).values()) if path.is_file())
 
 
-def files_beside(folder: Path | None, merged: Iterable[Path] = ()) -> Beside:
+def files_beside(folder: Path | None, merged: Iterable[Path] = ()) -> FilesBeside:
     """What is carried from a model folder, and what is not; `merged` are the files whose numbers are in the output."""
     if folder is None:
-        return Beside({}, ())
+        return FilesBeside({}, ())
     carried = {str(path.relative_to(folder)): path for one in _CARRIED for path in _found(folder, one)}
     modules, code_of_modules = _modules(folder)
     asks_for_code = code_of_modules or _has_local_code(read_config(folder) or {})
@@ -93,7 +93,7 @@ def files_beside(folder: Path | None, merged: Iterable[Path] = ()) -> Beside:
             carried[name] = entry
         elif name not in carried and name not in _REPLACED and not name.endswith(".index.json"):
             left += [name] if os.path.realpath(entry) not in used else []
-    return Beside(carried, tuple(left))
+    return FilesBeside(carried, tuple(left))
 
 
 def _modules(folder: Path) -> tuple[set[str], bool]:

@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from smelt.evaluation import evaluate as asker
-from smelt.evaluation.evaluate import Evaluation
-from smelt.evaluation.load import LaterModel
-from smelt.evaluation.row import Row
+from smelt.evaluation.evaluate import Evaluation, TasksFailed, evaluate_model
+from smelt.evaluation.load import DeferredModel
+from smelt.evaluation.row import Row, append_rows
 from smelt.tasks.registry import Tasks
 
-__all__ = ["evaluate", "evaluation", "merged_from"]
+__all__ = ["evaluate", "evaluate_model_or_recipe", "merged_from"]
 
 
 def evaluate(model: Any, tasks: Tasks = "clip8", *, out: str | Path | None = None, **words: Any) -> list[Row]:
@@ -32,12 +31,17 @@ def evaluate(model: Any, tasks: Tasks = "clip8", *, out: str | Path | None = Non
 
     Where some language tasks cannot be asked the others still are; then `TasksFailed` is raised, which has their rows.
     """
-    return asker.evaluate(_merged_first(model, words), tasks, out=out, **words)
+    done = evaluate_model_or_recipe(model, tasks, **words)
+    if out is not None:
+        append_rows(out, done.rows)
+    if done.failures:
+        raise TasksFailed(done.failures, done.rows)
+    return done.rows
 
 
-def evaluation(model: Any, tasks: Tasks = "clip8", **words: Any) -> Evaluation:
+def evaluate_model_or_recipe(model: Any, tasks: Tasks = "clip8", **words: Any) -> Evaluation:
     """What `evaluate` does, with the results behind the rows, the time it took, and the tasks that failed."""
-    return asker.evaluation(_merged_first(model, words), tasks, **words)
+    return evaluate_model(_merged_first(model, words), tasks, **words)
 
 
 def _merged_first(model: Any, words: dict[str, Any]) -> Any:
@@ -50,7 +54,7 @@ def _merged_first(model: Any, words: dict[str, Any]) -> Any:
     own: dict[str, Any] = {word: words[word] for word in ("threads", "quiet") if word in words}
     own |= {"allow_pickle": True} if words.get("allow_pickle") else {}
     about = {"model": str(model), "entry": path.stem, "label": path.stem}
-    return LaterModel(lambda: merged_from(path, **own), about)
+    return DeferredModel(lambda: merged_from(path, **own), about)
 
 
 @contextmanager

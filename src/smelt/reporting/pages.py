@@ -16,10 +16,10 @@ from smelt.errors import CorruptFile, RecipeError
 from smelt.evaluation.row import CostRow, Row, read_rows
 from smelt.reporting.analyses import Analyses
 from smelt.reporting.tables.sheet import Sheet
+from smelt.runs.run_folder import ROWS
 
-__all__ = ["ROWS", "PageOpening", "PageSection", "Pages", "ReportView", "Tile", "read_folder"]
+__all__ = ["PageOpening", "PageSection", "Pages", "ReportView", "Tile", "read_folder"]
 
-ROWS = "rows.jsonl"
 _NONE = Analyses()
 
 

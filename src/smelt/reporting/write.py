@@ -11,9 +11,8 @@ from smelt.reporting.tables.as_csv import as_csv
 from smelt.reporting.tables.as_latex import as_latex
 from smelt.reporting.tables.as_markdown import as_markdown
 
-__all__ = ["PAGE", "TABLES", "write_report"]
+__all__ = ["TABLES", "write_report"]
 
-PAGE = "report.html"
 TABLES = {"table.md": as_markdown, "table.csv": as_csv, "table.tex": as_latex}
 
 

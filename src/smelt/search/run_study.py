@@ -13,11 +13,11 @@ from typing import Any
 
 from smelt.errors import SmeltError
 from smelt.evaluation.row import Row
-from smelt.evaluation.run_folder import RunFolder
 from smelt.jobs.executor import Executor
 from smelt.jobs.job import Job
 from smelt.jobs.run import Done, run_jobs
 from smelt.recipe.schema import Recipe
+from smelt.runs.run_folder import RunFolder
 from smelt.search.pruning import pruning_threshold
 from smelt.search.space import Space, recipe_at
 from smelt.search.study import Study, Trial

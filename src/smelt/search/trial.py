@@ -109,7 +109,7 @@ class _Held:
         **how: Any,
     ) -> tuple[list[dict[str, Any]], bool]:
         """The rows of one merged model, task after task, and whether it was stopped before the last."""
-        from smelt.evaluation.evaluate import evaluation
+        from smelt.evaluation.evaluate import evaluate_model
 
         tasks = [self._task(place) for place in places]
         model = self._loaded(state, tasks, **how)
@@ -117,7 +117,7 @@ class _Held:
         words = {**about, "variant": "curve", "data_budget": budget}
         rows: list[dict[str, Any]] = []
         for task in tasks:
-            (row,) = evaluation(model, [task], split=split, limit=limit, data=self._data, **words).rows
+            (row,) = evaluate_model(model, [task], split=split, limit=limit, data=self._data, **words).rows
             rows.append(row.model_dump(mode="json"))
             if bar is not None and bar.beyond([row["accuracy"] for row in rows]):
                 return rows, True

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from smelt.errors import RecipeError, SmeltError
-from smelt.evaluation.run_folder import RunFolder
-from smelt.evaluation.study import check_kind, check_split, content_of, seen_from
 from smelt.files.remote_code import FLAG, is_trusted, takes_trust
 from smelt.jobs.executor import Executor
 from smelt.recipe.read import read_recipe
 from smelt.recipe.schema import Recipe
 from smelt.recipe.tune import Spread
+from smelt.runs.protocol import check_kind, check_split, content_of, seen_from
+from smelt.runs.run_folder import RunFolder
 from smelt.search.grids import shipped_phases
 from smelt.search.run_study import JOBS, StudyLoop
 from smelt.search.space import Space, read_space, recipe_at

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from smelt.errors import RecipeError
-from smelt.evaluation.fingerprint import given_fingerprint
 from smelt.evaluation.load import load_model
+from smelt.runs.fingerprint import given_fingerprint
 from smelt.tasks.perturb.perturbation import Perturbation
 from smelt.tasks.pictures.cache import DataCache
 from smelt.tasks.pictures.task import PictureTask

@@ -17,10 +17,10 @@ from typing import Any
 
 from smelt.engine.merge import Options, merge_to_folder
 from smelt.errors import RecipeError
-from smelt.evaluation.run_folder import RunFolder
-from smelt.evaluation.study import content_of, seen_from
 from smelt.recipe.read import read_recipe
 from smelt.recipe.schema import Recipe, Used
+from smelt.runs.protocol import content_of, seen_from
+from smelt.runs.run_folder import RunFolder
 from smelt.select.group_merges import GroupMerges
 from smelt.select.logit_store import LogitStore
 from smelt.select.option_sets import OptionSets, open_option_sets

@@ -8,11 +8,11 @@ from typing import Any
 
 from smelt.evaluation.row import CostRow, Row
 
-__all__ = ["SuiteCell", "place_of"]
+__all__ = ["ExpectedRow", "known_fields"]
 
 
 @dataclass(frozen=True)
-class SuiteCell:
+class ExpectedRow:
     """A row of accuracy, or without a task one of cost. Nothing for `recipe_hash` or `setting` means any."""
 
     entry: str
@@ -28,20 +28,20 @@ class SuiteCell:
     """Some of what it says."""
 
     @property
-    def place(self) -> tuple[Any, ...]:
+    def known(self) -> tuple[Any, ...]:
         """What is always known of it."""
         return (self.entry, self.variant, self.task, self.part, self.corruption, self.level)
 
     def fits(self, row: Row | CostRow) -> bool:
         """Whether a row is the one that is meant."""
-        if place_of(row) != self.place or (self.setting is not None and row.setting != self.setting):
+        if known_fields(row) != self.known or (self.setting is not None and row.setting != self.setting):
             return False
         if self.recipe_hash is not None and isinstance(row, Row) and row.recipe_hash != self.recipe_hash:
             return False
         return all(row.setting.get(word) == value for word, value in (self.within or {}).items())
 
 
-def place_of(row: Row | CostRow) -> tuple[Any, ...]:
+def known_fields(row: Row | CostRow) -> tuple[Any, ...]:
     """What a cell has to know of its row."""
     if isinstance(row, CostRow):
         return (row.entry, row.variant, None, row.part, None, None)

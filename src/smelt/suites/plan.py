@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from smelt.errors import RecipeError, SmeltError, unknown
-from smelt.suites.cells import SuiteCell
+from smelt.suites.cells import ExpectedRow
 
 if TYPE_CHECKING:
     from smelt.evaluation.row import Row
@@ -62,7 +62,7 @@ class Step:
     """One line that the run tells about. It depends on the rounds before its own."""
 
     label: str
-    cells: Sequence[SuiteCell]
+    cells: Sequence[ExpectedRow]
     """What it fills: it is done when a row fits each of them."""
     job: Job | None
     """What fills them: a unit that returns a UnitResult (units.py). Nothing where the plan sees that all is there."""

@@ -21,7 +21,8 @@ def report(folder: str | Path, out: str | Path | None = None) -> Path:
     Reads `rows.jsonl` and `analyses/*.json` only. `out` is the page's file, `report.html` in the folder unless given;
     an older report is replaced. Returns the page's path.
     """
-    from smelt.reporting.write import PAGE, write_report
+    from smelt.reporting.write import write_report
+    from smelt.runs.run_folder import PAGE
 
     folder = Path(folder)
     rows, costs = read_folder(folder)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError, SmeltError, unknown
 from smelt.evaluation.row import CostRow, Row
-from smelt.evaluation.run_folder import RunFolder
 from smelt.files.remote_code import takes_trust
 from smelt.jobs.failure import unpack_error
 from smelt.jobs.run import run_jobs
+from smelt.runs.run_folder import RunFolder
 from smelt.suites.find import find_suite, kind_of
 from smelt.suites.plan import BenchOptions, Step, SuitePlan
 from smelt.suites.report import report

@@ -10,10 +10,10 @@ from smelt.errors import CorruptFile, SmeltError
 from smelt.evaluation.row import CostRow, Row
 from smelt.files.reading import read_json
 from smelt.files.writing import write_json
-from smelt.suites.cells import SuiteCell, place_of
+from smelt.suites.cells import ExpectedRow, known_fields
 
 if TYPE_CHECKING:
-    from smelt.evaluation.run_folder import RunFolder
+    from smelt.runs.run_folder import RunFolder
     from smelt.suites.plan import Step
 
 __all__ = ["RunState"]
@@ -26,7 +26,7 @@ class RunState:
         self.folder = folder
         self.failures: dict[str, SmeltError] = {}
         """By the labels of the steps."""
-        self._by_place: dict[tuple[Any, ...], list[Row | CostRow]] = {}
+        self._by_known_fields: dict[tuple[Any, ...], list[Row | CostRow]] = {}
         self._index(folder.rows)
 
     @property
@@ -42,12 +42,12 @@ class RunState:
     def costs(self) -> list[CostRow]:
         return [row for row in self.folder.rows if isinstance(row, CostRow)]
 
-    def fitting(self, cells: Iterable[SuiteCell]) -> list[Row]:
+    def fitting(self, cells: Iterable[ExpectedRow]) -> list[Row]:
         """The rows of accuracy that fit some of these cells."""
         found = {id(row): row for cell in cells for row in self._fitting(cell) if isinstance(row, Row)}
         return list(found.values())
 
-    def missing(self, cells: Iterable[SuiteCell]) -> list[SuiteCell]:
+    def missing(self, cells: Iterable[ExpectedRow]) -> list[ExpectedRow]:
         """The cells that no row fits yet."""
         return [cell for cell in cells if not self._fitting(cell)]
 
@@ -89,9 +89,9 @@ class RunState:
         """What an analysis that is there was asked to show."""
         return str((self.analysis(name) or {}).get("asked"))
 
-    def _fitting(self, cell: SuiteCell) -> list[Row | CostRow]:
-        return [row for row in self._by_place.get(cell.place, ()) if cell.fits(row)]
+    def _fitting(self, cell: ExpectedRow) -> list[Row | CostRow]:
+        return [row for row in self._by_known_fields.get(cell.known, ()) if cell.fits(row)]
 
     def _index(self, rows: Sequence[Row | CostRow]) -> None:
         for row in rows:
-            self._by_place.setdefault(place_of(row), []).append(row)
+            self._by_known_fields.setdefault(known_fields(row), []).append(row)

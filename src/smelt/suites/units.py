@@ -11,24 +11,18 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from smelt.errors import NumericalError
-from smelt.evaluation.row import CostRow, Level, Row, code_version, now
+from smelt.evaluation.row import CostRow, Row, code_version, now
 from smelt.system.threads import torch_threads
-from smelt.tasks.intervals import wilson
 from smelt.tasks.pictures.cache import DataCache
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from smelt.recipe.schema import Recipe
-    from smelt.tasks.pictures.task import PictureTask
 
 __all__ = [
     "UnitResult",
     "cost_row",
     "digest",
     "recipe_words",
-    "scored",
     "setting_of",
     "shared_data",
     "unit_result",
@@ -89,31 +83,6 @@ def cost_row(about: Row | Mapping[str, Any], *, device: str, threads: int | None
     known: dict[str, Any] = {"merge_seconds": 0.0, "peak_bytes": 0, **numbers}
     cores = threads or torch.get_num_threads()
     return CostRow(**same, **known, threads=cores, device=device, code=code_version(), when=now())
-
-
-def scored(
-    logits: Tensor, labels: Tensor, *, task: PictureTask, level: Level | None, about: Mapping[str, Any], **words: Any
-) -> Row:
-    """The row of scores [pictures, classes] and labels [pictures]; `about` and `words` are its other fields."""
-    import torch
-
-    if not bool(logits.isfinite().all()):
-        raise NumericalError(f"{task.name}: the {level or 'single'} model gives scores with NaN or infinity")
-    correct, n = int((logits.argmax(dim=1) == labels).sum()), len(labels)
-    low, high = wilson(correct, n)
-    return Row(
-        **{"code": code_version(), "when": now(), "dtype": "float32", **about, **words},
-        task=task.name,
-        task_version=task.version,
-        split="test",
-        n=n,
-        correct=correct,
-        accuracy=correct / n,
-        low=low,
-        high=high,
-        loss=float(torch.nn.functional.cross_entropy(logits.double(), labels)),
-        level=level,
-    )
 
 
 def digest(*content: Any) -> str:

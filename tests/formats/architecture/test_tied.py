@@ -5,7 +5,7 @@ import torch
 
 import smelt
 from checkpoints import read_weights, write_model
-from smelt.formats.architecture.tied import untie
+from smelt.formats.architecture.tied import without_tied_copy
 from smelt.formats.open import open_path
 
 EMBED, HEAD = "model.embed_tokens.weight", "lm_head.weight"
@@ -20,7 +20,7 @@ def model(folder, value=1.0, head=None, tie=True, **config):
 
 
 def test_a_copy_of_the_embedding_is_left_out(tmp_path):
-    source, notes = untie(open_path(model(tmp_path, head=0.0)))
+    source, notes = without_tied_copy(open_path(model(tmp_path, head=0.0)))
     assert sorted(source.tensors) == [EMBED, "norm.weight"]
     assert (source.tied, notes) == ({HEAD: EMBED}, [])
     out = torch.empty(8)
@@ -29,21 +29,21 @@ def test_a_copy_of_the_embedding_is_left_out(tmp_path):
 
 
 def test_a_head_that_differs_stays_and_is_told_of(tmp_path):
-    source, notes = untie(open_path(model(tmp_path, head=0.5)))
+    source, notes = without_tied_copy(open_path(model(tmp_path, head=0.5)))
     assert HEAD in source.tensors
     assert len(notes) == 1
     assert HEAD in notes[0]
 
 
 def test_an_untied_model_is_left_alone_even_if_the_numbers_agree(tmp_path):
-    source, notes = untie(open_path(model(tmp_path, head=0.0, tie=False)))
+    source, notes = without_tied_copy(open_path(model(tmp_path, head=0.0, tie=False)))
     assert (HEAD in source.tensors, notes) == (True, [])
 
 
 def test_the_config_of_the_text_part_counts(tmp_path):
     folder = model(tmp_path, head=0.0)
     (folder / "config.json").write_text('{"text_config": {"tie_word_embeddings": true, "vocab_size": 4}}')
-    assert HEAD not in untie(open_path(folder))[0].tensors
+    assert HEAD not in without_tied_copy(open_path(folder))[0].tensors
 
 
 @pytest.mark.parametrize(("first", "second"), [(0.0, None), (None, 0.0), (0.0, 0.0), (None, None)])

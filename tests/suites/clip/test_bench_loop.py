@@ -181,7 +181,7 @@ def test_a_run_that_ends_at_any_write_goes_on_where_it_was(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("smelt.evaluation.run_folder.append_rows", dying)
+        patch.setattr("smelt.runs.run_folder.append_rows", dying)
         with pytest.raises(KeyboardInterrupt):
             smelt.bench(root / "pico.yaml", out=tmp_path / "out")
     done = smelt.bench(root / "pico.yaml", out=tmp_path / "out")

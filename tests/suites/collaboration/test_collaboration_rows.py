@@ -12,6 +12,7 @@ import torch
 import smelt
 from collaboration_suite import ALONE, EXPERTS, Together
 from smelt.errors import NumericalError
+from smelt.evaluation.provenance import row_of_logits
 from smelt.evaluation.row import Row
 from smelt.mixing.classifier import load_mixed
 from smelt.models.families.load import load
@@ -20,7 +21,6 @@ from smelt.prepare.prepare import prepare
 from smelt.recipe.schema import Recipe
 from smelt.suites.collaboration.blend import coefficients
 from smelt.suites.find import find_suite
-from smelt.suites.units import scored
 from smelt.tasks.examples import DataBudget
 from smelt.tasks.registry import find_task
 
@@ -275,7 +275,7 @@ def test_all_of_the_data_is_the_whole_fit_and_a_share_is_not(together: Together)
 def test_scores_that_are_no_numbers_are_refused(together: Together) -> None:
     logits = torch.tensor([[1.0, float("nan"), 0.0]])
     with pytest.raises(NumericalError, match="plain: the merged model gives scores with NaN or infinity"):
-        scored(logits, torch.tensor([0]), task=find_task("plain"), level="merged", about={})
+        row_of_logits(logits, torch.tensor([0]), task=find_task("plain"), level="merged", about={})
 
 
 def test_a_wider_limit_than_the_split_takes_the_whole_split(together: Together, changed: Any, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("transformers")
 from selection_suite import write_selection_suite
-from smelt.evaluation.run_folder import RunFolder
+from smelt.runs.run_folder import RunFolder
 from smelt.suites.find import find_suite
 from smelt.suites.plan import BenchOptions, Step
 from smelt.suites.run import run_rounds

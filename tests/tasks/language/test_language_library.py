@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from pico_language import FOLLOWS, write_language_model, write_language_task
-from smelt.evaluation.evaluate import evaluate, evaluation
+from smelt.evaluation.evaluate import evaluate_model
+from smelt.prepare.evaluate import evaluate
 from smelt.tasks.language import library_task as library
 from smelt.tasks.task import TaskError
 
@@ -88,7 +89,7 @@ def test_the_word_that_allows_code_is_there_only_while_a_task_is_loaded(
 
 
 def test_data_that_cannot_be_loaded_are_named_and_the_others_are_asked(shelf: Path, up: Path) -> None:
-    done = evaluation(str(up), "lm-eval:shelf_gone,lm-eval:shelf_one,lm-eval:shelf_onne")
+    done = evaluate_model(str(up), "lm-eval:shelf_gone,lm-eval:shelf_one,lm-eval:shelf_onne")
     assert [row.task for row in done.rows] == ["shelf_one"]
     gone, unknown = done.failures
     assert "lm-eval:shelf_gone: it, or its data set (nobody/has-this-data-set), could not be loaded" in str(gone.error)

@@ -15,7 +15,7 @@ from smelt.errors import NumericalError, RecipeError
 from smelt.evaluation.evaluate import TasksFailed
 from smelt.evaluation.load import load_model
 from smelt.evaluation.row import read_rows
-from smelt.prepare.evaluate import evaluate, evaluation
+from smelt.prepare.evaluate import evaluate, evaluate_model_or_recipe
 from smelt.tasks.intervals import wilson
 from smelt.tasks.task import TaskError
 
@@ -81,7 +81,7 @@ def test_a_task_that_fails_costs_only_itself(up: Path, task: Path, tmp_path: Pat
     (odd / "checks.py").write_text("def score(doc, results):\n    return {'acc': 37.0}\n")
     with open(odd / "harness.yaml", "a") as file:
         file.write("process_results: !function checks.score\n")
-    done = evaluation(str(up), [str(empty), str(task), str(odd)], trust_remote_code=True)
+    done = evaluate_model_or_recipe(str(up), [str(empty), str(task), str(odd)], trust_remote_code=True)
     assert [row.task for row in done.rows] == ["letters"]
     assert [one.task for one in done.failures] == ["empty", "odd"]
     with pytest.raises(TasksFailed, match="2 of 3 tasks could not be asked") as caught:
@@ -146,17 +146,17 @@ def test_a_prompt_goes_into_the_chat_template_and_the_answer_is_what_follows(tmp
     model = write_llama(tmp_path / "llama")
     task = write_chat_task(tmp_path / "talk", [("w1", "w2"), ("w3 w4", "w5")], split="test")
     with pytest.raises(TaskError, match=r"max_gen_toks: 256 leaves no room for a prompt; .* at most 64 tokens"):
-        evaluation(str(model), str(task))
+        evaluate_model_or_recipe(str(model), str(task))
     with open(task / "harness.yaml", "a") as file:
         file.write("generation_kwargs: {max_gen_toks: 4, do_sample: false, until: []}\n")
-    (result,) = evaluation(str(model), str(task)).results
+    (result,) = evaluate_model_or_recipe(str(model), str(task)).results
     prompts = [sample["arguments"][0][0] for sample in result.samples]  # type: ignore[union-attr]
     assert prompts[1] == "<|im_start|> user w3 w4 <|im_end|> <|im_start|> assistant "
 
 
 def test_domains_have_their_mean(up: Path, task: Path, tmp_path: Path) -> None:
     other = write_language_task(tmp_path / "more", FOUR[:2], metadata={"domain": "letters"})
-    done = evaluation(str(up), [str(task), str(other)])
+    done = evaluate_model_or_recipe(str(up), [str(task), str(other)])
     assert done.domains == {"letters": (0.75 + 1.0) / 2}
     assert done.averages[0].loss is None
 

@@ -14,7 +14,8 @@ import pytest
 import yaml
 from PIL import Image
 
-from smelt.evaluation.evaluate import TasksFailed, evaluate, evaluation
+from smelt.evaluation.evaluate import TasksFailed, evaluate_model
+from smelt.prepare.evaluate import evaluate
 from smelt.tasks.task import TaskError
 from smelt.testing.pico_llava import save_llava
 
@@ -121,7 +122,7 @@ def model(tmp_path: Path) -> str:
 
 
 def answers_of(model: str, tasks: str) -> list[str]:
-    (result,) = evaluation(model, tasks).results
+    (result,) = evaluate_model(model, tasks).results
     return [sample["answers"][0] for sample in result.samples]  # type: ignore[union-attr]
 
 
@@ -142,7 +143,7 @@ def test_a_task_of_the_library_gives_a_row_with_an_interval(shelf: Path, model: 
 
 
 def test_the_library_s_own_prompt_goes_into_the_chat_template(shelf: Path, model: str) -> None:
-    (result,) = evaluation(model, "lmms:shelf_words", limit=1).results
+    (result,) = evaluate_model(model, "lmms:shelf_words", limit=1).results
     assert result.samples[0]["prompt"] == "What? One word."  # type: ignore[union-attr]
 
 

@@ -9,10 +9,10 @@ import torch
 from PIL import Image
 
 from smelt.errors import MissingExtra, RecipeError
-from smelt.evaluation.evaluate import evaluate
 from smelt.evaluation.load import one_model_kind
 from smelt.models.families.image_text.family import ImageText
 from smelt.models.families.load import load
+from smelt.prepare.evaluate import evaluate
 from smelt.tasks.language.greedy import StopRule
 from smelt.tasks.lmms.generate import likelihood, written
 from smelt.tasks.lmms.prompts import Prompt, places_of, prompt_of, stop_rule_of

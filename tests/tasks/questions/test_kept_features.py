@@ -3,7 +3,7 @@
 import pytest
 
 from question_sets import question, write_set
-from smelt.evaluation.evaluate import evaluation
+from smelt.evaluation.evaluate import evaluate_model
 from smelt.models.families.image_text.model import ImageText
 from smelt.prepare.repeated_merges import RepeatedMerges
 from smelt.recipe.schema import Recipe
@@ -42,12 +42,12 @@ def answers(rows):
 
 def test_a_second_model_with_the_same_tower_looks_at_nothing(models, colours, looked):
     data = DataCache()
-    evaluation(models["base"], colours, data=data)
+    evaluate_model(models["base"], colours, data=data)
     first = sum(looked)
-    shared = evaluation(models["tuned"], colours, data=data).rows
+    shared = evaluate_model(models["tuned"], colours, data=data).rows
     assert sum(looked) == first
     assert first >= PICTURES
-    alone = evaluation(models["tuned"], colours).rows
+    alone = evaluate_model(models["tuned"], colours).rows
     assert sum(looked) == 2 * first
     assert answers(shared) == answers(alone)
 

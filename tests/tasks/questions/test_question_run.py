@@ -10,7 +10,7 @@ from question_sets import question, write_set
 from smelt.errors import RecipeError
 from smelt.evaluation.load import load_model
 from smelt.models.families.load import load
-from smelt.prepare.evaluate import evaluation
+from smelt.prepare.evaluate import evaluate_model_or_recipe
 from smelt.tasks.intervals import wilson
 from smelt.tasks.questions.option_scores import option_logits, question_subset
 from smelt.tasks.registry import find_task
@@ -29,7 +29,7 @@ def colours(tmp_path):
 
 
 def test_accuracy_is_the_share_of_right_letters_with_wilson_s_interval(model, colours):
-    done = evaluation(model, colours)
+    done = evaluate_model_or_recipe(model, colours)
     (row,), (result,) = done.rows, done.results
     loaded = load(model, "image_text")
     some = question_subset(find_task(colours), "test")
@@ -66,15 +66,15 @@ def test_a_set_is_shown_with_an_example(colours, cli):
 def test_questions_without_an_answer_have_no_accuracy(model, tmp_path):
     folder = write_set(tmp_path / "open", [question(0), question(1, answer=None)])
     with pytest.raises(TaskError, match=r"line 2: has no answer \(null\), so accuracy cannot be told"):
-        evaluation(model, folder)
+        evaluate_model_or_recipe(model, folder)
 
 
 def test_tasks_of_several_kinds_are_refused(model, colours, tmp_path):
     pictures, texts = write_task(tmp_path / "plain"), write_chat_task(tmp_path / "words", [("w1", "w2")], split="test")
     with pytest.raises(RecipeError, match="plain is a task of pictures and colours a question set; no model does both"):
-        evaluation(model, [colours, pictures])
+        evaluate_model_or_recipe(model, [colours, pictures])
     with pytest.raises(RecipeError, match="words is a language task and colours a question set"):
-        evaluation(model, [colours, texts])
+        evaluate_model_or_recipe(model, [colours, texts])
 
 
 def test_models_that_cannot_see_and_read_are_refused(colours, tmp_path):
@@ -83,16 +83,16 @@ def test_models_that_cannot_see_and_read_are_refused(colours, tmp_path):
         with pytest.raises(
             RecipeError, match=f"is a model of type '{kind}', which answers no questions about pictures"
         ):
-            evaluation(str(folder), colours)
+            evaluate_model_or_recipe(str(folder), colours)
     loaded = load_model(str(clip), write_task(tmp_path / "plain"))
     with pytest.raises(RecipeError, match="is a model of pictures, which answers no questions; give tasks of pictures"):
-        evaluation(loaded, colours)
+        evaluate_model_or_recipe(loaded, colours)
 
 
 def test_a_model_that_sees_and_reads_is_refused_for_other_tasks(model, tmp_path):
     pictures, texts = write_task(tmp_path / "plain"), write_chat_task(tmp_path / "words", [("w1", "w2")], split="test")
     with pytest.raises(RecipeError, match="is a model of type 'llava', not CLIP"):
-        evaluation(model, pictures)
+        evaluate_model_or_recipe(model, pictures)
     with pytest.raises(RecipeError, match="'llava', which is no causal language model"):
         load_model(model, texts)
     loaded = load(model, "image_text")
@@ -105,13 +105,13 @@ def test_a_model_that_sees_and_reads_is_refused_for_other_tasks(model, tmp_path)
 
 def test_a_corruption_is_refused(model, colours):
     with pytest.raises(RecipeError, match="corruption: is done to tasks of pictures, not to question sets"):
-        evaluation(model, colours, corruption="motion_blur@3")
+        evaluate_model_or_recipe(model, colours, corruption="motion_blur@3")
 
 
 def test_a_recipe_is_merged_and_then_asked(model, colours, tmp_path):
     tuned = [str(save_llava(tmp_path / name, change=change)) for name, change in (("one", 0.01), ("two", 0.03))]
     recipe = tmp_path / "mean.yaml"
     recipe.write_text(json.dumps({"pool": {"base": model, "models": tuned}, "merge": "average"}))
-    (row,) = evaluation(str(recipe), colours).rows
+    (row,) = evaluate_model_or_recipe(str(recipe), colours).rows
     assert row.entry == "mean"
     assert row.recipe["merge"] == ["average"]

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from pico_language import FOLLOWS, write_language_model, write_language_task
-from smelt.evaluation.evaluate import evaluate
 from smelt.evaluation.row import Row, read_rows
+from smelt.prepare.evaluate import evaluate
 from smelt.tasks.sandbox.execution import run
 from smelt.tasks.sandbox.inside.kernel import MACHINE
 from smelt.tasks.sandbox.protection import protection

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from quorum.suite import QuorumSuite
 
 from smelt.jobs.job import Job
-from smelt.suites.cells import SuiteCell
+from smelt.suites.cells import ExpectedRow
 from smelt.suites.plan import BenchOptions, Step, SuitePlan, chosen, refuse
 from smelt.suites.state import RunState
 from smelt.suites.units import digest
@@ -38,4 +38,4 @@ class QuorumPlan(SuitePlan):
         about = {"suite": self.suite.name, "entry": entry, "label": label, "variant": variant, "command": command}
         answers = {name: self.suite.voters[name] for name in voters}
         job = Job("quorum.units:vote", {"voters": answers, "truth": self.suite.truth, "about": about}, label)
-        return Step(label, [SuiteCell(entry, variant, "questions", setting={"voters": list(voters)})], job)
+        return Step(label, [ExpectedRow(entry, variant, "questions", setting={"voters": list(voters)})], job)

@@ -20,8 +20,8 @@ _LARGEST_MATRIX = 20
 
 
 @command(
-    "smelt.prepare.evaluate:evaluation",
-    "smelt.evaluation.evaluate:evaluation",
+    "smelt.prepare.evaluate:evaluate_model_or_recipe",
+    "smelt.evaluation.evaluate:evaluate_model",
     model=Argument("A folder, zoo:NAME, hf:ORG/NAME, BASE+ADAPTER or RECIPE.yaml.", metavar="MODEL"),
     tasks=TASKS,
     split=Option("Which part of each task's data."),

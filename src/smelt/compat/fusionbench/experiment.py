@@ -236,7 +236,7 @@ def _evaluated(
     data: DataCache,
 ) -> dict[str, Any]:
     """Accuracy and loss by task, in FusionBench's shape."""
-    from smelt.evaluation.evaluate import evaluate
+    from smelt.prepare.evaluate import evaluate
 
     model, budget = made
     recipe = experiment.recipe

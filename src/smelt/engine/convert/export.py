@@ -54,12 +54,12 @@ def export(
     _check(place, type, force)
     from smelt.files.identity import check_unchanged
     from smelt.formats.architecture.config import read_config
-    from smelt.formats.architecture.tied import untie
+    from smelt.formats.architecture.tied import without_tied_copy
     from smelt.formats.source import files_of
     from smelt.models.references import open_ref
     from smelt.system.progress import Progress
 
-    source, notes = untie(open_ref(str(model), allow_pickle=allow_pickle))
+    source, notes = without_tied_copy(open_ref(str(model), allow_pickle=allow_pickle))
     try:
         config = read_config(source.folder)
         if config is None or source.folder is None:

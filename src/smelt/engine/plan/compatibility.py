@@ -72,10 +72,10 @@ def compare(pool: ModelPool, **words: Any) -> Compatibility:
     from smelt.engine.plan.checks import leave_frozen, tensor_faults
     from smelt.engine.plan.prepared import config_faults
     from smelt.engine.pool import BASE, ModelPool
-    from smelt.formats.architecture.tied import untie
+    from smelt.formats.architecture.tied import without_tied_copy
     from smelt.recipe.schema import Recipe
 
-    sources = {name: untie(source)[0] for name, source in pool.all.items()}
+    sources = {name: without_tied_copy(source)[0] for name, source in pool.all.items()}
     untied = ModelPool(sources.get(BASE), {name: sources[name] for name in pool.models})
     refs = {name: source.label for name, source in untied.models.items()}
     recipe = Recipe.parse({"pool": {"models": refs}, "merge": "average", **words})

@@ -23,7 +23,7 @@ from smelt.files.reading import check_plain, parse_json, read_json_table
 from smelt.formats import dtype as dtypes
 from smelt.formats.architecture.config import config_differences, read_config, updated_config
 from smelt.formats.architecture.layout import Layout
-from smelt.formats.architecture.tied import untie
+from smelt.formats.architecture.tied import without_tied_copy
 from smelt.formats.folder_files import files_beside, small_files
 from smelt.formats.source import Source
 from smelt.formats.tokenizer.chat_template import resolve_chat_template, with_chat_template
@@ -75,7 +75,7 @@ def align(recipe: Recipe, pool: ModelPool) -> AlignedPool:
         )
     untied, notes = {}, []
     for name, source in pool.all.items():
-        untied[name], said = untie(source)
+        untied[name], said = without_tied_copy(source)
         notes += [f"{name}: {note}" for note in (*source.notes, *said)]
     pool = replace(pool, base=untied.get(BASE), models={name: untied[name] for name in pool.models})
     keys = [

@@ -10,13 +10,13 @@ from smelt.formats.source import Source, equal_tensors
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["untie"]
+__all__ = ["without_tied_copy"]
 
 _HEADS = ("lm_head.weight", "language_model.lm_head.weight", "embed_out.weight")
 _EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "word_embeddings.weight", "shared.weight", "embed_in.weight")
 
 
-def untie(source: Source) -> tuple[Source, list[str]]:
+def without_tied_copy(source: Source) -> tuple[Source, list[str]]:
     """`source` without the stored copy of a tied head; a head that differs from its embedding stays, with a note."""
     config = read_config(source.folder) or {}
     inner = config.get("text_config")
@@ -27,10 +27,10 @@ def untie(source: Source) -> tuple[Source, list[str]]:
         return source, []
     if not equal_tensors(source, head, embedding):
         return source, [f"config.json ties {head!r} to {embedding!r}, but the file holds different numbers for them"]
-    return _Without(source, head, embedding), []
+    return HiddenTensorSource(source, head, embedding), []
 
 
-class _Without(Source):
+class HiddenTensorSource(Source):
     """A source that hides one name, which is another's tensor."""
 
     def __init__(self, inner: Source, hidden: str, twin: str):

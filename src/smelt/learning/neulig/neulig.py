@@ -126,7 +126,7 @@ def _check_output(folder: Path, pool: Pool, force: bool) -> dict[Path, FileIdent
 
 def _seen_from(pool: Pool, folder: Path) -> Pool:
     """The pool as a file in `folder` writes it: paths relative to it, hub and zoo names as they are."""
-    from smelt.evaluation.study import seen_from
+    from smelt.runs.protocol import seen_from
 
     recipe = Recipe.parse({"pool": pool, "merge": "average"})
     return seen_from(recipe, None, folder).pool

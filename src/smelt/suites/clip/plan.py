@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.engine.scales import at_scale, is_linear
 from smelt.errors import RecipeError
-from smelt.evaluation.fingerprint import model_fingerprints
 from smelt.jobs.job import Job
 from smelt.jobs.run import run_jobs
 from smelt.recipe.schema import Recipe
 from smelt.reporting.pages import read_folder
-from smelt.suites.cells import SuiteCell
+from smelt.runs.fingerprint import model_fingerprints
+from smelt.suites.cells import ExpectedRow
 from smelt.suites.clip.report.pages import ClipPages
 from smelt.suites.clip.suite import ClipEntry, ClipSuite, LinePath
 from smelt.suites.kind import SuiteKind, suite_kinds
@@ -210,13 +210,13 @@ class ClipPlan(SuitePlan):
             return None
         name, label = f"{path.start}..{path.end}", f"path from {path.start} to {path.end}"
         points = [number / (self.suite.points - 1) for number in range(self.suite.points)]
-        cells = [SuiteCell(name, "path", task, within={"t": t}) for t in points for task in tasks]
+        cells = [ExpectedRow(name, "path", task, within={"t": t}) for t in points for task in tasks]
         ends = [self.suite.pool.models[path.start], self.suite.pool.models[path.end]]
         words = ["smelt", "analyse", "path", *ends, "--tasks", ",".join(tasks), *self._how()]
         words += ["--points", str(self.suite.points)]
         words += [word for pattern in self.suite.include for word in ("--keys", pattern)]
         where: dict[str, Any] = {"ends": ends, "names": [path.start, path.end], "keys": self.suite.include}
-        asked = [SuiteCell(name, "path", task) for task in tasks]
+        asked = [ExpectedRow(name, "path", task) for task in tasks]
         about = {"command": shlex.join(words)}
         return Step(label, cells, self._job("line", label, asked, about=about, points=self.suite.points, **where))
 
@@ -224,7 +224,7 @@ class ClipPlan(SuitePlan):
         self,
         name: str,
         entry: ClipEntry,
-        models: dict[str, tuple[Recipe, list[SuiteCell]]],
+        models: dict[str, tuple[Recipe, list[ExpectedRow]]],
         variant: Variant,
         part: str | None,
         **about: Any,
@@ -259,7 +259,7 @@ class ClipPlan(SuitePlan):
         self,
         unit: str,
         label: str,
-        cells: Sequence[SuiteCell],
+        cells: Sequence[ExpectedRow],
         how: dict[str, Any] | None = None,
         *,
         about: dict[str, Any],
@@ -269,7 +269,7 @@ class ClipPlan(SuitePlan):
         ask = {**self._ask(cells), "seen": seen, **(how or {})}
         return Job(f"{_UNITS}:{unit}", {**words, "ask": ask, "about": {**about, "suite": self.suite.name}}, label)
 
-    def _ask(self, cells: Sequence[SuiteCell]) -> dict[str, Any]:
+    def _ask(self, cells: Sequence[ExpectedRow]) -> dict[str, Any]:
         return {
             "cells": _pairs(cells),
             "places": self.places,
@@ -280,13 +280,13 @@ class ClipPlan(SuitePlan):
             "allow_pickle": self.suite.allow_pickle,
         }
 
-    def _cells(self, entry: str, variant: str, recipe_hash: str | None, part: str | None = None) -> list[SuiteCell]:
+    def _cells(self, entry: str, variant: str, recipe_hash: str | None, part: str | None = None) -> list[ExpectedRow]:
         """All tasks of an entry, on clean pictures and then on damaged ones."""
         damages: list[str | None] = [None]
         if self.suite.corruptions and variant in ("published", "reference"):
             damages += self.suite.corruptions.names
         return [
-            SuiteCell(entry, variant, task, part, damage, recipe_hash=recipe_hash)
+            ExpectedRow(entry, variant, task, part, damage, recipe_hash=recipe_hash)
             for damage in damages
             for task in self.tasks
         ]
@@ -294,7 +294,7 @@ class ClipPlan(SuitePlan):
     def _curve_rows(self, name: str, recipe: Recipe) -> Iterator[Row]:
         """The curve of this recipe on the chosen tasks."""
         scales = self._scales(recipe)
-        rows = self.state.fitting([SuiteCell(name, "curve", task) for task in self.tasks])
+        rows = self.state.fitting([ExpectedRow(name, "curve", task) for task in self.tasks])
         return (row for row in rows if row.recipe_hash in scales)
 
     def _scales(self, recipe: Recipe) -> dict[str | None, float]:
@@ -336,12 +336,12 @@ def _label(label: str, part: str | None) -> str:
     return label if part is None else f"{part}: {label}"
 
 
-def _pairs(cells: Sequence[SuiteCell]) -> list[list[str | None]]:
+def _pairs(cells: Sequence[ExpectedRow]) -> list[list[str | None]]:
     """Tasks, each with the damage of its pictures, as a unit is told them."""
     return [[cell.task, cell.corruption] for cell in cells]
 
 
-def _tasks(cells: Sequence[SuiteCell]) -> list[str]:
+def _tasks(cells: Sequence[ExpectedRow]) -> list[str]:
     """Every task once, in order."""
     return list(dict.fromkeys(str(cell.task) for cell in cells))
 

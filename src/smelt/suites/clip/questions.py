@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from smelt.evaluation.evaluate import evaluation
+from smelt.evaluation.evaluate import evaluate_model
 from smelt.evaluation.row import Row
 from smelt.files.schema import Strict
 from smelt.suites.units import shared_data
@@ -55,7 +55,7 @@ class Ask(Strict):
         return command if corruption is None or not command else f"{command} --corruption {corruption}"
 
     def _rows(self, loaded: Any, tasks: Sequence[str], corruption: str | None, about: dict[str, Any]) -> list[Row]:
-        return evaluation(
+        return evaluate_model(
             loaded,
             list(tasks),
             split=self.split,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from smelt.evaluation.provenance import row_of_logits
 from smelt.evaluation.row import Row
 from smelt.learning.neulig.batch_norm import re_estimated
 from smelt.learning.neulig.coopmap import CoopVecMap
 from smelt.learning.neulig.loaded_experts import BASE, LoadedExperts, load_experts
 from smelt.learning.neulig.portland import Portland
 from smelt.learning.neulig.portland_fitter import PortlandFitter
-from smelt.suites.units import digest, scored
+from smelt.suites.units import digest
 from smelt.tasks.registry import picture_task
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class WorkingGroup:
         )
 
     def row(self, logits: Tensor, seen: ExpertFeatures, level: Any, about: Mapping[str, Any], **words: Any) -> Row:
-        return scored(
+        return row_of_logits(
             logits,
             seen.labels,
             task=self.tasks[seen.task],

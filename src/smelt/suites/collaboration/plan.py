@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.engine.pool import opened
 from smelt.errors import IncompatibleModels, RecipeError
-from smelt.evaluation.fingerprint import model_fingerprints
 from smelt.jobs.job import Job
-from smelt.suites.cells import SuiteCell
+from smelt.runs.fingerprint import model_fingerprints
+from smelt.suites.cells import ExpectedRow
 from smelt.suites.collaboration.blend import coefficients
 from smelt.suites.collaboration.report.pages import CollaborationPages
 from smelt.suites.collaboration.suite import CollaborationSuite
@@ -98,7 +98,7 @@ class CollaborationPlan(SuitePlan):
     def _references(self, group: str) -> Step:
         experts = self.suite.groups[group].experts
         pairs = [(entry, task) for task in experts for entry in ("pretrained", f"expert-{task}")]
-        cells = [SuiteCell(entry, "reference", task, group) for entry, task in pairs]
+        cells = [ExpectedRow(entry, "reference", task, group) for entry, task in pairs]
         words: dict[str, Any] = {"pool": self._pool(group), "experts": experts}
         job = self._job("references", f"{group}: base and experts", group, "", **words)
         return Step(f"{group}: base and experts", cells, job)
@@ -112,7 +112,7 @@ class CollaborationPlan(SuitePlan):
         words |= {"batch_norm": baseline.batch_norm, "pictures": self.suite.fit.validation}
         job = self._job("baseline", label, group, name, about, **words)
         cells = [
-            SuiteCell(name, "published", task, group, level=level, recipe_hash=recipe.hash)
+            ExpectedRow(name, "published", task, group, level=level, recipe_hash=recipe.hash)
             for task in recipe.pool.models
             for level in _LEVELS[: 1 + baseline.ensemble]
         ]
@@ -196,10 +196,10 @@ class CollaborationPlan(SuitePlan):
 
 def _cells(
     entries: Iterable[str], variant: str, tasks: Sequence[str], group: str, settings: Sequence[Mapping[str, Any]]
-) -> list[SuiteCell]:
+) -> list[ExpectedRow]:
     """Merged and ensembled, on every task, at every setting."""
     return [
-        SuiteCell(entry, variant, task, group, level=level, within=setting)
+        ExpectedRow(entry, variant, task, group, level=level, within=setting)
         for entry in entries
         for setting in settings
         for task in tasks

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
-from smelt.evaluation.fingerprint import model_fingerprints
 from smelt.jobs.job import Job
 from smelt.recipe.schema import Pool
-from smelt.suites.cells import SuiteCell
+from smelt.runs.fingerprint import model_fingerprints
+from smelt.suites.cells import ExpectedRow
 from smelt.suites.hub.model import Identity
 from smelt.suites.hub.parts import ALPHA, COUNT, MODEL, MODELS, table_part
 from smelt.suites.hub.report.pages import HubPages
@@ -106,7 +106,7 @@ class HubPlan(SuitePlan):
             about = {"entry": entry, "label": name, "variant": "reference", "part": MODELS, "setting": {}}
             job = self._job("prepare", name, "", about, self.hub, model=name, **words)
             cells = self._cells(entry, "reference", {MODELS: [{}]})
-            yield Step(f"Model {name}", [*cells, SuiteCell(entry, "reference", part=MODELS)], job)
+            yield Step(f"Model {name}", [*cells, ExpectedRow(entry, "reference", part=MODELS)], job)
 
     def _later(self, known: Mapping[str, Mapping[str, Any]]) -> Iterator[Step]:
         """What is computed from the models' labels and answers; `known` is what their steps left of each."""
@@ -193,10 +193,12 @@ class HubPlan(SuitePlan):
         job = self._job(unit, label, unit, {}, hub, **words, asked=asked)
         return Step(label, [], job, dict.fromkeys(names, asked))
 
-    def _cells(self, entry: str, variant: str, settings: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[SuiteCell]:
+    def _cells(
+        self, entry: str, variant: str, settings: Mapping[str, Sequence[Mapping[str, Any]]]
+    ) -> list[ExpectedRow]:
         """Every task at the settings of each part."""
         return [
-            SuiteCell(entry, variant, task, part, setting=setting)
+            ExpectedRow(entry, variant, task, part, setting=setting)
             for part, some in settings.items()
             for setting in some
             for task in self.tasks

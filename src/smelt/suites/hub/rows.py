@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from smelt.evaluation.provenance import row_of_logits
 from smelt.evaluation.row import Row, code_version, now
 from smelt.suites.hub.growth import chosen_among
 from smelt.suites.hub.suite import Method
 from smelt.suites.hub.task_scores import Chosen, Weights
 from smelt.suites.hub.work import WorkingHub
-from smelt.suites.units import digest, scored
+from smelt.suites.units import digest
 from smelt.tasks.examples import DataBudget
 from smelt.tasks.intervals import wilson
 
@@ -62,7 +63,7 @@ def chosen_row(work: WorkingHub, method: Method, task: str, k: int, alpha: float
         "seed": hub["seed"],
     }
     truth = torch.from_numpy(work.true_classes(task))
-    return scored(logits, truth, task=work.tasks[task], level=None, about={**about, **words})
+    return row_of_logits(logits, truth, task=work.tasks[task], level=None, about={**about, **words})
 
 
 def _budget(work: WorkingHub, method: Method, task: str) -> DataBudget:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from smelt.evaluation.provenance import row_of_logits
 from smelt.evaluation.row import CostRow, Row
 from smelt.hub.labels.label import NodeText
 from smelt.hub.selection.rankings import kendall, spearman
@@ -18,7 +19,7 @@ from smelt.suites.hub.rows import anybody_row, chosen_by, chosen_row, used_in
 from smelt.suites.hub.suite import Method
 from smelt.suites.hub.task_scores import Chosen
 from smelt.suites.hub.work import WorkingHub, work_of
-from smelt.suites.units import UnitResult, cost_row, scored, shared_data, unit_result, with_threads
+from smelt.suites.units import UnitResult, cost_row, shared_data, unit_result, with_threads
 
 __all__ = ["figures", "growth", "method", "prepare", "sweeps"]
 
@@ -51,7 +52,7 @@ def prepare(
             "seed": ask["seed"],
         }
         truth = torch.from_numpy(work.true_classes(name))
-        rows.append(scored(ask["scale"] * cosines, truth, task=task, level=None, about={**about, **words}))
+        rows.append(row_of_logits(ask["scale"] * cosines, truth, task=task, level=None, about={**about, **words}))
     if text:
         for name in work.tasks:
             work.of_texts(model, name)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
-from smelt.evaluation.fingerprint import model_fingerprints
 from smelt.jobs.job import Job
 from smelt.recipe.schema import Pool
-from smelt.suites.cells import SuiteCell
+from smelt.runs.fingerprint import model_fingerprints
+from smelt.suites.cells import ExpectedRow
 from smelt.suites.kind import SuiteKind, suite_kinds
 from smelt.suites.language.report.pages import LanguagePages
 from smelt.suites.language.suite import LanguageEntry, LanguageSuite
@@ -150,11 +150,11 @@ class LanguagePlan(SuitePlan):
         }
         return Step(entry.label, list(cells.values()), Job(f"{_UNITS}:made", words, entry.label))
 
-    def _cells(self, entry: str, variant: str, tasks: Sequence[str]) -> dict[str, SuiteCell]:
+    def _cells(self, entry: str, variant: str, tasks: Sequence[str]) -> dict[str, ExpectedRow]:
         """Of the chosen tasks among these, by what the suite calls them."""
-        return {task: SuiteCell(entry, variant, self.asked[task]) for task in tasks if task in self.asked}
+        return {task: ExpectedRow(entry, variant, self.asked[task]) for task in tasks if task in self.asked}
 
-    def _ask(self, state: RunState, cells: Mapping[str, SuiteCell]) -> dict[str, Any]:
+    def _ask(self, state: RunState, cells: Mapping[str, ExpectedRow]) -> dict[str, Any]:
         tasks = [task for task, cell in cells.items() if state.missing([cell])]
         general = [task for task in tasks if task in self.suite.general]
         groups = {self.limit: [task for task in tasks if task not in general]}

@@ -94,10 +94,10 @@ class Questions(Strict):
             raise _Unusable(error) from error
 
     def _rows(self, loaded: Any, task: Any, limit: int | None, about: Mapping[str, Any]) -> list[Row]:
-        from smelt.evaluation.evaluate import evaluation
+        from smelt.evaluation.evaluate import evaluate_model
 
         how: dict[str, Any] = {"split": self.split, "limit": limit, "threads": self.threads, "data": shared_data()}
-        return evaluation(loaded, [task], **how, **about).rows
+        return evaluate_model(loaded, [task], **how, **about).rows
 
 
 class _Unusable(Exception):

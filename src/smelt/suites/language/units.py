@@ -15,6 +15,7 @@ from typing import Any
 
 from smelt.evaluation.row import Row, read_rows
 from smelt.recipe.schema import Recipe
+from smelt.runs.run_folder import ROWS
 from smelt.suites.language.look import look
 from smelt.suites.language.questions import Questions
 from smelt.suites.merge_process import merge_in_process
@@ -134,7 +135,7 @@ def _tuned(
     same = {word: about[word] for word in ("suite", "entry", "label")}
     rows = [
         row.model_copy(update={**same, "command": command})
-        for row in read_rows(found.folder / "rows.jsonl")
+        for row in read_rows(found.folder / ROWS)
         if isinstance(row, Row)
     ]
     ended = [trial for trial in found.trials if trial.state in ("complete", "pruned")]

@@ -36,7 +36,7 @@ class SelectionPlan(SuitePlan):
     answers: StoredAnswers
 
     def __init__(self, suite: SelectionSuite, options: BenchOptions):
-        from smelt.evaluation.study import content_of
+        from smelt.runs.protocol import content_of
         from smelt.tasks.registry import find_tasks
 
         refuse(suite, options, tasks="{name} chooses by all of its sets; leave it out, or give a smaller limit")

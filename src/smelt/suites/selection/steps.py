@@ -10,14 +10,14 @@ from smelt.jobs.job import Job
 from smelt.recipe.schema import Recipe
 from smelt.select.group_merges import identity_of
 from smelt.select.subset_recipe import narrowed
-from smelt.suites.cells import SuiteCell
+from smelt.suites.cells import ExpectedRow
 from smelt.suites.plan import BenchOptions, Step
 from smelt.suites.selection.candidate import BASE, JOINT, Candidate
 from smelt.suites.selection.suite import KINDS, SelectionSuite
 from smelt.suites.units import digest, setting_of
 
 if TYPE_CHECKING:
-    from smelt.evaluation.run_folder import RunFolder
+    from smelt.runs.run_folder import RunFolder
     from smelt.suites.selection.answers import StoredAnswers
 
 __all__ = ["SOUP", "SelectionSteps", "ask_words"]
@@ -143,6 +143,6 @@ class SelectionSteps:
             "first": list(made),
         }
         sets = [one.task.name for kind in kinds for one in self.answers.sets(kind)]
-        cells = [SuiteCell(member.entry, about["variant"], task, member.part) for task in sets]
+        cells = [ExpectedRow(member.entry, about["variant"], task, member.part) for task in sets]
         job = Job(f"{_UNITS}:asked", words, label)
         return Step(label, cells, job, stored=lambda: self.answers.has(identity, kinds, perturbations))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DataCache", "PictureSubset"]
 
-Beside = TypeVar("Beside")
+T = TypeVar("T")
 
 _MEMORY = 2 << 30
 _AHEAD = 4
@@ -115,11 +115,11 @@ class DataCache:
         self._parts: dict[tuple[str, str, int | None, Preprocess, Corruption | None], PictureSubset] = {}
         self._beside: dict[type, Any] = {}
 
-    def beside(self, kind: type[Beside]) -> Beside:
+    def beside(self, kind: type[T]) -> T:
         """What else evaluations keep for one another: one of each kind, made when it is first asked for."""
         if kind not in self._beside:
             self._beside[kind] = kind()
-        found: Beside = self._beside[kind]
+        found: T = self._beside[kind]
         return found
 
     def split(self, task: PictureTask, split: str) -> Split:

@@ -1,4 +1,4 @@
-"""A suite's output folder: what was asked for, the rows so far, the recipes.
+"""The folder of a run (of a suite, a search, a selection): what was asked for, the rows so far, the recipes.
 
 `run.json` holds what numbers depend on, models and tasks among it; a folder that was begun with others is refused, so
 that one table never mixes two protocols. One run at a time writes to a folder. `rows.jsonl` only grows: a cell that
@@ -21,14 +21,18 @@ from smelt.files.reading import read_json_table
 from smelt.files.writing import OutputMark, check_overwrite, lock_folder, write_json
 from smelt.recipe.schema import Recipe
 
-__all__ = ["RunFolder", "row_identity"]
+__all__ = ["PAGE", "ROWS", "RunFolder", "row_identity"]
 
-_ROWS, _RUN = "rows.jsonl", "run.json"
+ROWS, PAGE = "rows.jsonl", "report.html"
+_RUN = "run.json"
 _MARK = OutputMark(_RUN, ("models", "tasks"))
+_FILES = (ROWS, _RUN, PAGE, "table.md", "table.csv", "table.tex")
+_FOLDERS = ("recipes", "analyses", "models", "tuning")
+"""What runs and their reports leave in the folder, these and `_FILES`."""
 
 
 class RunFolder:
-    """Where a suite's results lie."""
+    """Where the results of a run lie."""
 
     def __init__(
         self, path: Path, words: dict[str, Any], notes: Mapping[str, Any] | None = None, *, force: bool = False
@@ -55,7 +59,7 @@ class RunFolder:
 
     @property
     def rows_file(self) -> Path:
-        return self.path / _ROWS
+        return self.path / ROWS
 
     def close(self) -> None:
         """Let another run have the folder."""
@@ -95,9 +99,9 @@ class RunFolder:
 
 def _clear(path: Path) -> None:
     """Take away what an earlier run left; files of other names stay."""
-    for name in (_ROWS, _RUN, "report.html", "table.md", "table.csv", "table.tex"):
+    for name in _FILES:
         (path / name).unlink(missing_ok=True)
-    for name in ("recipes", "analyses", "models", "tuning"):
+    for name in _FOLDERS:
         shutil.rmtree(path / name, ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""What a study's numbers depend on, in plain words: those that a folder is begun with and held to."""
+"""What a run's numbers depend on, in plain words: those that a folder is begun with and held to."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from smelt.engine.pool import opened
 from smelt.errors import RecipeError
-from smelt.evaluation.fingerprint import source_fingerprint
 from smelt.models.references import local_path, ref_seen_from
 from smelt.recipe.schema import Recipe
+from smelt.runs.fingerprint import source_fingerprint
 from smelt.tasks.task import Task, files_digest
 
 __all__ = ["check_kind", "check_split", "content_of", "seen_from"]

@@ -1,4 +1,4 @@
-"""What a kind of suite brings to a run: a plan, which is rounds of steps, each with the cells that it fills.
+"""What a kind of suite brings to a run: a plan, which is rounds of steps, each with the rows that it is to leave.
 
 The run (run.py) opens the folder, asks the plan for one round after another, computes the jobs of the steps that are
 not done, and writes down what they return. A plan computes nothing itself.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from smelt.errors import RecipeError, SmeltError, unknown
-from smelt.suites.cells import ExpectedRow
+from smelt.suites.expected_row import ExpectedRow
 
 if TYPE_CHECKING:
     from smelt.evaluation.row import Row
@@ -62,10 +62,10 @@ class Step:
     """One line that the run tells about. It depends on the rounds before its own."""
 
     label: str
-    cells: Sequence[ExpectedRow]
-    """What it fills: it is done when a row fits each of them."""
+    expected: Sequence[ExpectedRow]
+    """The rows that it is to leave: it is done when a row fits each of them."""
     job: Job | None
-    """What fills them: a unit that returns a UnitResult (units.py). Nothing where the plan sees that all is there."""
+    """What makes them: a unit that returns a UnitResult (units.py). Nothing where the plan sees that all is there."""
     analyses: Mapping[str, str] = field(default_factory=dict)
     """The files that it leaves among the analyses, and the digest of what was asked for that stands in each."""
     stored: Callable[[], bool] = lambda: True
@@ -89,7 +89,7 @@ class SuitePlan:
         raise NotImplementedError
 
     def summary(self, step: Step, rows: Sequence[Row]) -> str:
-        """What is told of a step that is done, from the rows of its cells."""
+        """What is told of a step that is done, from the rows that it left."""
         return mean_accuracy(rows)
 
     def describe(self, state: RunState) -> None:

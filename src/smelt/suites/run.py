@@ -1,7 +1,7 @@
 """`smelt.bench`: a suite in, its rows, analyses and report out. One run for every kind of suite.
 
 Every finished step's rows are on disk at once, and a step that is done is not computed again, so that a run that was
-stopped goes on where it was. Steps are pure jobs that any executor can compute. One that fails costs its own cells; the
+stopped goes on where it was. Steps are pure jobs that any executor can compute. One that fails costs its own rows; the
 others go on, and what went wrong is told when everything else is on disk.
 """
 
@@ -103,7 +103,7 @@ def run_rounds(plan: SuitePlan, state: RunState, options: BenchOptions) -> None:
                 continue
             if done is not None:
                 _settle(plan, state, step, done, progress)
-            progress.done(step, state.fitting(step.cells), None if done is None else done.seconds)
+            progress.done(step, state.fitting(step.expected), None if done is None else done.seconds)
     if state.folder.rows:  # of earlier runs, perhaps
         plan.describe(state)
 

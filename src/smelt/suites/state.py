@@ -10,7 +10,7 @@ from smelt.errors import CorruptFile, SmeltError
 from smelt.evaluation.row import CostRow, Row
 from smelt.files.reading import read_json
 from smelt.files.writing import write_json
-from smelt.suites.cells import ExpectedRow, known_fields
+from smelt.suites.expected_row import ExpectedRow, known_fields
 
 if TYPE_CHECKING:
     from smelt.runs.run_folder import RunFolder
@@ -42,24 +42,24 @@ class RunState:
     def costs(self) -> list[CostRow]:
         return [row for row in self.folder.rows if isinstance(row, CostRow)]
 
-    def fitting(self, cells: Iterable[ExpectedRow]) -> list[Row]:
-        """The rows of accuracy that fit some of these cells."""
-        found = {id(row): row for cell in cells for row in self._fitting(cell) if isinstance(row, Row)}
+    def fitting(self, expected: Iterable[ExpectedRow]) -> list[Row]:
+        """The rows of accuracy that fit some of these."""
+        found = {id(row): row for one in expected for row in self._fitting(one) if isinstance(row, Row)}
         return list(found.values())
 
-    def missing(self, cells: Iterable[ExpectedRow]) -> list[ExpectedRow]:
-        """The cells that no row fits yet."""
-        return [cell for cell in cells if not self._fitting(cell)]
+    def missing(self, expected: Iterable[ExpectedRow]) -> list[ExpectedRow]:
+        """Those that no row fits yet."""
+        return [one for one in expected if not self._fitting(one)]
 
     def is_done(self, step: Step) -> bool:
         """Whether all that a step leaves is there."""
         if step.job is None:
             return True
         asked = all(self._asked(name) == asked for name, asked in step.analyses.items())
-        return asked and not self.missing(step.cells) and step.stored()
+        return asked and not self.missing(step.expected) and step.stored()
 
     def add(self, contents: Iterable[Mapping[str, Any]]) -> None:
-        """Rows that are not there: a step that is completed may tell of all its cells again."""
+        """Rows that are not there: a step that is completed may tell of all its rows again."""
         rows = [(Row if one["kind"] == "accuracy" else CostRow).model_validate(one) for one in contents]
         new = [row for row in rows if not self.folder.has(row)]
         self.folder.add(new)
@@ -89,8 +89,8 @@ class RunState:
         """What an analysis that is there was asked to show."""
         return str((self.analysis(name) or {}).get("asked"))
 
-    def _fitting(self, cell: ExpectedRow) -> list[Row | CostRow]:
-        return [row for row in self._by_known_fields.get(cell.known, ()) if cell.fits(row)]
+    def _fitting(self, expected: ExpectedRow) -> list[Row | CostRow]:
+        return [row for row in self._by_known_fields.get(expected.known, ()) if expected.fits(row)]
 
     def _index(self, rows: Sequence[Row | CostRow]) -> None:
         for row in rows:

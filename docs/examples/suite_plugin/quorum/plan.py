@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from quorum.suite import QuorumSuite
 
 from smelt.jobs.job import Job
-from smelt.suites.cells import ExpectedRow
+from smelt.suites.expected_row import ExpectedRow
 from smelt.suites.plan import BenchOptions, Step, SuitePlan, chosen, refuse
 from smelt.suites.state import RunState
 from smelt.suites.units import digest
@@ -29,7 +29,7 @@ class QuorumPlan(SuitePlan):
         alone = [self._step(name, name, "reference", [name]) for name in self.voters]
         yield alone
         state.complain()  # without all voters nobody knows the best
-        rows = state.fitting(cell for step in alone for cell in step.cells)
+        rows = state.fitting(row for step in alone for row in step.expected)
         best = sorted(rows, key=lambda row: -row.accuracy)[: self.suite.size]
         yield [self._step("quorum", "Quorum", "published", [row.entry for row in best])]
 

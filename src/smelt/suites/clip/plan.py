@@ -18,9 +18,9 @@ from smelt.jobs.run import run_jobs
 from smelt.recipe.schema import Recipe
 from smelt.reporting.pages import read_folder
 from smelt.runs.fingerprint import model_fingerprints
-from smelt.suites.cells import ExpectedRow
 from smelt.suites.clip.report.pages import ClipPages
 from smelt.suites.clip.suite import ClipEntry, ClipSuite, LinePath
+from smelt.suites.expected_row import ExpectedRow
 from smelt.suites.kind import SuiteKind, suite_kinds
 from smelt.suites.plan import BenchOptions, Step, SuitePlan, chosen, naming, refuse
 from smelt.suites.units import setting_of
@@ -87,7 +87,7 @@ class ClipPlan(SuitePlan):
 
     def summary(self, step: Step, rows: Sequence[Row]) -> str:
         """The mean over clean pictures; a curve or a path has none."""
-        if step.cells[0].variant in ("path", "curve"):
+        if step.expected[0].variant in ("path", "curve"):
             return ""
         return super().summary(step, [row for row in rows if row.corruption is None])
 

@@ -10,10 +10,10 @@ from smelt.engine.pool import opened
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.jobs.job import Job
 from smelt.runs.fingerprint import model_fingerprints
-from smelt.suites.cells import ExpectedRow
 from smelt.suites.collaboration.blend import coefficients
 from smelt.suites.collaboration.report.pages import CollaborationPages
 from smelt.suites.collaboration.suite import CollaborationSuite
+from smelt.suites.expected_row import ExpectedRow
 from smelt.suites.kind import SuiteKind, suite_kinds
 from smelt.suites.plan import BenchOptions, Step, SuitePlan, chosen, naming, refuse
 from smelt.tasks.registry import picture_task
@@ -72,7 +72,7 @@ class CollaborationPlan(SuitePlan):
 
     def summary(self, step: Step, rows: Sequence[Row]) -> str:
         """The means of the merged and of the ensembled models, of the first entry."""
-        first, said = step.cells[0], []
+        first, said = step.expected[0], []
         for word, level in (("Mer.", "merged"), ("Ens.", "ensembled")):
             own = [row.accuracy for row in rows if row.level == level and row.entry == first.entry]
             if own and first.variant == "published":

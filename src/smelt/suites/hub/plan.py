@@ -10,7 +10,7 @@ from smelt.errors import RecipeError
 from smelt.jobs.job import Job
 from smelt.recipe.schema import Pool
 from smelt.runs.fingerprint import model_fingerprints
-from smelt.suites.cells import ExpectedRow
+from smelt.suites.expected_row import ExpectedRow
 from smelt.suites.hub.model import Identity
 from smelt.suites.hub.parts import ALPHA, COUNT, MODEL, MODELS, table_part
 from smelt.suites.hub.report.pages import HubPages
@@ -81,8 +81,8 @@ class HubPlan(SuitePlan):
     def summary(self, step: Step, rows: Sequence[Row]) -> str:
         """The mean of each part that has one setting."""
         said = []
-        parts = dict.fromkeys(cell.part for cell in step.cells if cell.task is not None)
-        many = len(parts) * len(self.tasks) != sum(cell.task is not None for cell in step.cells)
+        parts = dict.fromkeys(cell.part for cell in step.expected if cell.task is not None)
+        many = len(parts) * len(self.tasks) != sum(cell.task is not None for cell in step.expected)
         for part in () if many else parts:
             own = [row.accuracy for row in rows if row.part == part]
             name = "" if part == MODELS else str(part).partition(": ")[2] + " "

@@ -14,7 +14,7 @@ from smelt.errors import RecipeError
 from smelt.jobs.job import Job
 from smelt.recipe.schema import Pool
 from smelt.runs.fingerprint import model_fingerprints
-from smelt.suites.cells import ExpectedRow
+from smelt.suites.expected_row import ExpectedRow
 from smelt.suites.kind import SuiteKind, suite_kinds
 from smelt.suites.language.report.pages import LanguagePages
 from smelt.suites.language.suite import LanguageEntry, LanguageSuite
@@ -66,7 +66,7 @@ class LanguagePlan(SuitePlan):
         trials = {name: self._trials(entry) for name, entry in self.entries.items()}
         steps = [*self._references(state), *(self._entry(state, name, entry) for name, entry in self.entries.items())]
         if self.options.workers > 1:
-            steps.sort(key=lambda step: -trials.get(step.cells[0].entry, 0) if step.cells else 0)
+            steps.sort(key=lambda step: -trials.get(step.expected[0].entry, 0) if step.expected else 0)
         yield steps
 
     def summary(self, step: Step, rows: Sequence[Row]) -> str:

@@ -10,7 +10,7 @@ from smelt.jobs.job import Job
 from smelt.recipe.schema import Recipe
 from smelt.select.group_merges import identity_of
 from smelt.select.subset_recipe import narrowed
-from smelt.suites.cells import ExpectedRow
+from smelt.suites.expected_row import ExpectedRow
 from smelt.suites.plan import BenchOptions, Step
 from smelt.suites.selection.candidate import BASE, JOINT, Candidate
 from smelt.suites.selection.suite import KINDS, SelectionSuite

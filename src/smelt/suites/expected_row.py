@@ -1,4 +1,4 @@
-"""Cells: rows that a run is to have, as far as they are known before they are computed."""
+"""Rows that a run is to have, as far as they are known before they are computed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ExpectedRow:
 
     @property
     def known(self) -> tuple[Any, ...]:
-        """What is always known of it."""
+        """The fields that are always known."""
         return (self.entry, self.variant, self.task, self.part, self.corruption, self.level)
 
     def fits(self, row: Row | CostRow) -> bool:
@@ -42,7 +42,7 @@ class ExpectedRow:
 
 
 def known_fields(row: Row | CostRow) -> tuple[Any, ...]:
-    """What a cell has to know of its row."""
+    """What an expected row always says of its row."""
     if isinstance(row, CostRow):
         return (row.entry, row.variant, None, row.part, None, None)
     return (row.entry, row.variant, row.task, row.part, row.corruption, row.level)

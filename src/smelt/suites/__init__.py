@@ -2,6 +2,6 @@
 
 A kind of suite (kind.py) is one line of work and has a folder here: its schema (suite.py), its units of work
 (units.py), its plan (plan.py), its pages of the report (report/), published numbers and shipped suites. The run
-(run.py) asks the plan for rounds of steps, computes those whose expected rows (expected_row.py) are not there, and keeps
-what they return (state.py).
+(run.py) asks the plan for rounds of steps, computes those whose expected rows (expected_row.py) are not there, and
+keeps what they return (state.py).
 """

@@ -1,4 +1,4 @@
-"""The command line: one file per command group, each command a thin door to a public function.
+"""The command line: one file per command or group of commands, each a thin door to a public function.
 
 Exit codes are a contract: 0 done, 2 a request that cannot be served, 1 anything else.
 """

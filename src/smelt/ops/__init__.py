@@ -1,1 +1,1 @@
-"""Pure functions on blocks of tensors, and folds, which gather a number block by block: what stages are written with."""
+"""Pure functions on blocks of tensors, and folds, which gather a number block by block; stages are made of them."""

@@ -1,1 +1,1 @@
-"""Recipes: what to merge and how, in words. The schema, values that vary by tensor, pipelines; nothing is opened here."""
+"""Recipes: what to merge and how, in words. The schema, values that vary by tensor, pipelines; no model is opened."""

@@ -1,7 +1,6 @@
 """What names and shapes alone tell about a model."""
 
-from smelt.formats.architecture.layout import Layout
-from smelt.formats.architecture.orientation import Orientation
+from smelt.formats.architecture.layout import Layout, Orientation
 
 layout = Layout.of(
     [

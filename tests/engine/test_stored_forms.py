@@ -18,8 +18,7 @@ from smelt.engine.request import read_request
 from smelt.engine.run.backends import run_limits
 from smelt.engine.run.cpu.support import Support
 from smelt.errors import IncompatibleModels, NumericalError
-from smelt.formats.safetensors.header import TensorInfo
-from smelt.formats.source import MemorySource
+from smelt.formats.source import MemorySource, TensorInfo
 from smelt.formats.views.renamed import Piece, RenamedSource
 
 CONV1D = re.compile(r"(c_attn|c_proj|c_fc)\.weight$")

@@ -9,8 +9,7 @@ from safetensors.torch import save_file
 from checkpoints import state, write_model
 from smelt.errors import CorruptFile, RecipeError
 from smelt.files.reading import read_json
-from smelt.formats.builtin import is_adapter
-from smelt.formats.open import open_path
+from smelt.formats.open import is_adapter, open_path
 
 
 def test_one_file_is_enough(tmp_path):

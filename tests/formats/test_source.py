@@ -7,8 +7,8 @@ import torch
 from safetensors.torch import save_file
 
 from smelt.errors import CorruptFile
-from smelt.formats.safetensors.header import TensorInfo
-from smelt.formats.source import FileSource, MemorySource
+from smelt.formats.safetensors import FileSource
+from smelt.formats.source import MemorySource, TensorInfo
 
 FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2]
 

@@ -9,8 +9,8 @@ from smelt.engine.run.cpu import backend
 from smelt.engine.run.cpu.backend import FusedBackend
 from smelt.engine.run.eager import EagerBackend
 from smelt.engine.run.pipeline import PipelineRunner
-from smelt.formats.architecture.orientation import Matrices, Orientation
-from smelt.formats.source import FileSource
+from smelt.formats.architecture.layout import Matrices, Orientation
+from smelt.formats.safetensors import FileSource
 from smelt.methods import merge_method, stages
 from smelt.testing import (
     EXAMPLES,

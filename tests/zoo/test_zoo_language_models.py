@@ -11,7 +11,7 @@ import pytest
 
 import smelt_zoo
 from smelt.evaluation.row import Row, read_rows
-from smelt.formats.safetensors.header import read_header
+from smelt.formats.safetensors import read_header
 
 RESULTS = Path(__file__).parents[2] / "results" / "zoo" / "language.jsonl"
 BASE = "smollm2-135m-instruct"

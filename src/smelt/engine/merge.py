@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from smelt.engine.plan.prepared import PreparedMerge
     from smelt.engine.sink.output import OutputFolder
     from smelt.files.identity import FileIdentity
-    from smelt.formats.safetensors.header import TensorInfo
+    from smelt.formats.source import TensorInfo
 
 __all__ = ["Options", "Summary", "merge_to_folder", "merge_to_memory", "plan_to_memory", "planned"]
 

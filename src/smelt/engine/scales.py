@@ -25,8 +25,7 @@ from smelt.engine.merge import Options, merge_to_memory, plan_to_memory, planned
 from smelt.engine.plan.plan import Item, Plan, RunStage, Tap
 from smelt.errors import RecipeError
 from smelt.formats import dtype as dtypes
-from smelt.formats.safetensors.header import TensorInfo
-from smelt.formats.source import MemorySource, Source
+from smelt.formats.source import MemorySource, Source, TensorInfo
 from smelt.methods import stages
 from smelt.methods.aliases import ALIASES
 from smelt.recipe.pipeline import bind

@@ -1,16 +1,147 @@
-"""Opening what lies at a path: the first format that recognises it opens it, under the names that all models share."""
+"""Formats: what one is, Smelt's own, and opening what lies at a path with the first that recognises it.
+
+A format knows its files when it sees them, and opens them as a Source. It is registered by its name
+(`formats["mine"] = ...`), others by plug-ins: an entry point of the group `smelt.formats` names a module that does so.
+Smelt's own are asked before all others; the reader of each is loaded when a path is its own. A LoRA adapter is opened
+by references, which know its base.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeAlias
 
 from smelt.errors import CorruptFile, RecipeError
+from smelt.files.reading import is_there, names_in
 from smelt.formats.folder_files import identities_beside
-from smelt.formats.format import OpenBase, OpenOptions, formats
+from smelt.formats.safetensors import INDEX, complete_shards, open_file, open_folder
 from smelt.formats.source import Source
 from smelt.formats.views.view import with_common_names
+from smelt.registry import Registry
 
-__all__ = ["open_path"]
+__all__ = ["Format", "OpenBase", "OpenOptions", "formats", "is_adapter", "is_delta", "is_pickle", "open_path"]
+
+_DELTA = "delta.safetensors"
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_TRAINER = re.compile(r"^(training_args|optimizer|scheduler|scaler|rng_state|random_states|adapter_model)")
+
+OpenBase: TypeAlias = Callable[[str, Path], Source]
+"""Opens the model that a reference names; a path may be relative to the folder."""
+
+
+@dataclass(frozen=True)
+class OpenOptions:
+    """What a format may do while it opens a path."""
+
+    open_base: OpenBase
+    """For a format that stores a change of another model."""
+    allow_pickle: bool = False
+
+
+class Format(Protocol):
+    """One way to store a model."""
+
+    def recognises(self, path: Path) -> bool:
+        """Whether this folder or file is one of the format's, by names alone; the path is there."""
+
+    def open(self, path: Path, options: OpenOptions) -> Source:
+        """The model at a recognised path; CorruptFile where it is damaged."""
+
+
+formats: Registry[Format] = Registry(
+    "smelt.formats",
+    own=lambda: dict.fromkeys(("mixture", "delta_pack", "safetensors", "gguf", "pickle"), __name__),
+    home=lambda found: type(found).__module__,
+)
+"""Every registered format by name."""
+
+
+def is_adapter(path: Path) -> bool:
+    """Whether a folder holds a PEFT adapter."""
+    return is_there(path / "adapter_config.json")
+
+
+def is_delta(path: Path) -> bool:
+    """Whether a folder holds a delta pack."""
+    return (path / "delta.json").is_file()
+
+
+def is_pickle(name: str) -> bool:
+    """Whether a file of this name holds a model's weights as pickle; what trainers leave beside them does not."""
+    return name.endswith(_PICKLES) and not _TRAINER.match(name)
+
+
+class _MixtureFolder:
+    """What `smelt mix` writes: several sets of weights in one folder, so none that could be opened."""
+
+    def recognises(self, path: Path) -> bool:
+        return (path / "mix.json").is_file()
+
+    def open(self, path: Path, options: OpenOptions) -> Source:
+        raise RecipeError(
+            f"{path}: is a mixture of several models (mix.json), not one set of weights; it can be evaluated, but not "
+            "merged, packed or measured"
+        )
+
+
+class _DeltaPack:
+    """A folder with delta.json, or the weights in it."""
+
+    def recognises(self, path: Path) -> bool:
+        return is_delta(self._folder(path))
+
+    def open(self, path: Path, options: OpenOptions) -> Source:
+        from smelt.formats.packs.source import open_delta
+
+        return open_delta(self._folder(path), options.open_base)
+
+    def _folder(self, path: Path) -> Path:
+        return path.parent if path.name == _DELTA else path
+
+
+class _Safetensors:
+    """A Hugging Face folder (sharded or not, with or without index), or one file."""
+
+    def recognises(self, path: Path) -> bool:
+        if not path.is_dir():
+            return path.suffix == ".safetensors"
+        return (path / INDEX).exists() or next(path.glob("*.safetensors"), None) is not None
+
+    def open(self, path: Path, options: OpenOptions) -> Source:
+        return open_folder(path) if path.is_dir() else open_file(path)
+
+
+class _GGUF:
+    """One file, or a folder with nothing but one such file."""
+
+    def recognises(self, path: Path) -> bool:
+        return len(self._files(path)) == 1
+
+    def open(self, path: Path, options: OpenOptions) -> Source:
+        from smelt.formats.gguf.source import GGUFSource
+
+        return GGUFSource(self._files(path)[0])
+
+    def _files(self, path: Path) -> list[Path]:
+        return sorted(path.glob("*.gguf")) if path.is_dir() else [path] if path.suffix == ".gguf" else []
+
+
+class _Pickle:
+    """What torch.save writes: one file, or those of a folder. Refused unless it is allowed."""
+
+    def recognises(self, path: Path) -> bool:
+        return any(map(is_pickle, names_in(path))) if path.is_dir() else path.suffix in _PICKLES
+
+    def open(self, path: Path, options: OpenOptions) -> Source:
+        from smelt.formats.pickles import open_pickles
+
+        files = [path]
+        if path.is_dir():
+            files = complete_shards(path, [path / name for name in names_in(path) if is_pickle(name)])
+        return open_pickles(path, files, allow=options.allow_pickle)
 
 
 def open_path(path: Path, *, allow_pickle: bool = False, open_base: OpenBase | None = None) -> Source:
@@ -30,3 +161,10 @@ def open_path(path: Path, *, allow_pickle: bool = False, open_base: OpenBase | N
 
 def _base_at_path(ref: str, folder: Path) -> Source:
     return open_path((folder / ref).resolve())
+
+
+formats["mixture"] = _MixtureFolder()
+formats["delta_pack"] = _DeltaPack()
+formats["safetensors"] = _Safetensors()
+formats["gguf"] = _GGUF()
+formats["pickle"] = _Pickle()

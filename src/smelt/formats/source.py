@@ -7,22 +7,36 @@ which the vector machine needs.
 
 from __future__ import annotations
 
-import os
-import threading
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smelt.errors import CorruptFile
-from smelt.files.identity import FileIdentity, file_identity
+from smelt.files.identity import FileIdentity
 from smelt.formats import dtype as dtypes
-from smelt.formats.safetensors.header import TensorInfo, read_header
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["FileSource", "MemorySource", "Source", "equal_tensors", "files_of"]
+__all__ = ["MemorySource", "Source", "TensorInfo", "equal_tensors", "files_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """What a header says of one tensor."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.count * dtypes.item_size(self.dtype)
 
 
 class Source(ABC):
@@ -64,72 +78,6 @@ class Source(ABC):
 
     def close(self) -> None:  # noqa: B027 - most sources have nothing to close
         """Let go of open files."""
-
-
-class FileSource(Source):
-    """One or several safetensors files. Reads go through `pread` into a buffer that each thread re-uses.
-
-    Not a memory map: a file that shrinks under a map kills the process instead of raising an error, and a map
-    would save a tenth of the reading time at best (docs/adr/0003).
-    """
-
-    def __init__(self, label: str, files: Sequence[Path], folder: Path | None = None):
-        self.label, self.folder = label, folder
-        self._descriptors: list[int] = []
-        self._where: dict[str, tuple[int, int]] = {}
-        tensors: dict[str, TensorInfo] = {}
-        self._buffers = threading.local()
-        self._paths, self.files = tuple(files), {path: file_identity(path) for path in files}
-        for number, path in enumerate(self._paths):
-            header = read_header(path)
-            twice = tensors.keys() & header.tensors.keys()
-            if twice:
-                raise CorruptFile(f"{path}: {sorted(twice)[0]!r} stands in another file of this model too")
-            self._descriptors.append(os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)))
-            tensors.update(header.tensors)
-            self._where.update({name: (number, offset) for name, offset in header.offsets.items()})
-        self.tensors = tensors
-
-    def read(self, key: str, start: int, out: Tensor) -> None:
-        import torch
-
-        code = self.tensors[key].dtype
-        dtype = dtypes.torch_dtype(code)
-        nbytes = out.numel() * dtypes.item_size(code)
-        direct = out.dtype == dtype and out.is_contiguous() and out.device.type == "cpu"
-        raw = out.view(torch.uint8) if direct else self._buffer(nbytes)[:nbytes]
-        self.read_bytes(key, start, raw.numpy().data)
-        if not direct:
-            out.copy_(raw.view(dtype))
-
-    def has_bytes(self, key: str) -> bool:
-        return True
-
-    def read_bytes(self, key: str, start: int, out: memoryview) -> None:
-        number, offset = self._where[key]
-        position, done = offset + start * dtypes.item_size(self.tensors[key].dtype), 0
-        while done < len(out):
-            got = os.preadv(self._descriptors[number], [out[done:]], position + done)
-            if got == 0:
-                raise CorruptFile(f"{self._paths[number]}: ended while {key!r} was being read; the file has changed")
-            done += got
-
-    def stored_at(self, key: str) -> tuple[int, int] | None:
-        number, offset = self._where[key]
-        return self._descriptors[number], offset
-
-    def _buffer(self, nbytes: int) -> Tensor:
-        import torch
-
-        buffer: Tensor | None = getattr(self._buffers, "bytes", None)
-        if buffer is None or buffer.numel() < nbytes:
-            buffer = torch.empty(max(nbytes, 1 << 18), dtype=torch.uint8)
-            self._buffers.bytes = buffer
-        return buffer
-
-    def close(self) -> None:
-        while self._descriptors:
-            os.close(self._descriptors.pop())
 
 
 class MemorySource(Source):

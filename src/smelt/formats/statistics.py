@@ -23,8 +23,8 @@ from smelt.files.note import Note
 from smelt.files.schema import Strict
 from smelt.files.writing import OutputMark, atomic_folder, check_overwrite
 from smelt.formats import dtype as dtypes
-from smelt.formats.safetensors.header import TensorInfo, encode_header
-from smelt.formats.source import FileSource, Source
+from smelt.formats.safetensors import FileSource, encode_header
+from smelt.formats.source import Source, TensorInfo
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -30,8 +30,7 @@ from typing import Literal, TypeAlias
 
 from smelt.errors import RecipeError, unknown
 from smelt.files.reading import natural
-from smelt.formats.architecture.layout import Layout
-from smelt.formats.architecture.orientation import Orientation
+from smelt.formats.architecture.layout import Layout, Orientation
 from smelt.measurement.gram_rounds import TOGETHER, examples_at_once, rounds_of
 
 __all__ = ["METHODS", "Needs", "is_measured", "memory_needs"]

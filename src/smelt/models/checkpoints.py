@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from smelt.errors import CorruptFile, RecipeError
-from smelt.formats.builtin import is_adapter, is_pickle
+from smelt.formats.open import is_adapter, is_pickle
 
 __all__ = ["Checkpoint", "choose_checkpoints", "find_checkpoints"]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from smelt.errors import RecipeError
-from smelt.formats.builtin import is_adapter, is_pickle
+from smelt.formats.open import is_adapter, is_pickle
 from smelt.models.references import reference_scheme
 
 __all__ = ["download", "in_cache"]

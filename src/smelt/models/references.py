@@ -20,8 +20,7 @@ from typing import Protocol, TypeVar
 
 from smelt.errors import RecipeError
 from smelt.files.reading import check_name, is_there, read_json_table
-from smelt.formats.builtin import is_adapter
-from smelt.formats.open import open_path
+from smelt.formats.open import is_adapter, open_path
 from smelt.formats.source import Source
 from smelt.registry import Registry
 

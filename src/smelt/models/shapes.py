@@ -16,8 +16,7 @@ from smelt.errors import RecipeError, unknown
 from smelt.files.schema import Strict
 from smelt.files.yaml_reader import parse_yaml
 from smelt.formats import dtype as dtypes
-from smelt.formats.safetensors.header import TensorInfo
-from smelt.formats.source import Source
+from smelt.formats.source import Source, TensorInfo
 from smelt.models.references import reference_scheme
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from smelt.files.writing import write_file
 from smelt.formats import dtype as dtypes
-from smelt.formats.safetensors.header import TensorInfo, encode_header, read_header
-from smelt.formats.source import FileSource
+from smelt.formats.safetensors import FileSource, encode_header, read_header
+from smelt.formats.source import TensorInfo
 
 if TYPE_CHECKING:
     from torch import Tensor

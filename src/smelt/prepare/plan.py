@@ -19,8 +19,7 @@ from smelt.engine.pool import ModelPool, opened
 from smelt.engine.request import read_request
 from smelt.errors import RecipeError
 from smelt.formats.architecture.config import read_config
-from smelt.formats.safetensors.header import TensorInfo
-from smelt.formats.source import Source
+from smelt.formats.source import Source, TensorInfo
 from smelt.methods import stages
 from smelt.prepare.merge import is_data_missing
 from smelt.recipe.schema import Recipe, StageCall
@@ -73,8 +72,7 @@ class ExpectedSource(Source):
 
     def __init__(self, name: str, kind: str, model: Source):
         from smelt.engine.plan.statistics import statistic_shape
-        from smelt.formats.architecture.layout import Layout
-        from smelt.formats.architecture.orientation import Orientation
+        from smelt.formats.architecture.layout import Layout, Orientation
         from smelt.measurement.memory_needs import is_measured
 
         self.label = f"the {kind} statistics of {name}"

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from smelt.formats import dtype as dtypes
 from smelt.formats.open import open_path
-from smelt.formats.safetensors.header import TensorInfo, encode_header
+from smelt.formats.safetensors import encode_header
+from smelt.formats.source import TensorInfo
 
 __all__ = ["BUFFER", "Pico", "State", "digest", "load", "pico", "pico_of", "save"]
 

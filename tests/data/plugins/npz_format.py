@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from smelt.files.identity import identities
-from smelt.formats.format import OpenOptions, formats
+from smelt.formats.open import OpenOptions, formats
 from smelt.formats.source import MemorySource, Source
 from smelt.formats.views.renamed import renamed
 from smelt.formats.views.view import views
@@ -31,6 +31,8 @@ class Npz:
 class Layers:
     """`layer_1.weight` is what others call `first.weight`."""
 
+    model_types = ()
+    prefixes = ("layer_1.",)
     frozen = None
 
     def recognises(self, config: Mapping[str, Any] | None, names: Collection[str]) -> bool:

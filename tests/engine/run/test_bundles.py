@@ -19,7 +19,7 @@ from smelt.engine.run.executor import bundles
 from smelt.engine.sink.output import Journal
 from smelt.engine.sink.sink import FolderSink
 from smelt.errors import NumericalError, OutputError
-from smelt.formats.safetensors.header import TensorInfo
+from smelt.formats.source import TensorInfo
 
 SHAPES: dict[str, tuple[int, ...]] = {
     f"layers.{n}.{part}": (3, 64) for n in range(20) for part in ("a.weight", "b.weight")

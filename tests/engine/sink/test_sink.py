@@ -12,7 +12,7 @@ from smelt.engine.plan.plan import Item
 from smelt.engine.sink.output import check_output
 from smelt.engine.sink.sink import index_file, lay_out
 from smelt.errors import OutputError
-from smelt.formats.safetensors.header import TensorInfo
+from smelt.formats.source import TensorInfo
 
 
 def items(*counts):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from smelt.formats.architecture.orientation import Matrices, Orientation
+from smelt.formats.architecture.layout import Matrices, Orientation
 
 
 def network(kind: str, **words: Any) -> tuple[Any, dict[str, Any]]:

@@ -17,7 +17,8 @@ from safetensors.torch import load_file, save_file
 
 from smelt.errors import CorruptFile, IncompatibleModels
 from smelt.formats.lora.source import LoraSource
-from smelt.formats.source import FileSource, MemorySource
+from smelt.formats.safetensors import FileSource
+from smelt.formats.source import MemorySource
 
 ATTENTION = ["q_proj", "v_proj"]
 

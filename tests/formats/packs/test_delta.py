@@ -12,8 +12,7 @@ from checkpoints import CONFIG, random_state, write_model
 from smelt.engine.convert.pack import pack
 from smelt.errors import CorruptFile, IncompatibleModels, RecipeError
 from smelt.files import identity
-from smelt.formats.builtin import is_delta
-from smelt.formats.open import open_path
+from smelt.formats.open import is_delta, open_path
 from smelt.formats.packs.source import DeltaSource
 from smelt.models.references import open_ref
 from smelt.testing.pico import load

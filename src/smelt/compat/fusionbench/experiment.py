@@ -272,7 +272,7 @@ def _evaluated(
 def _counted(experiment: Experiment, model: Model) -> dict[str, int]:
     """How large the model is, where nothing is evaluated."""
     if isinstance(model, str) and (Path(model) / "mix.json").is_file():
-        from smelt.formats.safetensors.header import read_header
+        from smelt.formats.safetensors import read_header
 
         headers = [read_header(path) for path in sorted(Path(model).glob("*.safetensors"))]
         sizes = [info.count for header in headers for info in header.tensors.values()]

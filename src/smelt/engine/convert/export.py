@@ -54,8 +54,8 @@ def export(
     _check(place, type, force)
     from smelt.files.identity import check_unchanged
     from smelt.formats.architecture.config import read_config
-    from smelt.formats.architecture.tied import without_tied_copy
     from smelt.formats.source import files_of
+    from smelt.formats.views.view import without_tied_copy
     from smelt.models.references import open_ref
     from smelt.system.progress import Progress
 

@@ -25,8 +25,7 @@ from smelt.engine.pool import BASE, ModelPool
 from smelt.engine.run.cpu.machine import FORMATS, floats
 from smelt.formats import dtype as dtypes
 from smelt.formats.file_kinds import some_of
-from smelt.formats.safetensors.header import TensorInfo
-from smelt.formats.source import Source
+from smelt.formats.source import Source, TensorInfo
 
 __all__ = ["foreign_base_in_plan", "foreign_base_in_pool"]
 

@@ -13,9 +13,8 @@ from smelt.engine.pool import BASE, ModelPool
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.files.reading import natural
 from smelt.formats import dtype as dtypes
-from smelt.formats.architecture.layout import Layout
-from smelt.formats.architecture.orientation import Matrices, Orientation
-from smelt.formats.safetensors.header import TensorInfo
+from smelt.formats.architecture.layout import Layout, Matrices, Orientation
+from smelt.formats.source import TensorInfo
 from smelt.methods import Stage, stages
 from smelt.methods.method import Unit
 from smelt.recipe.pipeline import BoundStage, bind

@@ -31,8 +31,7 @@ from smelt.formats import dtype as dtypes
 from smelt.formats.architecture.config import read_config
 from smelt.formats.lora.shared_base import SharedSource
 from smelt.formats.lora.source import LoraSource
-from smelt.formats.safetensors.header import TensorInfo
-from smelt.formats.source import Source
+from smelt.formats.source import Source, TensorInfo
 from smelt.formats.views.view import frozen_prefix
 from smelt.methods import stages
 from smelt.recipe.schema import Recipe

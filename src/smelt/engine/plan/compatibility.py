@@ -72,7 +72,7 @@ def compare(pool: ModelPool, **words: Any) -> Compatibility:
     from smelt.engine.plan.checks import leave_frozen, tensor_faults
     from smelt.engine.plan.prepared import config_faults
     from smelt.engine.pool import BASE, ModelPool
-    from smelt.formats.architecture.tied import without_tied_copy
+    from smelt.formats.views.view import without_tied_copy
     from smelt.recipe.schema import Recipe
 
     sources = {name: without_tied_copy(source)[0] for name, source in pool.all.items()}

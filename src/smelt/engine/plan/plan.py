@@ -17,11 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from smelt.files.identity import FileIdentity
-from smelt.formats.architecture.layout import Layout
-from smelt.formats.architecture.orientation import Matrices
+from smelt.formats.architecture.layout import Layout, Matrices
 from smelt.formats.dtype import item_size
-from smelt.formats.safetensors.header import TensorInfo
-from smelt.formats.source import Source, files_of
+from smelt.formats.source import Source, TensorInfo, files_of
 from smelt.formats.views.renamed import Piece, RenamedSource
 from smelt.methods import Stage
 from smelt.methods.method import Space, Unit

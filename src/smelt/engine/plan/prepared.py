@@ -23,11 +23,11 @@ from smelt.files.reading import check_plain, parse_json, read_json_table
 from smelt.formats import dtype as dtypes
 from smelt.formats.architecture.config import config_differences, read_config, updated_config
 from smelt.formats.architecture.layout import Layout
-from smelt.formats.architecture.tied import without_tied_copy
 from smelt.formats.folder_files import files_beside, small_files
 from smelt.formats.source import Source
 from smelt.formats.tokenizer.chat_template import resolve_chat_template, with_chat_template
 from smelt.formats.tokenizer.vocabulary import Vocabulary
+from smelt.formats.views.view import without_tied_copy
 from smelt.models.vocabulary.files import is_tokenizer_file, token_id_updates, tokenizer_files
 from smelt.models.vocabulary.plan import POLICIES, VocabularyPlan, plan_vocabulary
 from smelt.models.vocabulary.source import VocabSource

@@ -12,8 +12,7 @@ from smelt.engine.plan.plan import Draft, Tap
 from smelt.engine.pool import ModelPool
 from smelt.errors import CorruptFile, unknown
 from smelt.files.identity import file_hashes
-from smelt.formats.architecture.layout import Layout
-from smelt.formats.architecture.orientation import Matrices
+from smelt.formats.architecture.layout import Layout, Matrices
 from smelt.formats.source import Source
 from smelt.formats.statistics import StatisticsNote, StatisticsSource
 from smelt.methods import stages

@@ -19,9 +19,9 @@ from smelt.engine.run.backends import Sink
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.formats import dtype as dtypes
 from smelt.formats.architecture.config import read_config
-from smelt.formats.architecture.layout import Layout
-from smelt.formats.architecture.orientation import Orientation
-from smelt.formats.safetensors.header import TensorInfo, encode_header
+from smelt.formats.architecture.layout import Layout, Orientation
+from smelt.formats.safetensors import encode_header
+from smelt.formats.source import TensorInfo
 from smelt.ops.spectral import svd
 from smelt.recipe.values import skip_remedy
 

@@ -19,13 +19,14 @@ from smelt.engine.sink.output import OutputFolder
 from smelt.files.hashing.sha256 import IncrementalHashes
 from smelt.files.writing import reserve
 from smelt.formats import dtype as dtypes
-from smelt.formats.safetensors.header import TensorInfo, encode_header
+from smelt.formats.safetensors import encode_header
+from smelt.formats.source import TensorInfo
 from smelt.recipe.schema import parse_size
 
 if TYPE_CHECKING:
     import torch
 
-    from smelt.formats.safetensors.header import TensorInfo
+    from smelt.formats.source import TensorInfo
 
 __all__ = ["INDEX_NAME", "FolderSink", "MemorySink", "Shard", "index_file", "lay_out"]
 

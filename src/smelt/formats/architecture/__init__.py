@@ -1,1 +1,1 @@
-"""What names, shapes and configs tell of a model: its blocks, its linear layers, its tied weights."""
+"""What names, shapes and configs tell of a model: its blocks, its linear layers."""

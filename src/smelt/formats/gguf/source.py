@@ -18,8 +18,7 @@ from smelt.files.identity import file_identity
 from smelt.formats import dtype as dtypes
 from smelt.formats.gguf.header import GGUFHeader, GGUFTensor, read_gguf_header
 from smelt.formats.gguf.names import GGUFPlace, map_names
-from smelt.formats.safetensors.header import TensorInfo
-from smelt.formats.source import Source
+from smelt.formats.source import Source, TensorInfo
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -16,8 +16,8 @@ from smelt.formats import dtype as dtypes
 
 if TYPE_CHECKING:
     from smelt.formats.lora.config import AdapterConfig
-    from smelt.formats.safetensors.header import TensorInfo
-from smelt.formats.architecture.orientation import Orientation
+    from smelt.formats.source import TensorInfo
+from smelt.formats.architecture.layout import Orientation
 
 __all__ = ["AdapterPlan", "LowRank", "plan_adapter"]
 

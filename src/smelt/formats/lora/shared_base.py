@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smelt.formats.lora.source import LoraSource
-from smelt.formats.source import FileSource, Source
+from smelt.formats.safetensors import FileSource
+from smelt.formats.source import Source
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 
 from smelt.errors import CorruptFile, IncompatibleModels
 from smelt.files.identity import identities
-from smelt.formats.architecture.orientation import Orientation
+from smelt.formats.architecture.layout import Orientation
 from smelt.formats.lora.adapter_plan import LowRank, plan_adapter
 from smelt.formats.lora.config import AdapterConfig
-from smelt.formats.source import FileSource, Source, equal_tensors
+from smelt.formats.safetensors import FileSource
+from smelt.formats.source import Source, equal_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor

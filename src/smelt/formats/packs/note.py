@@ -13,7 +13,7 @@ from smelt.files.note import Note
 from smelt.files.schema import Strict
 from smelt.formats import dtype as dtypes
 from smelt.formats.packs.codes import row_bytes
-from smelt.formats.safetensors.header import TensorInfo
+from smelt.formats.source import TensorInfo
 
 __all__ = ["NOTE", "WEIGHTS", "BaseNote", "DeltaNote", "ErrorNote", "TensorNote", "as_matrix", "layout"]
 

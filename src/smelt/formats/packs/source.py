@@ -34,10 +34,10 @@ from smelt.errors import CorruptFile, IncompatibleModels, RecipeError, SmeltErro
 from smelt.files.identity import file_hashes, file_identity
 from smelt.formats import dtype as dtypes
 from smelt.formats.folder_files import identities_beside
-from smelt.formats.format import OpenBase
+from smelt.formats.open import OpenBase
 from smelt.formats.packs.note import NOTE, WEIGHTS, DeltaNote, as_matrix, layout
-from smelt.formats.safetensors.header import TensorInfo
-from smelt.formats.source import FileSource, Source
+from smelt.formats.safetensors import FileSource
+from smelt.formats.source import Source, TensorInfo
 
 if TYPE_CHECKING:
     from torch import Tensor

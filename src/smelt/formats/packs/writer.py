@@ -28,8 +28,8 @@ from smelt.formats.packs.note import (
     layout,
 )
 from smelt.formats.packs.source import DeltaSource, base_hashes
-from smelt.formats.safetensors.header import TensorInfo, encode_header
-from smelt.formats.source import Source
+from smelt.formats.safetensors import encode_header
+from smelt.formats.source import Source, TensorInfo
 from smelt.system.progress import Progress
 
 __all__ = ["Packer"]

@@ -23,6 +23,8 @@ _PREFIX = {"clip_vision_model": "vision_model.", "clip_text_model": "text_model.
 class ClipTower:
     """A picture or a text tower alone, by its config."""
 
+    model_types = tuple(_PREFIX)
+    prefixes = ()
     frozen = None
 
     def recognises(self, config: Mapping[str, Any] | None, names: Collection[str]) -> bool:

@@ -35,6 +35,8 @@ class LlavaNames:
     """The names of a LLaVA's tensors. Its vision tower is frozen in training and the same in all fine-tunes."""
 
     model_type = "llava"
+    model_types = (model_type,)
+    prefixes = (TOWER,)
     frozen = TOWER
 
     def recognises(self, config: Mapping[str, Any] | None, names: Collection[str]) -> bool:

@@ -12,8 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from smelt.formats.safetensors.header import TensorInfo
-from smelt.formats.source import Source
+from smelt.formats.source import Source, TensorInfo
 from smelt.formats.views.renamed import Piece, RenamedSource
 from smelt.formats.views.view import views
 
@@ -54,6 +53,8 @@ _TRANSPOSED = frozenset({"visual_projection.weight", "text_projection.weight"})
 class OpenClip:
     """An open_clip checkpoint, known by its names."""
 
+    model_types = ()
+    prefixes = ("visual.", "module.")
     frozen = None
 
     def recognises(self, config: Mapping[str, Any] | None, names: Collection[str]) -> bool:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from smelt.formats.dtype import item_size, torch_dtype
-from smelt.formats.safetensors.header import TensorInfo
-from smelt.formats.source import Source
+from smelt.formats.source import Source, TensorInfo
 
 if TYPE_CHECKING:
     import torch

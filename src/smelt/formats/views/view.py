@@ -1,23 +1,38 @@
-"""Views that rename: a model stored in a layout of its own appears under the names that all others of its kind have.
+"""Views of an open model: under the names that all others of its kind have, and without the copy of a tied head.
 
-A view is registered by its name (`views["mine"] = ...`), also by a plug-in: a module that an entry point of the group
-`smelt.formats` names. All views are asked about every model that is opened, one after the other.
+A view that renames is for models stored in a layout of their own. It is registered by its name (`views["mine"] = ...`),
+also by a plug-in: a module that an entry point of the group `smelt.formats` names. A view says for which types of
+models and for which beginnings of names it may be the right one, and is asked about those only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from smelt.formats.architecture.config import read_config
-from smelt.formats.source import Source
+from smelt.formats.source import Source, equal_tensors
 from smelt.registry import Registry
 
-__all__ = ["NameView", "frozen_prefix", "views", "with_common_names"]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["NameView", "frozen_prefix", "views", "with_common_names", "without_tied_copy"]
+
+_HEADS = ("lm_head.weight", "language_model.lm_head.weight", "embed_out.weight")
+_EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "word_embeddings.weight", "shared.weight", "embed_in.weight")
 
 
 class NameView(Protocol):
     """One layout of names."""
+
+    @property
+    def model_types(self) -> Collection[str]:
+        """It is asked about models whose config.json has one of these as its `model_type`,"""
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """And about models with a tensor whose name begins with one of these."""
 
     @property
     def frozen(self) -> str | None:
@@ -42,13 +57,61 @@ def with_common_names(source: Source) -> Source:
     """The Source itself, or a view of it under the common names."""
     config = read_config(source.folder)
     for view in views.values():
-        if view.recognises(config, source.tensors.keys()):
+        if _is_asked(view, config, source.tensors.keys()) and view.recognises(config, source.tensors.keys()):
             source = view.of(source)
     return source
 
 
 def frozen_prefix(source: Source) -> str | None:
     """What the names of the tensors begin with that fine-tunes of this model share; None where they share none."""
-    config = read_config(source.folder)
-    found = (view.frozen for view in views.values() if view.frozen and view.recognises(config, source.tensors.keys()))
+    config, names = read_config(source.folder), source.tensors.keys()
+    found = (
+        view.frozen
+        for view in views.values()
+        if view.frozen and _is_asked(view, config, names) and view.recognises(config, names)
+    )
     return next(found, None)
+
+
+def _is_asked(view: NameView, config: Mapping[str, Any] | None, names: Collection[str]) -> bool:
+    kind = (config or {}).get("model_type")
+    return kind in view.model_types or any(name.startswith(view.prefixes) for name in names)
+
+
+def without_tied_copy(source: Source) -> tuple[Source, list[str]]:
+    """`source` without the stored copy of a tied head; a head that differs from its embedding stays, with a note."""
+    config = read_config(source.folder) or {}
+    inner = config.get("text_config")
+    tie = config.get("tie_word_embeddings", inner.get("tie_word_embeddings") if isinstance(inner, dict) else None)
+    head = next((key for key in _HEADS if key in source.tensors), None)
+    embedding = next((key for key in source.tensors if key.endswith(_EMBEDDINGS)), None)
+    if not tie or head is None or embedding is None or source.tensors[head] != source.tensors[embedding]:
+        return source, []
+    if not equal_tensors(source, head, embedding):
+        return source, [f"config.json ties {head!r} to {embedding!r}, but the file holds different numbers for them"]
+    return HiddenTensorSource(source, head, embedding), []
+
+
+class HiddenTensorSource(Source):
+    """A source that hides one name, which is another's tensor."""
+
+    def __init__(self, inner: Source, hidden: str, twin: str):
+        self._inner = inner
+        self.label, self.files, self.folder, self.beside = inner.label, inner.files, inner.folder, inner.beside
+        self.tensors = {key: info for key, info in inner.tensors.items() if key != hidden}
+        self.tied = {**inner.tied, hidden: twin}
+
+    def read(self, key: str, start: int, out: Tensor) -> None:
+        self._inner.read(key, start, out)
+
+    def has_bytes(self, key: str) -> bool:
+        return self._inner.has_bytes(key)
+
+    def read_bytes(self, key: str, start: int, out: memoryview) -> None:
+        self._inner.read_bytes(key, start, out)
+
+    def stored_at(self, key: str) -> tuple[int, int] | None:
+        return self._inner.stored_at(key)
+
+    def close(self) -> None:
+        self._inner.close()

@@ -83,7 +83,7 @@ class _Network:
     def __init__(self, folder: Path):
         import torch
 
-        from smelt.formats.source import FileSource
+        from smelt.formats.safetensors import FileSource
 
         try:
             from tokenizers import Tokenizer

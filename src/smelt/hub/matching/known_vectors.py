@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from smelt.errors import CorruptFile
 from smelt.files.mapped_file import mapped_bytes
 from smelt.files.writing import write_file
-from smelt.formats.safetensors.header import TensorInfo, encode_header, read_header
+from smelt.formats.safetensors import encode_header, read_header
+from smelt.formats.source import TensorInfo
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from smelt.errors import RecipeError, SmeltError
 from smelt.files.identity import hash_file
-from smelt.formats.builtin import is_delta
+from smelt.formats.open import is_delta
 from smelt.formats.packs.note import DeltaNote
 from smelt.hub.models.base import settle_base
 from smelt.hub.models.check import Facts, check_model

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from smelt.errors import MissingExtra, RecipeError
 from smelt.files.identity import hash_file
-from smelt.formats.builtin import is_delta
+from smelt.formats.open import is_delta
 from smelt.formats.packs.note import BaseNote, DeltaNote
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import Any
 from smelt.errors import CorruptFile, RecipeError, SmeltError
 from smelt.files.content_store import copy_in
 from smelt.files.reading import parse_json, read_text
-from smelt.formats.builtin import is_pickle
-from smelt.formats.safetensors.header import read_header
+from smelt.formats.open import is_pickle
+from smelt.formats.safetensors import read_header
 
 __all__ = ["LARGEST", "TEXTS", "WEIGHTS", "allowed", "listed", "read_in"]
 

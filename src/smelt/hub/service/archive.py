@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile
 from smelt.files.reading import read_json
-from smelt.formats.builtin import is_delta
-from smelt.formats.safetensors.header import TensorInfo, read_header
+from smelt.formats.open import is_delta
+from smelt.formats.safetensors import read_header
+from smelt.formats.source import TensorInfo
 from smelt.hub.service.config_bounds import check_numbers, check_size
 from smelt.hub.service.problems import Refused
 from smelt.hub.service.uploads import base_name

@@ -15,7 +15,7 @@ from smelt.formats.architecture.layer_limit import MOST_LAYERS, layers_in, table
 from smelt.hub.service.problems import Refused
 
 if TYPE_CHECKING:
-    from smelt.formats.safetensors.header import TensorInfo
+    from smelt.formats.source import TensorInfo
 
 __all__ = ["check_numbers", "check_size"]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from starlette.concurrency import run_in_threadpool
 
-from smelt.formats.builtin import is_pickle
+from smelt.formats.open import is_pickle
 from smelt.hub.models.intake import TEXTS, WEIGHTS, allowed
 from smelt.hub.service.problems import Refused
 

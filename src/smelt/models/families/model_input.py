@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import RecipeError
 from smelt.files.reading import read_json_table
 from smelt.formats import dtype as dtypes
-from smelt.formats.safetensors.header import TensorInfo
-from smelt.formats.source import MemorySource, Source
+from smelt.formats.source import MemorySource, Source, TensorInfo
 from smelt.models.families.preprocess import Preprocess
 
 if TYPE_CHECKING:

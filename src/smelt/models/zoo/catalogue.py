@@ -62,7 +62,7 @@ def zoo_models() -> list[ZooModel]:
 
 
 def _describe(name: str, folder: Path) -> ZooModel:
-    from smelt.formats.builtin import is_adapter, is_delta
+    from smelt.formats.open import is_adapter, is_delta
     from smelt.recipe.reference_name import ref_name
 
     if (folder / NOTE).is_file():  # nothing is unpacked only to be listed
@@ -95,7 +95,7 @@ def _describe(name: str, folder: Path) -> ZooModel:
 
 def _adapter(name: str, folder: Path) -> ZooModel:
     from smelt.files.reading import read_json_table
-    from smelt.formats.safetensors.header import read_header
+    from smelt.formats.safetensors import read_header
     from smelt.recipe.reference_name import ref_name
 
     config, weights = read_json_table(folder / "adapter_config.json"), folder / "adapter_model.safetensors"

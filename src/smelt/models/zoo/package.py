@@ -88,7 +88,8 @@ def _write_weights(source: GGUFSource, dtype: str, path: Path) -> str:
     import torch
 
     from smelt.formats import dtype as dtypes
-    from smelt.formats.safetensors.header import TensorInfo, encode_header
+    from smelt.formats.safetensors import encode_header
+    from smelt.formats.source import TensorInfo
 
     code = dtypes.parse_dtype(dtype)
     layout = {name: TensorInfo(code, info.shape) for name, info in sorted(source.tensors.items())}

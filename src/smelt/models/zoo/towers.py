@@ -23,7 +23,8 @@ from pydantic import Field
 
 from smelt.errors import CorruptFile, RecipeError, SmeltError
 from smelt.files.schema import Strict
-from smelt.formats.source import FileSource, Source
+from smelt.formats.safetensors import FileSource
+from smelt.formats.source import Source
 from smelt.models.zoo.origin import NOTE, ZooOrigin
 
 __all__ = ["Tower", "TowersOrigin", "weights_hash"]
@@ -86,7 +87,7 @@ def _write(name: str, part: Path, towers: Mapping[str, Tower], file: IO[bytes]) 
     import torch
 
     from smelt.formats import dtype as dtypes
-    from smelt.formats.safetensors.header import encode_header
+    from smelt.formats.safetensors import encode_header
 
     with ExitStack() as stack:
         places: dict[str, tuple[Source, str]] = {}

@@ -17,7 +17,7 @@ from smelt.engine.run.cpu import backend
 from smelt.engine.run.cpu.backend import FusedBackend
 from smelt.engine.run.cpu.machine import library
 from smelt.errors import NumericalError
-from smelt.formats.source import FileSource
+from smelt.formats.safetensors import FileSource
 
 needs_machine = pytest.mark.skipif(library() is None, reason="the vector machine was not compiled")
 _SCRIPT = """

@@ -9,7 +9,8 @@ from safetensors import safe_open
 from safetensors.torch import load, save_file
 
 from smelt.errors import CorruptFile
-from smelt.formats.safetensors.header import TensorInfo, encode_header, read_header
+from smelt.formats.safetensors import encode_header, read_header
+from smelt.formats.source import TensorInfo
 
 
 def test_a_tensor_knows_its_elements_and_bytes():

@@ -5,8 +5,8 @@ import torch
 
 import smelt
 from checkpoints import read_weights, write_model
-from smelt.formats.architecture.tied import without_tied_copy
 from smelt.formats.open import open_path
+from smelt.formats.views.view import without_tied_copy
 
 EMBED, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 

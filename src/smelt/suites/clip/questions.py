@@ -9,6 +9,7 @@ from typing import Any
 from smelt.evaluation.evaluate import evaluate_model
 from smelt.evaluation.row import Row
 from smelt.files.schema import Strict
+from smelt.models.families.load import load
 from smelt.suites.units import shared_data
 
 __all__ = ["Ask"]
@@ -37,8 +38,6 @@ class Ask(Strict):
 
     def put_to(self, model: Any, **about: Any) -> tuple[list[Row], float]:
         """Ask a model: its rows, and the seconds that it took. It is loaded once whatever the number of questions."""
-        from smelt.models.families.load import load
-
         began = time.perf_counter()
         loaded = load(model, "classifier", device=self.device, dtype=self.dtype, allow_pickle=self.allow_pickle)
         rows: list[Row] = []

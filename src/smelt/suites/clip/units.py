@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from smelt.analyse.interpolation import interpolation_path
+from smelt.analyse.scales import scaled_merges
+from smelt.engine.pool import opened
+from smelt.engine.scales import at_scale
+from smelt.ensembles.ensemble import ensemble
 from smelt.evaluation.row import CostRow, Row
+from smelt.formats.source import MemorySource
+from smelt.measurement.measure import measure
+from smelt.prepare.prepare import prepare
 from smelt.recipe.schema import Recipe
 from smelt.suites.clip.questions import Ask
 from smelt.suites.merge_process import merge_in_process
@@ -40,8 +48,6 @@ def made(
 
 def measured(**words: Any) -> str:
     """A statistic of one model, kept under its content: models can be measured side by side."""
-    from smelt.measurement.measure import measure
-
     return str(measure(**words))
 
 
@@ -49,8 +55,6 @@ def ensembled(
     *, models: Mapping[str, str], text_from: str | None, kind: Any, ask: Mapping[str, Any], about: Mapping[str, Any]
 ) -> UnitResult:
     """All models asked together."""
-    from smelt.ensembles.ensemble import ensemble
-
     questions = Ask(**ask)
     where: dict[str, Any] = {
         "device": questions.device,
@@ -67,11 +71,6 @@ def curve(
     *, recipe: Mapping[str, Any], scales: Mapping[float, Any], ask: Mapping[str, Any], about: Mapping[str, Any]
 ) -> UnitResult:
     """One merge at several scales, {scale: cells}, on pictures that no result is reported on."""
-    from smelt.analyse.scales import scaled_merges
-    from smelt.engine.pool import opened
-    from smelt.engine.scales import at_scale
-    from smelt.formats.source import MemorySource
-
     wanted = Recipe.parse(recipe)
     cells = {float(scale): tasks for scale, tasks in scales.items()}
     rows: list[Row] = []
@@ -95,8 +94,6 @@ def line(
     about: Mapping[str, Any],
 ) -> UnitResult:
     """The models on the straight line between two."""
-    from smelt.analyse.interpolation import interpolation_path
-
     questions = Ask(**ask)
     start, end = ends
     found = interpolation_path(
@@ -118,8 +115,6 @@ def line(
 def _made(
     file: str, one: Mapping[str, Any], folder: Path, keep: bool, ask: Ask, about: dict[str, Any], heat: dict[str, Any]
 ) -> list[Row | CostRow]:
-    from smelt.prepare.prepare import prepare
-
     recipe = Recipe.parse(one["recipe"])
     out = folder / file
     prepared = prepare(recipe, device=ask.device, threads=ask.threads)

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from smelt.evaluation.provenance import row_of_logits
 from smelt.evaluation.row import Row
 from smelt.learning.neulig.batch_norm import re_estimated
+from smelt.learning.neulig.collaborate import ensembled_logits, merged_logits
 from smelt.learning.neulig.coopmap import CoopVecMap
+from smelt.learning.neulig.features import ExpertFeatures
 from smelt.learning.neulig.loaded_experts import BASE, LoadedExperts, load_experts
 from smelt.learning.neulig.portland import Portland
 from smelt.learning.neulig.portland_fitter import PortlandFitter
 from smelt.suites.units import digest
+from smelt.tasks.pictures.task import PictureTask
 from smelt.tasks.registry import picture_task
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from smelt.learning.neulig.features import ExpertFeatures
-    from smelt.tasks.pictures.task import PictureTask
 
 __all__ = ["WorkingGroup"]
 
@@ -49,8 +49,6 @@ class WorkingGroup:
 
     def unlabelled(self, count: int | None) -> list[Any]:
         """Pictures of `val`, every batch with some of all tasks."""
-        import torch
-
         streams = [self.company.stream(task, "val", count) for task in self.tasks.values()]
         each = max(1, _BATCH // len(streams))
         batches = zip(*(stream.batches(each) for stream in streams), strict=False)
@@ -72,10 +70,6 @@ class WorkingGroup:
 
         `map_bn` is `map` with BatchNorm's statistics estimated again on so many unlabelled `val` pictures of the task.
         """
-        import torch
-
-        from smelt.learning.neulig.collaborate import ensembled_logits
-
         rows = []
         for task in self.names:
             seen = self.seen(task).of(self.names)
@@ -92,10 +86,6 @@ class WorkingGroup:
 
     def _merged(self, task: str, beta: Tensor, mode: Any, pictures: int | None) -> Tensor:
         """The scores of the test pictures by merged models."""
-        import torch
-
-        from smelt.learning.neulig.collaborate import merged_logits
-
         experts = self.company.experts(self.names)
         if mode != "map_bn":
             parts = [

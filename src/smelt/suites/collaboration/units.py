@@ -9,11 +9,17 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
+
 from smelt.evaluation.row import Row
 from smelt.learning.neulig.batch_norm import re_estimated
+from smelt.learning.neulig.coopmap import coopvec_map
 from smelt.learning.neulig.fit import FitSettings
 from smelt.learning.neulig.loaded_experts import BASE
 from smelt.learning.neulig.portland_fitter import PortlandFitter
+from smelt.mixing.classifier import load_mixed
+from smelt.prepare.merge import merge
+from smelt.prepare.prepare import prepare
 from smelt.recipe.schema import Recipe
 from smelt.suites.collaboration.blend import coefficients, heard_gates
 from smelt.suites.collaboration.figures import figures
@@ -62,11 +68,6 @@ def baseline(
 
     With `batch_norm`, statistics of BatchNorm are estimated again on so many unlabelled `pictures` of every task.
     """
-    import torch
-
-    from smelt.prepare.merge import merge
-    from smelt.prepare.prepare import prepare
-
     wanted = Recipe.parse(recipe)
     group = WorkingGroup(pool, list(wanted.pool.models), ask)
     prepared = prepare(wanted, device=ask["device"], threads=ask["threads"])
@@ -104,10 +105,6 @@ def _more(budget: DataBudget, split: str, images: int) -> DataBudget:
 
 def _mixed(group: WorkingGroup, folder: str, words: Mapping[str, Any], ensemble: bool) -> list[Row]:
     """A mixture: every picture has gates of its own, in every block; their mean over the blocks blends features."""
-    import torch
-
-    from smelt.mixing.classifier import load_mixed
-
     mixed = load_mixed(folder, device=group.company.classifier.device)
     network = mixed.inner.network()  # type: ignore[attr-defined]
     rows = []
@@ -140,8 +137,6 @@ def neulig(
     about: Mapping[str, Any],
 ) -> UnitResult:
     """Portland of one group, and the group at both levels; `entries` are the modes of merging, {entry: {mode, …}}."""
-    from smelt.learning.neulig.coopmap import coopvec_map
-
     group = WorkingGroup(pool, experts, ask)
     portlands, setting = group.portlands(fit), _setting(fit, boosting, alignment)
     fitted = portlands.fit(setting)

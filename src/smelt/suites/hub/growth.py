@@ -7,13 +7,13 @@ at its full size every order gives the result of the whole hub.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
+from smelt.hub.selection.select import choose
 from smelt.suites.hub.task_scores import TaskScores, Weights
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 __all__ = ["Opinion", "band", "chosen_among", "grow", "orders"]
 
@@ -23,15 +23,11 @@ Opinion: TypeAlias = "Callable[[NDArray[np.int64]], NDArray[np.float64]]"
 
 def orders(models: int, count: int, seed: int) -> NDArray[np.int64]:
     """So many orders in which the models join, [count, models]; order i is the same however many follow it."""
-    import numpy as np
-
     return np.stack([np.random.default_rng([seed, number]).permutation(models) for number in range(count)])
 
 
 def chosen_among(scores: NDArray[np.float64], there: NDArray[np.int64], k: int) -> list[tuple[int, ...]]:
     """The best k of the models that are there for every class, by their numbers in the whole hub."""
-    from smelt.hub.selection.select import choose
-
     return [tuple(int(there[place]) for place in places) for places in choose(scores, min(k, len(there)))]
 
 
@@ -39,8 +35,6 @@ def grow(
     known: TaskScores, opinion: Opinion, joining: NDArray[np.int64], k: int, weights: Weights
 ) -> NDArray[np.int64]:
     """Right answers after each model that joins, [orders, models]."""
-    import numpy as np
-
     found = np.zeros(joining.shape, dtype=np.int64)
     for number, order in enumerate(joining):
         for size in range(1, len(order) + 1):
@@ -54,8 +48,6 @@ def band(right: NDArray[np.int64], counts: NDArray[np.int64]) -> dict[str, list[
 
     `right` is [orders, sizes, tasks], `counts` the pictures of the tasks.
     """
-    import numpy as np
-
     averages = (right / counts).mean(axis=2)
     low, high = np.quantile(averages, (0.1, 0.9), axis=0)
     return {"mean": averages.mean(axis=0).tolist(), "low": low.tolist(), "high": high.tolist()}

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import torch
+
 from smelt.evaluation.provenance import row_of_logits
 from smelt.evaluation.row import Row, code_version, now
 from smelt.suites.hub.growth import chosen_among
@@ -23,8 +26,6 @@ _DRAWS = 30
 
 def chosen_by(work: WorkingHub, method: Method, task: str, k: int, alpha: float) -> list[tuple[int, ...]]:
     """The k models that a method chooses for each class of a task, out of the whole hub."""
-    import numpy as np
-
     everyone = np.arange(len(work.names))
     return chosen_among(work.opinion(method, task, alpha)(everyone), everyone, k)
 
@@ -37,9 +38,6 @@ def used_in(work: WorkingHub, chosen: Chosen) -> dict[str, int]:
 
 def chosen_row(work: WorkingHub, method: Method, task: str, k: int, alpha: float, about: Mapping[str, Any]) -> Row:
     """The row of the models that a method chooses, asked together."""
-    import numpy as np
-    import torch
-
     chosen = chosen_by(work, method, task, k, alpha)
     scores = work.task_scores(task).scores(chosen, method.weights)
     logits = torch.from_numpy(np.log(np.maximum(scores, 1e-300)))
@@ -79,8 +77,6 @@ def _budget(work: WorkingHub, method: Method, task: str) -> DataBudget:
 
 def anybody_row(work: WorkingHub, task: str, k: int, weights: Weights, about: Mapping[str, Any]) -> Row:
     """What one gets without choosing: the mean over all models, or over random sets of k of them."""
-    import numpy as np
-
     known, everyone = work.task_scores(task), len(work.names)
     sets = [(number,) for number in range(everyone)]
     if k > 1:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
+
+from smelt.ensembles.per_class import per_class_scores
 
 __all__ = ["Chosen", "TaskScores", "Weights", "softmax"]
 
@@ -31,10 +32,6 @@ class TaskScores:
 
     def scores(self, chosen: Chosen, weights: Weights = "entropy") -> NDArray[np.float64]:
         """What the chosen models say together, [n, classes]. Only those that are chosen for some class are asked."""
-        import numpy as np
-
-        from smelt.ensembles.per_class import per_class_scores
-
         used = sorted({number for numbers in chosen for number in numbers})
         mask = np.zeros((len(used), len(chosen)), dtype=bool)
         for column, numbers in enumerate(chosen):
@@ -52,32 +49,24 @@ class TaskScores:
 
     def _alone(self, chosen: Chosen) -> NDArray[np.float64]:
         """One model for each class has all the weight, so that its score is its probability."""
-        import numpy as np
-
         models = np.array([number for (number,) in chosen])
         found: NDArray[np.float64] = self.probabilities[models, :, np.arange(len(models))].T
         return found
 
     def loss(self, scores: NDArray[np.float64]) -> float:
         """Mean cross-entropy of scores [n, classes], each picture's made to sum to one."""
-        import numpy as np
-
         own = scores[np.arange(len(self.labels)), self.labels] / scores.sum(axis=1)
         return float(-np.log(np.maximum(own, 1e-300)).mean())
 
     @cached_property
     def single(self) -> NDArray[np.int64]:
         """Right answers of every model by itself, [models]."""
-        import numpy as np
-
         found: NDArray[np.int64] = (self.probabilities.argmax(axis=2) == self.labels).sum(axis=1).astype(np.int64)
         return found
 
     @cached_property
     def by_class(self) -> NDArray[np.float64]:
         """The share of each class's pictures that every model gets right, [models, classes]; nan without a picture."""
-        import numpy as np
-
         right = self.probabilities.argmax(axis=2) == self.labels
         classes = np.arange(self.probabilities.shape[2])
         own = (self.labels[:, None] == classes).astype(np.float64)
@@ -88,8 +77,6 @@ class TaskScores:
 
 def softmax(cosines: NDArray[np.float32], scale: float) -> NDArray[np.float64]:
     """Probabilities over the last axis; scaled in fp32 as the ensemble does it, all else in fp64."""
-    import numpy as np
-
     logits = (np.float32(scale) * cosines).astype(np.float64)
     raised = np.exp(logits - logits.max(axis=-1, keepdims=True))
     found: NDArray[np.float64] = raised / raised.sum(axis=-1, keepdims=True)

@@ -10,6 +10,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import torch
+
+from smelt.ensembles.per_class import PerClass
 from smelt.evaluation.provenance import row_of_logits
 from smelt.evaluation.row import CostRow, Row
 from smelt.hub.labels.label import NodeText
@@ -32,8 +36,6 @@ def prepare(
 
     `read`: what it reads of the nodes, a label for each. `text`: whether text features of the tasks are needed.
     """
-    import torch
-
     work = work_of(ask)
     member = work.members[model]
     began = time.perf_counter()
@@ -145,10 +147,6 @@ def _timed(
 
     All k have their turn in every round, so that a machine that slows down does so for all of them.
     """
-    import numpy as np
-
-    from smelt.ensembles.per_class import PerClass
-
     task = work.tasks[timing["task"]]
     split = shared_data().split(task, "test")
     pictures = list(split.read(np.arange(min(timing["pictures"], len(split.labels)))))
@@ -179,8 +177,6 @@ def growth(
     about: Mapping[str, Any],
 ) -> UnitResult:
     """The hub from one model to all, in `count` random orders."""
-    import numpy as np
-
     work = work_of(ask)
     joining = orders(len(work.names), count, ask["seed"])
     rules = {name: Method.model_validate(words) for name, words in methods.items()}
@@ -233,8 +229,6 @@ def figures(
 
 def _over_classes(work: WorkingHub, task: str, models: int, classes: int) -> dict[str, Any]:
     """The models that are best on most classes of a task, over those classes on which the models differ most."""
-    import numpy as np
-
     shares = work.task_scores(task).by_class
     known = np.flatnonzero(~np.isnan(shares).any(axis=0))
     spread = shares[:, known].max(axis=0) - np.median(shares[:, known], axis=0)

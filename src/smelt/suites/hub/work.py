@@ -9,27 +9,26 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from smelt.errors import RecipeError
+from smelt.hub.graph.graph import SemanticGraph, find_graph
+from smelt.hub.labels.index import Index
+from smelt.hub.labels.label import Label, NodeText
+from smelt.hub.matching.captions import TemplateCaptions
+from smelt.hub.matching.matching import Matching, task_words
+from smelt.hub.selection.baselines import graph_accuracies
+from smelt.hub.selection.lovm import Linear, TaskTexts, task_texts
+from smelt.hub.selection.select import Selection, reuse_metric, select_models
 from smelt.suites.hub.growth import Opinion
 from smelt.suites.hub.model import HubModel, Identity, true_classes
 from smelt.suites.hub.suite import Method
 from smelt.suites.hub.task_scores import TaskScores, softmax
+from smelt.tasks.pictures.task import PictureTask
 from smelt.tasks.registry import picture_task
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from smelt.hub.graph.graph import SemanticGraph
-    from smelt.hub.labels.index import Index
-    from smelt.hub.labels.label import Label, NodeText
-    from smelt.hub.matching.captions import TemplateCaptions
-    from smelt.hub.matching.matching import Matching
-    from smelt.hub.selection.lovm import TaskTexts
-    from smelt.hub.selection.select import Selection
-    from smelt.tasks.pictures.task import PictureTask
 
 __all__ = ["WorkingHub", "forget_work", "work_of"]
 
@@ -84,8 +83,6 @@ class WorkingHub:
 
     @cached_property
     def graph(self) -> SemanticGraph:
-        from smelt.hub.graph.graph import find_graph
-
         return find_graph(self.words["graph"])
 
     def indexes(self, text: NodeText) -> dict[str, Index]:
@@ -100,10 +97,6 @@ class WorkingHub:
 
     def on_graph(self, text: NodeText) -> NDArray[np.float64]:
         """How every model does on the graph as a whole."""
-        import numpy as np
-
-        from smelt.hub.selection.baselines import graph_accuracies
-
         if text not in self._on_graph:
             found = graph_accuracies(self.indexes(text), self.graph)
             self._on_graph[text] = np.array(list(found.values()))
@@ -111,15 +104,11 @@ class WorkingHub:
 
     @cached_property
     def matching(self) -> Matching:
-        from smelt.hub.matching.matching import Matching
-
         return Matching(self.words["embedder"], {})
 
     @cached_property
     def captions(self) -> TemplateCaptions:
         """By template and the graph alone, so that numbers do not depend on a WordNet that may be installed."""
-        from smelt.hub.matching.captions import TemplateCaptions
-
         return TemplateCaptions(self.graph, lookup=lambda word: None)
 
     def true_classes(self, task: str) -> NDArray[np.int64]:
@@ -128,8 +117,6 @@ class WorkingHub:
 
     def task_scores(self, task: str) -> TaskScores:
         """A task with what every model says of its pictures."""
-        import numpy as np
-
         if task not in self._task_scores:
             limit, known = self.words["limit"], self.tasks[task]
             cosines = (member.cosines(known, self.graph, limit) for member in self.members.values())
@@ -151,11 +138,7 @@ class WorkingHub:
 
     def opinion(self, method: Method, task: str, alpha: float) -> Opinion:
         """What a method thinks of the models that are there, for each class of a task."""
-        import numpy as np
-
         if method.by == "labels":
-            from smelt.hub.selection.select import reuse_metric
-
             found = reuse_metric(self.precision(method, task), alpha=alpha, overall=method.overall)
         elif method.by == "text":
             return lambda there: self._constant(self.predicted(task, there, method.text), task)
@@ -166,8 +149,6 @@ class WorkingHub:
 
     def overall(self, method: Method, task: str) -> NDArray[np.float64]:
         """The order that a method gives the models on a whole task, as numbers: the higher the better."""
-        import numpy as np
-
         if method.by == "labels":
             found: NDArray[np.float64] = self.precision(method, task).mean(axis=1)
             return found
@@ -181,9 +162,6 @@ class WorkingHub:
         return self._precision[key]
 
     def _select(self, method: Method, task: str) -> Selection:
-        from smelt.hub.matching.matching import task_words
-        from smelt.hub.selection.select import select_models
-
         told = self.words["tasks"][task]
         words = task_words(self.tasks[task].classes, told["domain"], told["task"])
         found, _ = self.matching.match(words, self.graph, nodes=self.words["nodes"], captions=self.captions)
@@ -202,8 +180,6 @@ class WorkingHub:
 
     def text_features(self, text: NodeText) -> NDArray[np.float64]:
         """What every model makes of every task's texts, and how it does on the graph, [tasks, models, features]."""
-        import numpy as np
-
         if text not in self._features:
             found = [[self.of_texts(name, task) for name in self.names] for task in self.tasks]
             graph = np.broadcast_to(self.on_graph(text)[:, None], (len(self.tasks), len(self.names), 1))
@@ -212,8 +188,6 @@ class WorkingHub:
 
     def of_texts(self, model: str, task: str) -> NDArray[np.float64]:
         """What one model makes of the texts of one task."""
-        from smelt.hub.selection.lovm import task_texts
-
         known = self.tasks[task]
         if task not in self._texts:
             told = self.words["tasks"][task]
@@ -222,10 +196,6 @@ class WorkingHub:
 
     def predicted(self, task: str, there: NDArray[np.int64], text: NodeText) -> NDArray[np.float64]:
         """ModelGPT: the models that are there by a linear model of text features, fitted on them and other tasks."""
-        import numpy as np
-
-        from smelt.hub.selection.lovm import Linear
-
         names = list(self.tasks)
         others = [place for place, name in enumerate(names) if not self._shares_pictures(name, task)]
         if not others:
@@ -245,6 +215,4 @@ class WorkingHub:
 
     def _constant(self, values: NDArray[np.float64], task: str) -> NDArray[np.float64]:
         """One number for each model, the same for all classes."""
-        import numpy as np
-
         return np.repeat(values[:, None], len(self.tasks[task].classes), axis=1)

@@ -11,10 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from smelt.evaluation.evaluate import evaluate_model
+from smelt.evaluation.load import load_model
 from smelt.evaluation.row import Row
 from smelt.files.schema import Strict
 from smelt.jobs.failure import pack_error
 from smelt.suites.units import shared_data
+from smelt.tasks.registry import find_task
 
 __all__ = ["Questions", "TaskAnswers", "TaskGroup"]
 
@@ -55,9 +58,6 @@ class Questions(Strict):
         self, model: str, about: Mapping[str, Any], *, called: str = "", first: Sequence[str] = ()
     ) -> TaskAnswers:
         """Ask a model, which is loaded once. In commands it is `called` so, after the command `first` made it."""
-        from smelt.evaluation.load import load_model
-        from smelt.tasks.registry import find_task
-
         began, answers = time.perf_counter(), TaskAnswers()
         loaded: Any = None
         for group in self.groups:
@@ -94,8 +94,6 @@ class Questions(Strict):
             raise _Unusable(error) from error
 
     def _rows(self, loaded: Any, task: Any, limit: int | None, about: Mapping[str, Any]) -> list[Row]:
-        from smelt.evaluation.evaluate import evaluate_model
-
         how: dict[str, Any] = {"split": self.split, "limit": limit, "threads": self.threads, "data": shared_data()}
         return evaluate_model(loaded, [task], **how, **about).rows
 

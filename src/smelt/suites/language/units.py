@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from smelt.evaluation.row import Row, read_rows
+from smelt.prepare.prepare import measurements
 from smelt.recipe.schema import Recipe
 from smelt.runs.run_folder import ROWS
+from smelt.search.space import recipe_at
+from smelt.search.tune import tune
 from smelt.suites.language.look import look
 from smelt.suites.language.questions import Questions
 from smelt.suites.merge_process import merge_in_process
@@ -47,8 +50,6 @@ def made(
     `validation` says on what {tasks, limit} a setting is chosen, `at_once` how many are tried at once. `folder` is
     that of the suite: recipes and studies are left there, and the model too if it is to be kept.
     """
-    from smelt.prepare.prepare import measurements
-
     root, questions, wanted = Path(folder), Questions(**ask), Recipe.parse(recipe)
     where: dict[str, Any] = {"device": questions.device, "threads": questions.threads}
     first = 0
@@ -120,9 +121,6 @@ def _tuned(
     ask: Questions,
     about: Mapping[str, Any],
 ) -> _Tuned:
-    from smelt.search.space import recipe_at
-    from smelt.search.tune import tune
-
     file = root / "recipes" / f"{name}-tune.yaml"
     file.parent.mkdir(parents=True, exist_ok=True)
     recipe.save(file)

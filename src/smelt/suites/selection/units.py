@@ -9,24 +9,23 @@ import functools
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from smelt.evaluation.provenance import row_of
 from smelt.evaluation.row import Row
 from smelt.recipe.schema import Recipe
 from smelt.select.greedy_soup import greedy
+from smelt.select.option_sets import OptionSet
 from smelt.select.step_choice import ordered
 from smelt.suites.selection.candidate import group
 from smelt.suites.selection.session import Session, session_of
 from smelt.suites.selection.steps import SOUP
 from smelt.suites.units import UnitResult, cost_row, unit_result, with_threads
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from smelt.select.option_sets import OptionSet
-    from smelt.tasks.result import Result
+from smelt.tasks.questions.records import LETTERS
+from smelt.tasks.result import Result, choice_result
 
 __all__ = ["asked", "soup"]
 
@@ -125,11 +124,6 @@ def _flags(ask: Mapping[str, Any], kind: str) -> list[str]:
 
 def _result(one: OptionSet, split: str, scores: NDArray[np.float32], seconds: float) -> Result:
     """What an evaluation makes of the same scores."""
-    import numpy as np
-
-    from smelt.tasks.questions.records import LETTERS
-    from smelt.tasks.result import choice_result
-
     labels, values = one.labels, scores.astype(np.float64)
     assert labels is not None
     shifted = values - values.max(axis=1, keepdims=True)

@@ -12,7 +12,7 @@ from smelt.errors import RecipeError, SmeltError
 from smelt.files.reading import machine_fault
 from smelt.files.remote_code import is_trusted
 
-__all__ = ["MergedModel", "merge_in_process"]
+__all__ = ["MergedModel", "merge_in_process", "peak_of_process"]
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,18 @@ def _main(recipe: str, out: str, threads: str, trusted: str) -> int:
 
 
 def _peak() -> int:
-    status = Path("/proc/self/status")
-    if status.exists():
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
-        return int(line.split()[1]) * 1024
     import resource
 
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on a Mac
+    return peak_of_process() or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on a Mac
+
+
+def peak_of_process() -> int | None:
+    """The most memory in bytes that this process had since its start, or since that was forgotten; Linux alone."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return None
+    line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024
 
 
 if __name__ == "__main__":

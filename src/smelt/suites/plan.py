@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from smelt.suites.state import RunState
     from smelt.suites.suite import BaseSuite
 
-__all__ = ["BenchOptions", "Step", "SuitePlan", "chosen", "mean_accuracy", "naming", "refuse"]
+__all__ = ["BenchOptions", "Step", "SuitePlan", "about_command", "chosen", "mean_accuracy", "naming", "refuse"]
 
 Tell: TypeAlias = Callable[[str], None]
 
@@ -119,6 +119,12 @@ def refuse(suite: BaseSuite, options: BenchOptions, **reasons: str) -> None:
     for word, reason in reasons.items():
         if getattr(options, word) != fields[word].default:
             raise RecipeError(f"{word}: {reason.format(name=suite.name)}")
+
+
+def about_command(suite: BaseSuite, method: str, flags: str) -> dict[str, str]:
+    """What rows say of their suite, and of the command that computes one of its methods (or what has none) again."""
+    command = f"smelt bench {suite.name}" + (f" --methods {method}" if method else "") + flags
+    return {"suite": suite.name, "command": command}
 
 
 @contextmanager

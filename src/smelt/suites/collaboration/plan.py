@@ -15,7 +15,7 @@ from smelt.suites.collaboration.report.pages import CollaborationPages
 from smelt.suites.collaboration.suite import CollaborationSuite
 from smelt.suites.expected_row import ExpectedRow
 from smelt.suites.kind import SuiteKind, suite_kinds
-from smelt.suites.plan import BenchOptions, Step, SuitePlan, chosen, naming, refuse
+from smelt.suites.plan import BenchOptions, Step, SuitePlan, about_command, chosen, naming, refuse
 from smelt.tasks.registry import picture_task
 
 if TYPE_CHECKING:
@@ -138,8 +138,7 @@ class CollaborationPlan(SuitePlan):
     def _neulig(self, group: str, boosting: str, alignment: str, entries: dict[str, dict[str, Any]]) -> Step:
         experts = self.suite.groups[group].experts
         first = next(iter(entries.values()))["label"]
-        words: dict[str, Any] = {"pool": self._pool(group), "experts": experts, "fit": self.suite.fit.model_dump()}
-        words |= {"boosting": boosting, "alignment": alignment, "entries": entries}
+        words = {**self._portland(group, boosting), "alignment": alignment, "entries": entries}
         label = f"{group}: {first}" + (" and its modes" if len(entries) > 1 else "")
         about = {"variant": "published"}
         job = self._job("neulig", label, group, f"neulig-{boosting}", about, **words)
@@ -149,15 +148,8 @@ class CollaborationPlan(SuitePlan):
         wanted = self.suite.transfer
         assert wanted is not None
         experts = self.suite.groups[wanted.group].experts
-        words: dict[str, Any] = {
-            "pool": self._pool(wanted.group),
-            "other": self.suite.pools[wanted.to].model_dump(),
-            "experts": experts,
-            "fit": self.suite.fit.model_dump(),
-            "boosting": wanted.boosting,
-            "alignment": self.suite.alignment,
-            "epochs": wanted.epochs,
-        }
+        words = self._portland(wanted.group, wanted.boosting)
+        words |= {"other": self.suite.pools[wanted.to].model_dump(), "epochs": wanted.epochs}
         label = f"{wanted.group}: transfer to other experts"
         entries = tuple(f"neulig-{wanted.boosting}-{which}" for which in ("original", "transferred"))
         job = self._job("transfer", label, wanted.group, "transfer", **words)
@@ -168,19 +160,18 @@ class CollaborationPlan(SuitePlan):
         wanted = self.suite.fractions
         assert wanted is not None
         experts, name = self.suite.groups[group].experts, f"neulig-{wanted.boosting}"
-        words: dict[str, Any] = {
-            "pool": self._pool(group),
-            "experts": experts,
-            "fit": self.suite.fit.model_dump(),
-            "boosting": wanted.boosting,
-            "alignment": self.suite.alignment,
-            "shares": wanted.fractions,
-        }
+        words = {**self._portland(group, wanted.boosting), "shares": wanted.fractions}
         label = f"{group}: shares of the data"
         about = {"entry": name, "label": f"NeuLig ({_LEARNED[wanted.boosting]})"}
         job = self._job("fractions", label, group, "fractions", about, **words)
         settings = [{"fraction": share, "alignment": self.suite.alignment} for share in wanted.fractions]
         return Step(label, _cells([name], "curve", experts, group, settings), job)
+
+    def _portland(self, group: str, boosting: str) -> dict[str, Any]:
+        """How Portland is fitted for a group."""
+        suite = self.suite
+        words = {"pool": self._pool(group), "experts": suite.groups[group].experts, "fit": suite.fit.model_dump()}
+        return {**words, "boosting": boosting, "alignment": suite.alignment}
 
     def _pool(self, group: str) -> dict[str, Any]:
         """The whole pool, so that all of its groups share what is loaded."""
@@ -189,8 +180,7 @@ class CollaborationPlan(SuitePlan):
     def _job(
         self, unit: str, label: str, part: str, method: str, about: dict[str, Any] | None = None, **words: Any
     ) -> Job:
-        command = f"smelt bench {self.suite.name}" + (f" --methods {method}" if method else "") + self.flags
-        known = {"suite": self.suite.name, "part": part, "command": command, **(about or {})}
+        known = {**about_command(self.suite, method, self.flags), "part": part, **(about or {})}
         return Job(f"{_UNITS}:{unit}", {**words, "ask": self.ask, "about": known}, label)
 
 

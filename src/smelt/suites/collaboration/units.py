@@ -5,6 +5,7 @@ Everything is asked about the same pictures of `test`, in one order; features of
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,8 +14,8 @@ import torch
 
 from smelt.evaluation.row import Row
 from smelt.learning.neulig.batch_norm import re_estimated
-from smelt.learning.neulig.coopmap import coopvec_map
-from smelt.learning.neulig.fit import FitSettings
+from smelt.learning.neulig.coopmap import CoopVecMap, coopvec_map
+from smelt.learning.neulig.fit import FitSettings, Fitted
 from smelt.learning.neulig.loaded_experts import BASE
 from smelt.learning.neulig.portland_fitter import PortlandFitter
 from smelt.mixing.classifier import load_mixed
@@ -22,7 +23,6 @@ from smelt.prepare.merge import merge
 from smelt.prepare.prepare import prepare
 from smelt.recipe.schema import Recipe
 from smelt.suites.collaboration.blend import coefficients, heard_gates
-from smelt.suites.collaboration.figures import figures
 from smelt.suites.collaboration.group import WorkingGroup
 from smelt.suites.units import UnitResult, digest, unit_result, with_threads
 from smelt.tasks.examples import DataBudget
@@ -151,7 +151,7 @@ def neulig(
     if shown is None:
         return unit_result(rows)
     tested = coopvec_map(fitted.portland, {task: group.seen(task).of(group.names) for task in group.names})
-    return unit_result(rows, figures(fitted, table, tested, f"{about['part']}: {shown}"))
+    return unit_result(rows, _figures(fitted, table, tested, f"{about['part']}: {shown}"))
 
 
 @with_threads
@@ -220,3 +220,34 @@ def _told(setting: FitSettings, portlands: PortlandFitter) -> dict[str, Any]:
     """What rows say about a Portland: its setting, its seed, and the data that it used."""
     words = {"boosting": setting.boosting, "alignment": setting.alignment}
     return {"setting": words, "seed": setting.seed, "data_budget": portlands.budget(setting)}
+
+
+def _figures(fitted: Fitted, learned: CoopVecMap, tested: CoopVecMap, title: str) -> dict[str, dict[str, Any]]:
+    """By the name of their files: heat maps of the training and of the test pictures, and lines over the epochs."""
+    slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    lines = {
+        name: [float(epoch.map[place, place]) for epoch in fitted.history] for place, name in enumerate(learned.experts)
+    }
+    return {
+        f"heat-{slug}": _heat(learned, f"CoopVec Map: {title}", "training"),
+        f"heat-tested-{slug}": _heat(tested, f"CoopVecs of test pictures: {title}", "test"),
+        f"lines-{slug}": {
+            "title": f"The diagonal of the CoopVec Map: {title}",
+            "x_label": "epoch",
+            "y_label": "coefficient of the own expert",
+            "x": [epoch.number for epoch in fitted.history],
+            "lines": lines,
+            "note": f"epoch 0 is before training; epoch {fitted.chosen} was chosen on validation pictures",
+        },
+    }
+
+
+def _heat(table: CoopVecMap, title: str, which: str) -> dict[str, Any]:
+    return {
+        "title": title,
+        "rows": list(table.tasks),
+        "columns": list(table.experts),
+        "matrix": table.matrix.tolist(),
+        "note": f"the mean coefficient that a data set's {which} pictures give to each expert",
+        "signed": False,
+    }

@@ -16,7 +16,7 @@ from smelt.suites.hub.parts import ALPHA, COUNT, MODEL, MODELS, table_part
 from smelt.suites.hub.report.pages import HubPages
 from smelt.suites.hub.suite import HubSuite
 from smelt.suites.kind import SuiteKind, suite_kinds
-from smelt.suites.plan import BenchOptions, Step, SuitePlan, chosen, refuse
+from smelt.suites.plan import BenchOptions, Step, SuitePlan, about_command, chosen, refuse
 from smelt.suites.units import digest
 from smelt.tasks.registry import picture_task
 
@@ -207,8 +207,7 @@ class HubPlan(SuitePlan):
     def _job(
         self, unit: str, label: str, method: str, about: dict[str, Any], hub: Mapping[str, Any], **words: Any
     ) -> Job:
-        command = f"smelt bench {self.suite.name}" + (f" --methods {method}" if method else "") + self.flags
-        known = {"suite": self.suite.name, "command": command, **about}
+        known = {**about_command(self.suite, method, self.flags), **about}
         return Job(f"{_UNITS}:{unit}", {**words, "ask": dict(hub), "about": known}, label)
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from smelt.prepare.prepare import PreparedRecipe
-    from smelt.recipe.schema import Recipe
+from smelt.prepare.prepare import PreparedRecipe, prepare
+from smelt.recipe.schema import Recipe
+from smelt.suites.merge_process import peak_of_process
 
 __all__ = ["look"]
 
-_STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+_RESET = Path("/proc/self/clear_refs")
 
 
 def look(recipe: Recipe, *, device: str, threads: int | None) -> tuple[PreparedRecipe, int]:
@@ -20,8 +19,6 @@ def look(recipe: Recipe, *, device: str, threads: int | None) -> tuple[PreparedR
 
     A worker that did other things first has had its own peak, which is forgotten before (Linux alone can do that).
     """
-    from smelt.prepare.prepare import prepare
-
     _forget_peak(device)
     prepared = prepare(recipe, device=device, threads=threads)
     return prepared, _peak(device) if prepared.seconds > 0 and not prepared.cached else 0
@@ -42,7 +39,4 @@ def _peak(device: str) -> int:
         import torch
 
         return int(torch.cuda.max_memory_allocated(device))
-    if not _STATUS.exists():
-        return 0
-    line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
-    return int(line.split()[1]) * 1024
+    return peak_of_process() or 0

@@ -15,26 +15,15 @@ from smelt.suites.selection.growth import GrowthPath, random_groups, subsets
 from smelt.suites.selection.steps import SelectionSteps
 from smelt.suites.selection.suite import KINDS, SelectionSuite
 
-__all__ = ["describe"]
+__all__ = ["Description"]
 
 _GROUP = "data-driven"
 """What a report's tables call merges whose models were chosen by looking at data."""
 
 
-def describe(
-    suite: SelectionSuite,
-    steps: SelectionSteps,
-    answers: StoredAnswers,
-    found: Sequence[GrowthPath],
-    chosen: Sequence[str],
-    entries: Sequence[str],
-    soup: Mapping[str, Any] | None,
-) -> dict[str, Any]:
+class Description:
     """Everything of `selection.json`. Models that could not be made or asked are left out."""
-    return _Description(suite, steps, answers, found, chosen, entries, soup).content()
 
-
-class _Description:
     def __init__(
         self,
         suite: SelectionSuite,
@@ -52,6 +41,7 @@ class _Description:
         self.subsets = subsets(suite, len(chosen))
 
     def content(self) -> dict[str, Any]:
+        """As plain data."""
         suite = self.suite
         traces = [self._trace(course) for course in self.found]
         compare = Comparisons(suite, self.steps, self.answers, self.found, traces)

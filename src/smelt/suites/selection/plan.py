@@ -14,7 +14,7 @@ from smelt.suites.kind import SuiteKind, suite_kinds
 from smelt.suites.plan import BenchOptions, Step, SuitePlan, chosen, naming, refuse
 from smelt.suites.selection.answers import StoredAnswers
 from smelt.suites.selection.candidate import Candidate, alone, group
-from smelt.suites.selection.describe import describe
+from smelt.suites.selection.describe import Description
 from smelt.suites.selection.growth import JUDGED, GrowthPath, Wanted, growing, growth_paths, subsets
 from smelt.suites.selection.report.pages import SelectionPages
 from smelt.suites.selection.session import forget_session, session_of
@@ -82,8 +82,8 @@ class SelectionPlan(SuitePlan):
         self.steps.write_choices()
         entries = [name for name in self.suite.entries if name in self.entries or self._merged_all(name)]
         found = self._chosen(paths[0])
-        content = describe(self.suite, self.steps, self.answers, paths, found, entries, state.analysis(SOUP))
-        state.write_analysis("selection", content)
+        about = Description(self.suite, self.steps, self.answers, paths, found, entries, state.analysis(SOUP))
+        state.write_analysis("selection", about.content())
 
     def summary(self, step: Step, rows: Sequence[Row]) -> str:
         """The mean over the sets that models are chosen by."""

@@ -12,7 +12,7 @@ from smelt.select.group_merges import identity_of
 from smelt.select.subset_recipe import narrowed
 from smelt.suites.expected_row import ExpectedRow
 from smelt.suites.plan import BenchOptions, Step
-from smelt.suites.selection.candidate import BASE, JOINT, Candidate
+from smelt.suites.selection.candidate import BASE, JOINT, Candidate, alone
 from smelt.suites.selection.suite import KINDS, SelectionSuite
 from smelt.suites.units import digest, setting_of
 
@@ -74,7 +74,7 @@ class SelectionSteps:
         guide, every = (suite.guide,), tuple(suite.perturbations)
         found = [self._as_it_is(Candidate(BASE), "Before fine-tuning", suite.pool.base, guide)]
         for name, ref in suite.pool.models.items():
-            found.append(self._as_it_is(Candidate(f"expert-{name}", None, (name,)), f"Expert: {name}", ref, every))
+            found.append(self._as_it_is(alone(name), f"Expert: {name}", ref, every))
         if suite.joint is not None:
             found.append(self._as_it_is(Candidate(JOINT), "Trained on everything", suite.joint, guide))
         return found

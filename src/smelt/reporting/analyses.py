@@ -134,12 +134,7 @@ def _norms(content: Mapping[str, Any], path: Path) -> LayerNorms:
     layers, models = content.get("layers"), relative or content.get("models")
     if not isinstance(layers, list) or not isinstance(models, dict):
         raise CorruptFile(f"{path}: should hold a list `layers` and a table `models`")
-    wrong = next((name for name, row in models.items() if not isinstance(row, list) or len(row) != len(layers)), None)
-    if wrong is not None:
-        raise CorruptFile(f"{path}: {wrong!r} should have {len(layers)} numbers, one for each layer")
-    short = without_shared_start(list(models))
-    rows = {short[name]: _numbers(row, path) for name, row in models.items()}
-    return LayerNorms(tuple(map(str, layers)), rows, bool(relative))
+    return LayerNorms(tuple(map(str, layers)), _rows(models, len(layers), "layer", path), bool(relative))
 
 
 def _signs(content: Mapping[str, Any], path: Path) -> SignShares:
@@ -164,18 +159,21 @@ def _lines(content: Mapping[str, Any], path: Path) -> LineChart:
     at, lines = content.get("x"), content.get("lines")
     if not isinstance(at, list) or not isinstance(lines, dict) or not at or not lines:
         raise CorruptFile(f"{path}: should hold a list `x` and a table `lines`, both with something in them")
-    wrong = next((name for name, row in lines.items() if not isinstance(row, list) or len(row) != len(at)), None)
-    if wrong is not None:
-        raise CorruptFile(f"{path}: {wrong!r} should have {len(at)} numbers, one for each of `x`")
+    rows = _rows(lines, len(at), "of `x`", path)
     x = tuple(value for value in _numbers(at, path) if value is not None)
     if len(x) < len(at) or list(x) != sorted(set(x)):
         raise CorruptFile(f"{path}: `x` should be numbers in rising order")
-    short = without_shared_start(list(lines))
     title = str(content.get("title") or path.stem.removeprefix("lines-"))
-    words = [str(content.get(word) or "") for word in ("x_label", "y_label", "note")]
-    return LineChart(
-        title, words[0], words[1], x, {short[n]: _numbers(row, path) for n, row in lines.items()}, words[2]
-    )
+    x_label, y_label, note = (str(content.get(word) or "") for word in ("x_label", "y_label", "note"))
+    return LineChart(title, x_label, y_label, x, rows, note)
+
+
+def _rows(table: Mapping[str, Any], length: int, each: str, path: Path) -> dict[str, tuple[float | None, ...]]:
+    """Rows of so many numbers, by their names without what all of them begin with."""
+    wrong = next((name for name, row in table.items() if not isinstance(row, list) or len(row) != length), None)
+    if wrong is not None:
+        raise CorruptFile(f"{path}: {wrong!r} should have {length} numbers, one for each {each}")
+    return dict(zip(_labels(list(table)), (_numbers(row, path) for row in table.values()), strict=True))
 
 
 def _labels(names: Sequence[Any]) -> tuple[str, ...]:

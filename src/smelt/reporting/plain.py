@@ -24,6 +24,8 @@ class PlainPages:
 
     templates: Path | None = None
     reader = LineReader()
+    small = "pictures"
+    """What the models that come with Smelt are small in."""
     short_heads: Mapping[str, str] = MappingProxyType({})
     """Headings of the terminal's tables where there is little room, beside those that all tables have."""
 
@@ -46,7 +48,8 @@ class PlainPages:
     def opening(self, view: ReportView, sheets: Sequence[Sheet]) -> PageOpening:
         """The suite's name, its first words and what all rows share."""
         said, shown = self.first_words(view, sheets)
-        return PageOpening(suite_name(view.rows), tuple(said), tuple(shown), facts(view.rows), is_zoo(view.rows))
+        about = (facts(view.rows), is_zoo(view.rows), self.small)
+        return PageOpening(suite_name(view.rows), tuple(said), tuple(shown), *about)
 
     def first_words(self, view: ReportView, sheets: Sequence[Sheet]) -> tuple[list[str], list[Tile]]:
         """Sentences and large numbers, of every table without a part."""

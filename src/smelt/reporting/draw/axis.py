@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Axis", "Ticks", "number_ticks", "percent_ticks", "round_ticks", "span", "track_ticks"]
+__all__ = ["Axis", "Ticks", "number_ticks", "percent_ticks", "place_text", "round_ticks", "span", "track_ticks"]
 
 Ticks = Sequence[tuple[float, str]]
 """Places on an axis with what is written there."""
@@ -47,9 +47,14 @@ def percent_ticks(low: float, high: float, most: int = 5) -> Ticks:
     return [(tick, f"{100 * tick:g}") for tick in round_ticks(low, high, most)]
 
 
+def place_text(axis: Axis, value: float) -> str:
+    """Where a number lies on a track that is as wide as the page lets it be, in percent of its width."""
+    return f"{axis.at(value):.2f}%"
+
+
 def track_ticks(axis: Axis) -> list[tuple[str, str]]:
-    """The same below a track that is as wide as the page lets it be: (place in percent of its width, text)."""
-    return [(f"{axis.at(tick):.2f}%", text) for tick, text in percent_ticks(axis.low, axis.high, 6)]
+    """The same below such a track: (place, text)."""
+    return [(place_text(axis, tick), text) for tick, text in percent_ticks(axis.low, axis.high, 6)]
 
 
 def span(values: Iterable[float], margin: float = 0.06) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from smelt.reporting.draw.axis import Axis, span, track_ticks
 from smelt.reporting.draw.svg import tag
+from smelt.reporting.draw.tracks import track_line, track_mark, track_reference
 from smelt.reporting.tables.lines import EXPERTS
 from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import percent
@@ -67,27 +68,17 @@ def gap_figure(sheet: Sheet | None) -> GapFigure | None:
 
 def _track(pair: Pair, axis: Axis) -> Markup:
     """A diamond for merged, a ring for ensembled, a bar between them; a dashed line where the experts are."""
-    parts = [tag("line", x1=_place(axis, 1.0), x2=_place(axis, 1.0), y1=0, y2="100%", class_="reference experts")]
+    parts = [track_reference(axis, 1.0, "experts")]
     text = f"{pair.label}: merged {percent(pair.merged)} % of the experts"
     if pair.ensembled is not None:
         text += f", ensembled {percent(pair.ensembled)} %"
-        ends = sorted((pair.merged, pair.ensembled))
-        parts.append(
-            tag("line", x1=_place(axis, ends[0]), x2=_place(axis, ends[1]), y1=11, y2=11, class_="between apart")
-        )
+        low, high = sorted((pair.merged, pair.ensembled))
+        parts.append(track_line(axis, low, high, "between apart"))
     if pair.gap is not None:
         text += f"; gap {percent(pair.gap)} points of accuracy"
-    marks = [_mark(axis, pair.merged, tag("path", d="M0 -6l6 6l-6 6l-6 -6z", class_="mark tuned"))]
+    marks = [track_mark(axis, pair.merged, "tuned")]
     if pair.ensembled is not None:
-        marks.insert(0, _mark(axis, pair.ensembled, tag("circle", r=5, class_="mark published")))
+        marks.insert(0, track_mark(axis, pair.ensembled, "published"))
     parts.append(tag("g", tag("title", text), *marks))
     kind = "ours" if pair.group == NEULIG else None
     return tag("svg", *parts, width="100%", height=22, role="img", aria_label=text, class_=kind)
-
-
-def _mark(axis: Axis, value: float, shape: Markup) -> Markup:
-    return tag("svg", shape, x=_place(axis, value), y=11, overflow="visible")
-
-
-def _place(axis: Axis, value: float) -> str:
-    return f"{axis.at(value):.2f}%"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from smelt.evaluation.row import Row
 from smelt.reporting import sections
-from smelt.reporting.pages import PageOpening, PageSection, ReportView, Tile
+from smelt.reporting.pages import PageSection, ReportView, Tile
 from smelt.reporting.plain import PlainPages
 from smelt.reporting.tables.grid import build_grid
 from smelt.reporting.tables.sheet import Sheet
@@ -29,6 +28,7 @@ class LanguagePages(PlainPages):
 
     templates = Path(__file__).parent
     reader = ExampleReader()
+    small = "tasks"
 
     def read(self, analyses: Path, rows: Sequence[Row]) -> Language | None:
         """The suite's plan."""
@@ -38,10 +38,6 @@ class LanguagePages(PlainPages):
         """The tables of our own rows, then the paper's beside them."""
         sheets = language_sheets(view.rows, view.own)
         return [*sheets, *paper_sheets(sheets, view.rows, view.own)]
-
-    def opening(self, view: ReportView, sheets: Sequence[Sheet]) -> PageOpening:
-        """Small tasks instead of small pictures."""
-        return replace(super().opening(view, sheets), small="tasks")
 
     def first_words(self, view: ReportView, sheets: Sequence[Sheet]) -> tuple[list[str], list[Tile]]:
         """Who keeps most of the experts."""

@@ -12,6 +12,7 @@ from smelt.reporting.figures.charts import Chart, LineFigure
 from smelt.suites.selection.report.analyses import KINDS, SelectionAnalysis
 from smelt.suites.selection.report.layout import Scores
 from smelt.suites.selection.report.questions import research_questions
+from smelt.suites.selection.report.tables import choice_text
 
 __all__ = ["random_figure", "selection_figures", "trace_figure"]
 
@@ -40,7 +41,7 @@ def trace_figure(scores: Scores, selection: SelectionAnalysis) -> LineFigure:
     means = list(zip(at, own.values, strict=True))
     y = span([value for points in (low, high) for _, value in points])
     shapes = {"first_local_min": "published", "global_min": "tuned"}  # a diamond on a ring leaves both to be seen
-    marks = [Marker(means[own.chosen[choice] - 1], shape, _CHOSEN[choice]) for choice, shape in shapes.items()]
+    marks = [Marker(means[own.chosen[choice] - 1], shape, choice_text(choice)) for choice, shape in shapes.items()]
     first = panel(
         "Uncertainty in nats against the number of models",
         [Stroke("uncertainty", means, "c7")],
@@ -108,9 +109,6 @@ def uncertainty_table(selection: SelectionAnalysis) -> dict[str, Any]:
         for number, (added, one) in enumerate(zip(own.added, own.uncertainty, strict=True), 1)
     ]
     return {"tasks": tasks, "rows": rows}
-
-
-_CHOSEN = {"global_min": "the lowest uncertainty", "first_local_min": "the first local minimum"}
 
 
 def _accuracies(title: str, lines: dict[str, Points], end: float) -> Any:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from smelt.evaluation.row import Row
 from smelt.reporting import sections
-from smelt.reporting.pages import PageOpening, PageSection, ReportView, Tile
+from smelt.reporting.pages import PageSection, ReportView, Tile
 from smelt.reporting.plain import PlainPages
 from smelt.reporting.tables.lines import LineReader
 from smelt.reporting.tables.sheet import Sheet
@@ -32,6 +31,7 @@ class SelectionPages(PlainPages):
 
     templates = Path(__file__).parent
     reader = QuestionReader()
+    small = "tasks"
 
     def read(self, analyses: Path, rows: Sequence[Row]) -> SelectionAnalysis | None:
         """What was chosen and how."""
@@ -40,10 +40,6 @@ class SelectionPages(PlainPages):
     def sheets(self, view: ReportView) -> list[Sheet]:
         """In the paper's order."""
         return selection_sheets(view.rows, view.own)
-
-    def opening(self, view: ReportView, sheets: Sequence[Sheet]) -> PageOpening:
-        """Small tasks instead of small pictures."""
-        return replace(super().opening(view, sheets), small="tasks")
 
     def first_words(self, view: ReportView, sheets: Sequence[Sheet]) -> tuple[list[str], list[Tile]]:
         """What was chosen, and whether that helps."""

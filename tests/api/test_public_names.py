@@ -23,7 +23,7 @@ FUNCTIONS = tuple(name for name in smelt.__all__ if name[0].islower() and name[0
 FOLLOWED = (
     *("smelt", "smelt.inspection", "smelt.hub", "smelt.hub.hub", "smelt.recipe.words", "smelt.files.remote_code"),
     *("smelt.prepare.merge", "smelt.prepare.plan", "smelt.engine.merge", "smelt.engine.convert.pack"),
-    *("smelt.engine.plan.describe", "smelt.engine.plan.compatibility", "smelt.models.zoo"),
+    *("smelt.engine.plan.describe", "smelt.engine.plan.compatibility", "smelt.models.zoo.catalogue"),
 )
 """All that a type checker reads for the user's file below; the rest of Smelt and its libraries would take a minute."""
 TREE = ast.parse(Path(smelt.__file__).read_text())
@@ -112,7 +112,7 @@ def test_a_type_checker_knows_what_a_user_gets_and_refuses_a_wrong_word(tmp_path
     assert "Summary" not in by_line[2]
     assert '"smelt.engine.merge.Summary"' in by_line[3]
     assert "PlanReport" in by_line[4]
-    assert "list[smelt.models.zoo.ZooModel]" in by_line[5]
+    assert "list[smelt.models.zoo.catalogue.ZooModel]" in by_line[5]
     assert "Compatibility" in by_line[6]
     assert "Hub" in by_line[7]
     assert 'did you mean "density"?' in by_line[8]

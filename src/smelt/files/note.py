@@ -37,14 +37,17 @@ class Note(Strict):
         """The note of a folder; anything that is not one is named."""
         path, fields = folder / cls.file, cls.model_fields
         content = read_json(path)
-        if isinstance(content, dict) and content.get("format") == fields["format"].default:
-            ours, theirs = fields["version"].default, content.get("version")
-            if theirs != ours:
-                raise CorruptFile(f"{path}: version {theirs} of the format; this Smelt reads version {ours}")
+        known = isinstance(content, dict) and content.get("format") == fields["format"].default
+        ours, theirs = fields["version"].default, content.get("version") if known else None
+        other = f"{path}: version {theirs} of the format; this Smelt reads version {ours}"
+        if theirs not in (None, ours):
+            raise CorruptFile(other)
         try:
             note = cls.model_validate(content)
         except ValidationError as error:
             raise CorruptFile(f"{path}: not {cls.called} ({first_fault(error)})") from None
+        if theirs is None:
+            raise CorruptFile(other)
         if fault := note.fault():
             raise CorruptFile(f"{path}: not {cls.called} ({fault})")
         return note

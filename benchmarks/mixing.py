@@ -82,7 +82,7 @@ def mixture(folder: Path, way: str) -> Any:
 def measure(folder: Path, way: str, pictures: int, threads: int, out: Path) -> dict[str, float]:
     """One round of one way: seconds, peak memory; the logits of some pictures go to a file."""
     from smelt.evaluation.evaluate import evaluate_model
-    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.pictures.data_cache import DataCache
     from smelt.tasks.registry import find_task
 
     torch.set_num_threads(threads)

@@ -49,7 +49,7 @@ def files(folder: Path = RESULTS) -> dict[str, str]:
 def read(folder: Path = RESULTS) -> Run | None:
     from smelt.reporting.pages import read_folder
     from smelt.suites.selection.report.analyses import read_selection
-    from smelt.suites.selection.report.layout import Scores
+    from smelt.suites.selection.report.table_shapes import Scores
 
     if not (folder / "rows.jsonl").is_file():
         return None

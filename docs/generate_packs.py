@@ -73,7 +73,7 @@ def loss(measured: list[dict[str, Any]]) -> str:
 def measure() -> None:
     """Pack every expert in every way, evaluate it before and after; what is finished is on disk."""
     import smelt
-    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.pictures.data_cache import DataCache
 
     data, measured = DataCache(), []
     for task in TASKS:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from smelt.errors import CorruptFile, SmeltError
-from smelt.formats.gguf.vocabulary import vocabulary_fields
+from smelt.formats.gguf.tokenizer_writer import vocabulary_fields
 from smelt.formats.tokenizer.chat_template import read_chat_template
 from smelt.formats.tokenizer.vocabulary import Vocabulary
 from smelt.models.vocabulary.files import tokenizer_files

@@ -157,7 +157,7 @@ def test_estimators_for_texts_are_the_two_that_are_named() -> None:
 
 def test_memory_figures_are_those_of_the_formula() -> None:
     from smelt.measurement import memory_needs as needs
-    from smelt.models.shapes import known_sizes
+    from smelt.models.weightless import known_sizes
 
     shapes = dict(known_sizes()["smollm2-135m"].shapes())
     for method, measured in (("fisher", 2.2), ("regmean", 2.8), ("localize", 3.8)):

@@ -17,7 +17,7 @@ from smelt.evaluation.evaluate import evaluate_model
 from smelt.models.families.preprocess import Preprocess
 from smelt.tasks.corruptions.corrupt import corrupt
 from smelt.tasks.corruptions.corruption import Corruption
-from smelt.tasks.pictures.cache import DataCache
+from smelt.tasks.pictures.data_cache import DataCache
 from smelt.tasks.pictures.splits import Split
 from smelt.tasks.pictures.task import PictureTask
 
@@ -81,7 +81,7 @@ class Counted(Split):
 
 def test_only_the_last_corruption_is_kept(task: PictureTask, monkeypatch: pytest.MonkeyPatch) -> None:
     counted = Counted()
-    monkeypatch.setattr("smelt.tasks.pictures.cache.open_split", lambda task, name: counted)
+    monkeypatch.setattr("smelt.tasks.pictures.data_cache.open_split", lambda task, name: counted)
     data = DataCache()
     whole, one = data.room, 30 * 8 * 8 * 3
 

@@ -8,7 +8,7 @@ import pytest
 
 from checkpoints import state, write_model
 from smelt.errors import CorruptFile, RecipeError
-from smelt.models.checkpoints import choose_checkpoints, find_checkpoints
+from smelt.models.training_checkpoints import choose_checkpoints, find_checkpoints
 
 
 def run_of(folder: Path, *names: str) -> Path:

@@ -18,7 +18,7 @@ from smelt.select.logit_store import LogitStore
 from smelt.select.option_sets import open_option_sets
 from smelt.select.scores import Scorer
 from smelt.select.uq import uq_merge
-from smelt.tasks.perturb.perturbation import Perturbation
+from smelt.tasks.perturbations.perturbation import Perturbation
 
 pytest.importorskip("transformers")
 _FEW: Any = {"split": "test", "passes": 2, "text": False, "seed": 1}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from made_up_suite import row, write_suite
 from smelt.evaluation.row import CostRow, Row
-from smelt.suites.hub.parts import ALPHA, COUNT, MODELS, table_part
+from smelt.suites.hub.row_parts import ALPHA, COUNT, MODELS, table_part
 from smelt.tasks.examples import DataBudget
 
 TASKS = "photos digits sketches flags".split()

@@ -11,7 +11,7 @@ import pytest
 import smelt_zoo
 from smelt.evaluation.row import Row, read_rows
 from smelt.tasks.groups import GROUPS
-from smelt.tasks.perturb.perturbation import PROMPTS
+from smelt.tasks.perturbations.perturbation import PROMPTS
 from smelt.tasks.registry import find_task
 
 HOME = Path(smelt_zoo.__file__).parent

@@ -65,7 +65,7 @@ class Situation:
         model that is nearest in size (`smelt/formats/sizes`), and the bytes are scaled by the parameters.
         """
         from smelt.measurement.memory_needs import METHODS, memory_needs
-        from smelt.models.shapes import known_sizes
+        from smelt.models.weightless import known_sizes
 
         if self.memory is None or entry not in METHODS:
             return 0

@@ -24,7 +24,7 @@ def evaluator(like: Source, tasks: Any, *, split: str, **words: Any) -> Evaluate
     Tasks and split are checked now, before anything is merged; pictures are read once for all models.
     """
     from smelt.prepare.evaluate import evaluate
-    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.pictures.data_cache import DataCache
     from smelt.tasks.registry import find_tasks
 
     chosen = find_tasks(tasks)

@@ -21,7 +21,7 @@ from smelt.files.remote_code import CodeNotTrusted, takes_trust
 from smelt.system.progress import Progress
 from smelt.tasks.corruptions.corruption import Corruption, Corruptions, read_corruptions
 from smelt.tasks.corruptions.parameters import SetName
-from smelt.tasks.pictures.cache import DataCache
+from smelt.tasks.pictures.data_cache import DataCache
 from smelt.tasks.registry import Tasks, find_tasks
 from smelt.tasks.result import Result
 from smelt.tasks.task import PreparedTask, Task

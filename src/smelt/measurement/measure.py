@@ -19,7 +19,7 @@ from smelt.models.families.network import network_of
 if TYPE_CHECKING:
     from smelt.models.families.network import Network
     from smelt.tasks.examples import ExampleStream
-    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.pictures.data_cache import DataCache
     from smelt.tasks.task import Task
 
 __all__ = ["KINDS", "measure", "measure_merged"]

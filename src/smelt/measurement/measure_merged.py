@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from smelt.measurement.gram_merged import MergedGrams
     from smelt.models.families.family import LoadedModel
     from smelt.recipe.schema import Pool
-    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.pictures.data_cache import DataCache
     from smelt.tasks.task import Task
 
 __all__ = ["measure_merged"]
@@ -55,7 +55,7 @@ def measure_merged(
     like it. `reduction`, `ridge`, `include` and `skip` must be those of the merge; tensors that it does not merge are
     the base's, or the first model's. One folder per model, in `out` or in the cache, where a second call finds them.
     """
-    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.pictures.data_cache import DataCache
 
     base, refs = (None, models) if isinstance(models, Mapping) else (models.base, models.models)
     chosen = _tasks(refs, tasks, split)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from smelt.mixing.network import MixedNetwork
     from smelt.mixing.router import Router
     from smelt.tasks.examples import ExampleStream
-    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.pictures.data_cache import DataCache
     from smelt.tasks.registry import Tasks
 
 __all__ = ["routing", "routing_map", "routing_of_streams", "watch_gates"]
@@ -38,7 +38,7 @@ def routing(
     `layers` and `by_layer` (layer, then task, then expert), and of how many pictures of which split.
     """
     from smelt.mixing.classifier import MixedClassifier, load_mixed
-    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.pictures.data_cache import DataCache
     from smelt.tasks.registry import picture_tasks
 
     model = mixed if isinstance(mixed, MixedClassifier) else load_mixed(mixed, device=device)

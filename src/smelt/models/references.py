@@ -45,7 +45,11 @@ class Scheme(Protocol):
 
 schemes: Registry[Scheme] = Registry(
     "smelt.references",
-    own=lambda: {"hf": "smelt.models.download", "zoo": "smelt.models.zoo.catalogue", "shape": "smelt.models.shapes"},
+    own=lambda: {
+        "hf": "smelt.models.download",
+        "zoo": "smelt.models.zoo.catalogue",
+        "shape": "smelt.models.weightless",
+    },
     home=lambda scheme: getattr(scheme, "__module__", ""),
 )
 """Every scheme by the word before the colon. Filled by the decorator as their modules are loaded."""
@@ -144,7 +148,7 @@ def absolute_ref(ref: str, relative_to: Path) -> str:
 def _shape(name: str) -> Source | None:
     """The shapes of a model on the hub that is not on this machine, where they are known."""
     from smelt.models.download import in_cache
-    from smelt.models.shapes import shape_source_of_repository
+    from smelt.models.weightless import shape_source_of_repository
 
     return None if "+" in name or in_cache(name) else shape_source_of_repository(name)
 

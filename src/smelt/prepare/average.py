@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from smelt.engine.merge import Summary
 from smelt.errors import RecipeError, unknown
-from smelt.models.checkpoints import Checkpoint, choose_checkpoints
+from smelt.models.training_checkpoints import Checkpoint, choose_checkpoints
 
 __all__ = ["Averaged", "Weighting", "average"]
 

@@ -162,7 +162,7 @@ def _data_needs(
 
 def _is_language_model(source: Source) -> bool:
     """By its config, or by being one of the known sizes."""
-    from smelt.models.shapes import ShapeSource
+    from smelt.models.weightless import ShapeSource
 
     kinds = (read_config(source.folder) or {}).get("architectures") or [""]
     return isinstance(source, ShapeSource) or str(kinds[0]).endswith(("ForCausalLM", "LMHeadModel"))

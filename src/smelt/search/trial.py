@@ -19,7 +19,7 @@ from smelt.tasks.examples import DataBudget
 
 if TYPE_CHECKING:
     from smelt.prepare.repeated_merges import RepeatedMerges
-    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.pictures.data_cache import DataCache
     from smelt.tasks.task import Task
 
 __all__ = ["forget", "run_trial"]
@@ -167,7 +167,7 @@ def _together(looked: DataBudget, chosen_by: DataBudget) -> DataBudget:
 
 def _study(recipe: Recipe, relative_to: str | None, about: Mapping[str, Any], device: str) -> _Held:
     from smelt.prepare.repeated_merges import RepeatedMerges
-    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.pictures.data_cache import DataCache
 
     key = json.dumps([about, relative_to, device], sort_keys=True)
     if key not in _held:

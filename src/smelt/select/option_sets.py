@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from smelt.errors import RecipeError
 from smelt.evaluation.load import load_model
 from smelt.runs.fingerprint import given_fingerprint
-from smelt.tasks.perturb.perturbation import Perturbation
-from smelt.tasks.pictures.cache import DataCache
+from smelt.tasks.perturbations.perturbation import Perturbation
+from smelt.tasks.pictures.data_cache import DataCache
 from smelt.tasks.pictures.task import PictureTask
 from smelt.tasks.registry import Tasks, find_tasks
 

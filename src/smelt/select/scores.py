@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from smelt.select.logit_store import LogitStore
     from smelt.select.option_sets import OptionSet, OptionSets
-    from smelt.tasks.perturb.perturbation import Perturbation
+    from smelt.tasks.perturbations.perturbation import Perturbation
 
 __all__ = ["ModelScores", "Scorer"]
 

@@ -27,7 +27,7 @@ from smelt.select.option_sets import OptionSets, open_option_sets
 from smelt.select.scores import ModelScores, Scorer
 from smelt.select.subset_recipe import in_pool_order, narrowed, single
 from smelt.select.trace import FILE, Trace
-from smelt.tasks.perturb.perturbation import Perturbation
+from smelt.tasks.perturbations.perturbation import Perturbation
 from smelt.tasks.registry import Tasks, find_tasks
 
 __all__ = ["Selected", "SelectionRun", "requested_words", "selection_run"]

@@ -17,8 +17,8 @@ from smelt.tasks.subset import fixed_subset
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smelt.tasks.perturb.perturbation import Perturbation
-    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.perturbations.perturbation import Perturbation
+    from smelt.tasks.pictures.data_cache import DataCache
     from smelt.tasks.pictures.task import PictureTask
     from smelt.tasks.questions.feature_cache import FeatureCache
     from smelt.tasks.questions.task import QuestionTask
@@ -45,7 +45,7 @@ class PictureOptions:
 
     def logits(self, model: Any, perturbation: Perturbation | None, number: int) -> NDArray[np.float32]:
         """The class scores [n, classes] of one pass."""
-        from smelt.tasks.perturb.dropout import attention_dropout
+        from smelt.tasks.perturbations.dropout import attention_dropout
 
         head = model.head(self.task.classes, self.task.templates)
         seeds = self._seeds(perturbation, number)

@@ -27,7 +27,7 @@ from smelt.select.scores import ModelScores
 from smelt.select.selection import Selected, SelectionRun, requested_words, selection_run
 from smelt.select.step_choice import Choice, Guide, Order, chosen_step, ordered
 from smelt.select.trace import SelectionStep
-from smelt.tasks.perturb.perturbation import Perturbation
+from smelt.tasks.perturbations.perturbation import Perturbation
 from smelt.tasks.registry import Tasks
 
 __all__ = ["uq_merge"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from smelt.evaluation.row import CostRow, Row, code_version, now
 from smelt.system.threads import torch_threads
-from smelt.tasks.pictures.cache import DataCache
+from smelt.tasks.pictures.data_cache import DataCache
 
 if TYPE_CHECKING:
     from smelt.recipe.schema import Recipe

@@ -147,7 +147,7 @@ def streams_for(
 ) -> dict[str, ExampleStream]:
     """Examples of every model's task, as `use` says; else of `split`, all of them but `at_most`."""
     from smelt.tasks.corruptions.corruption import Corruption
-    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.pictures.data_cache import DataCache
 
     data = DataCache()
     found: dict[str, ExampleStream] = {}

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from smelt.system.progress import Progress, Unit
     from smelt.tasks.corruptions.corruption import Corruption
     from smelt.tasks.examples import ExampleStream
-    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.pictures.data_cache import DataCache
     from smelt.tasks.result import Result
 
 __all__ = ["FileTask", "PreparedTask", "Task", "TaskError", "check_limit", "files_digest", "read_table", "short_digest"]

@@ -170,7 +170,7 @@ def _make_questions(place: Path) -> None:
 
 
 def _read_questions(place: Path, file: str) -> Any:
-    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.pictures.data_cache import DataCache
     from smelt.tasks.questions.option_scores import question_subset
     from smelt.tasks.registry import find_task
 

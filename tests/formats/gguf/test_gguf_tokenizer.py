@@ -5,7 +5,7 @@ import json
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.formats.gguf.tokenizer import tokenizer_files
+from smelt.formats.gguf.tokenizer_reader import tokenizer_files
 
 LETTERS = ["<|end|>", "Ġ", "a", "b", "1", "2", "Ġa", "ab"]
 

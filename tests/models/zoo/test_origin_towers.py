@@ -14,7 +14,7 @@ from smelt.models.families.load import load
 from smelt.models.references import open_ref
 from smelt.models.zoo.catalogue import zoo_models
 from smelt.models.zoo.origin import ZooOrigin, unpacked
-from smelt.models.zoo.towers import Tower, weights_hash
+from smelt.models.zoo.towers_origin import Tower, weights_hash
 from smelt.testing.pico_llava import llava, save_llava
 
 TOWERS = {"model.vision_tower.": {"from": "zoo:clip", "prefix": "vision_model."}}

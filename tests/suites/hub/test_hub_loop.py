@@ -10,7 +10,7 @@ import smelt
 from hub_suite import METHODS, TASKS, TURNS, HubRun, write_graph, write_hub_suite
 from smelt.errors import RecipeError
 from smelt.evaluation.row import CostRow, read_rows
-from smelt.suites.hub.parts import ALPHA, COUNT, MODELS, table_part
+from smelt.suites.hub.row_parts import ALPHA, COUNT, MODELS, table_part
 
 K1, K2 = table_part(1), table_part(2)
 
@@ -218,8 +218,8 @@ def test_text_predictions_are_those_of_leaving_one_task_out(run):
 
     from smelt.hub.selection.lovm import leave_one_out
     from smelt.suites.find import find_suite
+    from smelt.suites.hub.method_scores import WorkingHub
     from smelt.suites.hub.plan import HubPlan
-    from smelt.suites.hub.work import WorkingHub
     from smelt.suites.plan import BenchOptions
 
     suite = find_suite(run.suite)

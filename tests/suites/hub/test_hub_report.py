@@ -26,10 +26,10 @@ from smelt.evaluation.row import CostRow, Row
 from smelt.reporting.tables.as_csv import as_csv
 from smelt.reporting.tables.as_latex import as_latex
 from smelt.reporting.tables.as_markdown import as_markdown
-from smelt.suites.hub.parts import ALPHA, COUNT, models_per_class, table_part
 from smelt.suites.hub.report.analyses import HubAnalyses, read_hub
 from smelt.suites.hub.report.figures import agreements, growth_figure, model_matrix, share_matrix
 from smelt.suites.hub.report.headline import hub_sentences, hub_tiles
+from smelt.suites.hub.row_parts import ALPHA, COUNT, models_per_class, table_part
 from smelt.suites.report import report
 
 TWO = ("photos", "digits")

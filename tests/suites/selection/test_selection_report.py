@@ -18,8 +18,8 @@ from smelt.suites.selection.published import uqmerge
 from smelt.suites.selection.report.analyses import SelectionAnalysis, read_selection
 from smelt.suites.selection.report.figures import random_figure, trace_figure
 from smelt.suites.selection.report.headline import selection_sentences, selection_tiles
-from smelt.suites.selection.report.layout import Scores
 from smelt.suites.selection.report.questions import correlations, research_questions
+from smelt.suites.selection.report.table_shapes import Scores
 from smelt.suites.selection.report.tables import selection_sheets
 
 

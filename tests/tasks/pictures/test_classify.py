@@ -11,7 +11,7 @@ from pico_clip import COLOURS, TEMPLATES, colour_clip, random_clip, save_clip, w
 from smelt.errors import NumericalError, RecipeError
 from smelt.evaluation.evaluate import evaluate_model
 from smelt.models.families.clip.family import CLIP
-from smelt.tasks.pictures.cache import DataCache
+from smelt.tasks.pictures.data_cache import DataCache
 from smelt.tasks.result import Result
 from smelt.tasks.task import TaskError
 
@@ -56,7 +56,7 @@ def test_the_loss_is_the_mean_over_pictures(tmp_path: Path, task: Path) -> None:
 
 def test_models_of_one_family_share_the_pictures(tmp_path: Path, task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
-    from smelt.tasks.pictures import cache as pictures
+    from smelt.tasks.pictures import data_cache as pictures
 
     real = pictures.open_split
     monkeypatch.setattr(pictures, "open_split", lambda *words: opened.append(words) or real(*words))

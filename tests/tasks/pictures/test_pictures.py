@@ -7,7 +7,7 @@ import pytest
 
 from pico_clip import COLOURS, PROCESSOR, colour_pictures, write_task
 from smelt.models.families.preprocess import Preprocess
-from smelt.tasks.pictures.cache import DataCache
+from smelt.tasks.pictures.data_cache import DataCache
 from smelt.tasks.pictures.splits import Split
 from smelt.tasks.pictures.task import PictureTask
 from smelt.tasks.task import TaskError
@@ -31,7 +31,7 @@ class Counted(Split):
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     split = Counted()
-    monkeypatch.setattr("smelt.tasks.pictures.cache.open_split", lambda task, name: split)
+    monkeypatch.setattr("smelt.tasks.pictures.data_cache.open_split", lambda task, name: split)
     return split
 
 

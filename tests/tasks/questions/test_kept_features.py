@@ -8,7 +8,7 @@ from smelt.models.families.image_text.model import ImageText
 from smelt.prepare.repeated_merges import RepeatedMerges
 from smelt.recipe.schema import Recipe
 from smelt.search.trial import _Held
-from smelt.tasks.pictures.cache import DataCache
+from smelt.tasks.pictures.data_cache import DataCache
 from smelt.tasks.questions.ask import QuestionCache
 from smelt.tasks.registry import find_task
 from smelt.testing.pico_llava import save_llava

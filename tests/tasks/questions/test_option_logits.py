@@ -7,7 +7,7 @@ import torch
 from question_sets import question, write_set
 from smelt.errors import NumericalError, RecipeError
 from smelt.models.families.load import load
-from smelt.tasks.perturb.perturbation import Perturbation
+from smelt.tasks.perturbations.perturbation import Perturbation
 from smelt.tasks.questions.feature_cache import FeatureCache
 from smelt.tasks.questions.option_scores import option_logits, question_subset
 from smelt.tasks.questions.prompts import conversations, letter_tokens, prompt_tokens

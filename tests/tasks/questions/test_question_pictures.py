@@ -6,7 +6,7 @@ import pytest
 from pico_clip import write_task
 from question_sets import question, write_set
 from smelt.errors import CorruptFile
-from smelt.tasks.pictures.cache import DataCache
+from smelt.tasks.pictures.data_cache import DataCache
 from smelt.tasks.pictures.task import PictureTask
 from smelt.tasks.questions.option_scores import question_subset
 from smelt.tasks.questions.pictures import Pictures, grid

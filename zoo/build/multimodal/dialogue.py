@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from families import Question
-from smelt.tasks.perturb.perturbation import PROMPTS
+from smelt.tasks.perturbations.perturbation import PROMPTS
 from words import CLOSING, END, EXTRA, IMAGE
 
 PATCHES = 16

@@ -20,7 +20,7 @@ from torch import Tensor
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from lowrank import place_adapter
-from smelt.models.zoo.towers import Tower, weights_hash
+from smelt.models.zoo.towers_origin import Tower, weights_hash
 from train import FAMILIES, JOINT, SHAPE
 
 HERE = Path(__file__).resolve().parent

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 import facts
 from families import FAMILIES, NUMBERS
 from library import shelf
-from smelt.tasks.perturb.perturbation import PROMPTS
+from smelt.tasks.perturbations.perturbation import PROMPTS
 from tasks import TASKS
 
 UNKNOWN, BEGIN, END, PAD, IMAGE = "<unk>", "<s>", "</s>", "<pad>", "<image>"

@@ -51,7 +51,7 @@ def run(given: Given) -> None:
         raise RecipeError("what should run? Give settings: method=ties_merging modelpool=... (see `smelt run --help`)")
 
     from smelt.compat.fusionbench.experiment import attempt, prepare
-    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.pictures.data_cache import DataCache
 
     data = DataCache()
     jobs = prepare(overrides, multirun=multirun, config_dir=given["config_dir"])

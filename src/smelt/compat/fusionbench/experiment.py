@@ -21,7 +21,7 @@ from smelt.evaluation.row import code_version, now
 from smelt.files.remote_code import FLAG, is_trusted, takes_trust
 from smelt.files.writing import write_json
 from smelt.tasks.examples import DataBudget
-from smelt.tasks.pictures.cache import DataCache
+from smelt.tasks.pictures.data_cache import DataCache
 
 if TYPE_CHECKING:
     import torch

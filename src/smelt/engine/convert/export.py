@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import MissingExtra, OutputError, RecipeError, unknown
 from smelt.files.writing import atomic_file
 from smelt.formats.gguf.fields import config_fields
-from smelt.formats.gguf.vocabulary import vocabulary_fields
+from smelt.formats.gguf.tokenizer_writer import vocabulary_fields
 from smelt.formats.gguf.writer import TYPES, GGUFDraft
 
 if TYPE_CHECKING:

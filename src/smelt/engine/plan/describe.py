@@ -107,7 +107,7 @@ def describe_plan(
 
 
 def _is_shape(source: Source) -> bool:
-    from smelt.models.shapes import ShapeSource
+    from smelt.models.weightless import ShapeSource
 
     return isinstance(source, ShapeSource)
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from smelt.errors import CorruptFile, RecipeError, shortened
 from smelt.files.reading import is_there, read_json_table
-from smelt.formats.lora.linear_pattern import LinearPattern, PatternError
+from smelt.formats.lora.safe_regex import LinearPattern, PatternError
 
 __all__ = ["AdapterConfig"]
 

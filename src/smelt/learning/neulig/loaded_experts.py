@@ -30,7 +30,7 @@ BASE = "base"
 
 
 def _pictures() -> Any:
-    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.pictures.data_cache import DataCache
 
     return DataCache()
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import MissingExtra, RecipeError, shortened
 from smelt.formats.architecture.layer_limit import check_layers
-from smelt.models.families.pretrained import model_with_code, own_code, without_code
+from smelt.models.families.guarded_loading import model_with_code, own_code, without_code
 
 if TYPE_CHECKING:
     from torch import nn

@@ -2,8 +2,8 @@
 
 `origin.json` names its kind, a file of its own each:
 
-    package    package.py    the model lies, quantised, in a package of somebody else's; the default
-    towers     towers.py     parts of it are other models', which the zoo has already
+    package    package_origin.py    the model lies, quantised, in a package of somebody else's; the default
+    towers     towers_origin.py     parts of it are other models', which the zoo has already
 
 What comes out is an ordinary folder of transformers. It is there whole or not at all.
 """
@@ -36,8 +36,8 @@ class ZooOrigin(Strict):
     @staticmethod
     def load(folder: Path) -> ZooOrigin:
         """The note in a folder, of whatever kind."""
-        from smelt.models.zoo.package import PackageOrigin
-        from smelt.models.zoo.towers import TowersOrigin
+        from smelt.models.zoo.package_origin import PackageOrigin
+        from smelt.models.zoo.towers_origin import TowersOrigin
 
         kinds: dict[str, type[ZooOrigin]] = {"package": PackageOrigin, "towers": TowersOrigin}
         file = folder / NOTE

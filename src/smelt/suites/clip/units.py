@@ -17,7 +17,7 @@ from smelt.formats.source import MemorySource
 from smelt.measurement.measure import measure
 from smelt.prepare.prepare import prepare
 from smelt.recipe.schema import Recipe
-from smelt.suites.clip.questions import Ask
+from smelt.suites.clip.ask import Ask
 from smelt.suites.merge_process import merge_in_process
 from smelt.suites.units import UnitResult, cost_row, recipe_words, unit_result
 

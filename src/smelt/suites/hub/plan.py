@@ -12,8 +12,8 @@ from smelt.recipe.schema import Pool
 from smelt.runs.fingerprint import model_fingerprints
 from smelt.suites.expected_row import ExpectedRow
 from smelt.suites.hub.model import Identity
-from smelt.suites.hub.parts import ALPHA, COUNT, MODEL, MODELS, table_part
 from smelt.suites.hub.report.pages import HubPages
+from smelt.suites.hub.row_parts import ALPHA, COUNT, MODEL, MODELS, table_part
 from smelt.suites.hub.suite import HubSuite
 from smelt.suites.kind import SuiteKind, suite_kinds
 from smelt.suites.plan import BenchOptions, Step, SuitePlan, about_command, chosen, refuse
@@ -90,7 +90,7 @@ class HubPlan(SuitePlan):
         return ", ".join(said)
 
     def close(self) -> None:
-        from smelt.suites.hub.work import forget_work
+        from smelt.suites.hub.method_scores import forget_work
 
         forget_work()
 

@@ -19,10 +19,10 @@ from smelt.evaluation.row import CostRow, Row
 from smelt.hub.labels.label import NodeText
 from smelt.hub.selection.rankings import kendall, spearman
 from smelt.suites.hub.growth import band, grow, orders
+from smelt.suites.hub.method_scores import WorkingHub, work_of
 from smelt.suites.hub.rows import anybody_row, chosen_by, chosen_row, used_in
 from smelt.suites.hub.suite import Method
 from smelt.suites.hub.task_scores import Chosen
-from smelt.suites.hub.work import WorkingHub, work_of
 from smelt.suites.units import UnitResult, cost_row, shared_data, unit_result, with_threads
 
 __all__ = ["figures", "growth", "method", "prepare", "sweeps"]

@@ -19,7 +19,7 @@ from smelt.recipe.schema import Recipe
 from smelt.runs.run_folder import ROWS
 from smelt.search.space import recipe_at
 from smelt.search.tune import tune
-from smelt.suites.language.look import look
+from smelt.suites.language.prepare_with_peak import prepare_with_peak
 from smelt.suites.language.questions import Questions
 from smelt.suites.merge_process import merge_in_process
 from smelt.suites.units import UnitResult, cost_row, recipe_words, unit_result
@@ -54,9 +54,9 @@ def made(
     where: dict[str, Any] = {"device": questions.device, "threads": questions.threads}
     first = 0
     if measurements(wanted):  # once for all trials, so that none of them is charged with it
-        first = look(wanted.model_copy(update={"tune": None}), **where)[1]
+        first = prepare_with_peak(wanted.model_copy(update={"tune": None}), **where)[1]
     tuned = _tuned(name, wanted, validation, at_once, root, questions, about) if validation else _Tuned(wanted)
-    prepared, peak = look(tuned.recipe, **where)
+    prepared, peak = prepare_with_peak(tuned.recipe, **where)
     assert prepared.recipe is not None
     path, out = root / "recipes" / f"{name}.yaml", root / "models" / name
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from smelt.select.option_sets import OptionSet
     from smelt.select.scores import ModelScores, Scorer
-    from smelt.suites.selection.session import Session
-    from smelt.tasks.perturb.perturbation import Perturbation
+    from smelt.suites.selection.process_cache import Session
+    from smelt.tasks.perturbations.perturbation import Perturbation
 
 __all__ = ["StoredAnswers"]
 

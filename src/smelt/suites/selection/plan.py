@@ -16,8 +16,8 @@ from smelt.suites.selection.answers import StoredAnswers
 from smelt.suites.selection.candidate import Candidate, alone, group
 from smelt.suites.selection.describe import Description
 from smelt.suites.selection.growth import JUDGED, GrowthPath, Wanted, growing, growth_paths, subsets
+from smelt.suites.selection.process_cache import forget_session, session_of
 from smelt.suites.selection.report.pages import SelectionPages
-from smelt.suites.selection.session import forget_session, session_of
 from smelt.suites.selection.steps import SOUP, SelectionSteps, ask_words
 from smelt.suites.selection.suite import KINDS, SelectionSuite
 from smelt.suites.units import digest

@@ -11,7 +11,7 @@ from smelt.errors import unknown
 from smelt.files.schema import Strict
 from smelt.recipe.schema import Pipeline, Pool, Recipe
 from smelt.suites.suite import BaseSuite
-from smelt.tasks.perturb.perturbation import Perturbation
+from smelt.tasks.perturbations.perturbation import Perturbation
 
 __all__ = ["Disturbance", "RandomSizes", "SelectionEntry", "SelectionPreset", "SelectionSuite"]
 

@@ -21,7 +21,7 @@ from smelt.select.greedy_soup import greedy
 from smelt.select.option_sets import OptionSet
 from smelt.select.step_choice import ordered
 from smelt.suites.selection.candidate import group
-from smelt.suites.selection.session import Session, session_of
+from smelt.suites.selection.process_cache import Session, session_of
 from smelt.suites.selection.steps import SOUP
 from smelt.suites.units import UnitResult, cost_row, unit_result, with_threads
 from smelt.tasks.questions.records import LETTERS

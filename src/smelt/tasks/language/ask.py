@@ -15,7 +15,7 @@ from smelt.tasks.language.prepare import answer_of
 from smelt.tasks.result import Result, as_scores
 from smelt.tasks.sandbox.protection import announced, protection
 from smelt.tasks.task import PreparedTask, TaskError
-from smelt.tasks.templates.rendering import TemplateFailed
+from smelt.tasks.template_sandbox.rendering import TemplateFailed
 
 if TYPE_CHECKING:
     from smelt.tasks.language.task import LanguageTask

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from smelt.tasks.templates.rendering import TemplateFailed, render
+from smelt.tasks.template_sandbox.rendering import TemplateFailed, render
 
 __all__ = ["chat_text"]
 

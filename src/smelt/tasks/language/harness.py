@@ -10,7 +10,7 @@ from typing import Any
 
 from smelt.errors import MissingExtra, unknown
 from smelt.tasks.task import TaskError
-from smelt.tasks.templates.rendering import render
+from smelt.tasks.template_sandbox.rendering import render
 
 __all__ = ["harness", "library_parts", "quiet_harness", "silenced"]
 

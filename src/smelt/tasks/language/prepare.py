@@ -12,7 +12,7 @@ from smelt.tasks.language.harness import quiet_harness
 from smelt.tasks.language.harness_file import resolved
 from smelt.tasks.language.records import as_dataset
 from smelt.tasks.task import TaskError
-from smelt.tasks.templates.rendering import TemplateFailed
+from smelt.tasks.template_sandbox.rendering import TemplateFailed
 
 if TYPE_CHECKING:
     from smelt.tasks.language.task import LanguageTask

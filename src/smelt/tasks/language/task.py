@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from smelt.tasks.corruptions.corruption import Corruption
     from smelt.tasks.language.ask import PreparedLanguage
     from smelt.tasks.language.examples import LanguageExamples
-    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.pictures.data_cache import DataCache
 
 __all__ = ["FILE", "LanguageTask", "LibraryTask"]
 

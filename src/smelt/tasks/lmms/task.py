@@ -18,7 +18,7 @@ from smelt.tasks.task import TaskError
 if TYPE_CHECKING:
     from smelt.tasks.corruptions.corruption import Corruption
     from smelt.tasks.lmms.ask import PreparedLmms
-    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.pictures.data_cache import DataCache
 
 __all__ = ["HELD_IN", "HELD_OUT", "PREFIX", "LmmsTask", "lmms_task"]
 

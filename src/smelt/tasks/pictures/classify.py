@@ -13,7 +13,7 @@ from smelt.errors import NumericalError
 from smelt.system.progress import Progress, Unit
 from smelt.system.threads import map_ahead, single_core_pool
 from smelt.tasks.corruptions.corruption import Corruption
-from smelt.tasks.pictures.cache import DataCache, PictureSubset
+from smelt.tasks.pictures.data_cache import DataCache, PictureSubset
 from smelt.tasks.pictures.task import PictureTask
 from smelt.tasks.result import Result, choice_result
 from smelt.tasks.task import PreparedTask

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from smelt.tasks.examples import DataBudget, ExampleBatch, ExampleStream, enough, shuffled
-from smelt.tasks.pictures.cache import DataCache
+from smelt.tasks.pictures.data_cache import DataCache
 
 if TYPE_CHECKING:
     import numpy as np

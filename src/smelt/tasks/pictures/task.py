@@ -32,8 +32,8 @@ from smelt.tasks.task import FileTask
 
 if TYPE_CHECKING:
     from smelt.tasks.corruptions.corruption import Corruption
-    from smelt.tasks.pictures.cache import DataCache
     from smelt.tasks.pictures.classify import PreparedPictures
+    from smelt.tasks.pictures.data_cache import DataCache
     from smelt.tasks.pictures.examples import PictureExamples
 
 __all__ = ["FolderData", "HubData", "MosaicData", "PictureTask"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smelt.models.families.image_text.model import ImageText
-    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.pictures.data_cache import DataCache
     from smelt.tasks.questions.task import QuestionTask
 
 __all__ = ["PreparedQuestions", "QuestionCache"]

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from smelt.models.families.image_text.model import ImageText
-    from smelt.tasks.perturb.perturbation import Perturbation
-    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.perturbations.perturbation import Perturbation
+    from smelt.tasks.pictures.data_cache import DataCache
     from smelt.tasks.questions.task import QuestionTask
 
 __all__ = ["QuestionSubset", "option_logits", "question_subset"]
@@ -82,7 +82,7 @@ def question_subset(
     """A split of a set, or a fixed part of it that is the same for every model; a smaller part lies in a larger one."""
     import numpy as np
 
-    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.pictures.data_cache import DataCache
     from smelt.tasks.subset import fixed_subset
 
     check_limit(limit)
@@ -111,7 +111,7 @@ def option_logits(
     """
     import torch
 
-    from smelt.tasks.perturb.dropout import attention_dropout
+    from smelt.tasks.perturbations.dropout import attention_dropout
 
     if batch < 1:
         raise RecipeError(f"batch is a number of questions, at least 1; got {batch}")

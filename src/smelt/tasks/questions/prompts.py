@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import RecipeError
 from smelt.tasks.language.chat import chat_text
 from smelt.tasks.questions.records import LETTERS
-from smelt.tasks.templates.rendering import TemplateLimit
+from smelt.tasks.template_sandbox.rendering import TemplateLimit
 
 if TYPE_CHECKING:
     from smelt.models.families.image_text.model import ImageText

@@ -25,7 +25,7 @@ from smelt.tasks.task import FileTask, files_digest, short_digest
 
 if TYPE_CHECKING:
     from smelt.tasks.corruptions.corruption import Corruption
-    from smelt.tasks.pictures.cache import DataCache
+    from smelt.tasks.pictures.data_cache import DataCache
     from smelt.tasks.questions.ask import PreparedQuestions
     from smelt.tasks.questions.records import Question
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
-from smelt.models.families.pretrained import GENERATION, open_generation_config, open_tokenizer
+from smelt.models.families.guarded_loading import GENERATION, open_generation_config, open_tokenizer
 
 if TYPE_CHECKING:
     from smelt.models.families.model_input import ModelInput
@@ -50,7 +50,7 @@ def read_tokenizer(folder: Path, gguf_file: str | None = None) -> Any:
 def _files_in(path: Path) -> dict[str, str]:
     """The tokenizer's files that a GGUF file holds the content of; none where its way to cut text is not known."""
     from smelt.formats.gguf.header import read_gguf_header
-    from smelt.formats.gguf.tokenizer import is_known, tokenizer_files
+    from smelt.formats.gguf.tokenizer_reader import is_known, tokenizer_files
 
     metadata = read_gguf_header(path).metadata
     return tokenizer_files(metadata, str(path)) if is_known(metadata) else {}

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import MissingExtra, RecipeError
 from smelt.formats.architecture.layer_limit import check_layers
 from smelt.models.families.clip.model import TOKENIZER, Clip
-from smelt.models.families.clip.parts import TOWERS, VISION, WHOLE, check_kinds, places, whole_config
+from smelt.models.families.clip.tensor_origins import TOWERS, VISION, WHOLE, check_kinds, places, whole_config
 from smelt.models.families.empty_model import buildable
 from smelt.models.families.family import Family, families
+from smelt.models.families.guarded_loading import without_code
 from smelt.models.families.model_input import ModelInput
-from smelt.models.families.pretrained import without_code
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
 from smelt.models.families.clip.head_cache import remembered
+from smelt.models.families.guarded_loading import open_tokenizer
 from smelt.models.families.preprocess import Preprocess
-from smelt.models.families.pretrained import open_tokenizer
 
 if TYPE_CHECKING:
     import numpy as np

@@ -19,9 +19,9 @@ from smelt.reporting.tables.cells import Cell, cell_alone, cell_of
 from smelt.reporting.tables.grid import tasks_of
 from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import without_shared_start
-from smelt.suites.hub.parts import MODEL, MODELS, models_per_class, table_parts
 from smelt.suites.hub.report.analyses import Classes, GrowthCurve, HubAnalyses, Ranks
 from smelt.suites.hub.report.tables import HUB, ORACLE, is_hub_sheet
+from smelt.suites.hub.row_parts import MODEL, MODELS, models_per_class, table_parts
 
 __all__ = ["MethodAgreement", "Spider", "agreements", "growth_figure", "hub_figures", "model_matrix", "share_matrix"]
 

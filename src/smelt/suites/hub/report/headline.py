@@ -11,9 +11,9 @@ from smelt.reporting.tables.grid import best_first
 from smelt.reporting.tables.lines import TableLine
 from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import count, percent, plural
-from smelt.suites.hub.parts import MODELS
 from smelt.suites.hub.report.analyses import HubAnalyses
 from smelt.suites.hub.report.tables import HUB, ORACLE, is_hub_sheet
+from smelt.suites.hub.row_parts import MODELS
 
 __all__ = ["hub_sentences", "hub_tiles"]
 

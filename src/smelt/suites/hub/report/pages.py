@@ -9,11 +9,11 @@ from smelt.evaluation.row import Row
 from smelt.reporting.pages import PageSection, ReportView, Tile
 from smelt.reporting.plain import PlainPages
 from smelt.reporting.tables.sheet import Sheet
-from smelt.suites.hub.parts import is_hub
 from smelt.suites.hub.report.analyses import HubAnalyses, read_hub
 from smelt.suites.hub.report.figures import hub_figures
 from smelt.suites.hub.report.headline import hub_sentences, hub_tiles
 from smelt.suites.hub.report.tables import HubReader, hub_sheets
+from smelt.suites.hub.row_parts import is_hub
 
 __all__ = ["HubPages"]
 

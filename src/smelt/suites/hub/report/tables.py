@@ -17,7 +17,7 @@ from smelt.reporting.tables.lines import GROUPS, LineReader, TableLine, last_cel
 from smelt.reporting.tables.ranks import rank_cells, share_of, with_ranks
 from smelt.reporting.tables.sheet import ColumnBlock, Sheet
 from smelt.reporting.words import plural, setting_text
-from smelt.suites.hub.parts import ALPHA, COUNT, is_hub, models_per_class, table_parts
+from smelt.suites.hub.row_parts import ALPHA, COUNT, is_hub, models_per_class, table_parts
 
 __all__ = ["HUB", "OF_ORACLE", "ORACLE", "HubReader", "hub_sheets", "is_hub_sheet"]
 

@@ -10,8 +10,8 @@ from smelt.reporting.draw.axis import number_ticks, span
 from smelt.reporting.draw.panel import Band, Marker, Stroke, panel
 from smelt.reporting.figures.charts import Chart, LineFigure
 from smelt.suites.selection.report.analyses import KINDS, SelectionAnalysis
-from smelt.suites.selection.report.layout import Scores
 from smelt.suites.selection.report.questions import research_questions
+from smelt.suites.selection.report.table_shapes import Scores
 from smelt.suites.selection.report.tables import choice_text
 
 __all__ = ["random_figure", "selection_figures", "trace_figure"]

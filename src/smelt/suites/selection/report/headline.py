@@ -9,8 +9,8 @@ from smelt.reporting.pages import Tile
 from smelt.reporting.tables.cells import Cell
 from smelt.reporting.words import count, percent, plural
 from smelt.suites.selection.report.analyses import Compared, SelectionAnalysis
-from smelt.suites.selection.report.layout import Scores
 from smelt.suites.selection.report.questions import apart
+from smelt.suites.selection.report.table_shapes import Scores
 from smelt.tasks.intervals import Z95
 
 __all__ = ["selection_sentences", "selection_tiles"]

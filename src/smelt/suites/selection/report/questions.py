@@ -13,7 +13,7 @@ from typing import Any
 from smelt.evaluation.row import Row
 from smelt.reporting.words import plural
 from smelt.suites.selection.report.analyses import Compared, SelectionAnalysis
-from smelt.suites.selection.report.layout import Scores
+from smelt.suites.selection.report.table_shapes import Scores
 from smelt.suites.selection.report.tables import choice_text, entry_label
 
 __all__ = ["Answer", "Correlation", "apart", "correlations", "research_questions"]

@@ -13,7 +13,7 @@ from smelt.reporting.words import plural
 from smelt.select.subsets import spread
 from smelt.suites.selection.published import uqmerge
 from smelt.suites.selection.report.analyses import KINDS, SelectionAnalysis, SelectionTrace
-from smelt.suites.selection.report.layout import Scores, Shown, beside_paper, over_means, over_sets
+from smelt.suites.selection.report.table_shapes import Scores, Shown, beside_paper, over_means, over_sets
 
 __all__ = ["choice_text", "entry_label", "selection_sheets"]
 

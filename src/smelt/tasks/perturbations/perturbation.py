@@ -58,7 +58,7 @@ class Perturbation:
         """The picture [height, width, 3] of one pass; the picture itself where pictures are left as they are."""
         if not self.image:
             return pixels
-        from smelt.tasks.perturb.augmix import augmix
+        from smelt.tasks.perturbations.augmix import augmix
 
         return augmix(pixels, seed)
 
@@ -66,7 +66,7 @@ class Perturbation:
         """What one pass has in front of its conversation, without a separator; nothing where texts are left."""
         if not self.text:
             return ""
-        from smelt.tasks.perturb.augmix import draws
+        from smelt.tasks.perturbations.augmix import draws
 
         return PROMPTS[int(draws(seed, "prompt", 1)[0] * len(PROMPTS))]
 

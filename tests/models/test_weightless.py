@@ -10,7 +10,7 @@ import pytest
 
 import smelt
 from smelt.compat.fusionbench.pools import shipped_pool, shipped_pools
-from smelt.models.shapes import known_sizes, shape_source, shape_source_of_repository
+from smelt.models.weightless import known_sizes, shape_source, shape_source_of_repository
 from smelt.recipe.schema import Recipe
 
 PUBLISHED = {

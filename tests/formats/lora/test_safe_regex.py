@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from smelt.formats.lora.linear_pattern import LinearPattern, PatternError
+from smelt.formats.lora.safe_regex import LinearPattern, PatternError
 
 PATTERNS = [
     r"q_proj",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.tasks.perturb.perturbation import PROMPTS, Perturbation
+from smelt.tasks.perturbations.perturbation import PROMPTS, Perturbation
 
 
 def test_the_nine_prompts_are_nine_different_strings():

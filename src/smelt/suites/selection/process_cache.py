@@ -13,7 +13,7 @@ from smelt.select.group_merges import GroupMerges
 from smelt.select.logit_store import LogitStore
 from smelt.select.option_sets import open_option_sets
 from smelt.select.scores import Scorer
-from smelt.tasks.perturb.perturbation import Perturbation
+from smelt.tasks.perturbations.perturbation import Perturbation
 
 __all__ = ["Session", "forget_session", "session_of"]
 

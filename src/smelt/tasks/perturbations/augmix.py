@@ -15,7 +15,7 @@ import numpy as np
 
 from smelt.errors import RecipeError
 from smelt.tasks.corruptions.numerics import picture_keys, uniform
-from smelt.tasks.perturb.operations import OPERATIONS, apply
+from smelt.tasks.perturbations.operations import OPERATIONS, apply
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

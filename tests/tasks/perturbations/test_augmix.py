@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from smelt.errors import RecipeError
-from smelt.tasks.perturb.augmix import augmix
-from smelt.tasks.perturb.operations import OPERATIONS, apply
+from smelt.tasks.perturbations.augmix import augmix
+from smelt.tasks.perturbations.operations import OPERATIONS, apply
 
 
 def _grey(*rows: list[int]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A look at data before a merge, with the peak of memory that it took: of the device, or of this process."""
+"""Preparing a merge (measuring, learning), with the peak of memory that it took: of the device, or of this process."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from smelt.prepare.prepare import PreparedRecipe, prepare
 from smelt.recipe.schema import Recipe
 from smelt.suites.merge_process import peak_of_process
 
-__all__ = ["look"]
+__all__ = ["prepare_with_peak"]
 
 _RESET = Path("/proc/self/clear_refs")
 
 
-def look(recipe: Recipe, *, device: str, threads: int | None) -> tuple[PreparedRecipe, int]:
+def prepare_with_peak(recipe: Recipe, *, device: str, threads: int | None) -> tuple[PreparedRecipe, int]:
     """What is left to merge, and the peak in bytes; 0 where there was nothing to look at, or it was done before.
 
     A worker that did other things first has had its own peak, which is forgotten before (Linux alone can do that).

@@ -13,7 +13,7 @@ import pytest
 from pico_language import FOLLOWS, write_language_model, write_language_task
 from pico_llama import write_tokenizer
 from smelt.tasks.language.chat import chat_text
-from smelt.tasks.templates.rendering import TemplateFailed, TemplateLimit, _renderer, render
+from smelt.tasks.template_sandbox.rendering import TemplateFailed, TemplateLimit, _renderer, render
 
 NESTED = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
 """Every range is one that the sandbox allows; together they take hours."""
@@ -109,7 +109,7 @@ def test_a_forked_process_does_not_answer_for_its_parent() -> None:
 def test_a_task_whose_template_loops_fails_alone_and_by_name(
     cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("smelt.tasks.templates.rendering.SECONDS", 1.0)
+    monkeypatch.setattr("smelt.tasks.template_sandbox.rendering.SECONDS", 1.0)
     model = write_language_model(tmp_path / "model", FOLLOWS["up"])
     good = write_language_task(tmp_path / "letters", [("a", "b")])
     bad = write_language_task(tmp_path / "looping", [("a", "b")], doc_to_text=f"{NESTED}{{{{prompt}}}}")
@@ -159,7 +159,7 @@ def test_what_a_chat_template_refuses_is_told() -> None:
 def test_a_chat_template_that_loops_is_named_with_its_model(
     cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("smelt.tasks.templates.rendering.SECONDS", 1.0)
+    monkeypatch.setattr("smelt.tasks.template_sandbox.rendering.SECONDS", 1.0)
     model = write_language_model(tmp_path / "model", FOLLOWS["up"])
     (model / "chat_template.jinja").write_text(NESTED)
     task = write_language_task(tmp_path / "chats", [("a", "b")], metadata={"chat": True})

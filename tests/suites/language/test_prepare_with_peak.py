@@ -9,7 +9,7 @@ import pytest
 
 from pico_language import FOLLOWS, write_language_model, write_language_task
 from smelt.recipe.schema import Recipe
-from smelt.suites.language.look import look
+from smelt.suites.language.prepare_with_peak import prepare_with_peak
 
 pytest.importorskip("lm_eval", reason="LM-EVAL IS NOT INSTALLED (pip install 'smelt[llm]')")
 needs_linux = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="NO /proc: PEAKS ARE NOT KNOWN")
@@ -35,13 +35,13 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def peak_of(recipe: Recipe) -> int:
-    return look(recipe, device="cpu", threads=None)[1]
+    return prepare_with_peak(recipe, device="cpu", threads=None)[1]
 
 
 @needs_linux
 def test_a_look_that_is_taken_now_has_a_peak_and_one_that_is_found_has_none(recipe: Any) -> None:
     assert peak_of(recipe("fisher")) > 10 << 20  # of a whole process with torch in it
-    prepared, again = look(recipe("fisher"), device="cpu", threads=None)
+    prepared, again = prepare_with_peak(recipe("fisher"), device="cpu", threads=None)
     assert (prepared.cached, again) == (True, 0)
     assert prepared.seconds > 0  # what it took then
 

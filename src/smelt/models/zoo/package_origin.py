@@ -44,7 +44,7 @@ class PackageOrigin(ZooOrigin):
         from smelt.files.identity import file_hashes
         from smelt.formats.gguf.header import read_gguf_header
         from smelt.formats.gguf.source import GGUFSource
-        from smelt.formats.gguf.tokenizer import tokenizer_files
+        from smelt.formats.gguf.tokenizer_reader import tokenizer_files
 
         packed = self._packed_file(folder.name)
         if not packed.is_file() or file_hashes([packed])[packed] != self.sha256:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from smelt.errors import RecipeError, SmeltError
-from smelt.tasks.templates.inside import LENGTH, MOST_TEXT
+from smelt.tasks.template_sandbox.inside import LENGTH, MOST_TEXT
 
 __all__ = ["TemplateFailed", "TemplateKind", "TemplateLimit", "render"]
 

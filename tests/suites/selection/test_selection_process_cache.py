@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("transformers")
 from pico_selection import write_questions
 from smelt.recipe.schema import Recipe
-from smelt.suites.selection.session import forget_session, session_of
+from smelt.suites.selection.process_cache import forget_session, session_of
 from smelt.testing.pico_llava import save_llava
 
 

@@ -9,7 +9,7 @@ import torch
 
 from pico_clip import SIDE, random_clip
 from smelt.errors import RecipeError
-from smelt.tasks.perturb.dropout import attention_dropout
+from smelt.tasks.perturbations.dropout import attention_dropout
 
 transformers = pytest.importorskip("transformers")
 
@@ -59,7 +59,7 @@ def test_a_beginning_drops_the_same_in_a_longer_text(llama: Any):
 
 
 def test_the_share_that_is_dropped_is_the_rate():
-    from smelt.tasks.perturb.dropout import _Drop
+    from smelt.tasks.perturbations.dropout import _Drop
 
     kept = _Drop(0.1, (1, 2), {0: "layer"}).keep(0, torch.ones(2, 4, 100, 100))
     assert kept[kept > 0].unique().tolist() == pytest.approx([1 / 0.9])

@@ -1,7 +1,7 @@
 """Data: whose linear layers are stored as [in, out], and which tensors are several layers in one.
 
-A new architecture is one more line. What biases and widths prove (`Orientation` in layout.py) goes before these words: they
-decide where shapes cannot, for square matrices and tensors without a bias.
+A new architecture is one more line. What biases and widths prove (`Orientation` in layout.py) goes before these words:
+they decide where shapes cannot, for square matrices and tensors without a bias.
 """
 
 from __future__ import annotations

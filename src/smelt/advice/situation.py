@@ -154,7 +154,7 @@ def _read_base(ref: str | None) -> _Base:
     """From config and headers. Nothing is known of a model that is not here; what is no language model is refused."""
     if ref is None or ref.startswith("hf:") or "+hf:" in ref:
         return _Base()
-    from smelt.formats.architecture.config import read_config
+    from smelt.formats.folder_files import read_config
     from smelt.models.references import open_ref
 
     source = open_ref(ref)

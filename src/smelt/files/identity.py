@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from smelt.errors import CorruptFile, InputChanged
 from smelt.files.hashing.sha256 import FileHash, HashPool
-from smelt.files.reading import read_json
+from smelt.files.reading import find_json_table
 from smelt.files.writing import cache_folder, write_cached
 
 __all__ = [
@@ -140,11 +140,7 @@ class _HashCache:
 
     def __init__(self) -> None:
         self._path = cache_folder() / "hashes.json"
-        try:
-            known = read_json(self._path)
-            self._known: dict[str, str] = known if isinstance(known, dict) else {}
-        except CorruptFile:
-            self._known = {}
+        self._known: dict[str, str] = find_json_table(self._path) or {}
 
     def get(self, path: Path, seen: FileIdentity) -> str | None:
         real = path.resolve()

@@ -24,6 +24,7 @@ __all__ = [
     "MOST_BYTES",
     "check_name",
     "check_plain",
+    "find_json_table",
     "gunzip",
     "is_there",
     "machine_fault",
@@ -210,6 +211,15 @@ def read_json_table(path: str | Path, most: int = MOST_BYTES) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise CorruptFile(f"{shortened(str(path))}: should hold a table, has {type(content).__name__}")
     return content
+
+
+def find_json_table(path: Path) -> dict[str, Any] | None:
+    """The table in a JSON file that need not be there; None where it is missing, damaged or no table."""
+    try:
+        content = read_json(path) if is_there(path) else None
+    except CorruptFile:
+        return None
+    return content if isinstance(content, dict) else None
 
 
 def parse_json_lines(text: bytes, where: str) -> Iterator[Any]:

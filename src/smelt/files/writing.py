@@ -23,8 +23,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from smelt.errors import CorruptFile, OutputError, SmeltError
-from smelt.files.reading import read_json
+from smelt.errors import OutputError, SmeltError
+from smelt.files.reading import find_json_table
 
 __all__ = [
     "OutputMark",
@@ -190,11 +190,8 @@ class OutputMark(NamedTuple):
 
     def is_on(self, folder: Path) -> bool:
         """Whether a folder has it."""
-        try:
-            content = read_json(folder / self.name)
-        except CorruptFile:
-            return False
-        return isinstance(content, dict) and content.keys() >= set(self.keys)
+        content = find_json_table(folder / self.name)
+        return content is not None and content.keys() >= set(self.keys)
 
 
 def is_free(folder: Path) -> bool:

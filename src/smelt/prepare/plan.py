@@ -18,7 +18,7 @@ from smelt.engine.plan.describe import DataNeeds, PlanReport, describe_plan
 from smelt.engine.pool import ModelPool, opened
 from smelt.engine.request import read_request
 from smelt.errors import RecipeError
-from smelt.formats.architecture.config import read_config
+from smelt.formats.folder_files import read_config
 from smelt.formats.source import Source, TensorInfo
 from smelt.methods import stages
 from smelt.prepare.merge import is_data_missing

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from smelt.errors import CorruptFile
 from smelt.evaluation.row import CostRow, Row
-from smelt.files.reading import read_json
+from smelt.files.reading import find_json_table
 from smelt.reporting.analyses import read_analyses
 from smelt.reporting.pages import Pages, ReportView, read_folder
 from smelt.suites.kind import DEFAULT, OWN, SuiteKind, suite_kinds
@@ -51,11 +50,8 @@ def view_of(folder: Path, rows: Sequence[Row], costs: Sequence[CostRow] = ()) ->
 
 def kind_of_folder(folder: Path) -> SuiteKind | None:
     """The kind of the suite that a folder's rows are of; None where that is not known."""
-    try:
-        begun = read_json(folder / "run.json")
-    except CorruptFile:
-        return None
-    if not isinstance(begun, dict):
+    begun = find_json_table(folder / "run.json")
+    if begun is None:
         return None
     suite = str(begun.get("suite", "")).rpartition("@")[0]
     named = begun.get("kind") or next((k.name for k in suite_kinds.values() if suite in k.suites()), None)

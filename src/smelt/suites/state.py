@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import CorruptFile, SmeltError
+from smelt.errors import SmeltError
 from smelt.evaluation.row import CostRow, Row
-from smelt.files.reading import read_json
+from smelt.files.reading import find_json_table
 from smelt.files.writing import write_json
 from smelt.suites.expected_row import ExpectedRow, known_fields
 
@@ -67,11 +67,7 @@ class RunState:
 
     def analysis(self, name: str) -> dict[str, Any] | None:
         """A table among the analyses; None where there is none that can be read."""
-        try:
-            content = read_json(self.path / "analyses" / f"{name}.json")
-        except CorruptFile:
-            return None
-        return content if isinstance(content, dict) else None
+        return find_json_table(self.path / "analyses" / f"{name}.json")
 
     def write_analysis(self, name: str, content: Mapping[str, Any], indent: int | None = 1) -> None:
         """There whole or not at all."""

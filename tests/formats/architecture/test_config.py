@@ -2,7 +2,7 @@
 
 import pytest
 
-from smelt.formats.architecture.config import config_differences, read_config, updated_config
+from smelt.formats.folder_files import config_differences, read_config, updated_config
 
 LLAMA = {"model_type": "llama", "num_hidden_layers": 3, "rope_theta": 10000.0, "vocab_size": 10, "dtype": "float32"}
 

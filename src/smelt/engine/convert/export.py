@@ -53,7 +53,7 @@ def export(
     place = Path(out)
     _check(place, type, force)
     from smelt.files.identity import check_unchanged
-    from smelt.formats.architecture.config import read_config
+    from smelt.formats.folder_files import read_config
     from smelt.formats.source import files_of
     from smelt.formats.views.view import without_tied_copy
     from smelt.models.references import open_ref

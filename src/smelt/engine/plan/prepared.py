@@ -21,9 +21,8 @@ from smelt.engine.sink.provenance import encode_manifest, model_card
 from smelt.errors import IncompatibleModels, RecipeError, unknown
 from smelt.files.reading import check_plain, parse_json, read_json_table
 from smelt.formats import dtype as dtypes
-from smelt.formats.architecture.config import config_differences, read_config, updated_config
 from smelt.formats.architecture.layout import Layout
-from smelt.formats.folder_files import files_beside, small_files
+from smelt.formats.folder_files import config_differences, files_beside, read_config, small_files, updated_config
 from smelt.formats.source import Source
 from smelt.formats.tokenizer.chat_template import resolve_chat_template, with_chat_template
 from smelt.formats.tokenizer.vocabulary import Vocabulary

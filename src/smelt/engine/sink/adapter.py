@@ -18,8 +18,8 @@ from smelt.engine.pool import BASE, ModelPool
 from smelt.engine.run.backends import Sink
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.formats import dtype as dtypes
-from smelt.formats.architecture.config import read_config
 from smelt.formats.architecture.layout import Layout, Orientation
+from smelt.formats.folder_files import read_config
 from smelt.formats.safetensors import encode_header
 from smelt.formats.source import TensorInfo
 from smelt.ops.spectral import svd

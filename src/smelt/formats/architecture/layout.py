@@ -137,7 +137,7 @@ class Orientation:
     @classmethod
     def in_source(cls, source: Source, instead: Source | None = None) -> Orientation:
         """Of an open model; the config is that of `instead` where it has none of its own."""
-        from smelt.formats.architecture.config import read_config
+        from smelt.formats.folder_files import read_config
 
         config = read_config(source.folder) or (read_config(instead.folder) if instead else None)
         return cls({name: info.shape for name, info in source.tensors.items()}, config)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from smelt.formats.architecture.config import read_config
+from smelt.formats.folder_files import read_config
 from smelt.formats.source import Source
 from smelt.formats.views.renamed import renamed
 from smelt.formats.views.view import views

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from smelt.formats.architecture.config import read_config
+from smelt.formats.folder_files import read_config
 from smelt.formats.source import Source, equal_tensors
 from smelt.registry import Registry
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["NameView", "frozen_prefix", "views", "with_common_names", "without_tied_copy"]
+__all__ = ["NameView", "frozen_keys", "frozen_prefix", "views", "with_common_names", "without_tied_copy"]
 
 _HEADS = ("lm_head.weight", "language_model.lm_head.weight", "embed_out.weight")
 _EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "word_embeddings.weight", "shared.weight", "embed_in.weight")
@@ -71,6 +71,12 @@ def frozen_prefix(source: Source) -> str | None:
         if view.frozen and _is_asked(view, config, names) and view.recognises(config, names)
     )
     return next(found, None)
+
+
+def frozen_keys(source: Source) -> list[str]:
+    """The tensors that fine-tunes of this model share; none for a model of another kind."""
+    prefix = frozen_prefix(source)
+    return [key for key in source.tensors if key.startswith(prefix)] if prefix is not None else []
 
 
 def _is_asked(view: NameView, config: Mapping[str, Any] | None, names: Collection[str]) -> bool:

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from smelt.errors import CorruptFile, OutputError, RecipeError, SmeltError
 from smelt.files.reading import read_json
 from smelt.files.writing import atomic_folder, is_free
@@ -25,7 +27,6 @@ from smelt.hub.graph.graph import Node, Picture, SemanticGraph, hash_pixels
 from smelt.tasks.pictures.mosaic import PER_ROW, pillow, read_mosaic, read_picture, write_mosaic
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["PictureSheet", "Shelf", "read_graph", "write_graph"]
@@ -159,8 +160,6 @@ class _Writer:
     def _pack(
         self, style: str, numbers: list[int], shelf: Shelf, pictures: Sequence[Picture]
     ) -> Iterable[tuple[str, PictureSheet, list[int]]]:
-        import numpy as np
-
         pixels = shelf.pixels(numbers)
         shapes = {picture.shape for picture in pixels}
         height, width = pixels[0].shape[:2]

@@ -17,11 +17,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from smelt.errors import CorruptFile, MissingExtra, RecipeError, unknown
 from smelt.hub.graph.checks import faults
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from smelt.hub.graph.files import Shelf
@@ -217,8 +218,6 @@ class SemanticGraph:
 
     def style_of(self, numbers: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
         """For each of these pictures the number of its style in `styles`."""
-        import numpy as np
-
         return self._style_of_all[np.asarray(numbers, dtype=np.int64)]
 
     def pixels(self, numbers: Iterable[int]) -> list[NDArray[np.uint8]]:
@@ -235,8 +234,6 @@ class SemanticGraph:
 
     @cached_property
     def _style_of_all(self) -> NDArray[np.int64]:
-        import numpy as np
-
         number = {style: index for index, style in enumerate(self.styles)}
         return np.array([number[picture.style] for picture in self.pictures], dtype=np.int64)
 
@@ -260,8 +257,6 @@ def find_graph(where: str | Path | SemanticGraph) -> SemanticGraph:
 
 def hash_pixels(pixels: NDArray[np.uint8]) -> str:
     """SHA-256 over height, width and the RGB bytes."""
-    import numpy as np
-
     digest = hashlib.sha256(f"{pixels.shape[0]}x{pixels.shape[1]}\n".encode())
     digest.update(np.ascontiguousarray(pixels).data)
     return digest.hexdigest()

@@ -14,12 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from smelt.errors import RecipeError
 from smelt.hub.graph.checks import children_first, faults
 from smelt.hub.graph.graph import MOST, NewNode, Node, Picture, hash_pixels
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from smelt.hub.graph.files import Shelf
@@ -99,8 +100,6 @@ class _Gallery:
 
 def _hash(picture: tuple[str, str, str, NDArray[np.uint8] | Path]) -> str:
     """The hash of a new picture, which must be one."""
-    import numpy as np
-
     from smelt.tasks.pictures.mosaic import read_picture
 
     node, _, source, content = picture

@@ -16,11 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from smelt.errors import CorruptFile, RecipeError
 from smelt.hub.labels.index_file import Columns, open_columns, save_columns, verify_columns
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from smelt.hub.graph.graph import SemanticGraph
@@ -97,15 +98,11 @@ class Index:
         self, selected: Sequence[int] | NDArray[np.int64], keep: NDArray[np.bool_] | None = None
     ) -> NDArray[np.float64]:
         """The share of right answers on each selected node; 0 where it has no picture that counts."""
-        import numpy as np
-
         right, pictures = self.right(selected, keep)
         return right / np.maximum(pictures, 1)
 
     def counted(self, chosen: NDArray[np.int64], keep: NDArray[np.bool_] | None = None) -> NDArray[np.uint64]:
         """A bit for each picture of each node that counts, [nodes, words]; the same for all models on a graph."""
-        import numpy as np
-
         columns = self._columns
         starts, stops = self._span(columns.numbered, chosen, len(columns.pictures))
         sizes = stops - starts
@@ -124,8 +121,6 @@ class Index:
     def _right(
         self, chosen: NDArray[np.int64], counted: NDArray[np.uint64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        import numpy as np
-
         columns = self._columns
         starts, stops = self._span(columns.offsets, chosen, len(columns.ids))
         among = np.zeros(self.nodes, dtype=bool)
@@ -150,8 +145,6 @@ class Index:
         self, offsets: NDArray[Any], chosen: NDArray[np.int64], most: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Where the lists of the chosen nodes begin and end."""
-        import numpy as np
-
         starts, stops = offsets[chosen].astype(np.int64), offsets[chosen + 1].astype(np.int64)
         if (starts > stops).any() or stops.max() > most or starts.min() < 0:
             raise self._damaged("its lists lie outside of it")
@@ -169,8 +162,6 @@ def right_of_many(
     threads: int = 2,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Right answers [models, nodes] and pictures [nodes] of several models on one graph, several at a time."""
-    import numpy as np
-
     if not indexes:
         raise RecipeError("there is no index to ask")
     if len({index.key.graph for index in indexes}) > 1:
@@ -195,8 +186,6 @@ def argmax_counts(
     keep: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.int64]:
     """How often a picture of each selected node (row) is answered with each of them (column), from the label."""
-    import numpy as np
-
     chosen = _checked(selected, len(graph.nodes))
     order = np.argsort(chosen)  # ties go to the lower number, which arg max gives where numbers ascend
     counts = np.zeros((len(chosen), len(chosen)), dtype=np.int64)
@@ -210,8 +199,6 @@ def argmax_counts(
 
 
 def _checked(selected: Sequence[int] | NDArray[np.int64], nodes: int) -> NDArray[np.int64]:
-    import numpy as np
-
     chosen = np.asarray(selected, dtype=np.int64)
     if chosen.ndim != 1 or not len(chosen):
         raise RecipeError(f"a selection is a list of nodes, at least one; got {selected!r}")
@@ -223,15 +210,11 @@ def _checked(selected: Sequence[int] | NDArray[np.int64], nodes: int) -> NDArray
 
 
 def _joined(column: NDArray[Any], starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[Any]:
-    import numpy as np
-
     return np.concatenate([column[a:b] for a, b in zip(starts.tolist(), stops.tolist(), strict=True)])
 
 
 def _words(masks: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """Bytes [n, width] as words [n, width / 8 rounded up]."""
-    import numpy as np
-
     width = masks.shape[1]
     whole = np.zeros((len(masks), -(-width // 8) * 8), dtype=np.uint8)
     whole[:, :width] = masks

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from smelt.errors import RecipeError
 from smelt.hub.labels.index_file import Columns
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from smelt.hub.graph.graph import SemanticGraph
@@ -26,8 +27,6 @@ def built(
     label: Label, graph: SemanticGraph, before: Columns | None, progress: Callable[[int, int], None] | None
 ) -> Columns:
     """The columns of the index of a label."""
-    import numpy as np
-
     _check(label, graph, before)
     old = len(before.offsets) - 1 if before is not None else 0
     width = max(1, -(-max((len(node.pictures) for node in graph.nodes), default=0) // 8))
@@ -70,8 +69,6 @@ def beaters(
 
     `scores` are of its pictures with the texts of the nodes from `first` on, `own` with its own text.
     """
-    import numpy as np
-
     lower = max(0, number - first)
     beats = scores > own[:, None]
     beats[:, :lower] |= scores[:, :lower] == own[:, None]
@@ -85,8 +82,6 @@ def beaters(
 
 
 def _wider(masks: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
-    import numpy as np
-
     out = np.zeros((len(masks), width), dtype=np.uint8)
     out[:, : masks.shape[1]] = masks
     return out

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from smelt.errors import CorruptFile
 from smelt.files.mapped_file import mapped_bytes
 from smelt.files.reading import parse_json
@@ -26,7 +28,6 @@ from smelt.files.writing import write_file
 from smelt.hub.labels.label import LabelKey
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["Columns", "open_columns", "save_columns", "verify_columns"]
@@ -55,8 +56,6 @@ class Columns:
 
 def save_columns(columns: Columns, path: Path) -> Path:
     """Write the file, whole or not at all. Equal indexes give equal bytes."""
-    import numpy as np
-
     body: list[bytes | memoryview] = []
     digest = hashlib.blake2b(digest_size=16)
     for array in columns.arrays:
@@ -133,8 +132,6 @@ def _mapped(path: Path) -> tuple[NDArray[np.uint8], dict[str, Any], int]:
 def _column(
     mapped: NDArray[np.uint8], path: Path, code: str, shape: tuple[int, ...], begin: int
 ) -> tuple[NDArray[Any], int]:
-    import numpy as np
-
     count = int(np.prod(shape))
     size = count * np.dtype(code).itemsize
     if begin + size > len(mapped):

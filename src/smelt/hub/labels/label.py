@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
+import numpy as np
+
 from smelt.errors import CorruptFile, RecipeError, unknown
 from smelt.files.mapped_file import mapped_bytes
 from smelt.files.reading import parse_json
@@ -27,7 +29,6 @@ from smelt.formats.safetensors import encode_header, read_header
 from smelt.formats.source import TensorInfo
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from smelt.hub.graph.graph import SemanticGraph
@@ -91,16 +92,12 @@ class Label:
         self, nodes: Sequence[int] | NDArray[np.int64], pictures: Sequence[int] | NDArray[np.int64]
     ) -> NDArray[np.float64]:
         """Cosines, exact for the features as they are kept: a row for each picture, a column for each node."""
-        import numpy as np
-
         seen = self.pictures[np.asarray(pictures, dtype=np.int64)].astype(np.float64)
         read = self.texts[np.asarray(nodes, dtype=np.int64)].astype(np.float64)
         return (seen @ read.T) * ONE**-2
 
     def save(self, path: str | Path) -> Path:
         """As one safetensors file, whole or not at all."""
-        import numpy as np
-
         arrays = {"pictures": self.pictures, "texts": self.texts}
         infos = {name: TensorInfo("I16", array.shape) for name, array in arrays.items()}
         head, _ = encode_header(infos, {"format": _FORMAT, "key": self.key.dump()})
@@ -110,8 +107,6 @@ class Label:
     @classmethod
     def open(cls, path: str | Path) -> Label:
         """A label on disk, memory-mapped: only what is asked for is read."""
-        import numpy as np
-
         path = Path(path)
         header = read_header(path)
         if header.metadata.get("format") != _FORMAT:
@@ -165,8 +160,6 @@ def make_label(
     result is the same, byte for byte. `seen_in` is its label on this graph with other texts: then the pictures are
     taken from there. `progress` hears of (pictures and texts done, all of them).
     """
-    import numpy as np
-
     from smelt.hub.labels.runner import Runner
 
     key = label_key(model, graph, text=text, templates=templates)

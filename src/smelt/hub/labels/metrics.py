@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from smelt.errors import RecipeError, unknown
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from smelt.hub.graph.graph import SemanticGraph
@@ -40,8 +41,6 @@ def node_metric(
     labels: Mapping[str, Label] | None = None,
 ) -> NDArray[np.float64]:
     """The metric of every model on every kept node [models, kept nodes]."""
-    import numpy as np
-
     if metric not in _METRICS:
         raise RecipeError(unknown("metric", metric, _METRICS))
     if pictures not in _PICTURES:
@@ -59,8 +58,6 @@ def node_metric(
 
 def _of_style(graph: SemanticGraph | None, style: str | None) -> NDArray[np.bool_]:
     """Which of the graph's pictures have the style."""
-    import numpy as np
-
     if graph is None or style is None:
         raise RecipeError("pictures: domain needs the graph and a style of its pictures (see domain_style)")
     if style not in graph.styles:
@@ -71,8 +68,6 @@ def _of_style(graph: SemanticGraph | None, style: str | None) -> NDArray[np.bool
 def _recall(
     indexes: Mapping[str, Index], selected: NDArray[np.int64], keep: NDArray[np.bool_] | None
 ) -> NDArray[np.float64]:
-    import numpy as np
-
     from smelt.hub.labels.index import right_of_many
 
     right, total = right_of_many(list(indexes.values()), selected, keep)
@@ -85,8 +80,6 @@ def _recall(
 def _from_answers(
     label: Label, graph: SemanticGraph, selected: NDArray[np.int64], keep: NDArray[np.bool_] | None, metric: str
 ) -> NDArray[np.float64]:
-    import numpy as np
-
     from smelt.hub.labels.index import argmax_counts
 
     counts = argmax_counts(label, graph, selected, keep)  # a row for each true node

@@ -12,11 +12,12 @@ from concurrent.futures import Executor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from smelt.errors import NumericalError
 from smelt.hub.labels.label import ONE
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -31,8 +32,6 @@ _BLOCK = 64
 
 def fixed_point(features: NDArray[np.float32], where: str = "the features") -> NDArray[np.int16]:
     """Unit rows as int16."""
-    import numpy as np
-
     if not np.isfinite(features).all():
         raise NumericalError(f"{where} as NaN or infinity; the model's weights are not sound")
     if np.abs(features).max(initial=0) > 1.001:
@@ -89,8 +88,6 @@ class Runner:
         return fixed_point(_numbers(features), f"{self._model.label} reads nodes from {nodes[0].id!r} on")
 
     def _see(self, block: int, first: int) -> NDArray[np.int16]:
-        import numpy as np
-
         stop = min(block + _BLOCK, len(self._graph.pictures))
         shaped = self._model.preprocess.shape(self._graph.pixels(range(first, stop)))
         whole = np.zeros((_BLOCK, *shaped.shape[1:]), dtype=np.uint8)
@@ -100,6 +97,4 @@ class Runner:
 
 
 def _numbers(features: Tensor) -> NDArray[np.float32]:
-    import numpy as np
-
     return features.detach().cpu().numpy().astype(np.float32)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from smelt.hub.models.cards import NodeScore, Strengths
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from smelt.hub.graph.graph import SemanticGraph
@@ -22,8 +23,6 @@ _SMALLEST = 2
 
 def leaves(graph: SemanticGraph) -> NDArray[np.int64]:
     """The numbers of the nodes with pictures that have no hyponym with pictures: no two of them mean the same."""
-    import numpy as np
-
     seen = {node.id for node in graph.nodes if node.pictures}
     inner = {parent for node in graph.nodes if node.id in seen for parent in graph.ancestors(node.id)}
     numbers = [number for number, node in enumerate(graph.nodes) if node.id in seen and node.id not in inner]
@@ -32,8 +31,6 @@ def leaves(graph: SemanticGraph) -> NDArray[np.int64]:
 
 def find_strengths(model: str, index: Index, graph: SemanticGraph, limit: int = 20) -> Strengths:
     """The best and worst leaves, and the share of right answers by style and by branch."""
-    import numpy as np
-
     numbers = leaves(graph)
     right, total = index.right(numbers)
     nodes = [graph.nodes[number] for number in numbers]

@@ -14,12 +14,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from smelt.errors import MissingExtra
 from smelt.files.identity import hash_file
 from smelt.files.reading import read_json_table
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -44,7 +45,6 @@ class BertEmbedder:
         return " ".join([self.name, _WAY, *(hash_file(self._folder / file) for file in _FILES)])
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        import numpy as np
         import torch
 
         from smelt.system.threads import map_ahead, single_core_pool

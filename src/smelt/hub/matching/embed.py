@@ -19,12 +19,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from smelt.errors import MissingExtra, NumericalError, RecipeError, unknown
 from smelt.files.identity import file_identity
 from smelt.hub.matching.endpoint import Endpoint, EndpointError
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from smelt.hub.matching.bert import BertEmbedder
@@ -82,8 +83,6 @@ class SentenceEmbedder:
         self._lock = threading.Lock()
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        import numpy as np
-
         with self._lock:
             if self._loaded is None:
                 self._loaded = self._load()
@@ -129,8 +128,6 @@ class EndpointEmbedder:
         self.name = f"endpoint:{model}"
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        import numpy as np
-
         rows = [
             row for start in range(0, len(texts), self.batch) for row in self._ask(texts[start : start + self.batch])
         ]
@@ -160,8 +157,6 @@ class HashedEmbedder:
         self.width, self.name = width, "hashed"
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        import numpy as np
-
         rows = np.zeros((len(texts), self.width), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
             words = re.findall(r"\w+", text.lower())
@@ -174,8 +169,6 @@ class HashedEmbedder:
 
 
 def _unit(rows: NDArray[np.float32], name: str) -> NDArray[np.float32]:
-    import numpy as np
-
     lengths = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
     if not np.isfinite(lengths).all() or (lengths == 0).any():
         raise NumericalError(f"the embedder {name} gives vectors that are zero, NaN or infinite")

@@ -14,12 +14,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from smelt.errors import NumericalError
 from smelt.files.writing import cache_folder
 from smelt.hub.matching.known_vectors import KnownVectors, text_key
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from smelt.hub.matching.embed import Embedder
@@ -42,8 +43,6 @@ class CachedEmbedder:
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Unit rows, from the cache or computed and kept."""
-        import numpy as np
-
         wanted = list(dict.fromkeys(texts))
         if not wanted:
             return self.inner.embed([])
@@ -63,8 +62,6 @@ class CachedEmbedder:
         return np.stack([found[text] for text in texts]).astype(np.float32)
 
     def _read(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        import numpy as np
-
         if not texts or not self._path.is_file():
             return {}
         by_key = {text_key(text): text for text in texts}

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from smelt.errors import CorruptFile
 from smelt.files.mapped_file import mapped_bytes
 from smelt.files.writing import write_file
@@ -22,7 +24,6 @@ from smelt.formats.safetensors import encode_header, read_header
 from smelt.formats.source import TensorInfo
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["KnownVectors", "text_key", "write_vectors"]
@@ -48,8 +49,6 @@ class KnownVectors:
     @classmethod
     def open(cls, path: Path, identity: str) -> KnownVectors:
         """Those of the embedder of this identity; none where the file is another's, damaged or not there."""
-        import numpy as np
-
         with contextlib.suppress(CorruptFile, OSError):
             header = read_header(path)
             shapes = {name: (info.dtype, len(info.shape)) for name, info in header.tensors.items()}
@@ -66,16 +65,12 @@ class KnownVectors:
 
     def find(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """The vectors of those texts that it knows."""
-        import numpy as np
-
         places = {text: self._places.get(text_key(text)) for text in texts}
         return {text: self._rows[row].astype(np.float32) for text, row in places.items() if row is not None}
 
 
 def write_vectors(path: Path, identity: str, texts: Sequence[str], vectors: NDArray[np.floating]) -> Path:
     """Write such a file."""
-    import numpy as np
-
     rows = np.ascontiguousarray(vectors, dtype="<f2")
     infos = {"texts": TensorInfo("U8", (len(texts), _KEY)), "vectors": TensorInfo("F16", rows.shape)}
     head, _ = encode_header(infos, {"format": _FORMAT, "embedder": identity})

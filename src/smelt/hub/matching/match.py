@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from smelt.errors import RecipeError
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from smelt.hub.matching.embed import Embedder
@@ -48,8 +49,6 @@ def match(
 
     `among` marks the nodes that may be kept (those with pictures); without it all may.
     """
-    import numpy as np
-
     if class_vectors.ndim != 2 or node_vectors.ndim != 2 or class_vectors.shape[1] != node_vectors.shape[1]:
         raise RecipeError(
             f"the classes' vectors are {class_vectors.shape} but the nodes' are {node_vectors.shape}; "
@@ -64,8 +63,6 @@ def match_similarities(
     similarities: NDArray[np.floating], *, nodes: int = 5, among: NDArray[np.bool_] | None = None
 ) -> Match:
     """The same from a table of similarities [classes, all nodes]. A graph with fewer nodes gives all it has."""
-    import numpy as np
-
     if nodes < 1:
         raise RecipeError(f"nodes is how many nodes are kept for a class, at least 1; got {nodes}")
     similarities = similarities.astype(np.float64)

@@ -6,11 +6,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from smelt.errors import RecipeError
 from smelt.hub.selection.select import TaskWords
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from smelt.hub.graph.graph import SemanticGraph
@@ -65,8 +66,6 @@ class Matching:
         self, words: TaskWords, graph: SemanticGraph, *, nodes: int, captions: Any = None
     ) -> tuple[Match, dict[str, Any]]:
         """The nodes that speak for each class, and the words that tell how they were found."""
-        import numpy as np
-
         from smelt.hub.matching.match import match
 
         texts, how = _captions(words, graph, captions)

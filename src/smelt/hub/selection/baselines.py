@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from smelt.errors import RecipeError
 from smelt.hub.selection.select import best_first
 
@@ -23,8 +25,6 @@ __all__ = ["best_on_graph", "graph_accuracies", "inb", "oracle"]
 
 def graph_accuracies(indexes: Mapping[str, Index], graph: SemanticGraph) -> dict[str, float]:
     """Every model's mean recall over all nodes that have pictures, where it chooses among all of these."""
-    import numpy as np
-
     from smelt.hub.labels.index import right_of_many
 
     if not indexes:
@@ -41,8 +41,6 @@ def best_on_graph(indexes: Mapping[str, Index], graph: SemanticGraph, k: int = 1
 
 def inb(accuracies: Mapping[str, float], k: int = 1) -> tuple[str, ...]:
     """The k models with the highest known accuracies, best first; among equal ones the first of the table."""
-    import numpy as np
-
     if k < 1:
         raise RecipeError(f"k is how many models are taken, at least 1; got {k}")
     if not accuracies:

@@ -22,10 +22,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from smelt.errors import RecipeError
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from smelt.hub.matching.captions import Gloss
@@ -124,8 +125,6 @@ def text_scores(
     seed: int = 0,
 ) -> TextScores:
     """The features from class weights [classes, d] and a function that turns texts into unit rows."""
-    import numpy as np
-
     counts = [len(one) for one in texts.captions]
     if len(counts) != len(weights) or len(texts.synonyms) != len(weights) or not all(counts):
         raise RecipeError(f"there are {len(weights)} classes; each needs captions and synonyms")
@@ -149,8 +148,6 @@ def text_scores(
 
 
 def _noise(counts: Sequence[int], width: int, noise: float, seed: int) -> NDArray[np.float64]:
-    import numpy as np
-
     return noise * np.stack(
         [
             np.random.default_rng([seed, number, place]).standard_normal(width)
@@ -161,8 +158,6 @@ def _noise(counts: Sequence[int], width: int, noise: float, seed: int) -> NDArra
 
 
 def _macro_f1(said: NDArray[np.int64], truth: NDArray[np.int64], classes: int) -> float:
-    import numpy as np
-
     hits = np.bincount(truth[said == truth], minlength=classes)
     both = np.bincount(truth, minlength=classes) + np.bincount(said, minlength=classes)
     return float((2 * hits / both).mean())
@@ -170,8 +165,6 @@ def _macro_f1(said: NDArray[np.int64], truth: NDArray[np.int64], classes: int) -
 
 def _largest_other(table: NDArray[np.float64]) -> float:
     """The mean over rows of the largest number beside the diagonal; 0 where there is no other."""
-    import numpy as np
-
     if len(table) < 2:
         return 0.0
     return float(np.where(np.eye(len(table), dtype=bool), -np.inf, table).max(axis=1).mean())
@@ -187,8 +180,6 @@ class Linear:
     @classmethod
     def fit(cls, features: Sequence[Sequence[float] | NDArray[np.float64]], targets: Sequence[float]) -> Linear:
         """Ordinary least squares; of several that fit alike the one with the smallest coefficients."""
-        import numpy as np
-
         rows, aims = np.array(features, dtype=np.float64), np.array(targets, dtype=np.float64)
         if rows.ndim != 2 or len(rows) != len(aims) or not len(rows):
             raise RecipeError(f"a linear model needs a row of features for each target, got {rows.shape}, {aims.shape}")
@@ -221,6 +212,4 @@ def leave_one_out(scores: Table, accuracies: Table, *, centred: bool = True) -> 
 
 
 def _row(one: Any) -> NDArray[np.float64]:
-    import numpy as np
-
     return np.array(one.values() if isinstance(one, TextScores) else one, dtype=np.float64)

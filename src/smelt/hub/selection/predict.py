@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from smelt.errors import CorruptFile, RecipeError
 from smelt.hub.matching.matching import check_letters
 from smelt.hub.models.cards import Prediction
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from smelt.ensembles.per_class import Scale, Weights
@@ -57,8 +58,6 @@ def check_templates(templates: Sequence[str]) -> None:
 
 def as_pixels(picture: Any, number: int = 0) -> NDArray[np.uint8]:
     """A path, a PIL image or an array as [height, width, 3]. Transparent parts become white."""
-    import numpy as np
-
     if isinstance(picture, str | Path):
         return _read(Path(picture))
     if hasattr(picture, "convert") and hasattr(picture, "size"):
@@ -88,7 +87,6 @@ def _read(path: Path) -> NDArray[np.uint8]:
 
 
 def _flat(image: Any) -> NDArray[np.uint8]:
-    import numpy as np
     from PIL import Image, ImageOps
 
     image = ImageOps.exif_transpose(image)

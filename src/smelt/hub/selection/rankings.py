@@ -20,10 +20,11 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from smelt.errors import RecipeError
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["absolute_error", "kendall", "kendall_tau", "signed_error", "spearman", "top", "top_overlap"]
@@ -68,8 +69,6 @@ def absolute_error(predicted: Mapping[str, float], true: Mapping[str, float]) ->
 
 def spearman(one: NDArray[np.float64], other: NDArray[np.float64]) -> float | None:
     """Between -1 and 1."""
-    import numpy as np
-
     ranks = [_ranks(values) for values in (one, other)]
     first, second = (values - values.mean() for values in ranks)
     both = math.sqrt(float(np.sum(first**2)) * float(np.sum(second**2)))
@@ -78,8 +77,6 @@ def spearman(one: NDArray[np.float64], other: NDArray[np.float64]) -> float | No
 
 def kendall(one: NDArray[np.float64], other: NDArray[np.float64]) -> float | None:
     """Between -1 and 1."""
-    import numpy as np
-
     first, second = (np.sign(np.subtract.outer(values, values)) for values in (one, other))
     both = math.sqrt(float(np.sum(first**2)) * float(np.sum(second**2)))
     return float(np.sum(first * second)) / both if both else None
@@ -87,8 +84,6 @@ def kendall(one: NDArray[np.float64], other: NDArray[np.float64]) -> float | Non
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Places from the lowest, 0 first; equal values share the mean of theirs."""
-    import numpy as np
-
     below = np.less.outer(values, values).sum(axis=0)
     equal = np.equal.outer(values, values).sum(axis=0)
     places: NDArray[np.float64] = below + (equal - 1) / 2

@@ -16,11 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import numpy as np
+
 from smelt.errors import RecipeError, unknown
 from smelt.hub.matching.match import Match
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from smelt.hub.graph.graph import SemanticGraph
@@ -138,8 +139,6 @@ class Selection:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Selection:
         """What `as_dict` gave, as a Selection again."""
-        import numpy as np
-
         words = content["task"]
         nodes = tuple(NodeWords(node["number"], node["id"], node["name"]) for node in content["nodes"])
         nearest = tuple(tuple((int(node), float(near)) for node, near in one) for one in content["nearest"])
@@ -163,8 +162,6 @@ def class_precision(
     recall: NDArray[np.float64], transfer: NDArray[np.float64], *, normalise: Literal["none", "column"] = "none"
 ) -> NDArray[np.float64]:
     """(6): what each model should achieve on each class [models, classes]; `column` divides Z by its column sums."""
-    import numpy as np
-
     if normalise not in ("none", "column"):
         raise RecipeError(f"normalise: the transfer matrix is taken as it is (none) or by column, got {normalise!r}")
     if recall.shape[1] != len(transfer):
@@ -204,8 +201,6 @@ def choose(reuse: NDArray[np.float64], k: int) -> list[tuple[int, ...]]:
 
 def best_first(values: NDArray[np.float64]) -> list[int]:
     """Numbers of the values, largest first; among equal ones the lower number first."""
-    import numpy as np
-
     return [int(number) for number in np.argsort(-values, kind="stable")]
 
 

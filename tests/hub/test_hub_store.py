@@ -11,7 +11,7 @@ from sqlalchemy import event, text
 from smelt.errors import RecipeError
 from smelt.hub.location import find_location
 from smelt.hub.store.database import Database
-from smelt.hub.store.identity import check_empty, write_mark
+from smelt.hub.store.folder import check_empty, write_mark
 from smelt.hub.store.migrate import MIGRATIONS, upgrade
 from smelt.hub.store.names import check_name
 from smelt.hub.store.schema import Base, FileRow, GraphRow, HubRow, LabelRow, ModelRow

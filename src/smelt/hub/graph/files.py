@@ -14,7 +14,7 @@ import shutil
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -202,17 +202,7 @@ def _encode(graph: SemanticGraph, places: Sequence[tuple[str, PictureSheet, int]
         "name": graph.name,
         "version": graph.version,
         "notice": graph.notice,
-        "nodes": [
-            {
-                "id": node.id,
-                "name": node.name,
-                "names": node.names,
-                "definition": node.definition,
-                "parents": node.parents,
-                "pictures": node.pictures,
-            }
-            for node in graph.nodes
-        ],
+        "nodes": [asdict(node) for node in graph.nodes],
         "sheets": [{"file": name, "count": sheet.count, "size": sheet.size} for name, sheet in sheets.items()],
         "styles": graph.styles,
         "pictures": {
@@ -271,10 +261,6 @@ def _pictures(folder: Path, content: Mapping[str, Any]) -> tuple[list[Picture], 
         pictures.append(Picture(styles[style], source, sha256))
         places.append((sheets[sheet], tile))
     return pictures, Shelf(places)
-
-
-def _below(number: Any, count: int) -> bool:
-    return type(number) is int and 0 <= number < count
 
 
 def _sheet(folder: Path, entry: Mapping[str, Any]) -> PictureSheet:

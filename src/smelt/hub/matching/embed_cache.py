@@ -91,7 +91,3 @@ class CachedEmbedder:
             yield file
         finally:
             file.close()
-
-
-def _key(text: str) -> bytes:
-    return hashlib.sha256(text.encode()).digest()

@@ -1,16 +1,20 @@
-"""Adding a model: copied into staging, checked there, then made visible in one step."""
+"""Adding a model: copied into staging, checked there, then made visible in one step.
+
+The base of a delta pack is found by its files' hashes among the hub's models and the zoo's. The path that a pack names
+is never followed: it is of the machine that it was packed on.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smelt.errors import RecipeError, SmeltError
+from smelt.errors import MissingExtra, RecipeError, SmeltError
 from smelt.files.identity import hash_file
 from smelt.formats.open import is_delta
-from smelt.formats.packs.note import DeltaNote
-from smelt.hub.models.base import settle_base
+from smelt.formats.packs.note import BaseNote, DeltaNote
 from smelt.hub.models.check import Facts, check_model
 from smelt.hub.models.intake import LARGEST, read_in
 from smelt.hub.store.names import check_name, name_taken
@@ -54,7 +58,7 @@ def _copied(store: HubStore, ref: str, name: str, words: Words, graph: SemanticG
     folder, links = _folder(ref)
     with store.staging() as staged:  # as deep in the hub's folder as its place in models/, so a pack finds its base
         sizes = read_in(folder, staged, limit=limit, links=links)
-        base = settle_base(store, staged) or ""
+        base = _settle_base(store, staged) or ""
         if base:
             note = staged / "delta.json"
             sizes[note.name] = hash_file(note), note.stat().st_size
@@ -84,20 +88,15 @@ def _by_reference(ref: str, name: str, words: Words, graph: SemanticGraph) -> Mo
 def _row(name: str, ref: str, facts: Facts, words: Words, size: int, base: str, *, copied: bool) -> ModelRow:
     from smelt.hub.store.schema import ModelRow
 
+    said = {"description": words.description or facts.description, "licence": words.licence or facts.licence}
     return ModelRow(
         name=name,
-        hash=facts.hash,
         ref=ref,
         copied=copied,
         base=base,
-        family=facts.family,
-        architecture=facts.architecture,
-        parameters=facts.parameters,
         bytes=size,
-        preprocess=facts.preprocess,
-        description=words.description or facts.description,
-        licence=words.licence or facts.licence,
         submitted_by=words.submitted_by,
+        **{**asdict(facts), **said},
     )
 
 
@@ -115,3 +114,38 @@ def _folder(ref: str) -> tuple[Path, bool]:
     if "+" in ref:
         raise RecipeError(f"{ref}: an adapter over a base is two models; merge them into one folder first")
     raise RecipeError(f"there is no model at {ref!r} (a folder, zoo:NAME or hf:ORG/NAME)")
+
+
+def _settle_base(store: HubStore, staged: Path) -> str | None:
+    """Make a staged pack name its base as it is found here; gives the base's reference. None: not a pack."""
+    if not is_delta(staged):
+        return None
+    note = DeltaNote.load(staged)
+    wanted = set(note.base.sha256.values())
+    found = next((ref for ref, hashes in _candidates(store) if wanted and wanted <= hashes), None)
+    if found is None:
+        raise RecipeError(
+            f"a delta pack over {note.base.ref!r}, but neither the hub nor the zoo has that model (by its files' "
+            "hashes); add the base first, or `smelt unpack` the model"
+        )
+    # Seen from models/<name>/ and from staging/<number>/ alike, so that it is checked as it will lie.
+    ref = f"../../models/{found.removeprefix('hub:')}" if found.startswith("hub:") else found
+    settled = note.model_copy(update={"base": BaseNote(ref=ref, sha256=note.base.sha256)})
+    settled.save(staged)
+    return found
+
+
+def _candidates(store: HubStore) -> Iterator[tuple[str, set[str]]]:
+    """References of whole models, and the hashes of their files."""
+    for row in store.models():
+        if row.copied and not row.base:
+            yield f"hub:{row.name}", {file.sha256 for file in store.model(row.name).files}
+    from smelt.models.zoo.catalogue import zoo_folders
+
+    try:
+        folders = zoo_folders()
+    except MissingExtra:
+        return
+    for name, folder in folders.items():
+        if not is_delta(Path(folder)):
+            yield f"zoo:{name}", {hash_file(path) for path in Path(folder).glob("*.safetensors")}

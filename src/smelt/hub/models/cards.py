@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,8 +23,10 @@ __all__ = [
     "Strengths",
     "Token",
     "as_json",
+    "record",
 ]
 
+T = TypeVar("T")
 ModelStatus: TypeAlias = Literal["waiting", "labelling", "ready", "failed"]
 """waiting: no label on the hub's graph yet; labelling: a job is at it; failed: the last job could not."""
 JobStatus: TypeAlias = Literal["waiting", "running", "done", "failed"]
@@ -130,6 +132,12 @@ class Token:
     name: str
     created: datetime
     revoked: datetime | None
+
+
+def record(kind: type[T], row: object, **more: Any) -> T:
+    """A record of this kind with the values of a row; `more` are those that the row does not have."""
+    names = [one.name for one in dataclasses.fields(kind) if one.name not in more]  # type: ignore[arg-type]
+    return kind(**{name: getattr(row, name) for name in names}, **more)
 
 
 def as_json(record: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from smelt.hub.labels.labelling import Labelling
-from smelt.hub.models.cards import LabelJob, ModelCard, ModelStatus
+from smelt.hub.models.cards import LabelJob, ModelCard, ModelStatus, record
 
 if TYPE_CHECKING:
     from smelt.hub.graph.graph import SemanticGraph
@@ -51,21 +51,5 @@ def _card(row: ModelRow, ready: bool, job: LabelJob | None, files: tuple[tuple[s
         status = "labelling"
     elif job is not None and job.status == "failed":
         status = "failed"
-    return ModelCard(
-        row.name,
-        row.hash,
-        row.ref,
-        row.family,
-        row.architecture,
-        row.parameters,
-        row.bytes,
-        row.description,
-        row.licence,
-        row.added,
-        status,
-        ready,
-        row.base,
-        job.error if job is not None and status == "failed" else "",
-        files,
-        row.submitted_by,
-    )
+    error = job.error if job is not None and status == "failed" else ""
+    return record(ModelCard, row, status=status, label=ready, error=error, files=files)

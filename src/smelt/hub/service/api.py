@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, File, Form, Query, Request, UploadFile
 
-from smelt.hub.service.backend import HubBackend
+from smelt.hub.service.backend import SORTS, HubBackend
 from smelt.hub.service.forms import DOMAIN, TASK, Pictures, TaskForm, Weights, class_lines
 from smelt.hub.service.neighbourhood import neighbourhood_of, picture_link
 from smelt.hub.service.problems import Refused
@@ -30,7 +30,6 @@ from smelt.hub.service.schemas import (
     SubmitOut,
 )
 from smelt.hub.service.selection_view import findings
-from smelt.hub.service.sorting import SORTS, sorted_models
 from smelt.hub.service.uploads import FIELDS
 from smelt.version import __version__
 
@@ -95,7 +94,7 @@ def models(
     sort: Annotated[str, Query(description=f"one of: {', '.join(SORTS)}")] = "name",
 ) -> ModelsOut:
     """All models, or those with all of these words."""
-    return ModelsOut(models=[ModelOut.of(card) for card in sorted_models(backend, backend.hub.models(search), sort)])
+    return ModelsOut(models=[ModelOut.of(card) for card in backend.models(search, sort)])
 
 
 @router.get("/models/{name}", summary="One model with its strengths on the graph", tags=["models"])

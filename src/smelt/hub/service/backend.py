@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio.to_thread
 
-from smelt.errors import SmeltError
+from smelt.errors import SmeltError, unknown
 from smelt.hub.selection.predict import check_templates
 from smelt.hub.service.archive import check_folder, unpack
 from smelt.hub.service.pictures import decode, encode, groups, smaller
@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from smelt.hub.service.forms import TaskForm, Weights
     from smelt.hub.service.settings import Settings
 
-__all__ = ["HubBackend"]
+__all__ = ["SORTS", "HubBackend"]
 
 T = TypeVar("T")
+SORTS = {"name": "Name", "strength": "Strength", "size": "Size", "added": "Newest"}
+"""The orders in which models can be listed."""
 _MOST_TEMPLATES = 100
 _LAST_JOB = 2**31 - 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
@@ -51,6 +53,20 @@ class HubBackend:
         self._limiters: dict[str, anyio.CapacityLimiter] = {}
         self._selections, self._strengths = _RecentCache(64), _RecentCache(512)
         self._thumbs, self._broadest = _RecentCache(4096), _RecentCache(2)
+
+    def models(self, search: str = "", sort: str = "name") -> list[ModelCard]:
+        """By name; the strongest, the largest or the newest first. What has no label yet comes last by strength."""
+        if sort not in SORTS:
+            raise Refused(422, unknown("order of models", sort, SORTS))
+        cards = sorted(self.hub.models(search), key=lambda card: card.name)
+        if sort == "size":
+            cards.sort(key=lambda card: -card.parameters)
+        elif sort == "added":
+            cards.sort(key=lambda card: card.added, reverse=True)
+        elif sort == "strength":
+            known = {card.name: self.strengths(card) for card in cards}
+            cards.sort(key=lambda card: -(found.overall if (found := known[card.name]) else -1.0))
+        return cards
 
     def model(self, name: str) -> ModelCard:
         return _found(lambda: self.hub.model(name))

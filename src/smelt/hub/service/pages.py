@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from smelt.hub.service.api import desk_of
-from smelt.hub.service.backend import HubBackend
+from smelt.hub.service.backend import SORTS, HubBackend
 from smelt.hub.service.charts import bar, heat_class, indented, sideways
 from smelt.hub.service.forms import DOMAIN, PICTURES, TASK, WEIGHTS, Pictures, TaskForm, Weights, class_lines
 from smelt.hub.service.neighbourhood import neighbourhood_of, thumbs_of
@@ -19,7 +19,6 @@ from smelt.hub.service.pictures import preview
 from smelt.hub.service.problems import without_paths
 from smelt.hub.service.render import house_style, page, static_mark, unchanged
 from smelt.hub.service.selection_view import findings
-from smelt.hub.service.sorting import SORTS, sorted_models
 
 if TYPE_CHECKING:
     from smelt.hub.models.cards import Prediction
@@ -54,12 +53,11 @@ Asked = Annotated[TaskForm, Depends(task_form)]
 @router.get("/")
 def home(request: Request, backend: At) -> Response:
     """The hub at a glance and the form of a task."""
-    cards, graph = backend.hub.models(), backend.hub.graph
-    newest = sorted_models(backend, cards, "added")[:6]
+    cards, graph = backend.models(sort="added"), backend.hub.graph
     shown = [node for node in graph.nodes if node.pictures and not graph.children(node.id)]
     step = max(1, len(shown) // 25)
     some = [(node, thumbs_of(graph, node, 1)[0]) for node in shown[::step][:25]]
-    words = {"cards": cards, "newest": newest, "graph": graph, "some": some, "form": TaskForm(), **_CHOICES}
+    words = {"cards": cards, "newest": cards[:6], "graph": graph, "some": some, "form": TaskForm(), **_CHOICES}
     words["labelled"] = sum(card.label for card in cards)
     return page(request, "home.html.jinja", words)
 
@@ -67,7 +65,7 @@ def home(request: Request, backend: At) -> Response:
 @router.get("/models")
 def models(request: Request, backend: At, search: str = "", sort: str = "name", at: int = 1) -> Response:
     """Browse, search, sort; `at` is the number of the page."""
-    cards = sorted_models(backend, backend.hub.models(search[:200]), sort)
+    cards = backend.models(search[:200], sort)
     last = max(1, -(-len(cards) // _PER_PAGE))
     at = min(max(at, 1), last)
     rows = [(card, backend.strengths(card)) for card in cards[(at - 1) * _PER_PAGE : at * _PER_PAGE]]

@@ -19,7 +19,7 @@ from datetime import timedelta
 from sqlalchemy import select, update
 
 from smelt.errors import RecipeError, SmeltError
-from smelt.hub.models.cards import LabelJob, Progress
+from smelt.hub.models.cards import LabelJob, Progress, record
 from smelt.hub.store.schema import JobRow, now
 from smelt.hub.store.store import HubStore
 
@@ -61,7 +61,10 @@ def job_rows(store: HubStore, model: str | None = None) -> list[LabelJob]:
     """All jobs, the newest first."""
     with store.read() as session:
         query = select(JobRow).order_by(JobRow.id.desc())
-        return [_job(row) for row in session.scalars(query if model is None else query.where(JobRow.model == model))]
+        return [
+            record(LabelJob, row)
+            for row in session.scalars(query if model is None else query.where(JobRow.model == model))
+        ]
 
 
 def find_job(store: HubStore, number: int) -> LabelJob:
@@ -70,7 +73,7 @@ def find_job(store: HubStore, number: int) -> LabelJob:
         row = session.get(JobRow, number)
         if row is None:
             raise RecipeError(f"there is no job number {number}")
-        return _job(row)
+        return record(LabelJob, row)
 
 
 class Worker:
@@ -211,19 +214,3 @@ def _lives(pid: int) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def _job(row: JobRow) -> LabelJob:
-    status = row.status
-    return LabelJob(
-        row.id,
-        row.kind,
-        row.model,
-        status,  # type: ignore[arg-type]
-        row.done,
-        row.total,
-        row.error,
-        row.created,
-        row.started,
-        row.finished,
-    )

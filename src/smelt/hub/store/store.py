@@ -27,9 +27,8 @@ from smelt.errors import RecipeError, unknown
 from smelt.files.content_store import ContentStore
 from smelt.files.writing import move_into_place
 from smelt.hub.location import HubLocation
-from smelt.hub.store.cleanup import sweep
 from smelt.hub.store.database import Database
-from smelt.hub.store.identity import MARK, check_empty, check_mark, has_strange_tables, write_mark
+from smelt.hub.store.folder import MARK, check_empty, check_mark, has_strange_tables, sweep, write_mark
 from smelt.hub.store.migrate import has_tables, upgrade
 from smelt.hub.store.names import name_taken
 from smelt.hub.store.schema import GraphRow, HubRow, LabelRow, ModelRow

@@ -10,7 +10,7 @@ import secrets
 from sqlalchemy import select
 
 from smelt.errors import RecipeError, unknown
-from smelt.hub.models.cards import Token
+from smelt.hub.models.cards import Token, record
 from smelt.hub.store.schema import TokenRow, now
 from smelt.hub.store.store import HubStore
 
@@ -47,8 +47,7 @@ def check_token(store: HubStore, text: str) -> str | None:
 def tokens(store: HubStore) -> list[Token]:
     """All tokens, revoked ones too."""
     with store.read() as session:
-        rows = session.scalars(select(TokenRow).order_by(TokenRow.name))
-        return [Token(row.name, row.created, row.revoked) for row in rows]
+        return [record(Token, row) for row in session.scalars(select(TokenRow).order_by(TokenRow.name))]
 
 
 def revoke_token(store: HubStore, name: str) -> None:

@@ -306,9 +306,9 @@ def packed(entries):
 
 
 def refusal(tmp_path, content):
-    from smelt.hub.service.archive import unpack
     from smelt.hub.service.problems import Refused
     from smelt.hub.service.settings import Settings
+    from smelt.hub.service.submissions.archive import unpack
 
     (tmp_path / "upload.zip").write_bytes(content)
     with pytest.raises(Refused) as caught:

@@ -23,7 +23,7 @@ WAY.set_forkserver_preload(
         "smelt.learning.neulig.note",
         "smelt.hub.models.add",
         "smelt.hub.labels.labelling",
-        "smelt.hub.models.listing",
+        "smelt.hub.models.cards",
         "smelt.hub.matching.matching",
         "smelt.hub.service.serve",
         "sqlalchemy.dialects.sqlite",

@@ -126,13 +126,13 @@ class Hub:
 
     def models(self, search: str = "") -> list[ModelCard]:
         """Every model by name, or those whose name, description or architecture has all of these words."""
-        from smelt.hub.models.listing import cards
+        from smelt.hub.models.cards import cards
 
         return cards(self._store, self._labelling, self.graph, search)
 
     def model(self, name: str) -> ModelCard:
         """One model, with its files."""
-        from smelt.hub.models.listing import card
+        from smelt.hub.models.cards import card
 
         return card(self._store, self._labelling, self.graph, name)
 

@@ -42,8 +42,8 @@ def _make_archive(place: Path) -> None:
 
 def _unpack(place: Path, file: str) -> Any:
     from smelt.hub.models.intake import read_in
-    from smelt.hub.service.archive import check_folder, unpack
     from smelt.hub.service.settings import Settings
+    from smelt.hub.service.submissions.archive import check_folder, unpack
 
     sent, kept = place / "sent", place / "kept"
     for folder in (sent, kept):

@@ -4,7 +4,7 @@ import pytest
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from smelt.hub.service.connections import connection_class
+from smelt.hub.service.http.connections import connection_class
 from smelt.hub.service.settings import Settings
 
 HALF = b"POST /x HTTP/1.1\r\nHost: hub\r\nContent-Length: 10\r\n"

@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 from service_hub import png
 
-from smelt.hub.service.limits import Buckets, kind_of
-from smelt.hub.service.limits import client_of as address_of
+from smelt.hub.service.http.limits import Buckets, kind_of
+from smelt.hub.service.http.limits import client_of as address_of
 from smelt.hub.service.pictures import decode
 from smelt.hub.service.problems import without_paths
 from smelt.hub.service.settings import Rate, Settings

@@ -23,7 +23,7 @@ class NodeEvidence:
     name: str
     similarity: float
     recall: dict[str, float]
-    """By model: the chosen ones and the runner-up."""
+    """By model: the chosen ones, then those that were not."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,11 @@ class Explanation:
     alpha: float
     models: tuple[ModelEvidence, ...]
     nodes: tuple[NodeEvidence, ...]
+
+    @property
+    def chosen(self) -> list[str]:
+        """The names of the class's models, best first."""
+        return [one.name for one in self.models if one.role == "chosen"]
 
     @property
     def margin(self) -> float | None:
@@ -75,14 +80,14 @@ class Explanation:
         return _table([head, *rows, *sums])
 
 
-def explain(selection: Selection, name: str) -> Explanation:
-    """The evidence for one class of a selection."""
+def explain(selection: Selection, name: str, *, others: int = 1) -> Explanation:
+    """The evidence for one class of a selection: of its models, and of the next best `others`."""
     from smelt.hub.selection.select import best_first
 
     number = selection.task.classes.index(name)
     chosen = selection.chosen[number]
-    others = [model for model in best_first(selection.reuse[:, number]) if model not in chosen]
-    shown = [*chosen, *others[:1]]
+    beside = [model for model in best_first(selection.reuse[:, number]) if model not in chosen]
+    shown = [*chosen, *beside[:others]]
     overall = selection.precision.mean(axis=1)
     models = tuple(
         ModelEvidence(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, File, Form, Query, Request, UploadFile
 
 from smelt.hub.service.backend import SORTS, HubBackend
 from smelt.hub.service.forms import DOMAIN, TASK, Pictures, TaskForm, Weights, class_lines
-from smelt.hub.service.neighbourhood import neighbourhood_of, picture_link
 from smelt.hub.service.problems import Refused
 from smelt.hub.service.schemas import (
     ChosenOut,
@@ -29,8 +29,9 @@ from smelt.hub.service.schemas import (
     SelectOut,
     SubmitOut,
 )
-from smelt.hub.service.selection_view import findings
-from smelt.hub.service.uploads import FIELDS
+from smelt.hub.service.submissions.uploads import FIELDS
+from smelt.hub.service.views.neighbourhood import neighbourhood_of, picture_link
+from smelt.hub.service.views.selection import findings
 from smelt.version import __version__
 
 __all__ = ["router"]
@@ -147,24 +148,12 @@ def node(backend: At, id: str) -> NodeDetail:  # noqa: A002 - nodes have ids
 async def select(backend: At, task: SelectIn) -> SelectOut:
     """Describe a task in words; the ranking of models comes back, and for every class why."""
     selection = await backend.select(task.form())
-    found = findings(backend.hub.graph, selection, explained=len(selection.chosen))
+    found = findings(selection, explained=len(selection.chosen))
     return SelectOut(
         used=list(selection.used),
         ranking=[RankedOut(model=name, precision=value, classes=count) for name, value, _, count in found.ranking],
         classes=[
-            ChosenOut(
-                name=one.name,
-                models=[name for name, _ in one.chosen],
-                nodes=[
-                    MatchedOut(
-                        id=matched.node.id,
-                        name=matched.node.name,
-                        similarity=matched.similarity,
-                        recall={model: recall[at] for model, _, _, recall in one.rows},
-                    )
-                    for at, matched in enumerate(one.nodes)
-                ],
-            )
+            ChosenOut(name=one.name, models=one.chosen, nodes=[MatchedOut(**asdict(node)) for node in one.nodes])
             for one in found.classes
         ],
         k=selection.k,

@@ -22,8 +22,8 @@ from starlette.staticfiles import StaticFiles
 from smelt.errors import SmeltError
 from smelt.hub.service import api, pages
 from smelt.hub.service.backend import HubBackend
-from smelt.hub.service.limits import BodyLimit, RateLimit
-from smelt.hub.service.middleware import HeadRequests, SecurityHeaders
+from smelt.hub.service.http.limits import BodyLimit, RateLimit
+from smelt.hub.service.http.middleware import HeadRequests, SecurityHeaders
 from smelt.hub.service.problems import Refused, problem, without_paths
 from smelt.hub.service.render import STATIC
 from smelt.hub.service.settings import Settings

@@ -19,10 +19,10 @@ import anyio.to_thread
 
 from smelt.errors import SmeltError, unknown
 from smelt.hub.selection.predict import check_templates
-from smelt.hub.service.archive import check_folder, unpack
 from smelt.hub.service.pictures import decode, encode, groups, smaller
 from smelt.hub.service.problems import Refused, without_paths
-from smelt.hub.service.uploads import receive
+from smelt.hub.service.submissions.archive import check_folder, unpack
+from smelt.hub.service.submissions.uploads import receive
 
 if TYPE_CHECKING:
     from starlette.datastructures import UploadFile

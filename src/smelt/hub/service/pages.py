@@ -11,14 +11,14 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from smelt.hub.service.api import desk_of
 from smelt.hub.service.backend import SORTS, HubBackend
-from smelt.hub.service.charts import bar, heat_class, indented, sideways
 from smelt.hub.service.forms import DOMAIN, PICTURES, TASK, WEIGHTS, Pictures, TaskForm, Weights, class_lines
-from smelt.hub.service.neighbourhood import neighbourhood_of, thumbs_of
-from smelt.hub.service.operations import operations
 from smelt.hub.service.pictures import preview
 from smelt.hub.service.problems import without_paths
 from smelt.hub.service.render import house_style, page, static_mark, unchanged
-from smelt.hub.service.selection_view import findings
+from smelt.hub.service.views.charts import bar, heat_class, indented, sideways
+from smelt.hub.service.views.neighbourhood import neighbourhood_of, thumbs_of
+from smelt.hub.service.views.operations import operations
+from smelt.hub.service.views.selection import findings
 
 if TYPE_CHECKING:
     from smelt.hub.models.cards import Prediction
@@ -127,11 +127,11 @@ async def predict(
 
 
 def _task_page(request: Request, backend: HubBackend, form: TaskForm, selection: Selection | None) -> Response:
-    found = findings(backend.hub.graph, selection) if selection else None
-    cards = backend.hub.models()
+    found, cards = findings(selection) if selection else None, backend.hub.models()
     labelled = len(selection.models) if selection else sum(card.label for card in cards)
     words = {"form": form, "found": found, "labelled": labelled, "models": max(len(cards), labelled)}
-    return page(request, "task.html.jinja", {**words, **_DRAW, **_CHOICES})
+    of_nodes = {"graph": backend.hub.graph, "thumbs_of": thumbs_of}
+    return page(request, "task.html.jinja", {**words, **of_nodes, **_DRAW, **_CHOICES})
 
 
 def _prediction_page(

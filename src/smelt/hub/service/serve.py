@@ -14,7 +14,7 @@ import uvicorn
 
 from smelt.errors import SmeltError
 from smelt.hub.service.app import create_app
-from smelt.hub.service.connections import connection_class
+from smelt.hub.service.http.connections import connection_class
 from smelt.hub.service.settings import Settings
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from smelt.hub.service.charts import Leaf, Tree
+from smelt.hub.service.views.charts import Leaf, Tree
 
 if TYPE_CHECKING:
     from smelt.hub.graph.graph import Node, SemanticGraph

@@ -17,9 +17,9 @@ from smelt.files.reading import read_json
 from smelt.formats.open import is_delta
 from smelt.formats.safetensors import read_header
 from smelt.formats.source import TensorInfo
-from smelt.hub.service.config_bounds import check_numbers, check_size
 from smelt.hub.service.problems import Refused
-from smelt.hub.service.uploads import base_name
+from smelt.hub.service.submissions.config_bounds import check_numbers, check_size
+from smelt.hub.service.submissions.uploads import base_name
 
 if TYPE_CHECKING:
     from smelt.hub.service.settings import Settings

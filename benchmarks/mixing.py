@@ -94,7 +94,7 @@ def measure(folder: Path, way: str, pictures: int, threads: int, out: Path) -> d
     began, used = time.perf_counter(), time.process_time()
     results = evaluate_model(model, tasks, limit=each, threads=threads, data=data).results
     seconds, cpu = time.perf_counter() - began, time.process_time() - used
-    ((some, _),) = list(data.part(tasks[0], "test", 32, model.preprocess).batches(32))
+    ((some, _),) = list(data.subset(tasks[0], "test", 32, model.preprocess).batches(32))
     np.save(out, model.logits(some, model.head(tasks[0].classes, tasks[0].templates)).numpy())
     count = sum(result.n for result in results)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

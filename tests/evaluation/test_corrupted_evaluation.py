@@ -40,8 +40,8 @@ def _pixels(
     data: DataCache, task: PictureTask, corruption: Corruption | None, batch: int = 100, **words: Any
 ) -> np.ndarray:
     limit, preprocess = words.get("limit"), words.get("preprocess", SAME)
-    part = data.part(task, "test", limit, preprocess, corruption)
-    return np.concatenate([pictures for pictures, _ in part.batches(batch, keep=data.room)])
+    part = data.subset(task, "test", limit, preprocess, corruption)
+    return np.concatenate([pictures for pictures, _ in part.batches(batch, keep=data.free_bytes)])
 
 
 def _corrupted(corruption: Corruption) -> np.ndarray:
@@ -83,12 +83,12 @@ def test_only_the_last_corruption_is_kept(task: PictureTask, monkeypatch: pytest
     counted = Counted()
     monkeypatch.setattr("smelt.tasks.pictures.data_cache.open_split", lambda task, name: counted)
     data = DataCache()
-    whole, one = data.room, 30 * 8 * 8 * 3
+    whole, one = data.free_bytes, 30 * 8 * 8 * 3
 
     def read(corruption: Corruption | None, other: Preprocess = SAME) -> tuple[int, int]:
         before = counted.reads
         _pixels(data, task, corruption, preprocess=other)
-        return counted.reads - before, whole - data.room
+        return counted.reads - before, whole - data.free_bytes
 
     assert read(None) == (30, one)
     assert read(NOISE) == (30, 2 * one)

@@ -12,7 +12,7 @@ from smelt import __version__
 from smelt.compat.fusionbench.report import fusionbench_report
 from smelt.errors import CorruptFile
 from smelt.evaluation.row import CostRow, Row, append_rows, code_version, now, read_rows
-from smelt.tasks.examples import DataBudget
+from smelt.recipe.schema import DataBudget
 
 
 def row(**words: object) -> Row:

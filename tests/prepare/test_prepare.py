@@ -12,8 +12,7 @@ import smelt
 from pico_clip import random_clip, save_clip, write_task
 from smelt.errors import RecipeError
 from smelt.prepare.prepare import check_recipe, needs_data, prepare
-from smelt.recipe.schema import Recipe, Used
-from smelt.tasks.examples import DataBudget
+from smelt.recipe.schema import DataBudget, Recipe
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +58,7 @@ def test_what_was_used_goes_with_the_model_from_the_recipe_to_the_row(
     prepared = prepare(wanted)
     assert prepared.recipe is not None
     assert not needs_data(prepared.recipe)
-    assert prepared.recipe.looked_at == Used(split="val", images=48, labels=labels)
+    assert prepared.recipe.looked_at == DataBudget(split="val", images=48, labels=labels)
     smelt.merge(wanted, out=room / "merged")
     (row,) = smelt.evaluate(str(room / "merged"), "one")
     assert row.data_budget == DataBudget(split="val", images=48, labels=labels)

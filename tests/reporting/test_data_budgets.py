@@ -3,9 +3,9 @@
 import pytest
 
 from made_up_suite import row
+from smelt.recipe.schema import DataBudget
 from smelt.reporting.budget import budget_text, data_text, split_words
 from smelt.reporting.tables.grid import build_grid
-from smelt.tasks.examples import DataBudget
 
 
 @pytest.mark.parametrize(

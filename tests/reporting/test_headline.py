@@ -5,10 +5,10 @@ import pytest
 from made_up_suite import TASKS, row, suite_rows
 from reports import build_opening, build_sheets
 from smelt.evaluation.row import Row
+from smelt.recipe.schema import DataBudget
 from smelt.reporting.headline import build_headline, sentences
 from smelt.reporting.provenance import facts, is_zoo
 from smelt.reporting.tables.grid import build_grid
-from smelt.tasks.examples import DataBudget
 
 
 def headline(rows):

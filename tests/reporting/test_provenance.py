@@ -1,10 +1,10 @@
 """Every line of the table says how to make it again and what it was made from."""
 
 from made_up_suite import row
+from smelt.recipe.schema import DataBudget
 from smelt.reporting.provenance import origins, reproductions
 from smelt.reporting.tables.grid import build_grid
 from smelt.reporting.tables.lines import LineReader
-from smelt.tasks.examples import DataBudget
 
 
 def test_one_command_for_all_tasks_is_said_once_and_two_commands_are_both_kept():

@@ -12,8 +12,8 @@ from made_up_data_suites import data_rows, generalization_rows, robustness_rows,
 from made_up_suite import row, suite_rows, write_suite
 from smelt.cli.evaluation import report as cli
 from smelt.errors import CorruptFile, OutputError, RecipeError
+from smelt.recipe.schema import DataBudget
 from smelt.suites.report import report
-from smelt.tasks.examples import DataBudget
 
 HEADINGS = {
     "results": "Results",

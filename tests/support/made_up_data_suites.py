@@ -8,7 +8,7 @@ from pathlib import Path
 
 from made_up_suite import TASKS, row, suite_rows
 from smelt.evaluation.row import CostRow, Row
-from smelt.tasks.examples import DataBudget
+from smelt.recipe.schema import DataBudget
 
 TRAIN, VAL = DataBudget(split="train", images=2048, labels=2048), DataBudget(split="val", images=4526)
 DATA = {

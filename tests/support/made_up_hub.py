@@ -8,8 +8,8 @@ from pathlib import Path
 
 from made_up_suite import row, write_suite
 from smelt.evaluation.row import CostRow, Row
+from smelt.recipe.schema import DataBudget
 from smelt.suites.hub.row_parts import ALPHA, COUNT, MODELS, table_part
-from smelt.tasks.examples import DataBudget
 
 TASKS = "photos digits sketches flags".split()
 MODEL_NAMES = ["clip-tiny", "clip-tiny-photos", "clip-tiny-digits", "clip-tiny-sketches", "clip-tiny-flags", "clip-rn"]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from made_up_suite import row, write_suite
 from smelt.evaluation.row import CostRow, Row
+from smelt.recipe.schema import DataBudget
 from smelt.reporting.pages import ReportView
 from smelt.reporting.tables.sheet import Sheet
 from smelt.suites.language.report.analyses import Language
 from smelt.suites.language.report.pages import LanguagePages
-from smelt.tasks.examples import DataBudget
 
 DOMAINS = {
     "instruction": ["instruction", "instruction-unseen"],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from made_up_suite import row, write_suite
 from smelt.evaluation.row import CostRow, Row
-from smelt.tasks.examples import DataBudget
+from smelt.recipe.schema import DataBudget
 
 TASKS = "photos digits clothing sketches emoji flags letters".split()
 PARTS = {"ViT, 5 experts": 5, "ViT, 7 experts": 7, "Convolutional, 5 experts": 5}

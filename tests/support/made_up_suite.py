@@ -9,7 +9,7 @@ import random
 from pathlib import Path
 
 from smelt.evaluation.row import CostRow, Row, append_rows
-from smelt.tasks.examples import DataBudget
+from smelt.recipe.schema import DataBudget
 
 TASKS = "photos digits clothing sketches emoji flags letters icons".split()
 N = 2000

@@ -8,7 +8,8 @@ import torch
 from pico_clip import random_clip, save_clip, write_task
 from smelt.errors import RecipeError
 from smelt.models.families.clip.family import CLIP
-from smelt.tasks.examples import ArrayStream, DataBudget
+from smelt.recipe.schema import DataBudget
+from smelt.tasks.examples import ArrayStream
 from smelt.tasks.registry import find_task
 
 

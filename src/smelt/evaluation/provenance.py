@@ -11,8 +11,8 @@ from smelt.errors import CorruptFile, NumericalError
 from smelt.evaluation.row import UNITS, Level, Row, code_version, now
 from smelt.files.reading import read_json
 from smelt.files.remote_code import FLAG, is_trusted
+from smelt.recipe.schema import DataBudget
 from smelt.tasks.corruptions.corruption import CLEAN, Corruption
-from smelt.tasks.examples import DataBudget
 from smelt.tasks.intervals import wilson
 from smelt.tasks.registry import task_folders
 from smelt.tasks.task import Task

@@ -22,16 +22,16 @@ from smelt.errors import CorruptFile
 from smelt.files.reading import parse_json, read_bytes
 from smelt.files.schema import Strict, first_fault
 from smelt.files.writing import locked
-from smelt.tasks.examples import DataBudget
+from smelt.recipe.schema import DataBudget
 from smelt.version import __version__
 
 __all__ = [
     "UNITS",
+    "Combination",
     "CostRow",
     "Level",
     "Row",
     "Variant",
-    "Way",
     "append_rows",
     "code_version",
     "now",
@@ -44,7 +44,7 @@ Variant = Literal["reference", "published", "tuned", "curve", "path", "single"]
 UNITS = ("picture", "example", "question")
 """What examples of Smelt's own kinds of tasks are; rows of others say what theirs are."""
 
-Way = Literal["merge", "mix", "ensemble"]
+Combination = Literal["merge", "mix", "ensemble"]
 Level = Literal["merged", "ensembled"]
 
 _Bound = Annotated[float, Field(ge=-10, le=10)]
@@ -90,7 +90,7 @@ class Row(Strict, allow_inf_nan=False):
     recipe_hash: str | None = None
     seed: int = 0
     data_budget: DataBudget = DataBudget()
-    way: Way = "merge"
+    way: Combination = "merge"
     """How it was made: one model of the parts' size, one larger model, or several models asked together."""
     part: str | None = None
     """The part of a suite that it belongs to, where a suite repeats its entries on several pools."""

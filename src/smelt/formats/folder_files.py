@@ -109,8 +109,8 @@ def files_beside(folder: Path | None, merged: Iterable[Path] = ()) -> FilesBesid
         if entry.is_dir():
             if name in modules:
                 carried |= _of_module(entry, asks_for_code)
-            some = any(place.startswith(f"{name}/") for place in carried)
-            left += [place for place in _inside(entry) if place not in carried] if some else [f"{name}/"]
+            some = any(path.startswith(f"{name}/") for path in carried)
+            left += [path for path in _inside(entry) if path not in carried] if some else [f"{name}/"]
         elif asks_for_code and entry.suffix == ".py" and entry.is_file():
             carried[name] = entry
         elif name not in carried and name not in _REPLACED and not name.endswith(".index.json"):
@@ -123,8 +123,8 @@ def _modules(folder: Path) -> tuple[set[str], bool]:
     path = folder / "modules.json"
     listed = read_json(path) if path.is_file() else []
     modules = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    places = {str(one.get("path", "")).split("/")[0] for one in modules}
-    return places - {""}, any(not str(one.get("type", "")).startswith("sentence_transformers.") for one in modules)
+    paths = {str(one.get("path", "")).split("/")[0] for one in modules}
+    return paths - {""}, any(not str(one.get("type", "")).startswith("sentence_transformers.") for one in modules)
 
 
 def _of_module(folder: Path, asks_for_code: bool) -> dict[str, Path]:
@@ -151,9 +151,9 @@ def _found(folder: Path, pattern: str) -> list[Path]:
 def _inside(folder: Path) -> dict[str, Path]:
     """The plain files under a sub-folder, by their names seen from above it; further links to folders stay shut."""
     found: dict[str, Path] = {}
-    for place, folders, names in os.walk(folder):
+    for parent, folders, names in os.walk(folder):
         folders.sort()
-        paths = (Path(place, name) for name in sorted(names))
+        paths = (Path(parent, name) for name in sorted(names))
         found |= {path.relative_to(folder.parent).as_posix(): path for path in paths if path.is_file()}
         if len(found) > _MOST:
             break

@@ -14,7 +14,8 @@ from smelt.errors import RecipeError
 from smelt.files.reading import natural
 from smelt.learning.tensor_groups import learned_keys
 from smelt.models.references import local_path
-from smelt.tasks.examples import DataBudget, check_streams, streams_for, tasks_for
+from smelt.recipe.schema import DataBudget
+from smelt.tasks.examples import check_streams, streams_for, tasks_for
 
 if TYPE_CHECKING:
     from torch import Tensor

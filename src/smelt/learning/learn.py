@@ -35,9 +35,8 @@ from smelt.learning.store import (
     write_recipe,
 )
 from smelt.optimise.state import read_trace
-from smelt.recipe.schema import Recipe, Used
+from smelt.recipe.schema import DataBudget, Recipe
 from smelt.recipe.words import MergeWords
-from smelt.tasks.examples import DataBudget
 from smelt.version import __version__
 
 if TYPE_CHECKING:
@@ -243,7 +242,7 @@ def _learn(
 
 def _learned(recipe: Recipe, about: Mapping[str, Any], folder: Path, relative_to: Path | None, cached: bool) -> Learned:
     ordinary = recipe_for(recipe, about, folder, relative_to)
-    ordinary = ordinary.model_copy(update={"looked_at": Used(**about["budget"])})
+    ordinary = ordinary.model_copy(update={"looked_at": DataBudget(**about["budget"])})
     write_recipe(ordinary, folder)
     saved = folder / "coefficients.json"
     return Learned(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from smelt.mixing.router import Router
     from smelt.models.families.family import Classifier
     from smelt.models.families.preprocess import Preprocess
-    from smelt.tasks.examples import DataBudget
+    from smelt.recipe.schema import DataBudget
 
 __all__ = ["MixedClassifier", "load_mixed"]
 

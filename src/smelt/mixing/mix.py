@@ -18,9 +18,8 @@ from smelt.files.writing import cache_folder
 from smelt.formats import dtype as dtypes
 from smelt.mixing.mix_note import ROUTING, TRACE, Learning, MixNote
 from smelt.mixing.mixers import ROUTED, mixers, read_mixer
-from smelt.recipe.schema import Recipe
+from smelt.recipe.schema import DataBudget, Recipe
 from smelt.recipe.words import MergeWords
-from smelt.tasks.examples import DataBudget
 
 if TYPE_CHECKING:
     import torch

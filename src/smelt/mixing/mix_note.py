@@ -10,7 +10,7 @@ from smelt.errors import CorruptFile, RecipeError
 from smelt.files.identity import file_hashes
 from smelt.files.note import Note
 from smelt.files.schema import Strict
-from smelt.tasks.examples import DataBudget
+from smelt.recipe.schema import DataBudget
 
 __all__ = ["EXPERTS", "MODEL", "NOTE", "ROUTERS", "ROUTING", "TRACE", "MixNote", "mixed_folder"]
 

@@ -44,7 +44,7 @@ class _MixedLinear(torch.autograd.Function):
         ctx.save_for_backward(x, gates, weight, deltas)
         blocks = _Blocks(x, weight, deltas)
         y = x.new_empty(*x.shape[:2], len(weight))
-        own = blocks.room()
+        own = blocks.buffer()
         for rows, base, changes in blocks.rows():
             for some in blocks.samples():
                 merged = _merge(gates[some], base, changes, own)
@@ -57,7 +57,7 @@ class _MixedLinear(torch.autograd.Function):
         blocks = _Blocks(x, weight, deltas)
         dx = torch.zeros_like(x) if ctx.needs_input_grad[0] else None
         dg = torch.zeros_like(gates) if ctx.needs_input_grad[1] else None
-        own = blocks.room()
+        own = blocks.buffer()
         for rows, base, changes in blocks.rows():
             for some in blocks.samples():
                 dy = grads[0][some, :, rows]
@@ -100,7 +100,7 @@ class _Blocks:
         height = (_CACHE if on_cpu else _DEVICE) // (self._step * weight.shape[1] * weight.element_size())
         self._height = min(len(weight), max(1, height - height % _ROWS if height > _ROWS else height))
 
-    def room(self) -> Tensor:
+    def buffer(self) -> Tensor:
         """Memory for the merged weights of one block."""
         return self._x.new_empty(self._step * self._height * self._weight.shape[1])
 

@@ -46,10 +46,10 @@ def routing(
     found: dict[str, dict[str, list[float]]] = {}
     for task in chosen:
         task.check_split(split)
-        part = pictures_of.part(task, split, limit, model.preprocess)
+        part = pictures_of.subset(task, split, limit, model.preprocess)
         head = model.head(task.classes, task.templates)
         with watch_gates(model.routers) as seen:
-            for pictures, _ in part.batches(_BATCH, keep=pictures_of.room):
+            for pictures, _ in part.batches(_BATCH, keep=pictures_of.free_bytes):
                 model.logits(pictures, head)
         found[task.name] = seen.means()
     return _analysis(found, model.experts, split, limit)

@@ -115,10 +115,10 @@ def is_data_missing(recipe: Recipe, pool: ModelPool | None) -> bool:
 def _with_data(
     recipe: Recipe, relative_to: Path | None, pool: ModelPool | None, options: Options, device: str
 ) -> Recipe:
-    from smelt.prepare.prepare import prepare, way_of
+    from smelt.prepare.prepare import combination_of, prepare
 
     name = recipe.merge[0].name
-    if way_of(recipe.merge) == "mix":
+    if combination_of(recipe.merge) == "mix":
         raise RecipeError(f"{name} makes one larger model, which is no merge; use `smelt mix` (smelt.mix)")
     if pool is not None:
         raise RecipeError(

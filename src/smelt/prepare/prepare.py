@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
-from smelt.evaluation.row import Way
-from smelt.recipe.schema import DataUse, Recipe, Used
-from smelt.tasks.examples import DataBudget, tasks_for
+from smelt.evaluation.row import Combination
+from smelt.recipe.schema import DataBudget, DataUse, Recipe
+from smelt.tasks.examples import tasks_for
 
 if TYPE_CHECKING:
     from smelt.methods import Stage
@@ -29,11 +29,11 @@ __all__ = [
     "PreparedRecipe",
     "check_data_words",
     "check_recipe",
+    "combination_of",
     "measurements",
     "needs_data",
     "prepare",
     "stages_with_data",
-    "way_of",
 ]
 
 EXAMPLES = 256
@@ -49,7 +49,7 @@ class PreparedRecipe:
 
     recipe: Recipe | None
     model: str = ""
-    way: Way = "merge"
+    way: Combination = "merge"
     budget: DataBudget = field(default_factory=DataBudget)
     seconds: float = 0.0
     """What looking at the data took when it was done."""
@@ -61,7 +61,7 @@ class PreparedRecipe:
     """A picture of what was learned, as data."""
 
 
-def way_of(calls: Sequence[StageCall]) -> Way:
+def combination_of(calls: Sequence[StageCall]) -> Combination:
     """Whether stages merge models into one of their size, or mix them into a larger one."""
     from smelt.mixing.mixers import mixers
 
@@ -282,7 +282,7 @@ def _prepared_by_measuring(recipe: Recipe, kind: str, how: dict[str, Any]) -> Pr
 
 def _with_used_data(recipe: Recipe, budget: DataBudget) -> Recipe:
     """The recipe with what it used, which its manifest and the rows of its model then tell."""
-    return recipe.model_copy(update={"looked_at": Used(**budget.model_dump())})
+    return recipe.model_copy(update={"looked_at": budget})
 
 
 def _without_plus(recipe: Recipe) -> Recipe:

@@ -19,8 +19,7 @@ from smelt.formats import dtype as dtypes
 from smelt.formats.source import MemorySource, Source, files_of
 from smelt.methods import stages
 from smelt.prepare.prepare import needs_data, prepare
-from smelt.recipe.schema import Recipe
-from smelt.tasks.examples import DataBudget
+from smelt.recipe.schema import DataBudget, Recipe
 
 if TYPE_CHECKING:
     from torch import Tensor

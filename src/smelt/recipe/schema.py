@@ -24,6 +24,7 @@ from smelt.files.schema import Strict, faults_of, reason_of
 from smelt.recipe.tune import Tune
 
 __all__ = [
+    "DataBudget",
     "DataUse",
     "Part",
     "Pipeline",
@@ -34,7 +35,6 @@ __all__ = [
     "SoupWords",
     "StageCall",
     "UqWords",
-    "Used",
     "parse_size",
 ]
 
@@ -189,8 +189,8 @@ class DataUse(Strict):
     """Examples that are looked at together, where an estimator's value depends on it."""
 
 
-class Used(Strict):
-    """The data that was looked at to write a recipe. It goes along into manifests and rows."""
+class DataBudget(Strict):
+    """What data the model's making used, beyond the training of its parts. It goes along into manifests and rows."""
 
     split: str | None = None
     images: Annotated[int, Field(ge=0)] = 0
@@ -204,7 +204,7 @@ class Recipe(Strict):
     merge: Pipeline
     data: DataUse | None = None
     statistics: dict[str, str] = {}
-    looked_at: Used | None = None
+    looked_at: DataBudget | None = None
     tune: Tune | None = None
     select: Select | None = None
     parts: list[Part] = []
@@ -303,7 +303,7 @@ def _fields_at(path: list[str]) -> list[str]:
         "slices": Slice,
         "parts": Part,
         "data": DataUse,
-        "looked_at": Used,
+        "looked_at": DataBudget,
         "tokens": TokenRule,
         "select": Select,
         "uq": UqWords,

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from smelt.evaluation.row import Row
+from smelt.recipe.schema import DataBudget
 from smelt.reporting.words import count, plural
-from smelt.tasks.examples import DataBudget
 
 __all__ = ["budget_text", "data_text", "loud_text", "split_words", "uses_split"]
 

@@ -13,9 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.recipe.schema import Recipe
+from smelt.recipe.schema import DataBudget, Recipe
 from smelt.search.pruning import PruningThreshold
-from smelt.tasks.examples import DataBudget
 
 if TYPE_CHECKING:
     from smelt.prepare.repeated_merges import RepeatedMerges

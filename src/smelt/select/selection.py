@@ -18,7 +18,7 @@ from typing import Any
 from smelt.engine.merge import Options, merge_to_folder
 from smelt.errors import RecipeError
 from smelt.recipe.read import read_recipe
-from smelt.recipe.schema import Recipe, Used
+from smelt.recipe.schema import DataBudget, Recipe
 from smelt.runs.protocol import content_of, seen_from
 from smelt.runs.run_folder import RunFolder
 from smelt.select.group_merges import GroupMerges
@@ -95,7 +95,9 @@ class SelectionRun:
         own = in_pool_order(self.recipe, group)
         recipe = narrowed(self.recipe, own) if len(own) > 1 else single(self.recipe, own[0])
         images = sum(one.n for one in self.measure.option_sets.sets)
-        used = Used(split=self.measure.option_sets.split, images=images, labels=images if self.chosen_by_labels else 0)
+        used = DataBudget(
+            split=self.measure.option_sets.split, images=images, labels=images if self.chosen_by_labels else 0
+        )
         recipe = recipe.model_copy(update={"looked_at": used})
         seen = seen_from(recipe, self.relative_to, self.folder)
         seen.save(self.folder / _CHOSEN)

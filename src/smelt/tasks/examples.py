@@ -10,24 +10,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any, Protocol
 
 from smelt.errors import RecipeError, unknown
-from smelt.files.schema import Strict
+from smelt.recipe.schema import DataBudget, DataUse
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from smelt.recipe.schema import DataUse
     from smelt.tasks.task import Task
 
 __all__ = [
     "ArrayStream",
-    "DataBudget",
     "ExampleBatch",
     "ExampleStream",
     "check_streams",
@@ -36,14 +32,6 @@ __all__ = [
     "streams_for",
     "tasks_for",
 ]
-
-
-class DataBudget(Strict, allow_inf_nan=False):
-    """What data the model's making used, beyond the training of its parts."""
-
-    split: str | None = None
-    images: Annotated[int, Field(ge=0)] = 0
-    labels: Annotated[int, Field(ge=0)] = 0
 
 
 @dataclass(frozen=True)

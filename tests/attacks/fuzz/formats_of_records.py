@@ -138,8 +138,7 @@ def _read_learned(place: Path, file: str) -> Any:
 
 def _make_neulig(place: Path) -> None:
     from smelt.learning.neulig.note import NeuLigNote
-    from smelt.recipe.schema import Pool
-    from smelt.tasks.examples import DataBudget
+    from smelt.recipe.schema import DataBudget, Pool
 
     note = NeuLigNote(
         pool=Pool(base="base", models={"cars": "cars", "birds": "birds"}),

@@ -5,11 +5,11 @@ import math
 import pytest
 
 from made_up_suite import row
+from smelt.recipe.schema import DataBudget
 from smelt.reporting.tables.cells import Cell, mean_cell, surely_above
 from smelt.reporting.tables.grid import build_grid
 from smelt.reporting.tables.lines import TableLine
 from smelt.reporting.tables.ranks import with_ranks
-from smelt.tasks.examples import DataBudget
 
 
 def line(grid, entry, variant="published"):

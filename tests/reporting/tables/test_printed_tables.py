@@ -5,10 +5,10 @@ import io
 
 from made_up_suite import row
 from reports import build_sheets
+from smelt.recipe.schema import DataBudget
 from smelt.reporting.tables.as_csv import as_csv
 from smelt.reporting.tables.as_latex import as_latex
 from smelt.reporting.tables.as_markdown import as_markdown
-from smelt.tasks.examples import DataBudget
 
 
 def sheets(label="TIES"):

@@ -8,8 +8,8 @@ import pytest
 
 from reports import show_rows as show
 from smelt.evaluation.row import Row
+from smelt.recipe.schema import DataBudget
 from smelt.reporting.tables.terminal import column_widths as layout
-from smelt.tasks.examples import DataBudget
 
 TASKS = "photos digits clothing sketches emoji flags letters icons".split()
 LABEL = "Breadcrumbs + task arithmetic"

@@ -10,7 +10,7 @@ import pytest
 
 import smelt
 from smelt.evaluation.row import CostRow, Row
-from smelt.tasks.examples import DataBudget
+from smelt.recipe.schema import DataBudget
 
 DATA = {"split": "val", "examples": 24}
 ENTRIES: dict[str, Any] = {

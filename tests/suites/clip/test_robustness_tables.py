@@ -9,6 +9,7 @@ from made_up_suite import row
 from reports import build_sheets
 from smelt.errors import CorruptFile
 from smelt.evaluation.row import Row
+from smelt.recipe.schema import DataBudget
 from smelt.reporting.budget import data_text
 from smelt.reporting.tables.as_csv import as_csv
 from smelt.reporting.tables.as_markdown import as_markdown
@@ -24,7 +25,6 @@ from smelt.suites.clip.report.corruption import (
 from smelt.suites.clip.report.headline_robust import robust_sentences
 from smelt.suites.clip.report.pages import ClipPages
 from smelt.suites.clip.report.robustness import severity_curves, severity_figure
-from smelt.tasks.examples import DataBudget
 
 
 def scored(entry, corruption, photos, digits, **words):

@@ -18,10 +18,9 @@ from smelt.mixing.classifier import load_mixed
 from smelt.models.families.load import load
 from smelt.models.families.network import network_of
 from smelt.prepare.prepare import prepare
-from smelt.recipe.schema import Recipe
+from smelt.recipe.schema import DataBudget, Recipe
 from smelt.suites.collaboration.blend import coefficients
 from smelt.suites.find import find_suite
-from smelt.tasks.examples import DataBudget
 from smelt.tasks.registry import find_task
 
 TURNED, LINEAR, CONV = (f"{pool}, 2 experts" for pool in ("Turned", "Linear", "Conv"))

@@ -9,6 +9,7 @@ import pytest
 from made_up_levels import curve, lines_content
 from made_up_suite import row
 from smelt.errors import CorruptFile
+from smelt.recipe.schema import DataBudget
 from smelt.reporting.analyses import read_analyses
 from smelt.reporting.figures.charts import line_figure
 from smelt.reporting.figures.curves import scale_curves
@@ -16,7 +17,6 @@ from smelt.reporting.tables.as_csv import as_csv
 from smelt.reporting.tables.as_markdown import as_markdown
 from smelt.suites.collaboration.report.pages import CollaborationPages
 from smelt.suites.collaboration.report.series import level_curves, series_figures, series_sheets
-from smelt.tasks.examples import DataBudget
 
 
 def epochs(entry="neulig-semi-original", label="Original experts", part="ViT, 2 experts", more=0):

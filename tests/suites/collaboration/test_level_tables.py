@@ -9,6 +9,7 @@ from made_up_levels import TASKS, both, collaboration_rows, curve, write_collabo
 from made_up_suite import row
 from reports import build_opening, build_sheets
 from smelt.evaluation.row import Row
+from smelt.recipe.schema import DataBudget
 from smelt.reporting.tables.as_csv import as_csv
 from smelt.reporting.tables.as_latex import as_latex
 from smelt.reporting.tables.as_markdown import as_markdown
@@ -16,7 +17,6 @@ from smelt.suites.collaboration.report.gaps import gap_figure, pairs
 from smelt.suites.collaboration.report.headline import level_sentences, level_tiles
 from smelt.suites.collaboration.report.levels import is_level_sheet, largest
 from smelt.suites.report import report
-from smelt.tasks.examples import DataBudget
 
 PART = "ViT, 2 experts"
 

@@ -10,7 +10,7 @@ from pico_llama import WORDS, pairs, write_chat_task, write_llama
 from smelt.errors import RecipeError
 from smelt.models.families.causal_lm.family import CausalLM
 from smelt.models.families.load import load
-from smelt.tasks.examples import DataBudget
+from smelt.recipe.schema import DataBudget
 from smelt.tasks.language.examples import encoded, language_examples
 from smelt.tasks.language.harness_model import harness_model
 from smelt.tasks.language.task import LanguageTask

@@ -48,7 +48,7 @@ def test_accuracy_and_loss_do_not_depend_on_the_batch(tmp_path: Path, task: Path
 def test_the_loss_is_the_mean_over_pictures(tmp_path: Path, task: Path) -> None:
     model = CLIP.load(save_clip(random_clip(), tmp_path / "model"))
     (result,) = evaluate_model(model, task, batch=7).results
-    ((pictures, labels),) = DataCache().part(_task(task), "test", None, model.preprocess).batches(30)
+    ((pictures, labels),) = DataCache().subset(_task(task), "test", None, model.preprocess).batches(30)
     logits = model.logits(pictures, model.head(tuple(COLOURS), TEMPLATES)).double()
     by_hand = [math.log(row.exp().sum()) - float(row[label]) for row, label in zip(logits, labels, strict=True)]
     assert result.loss == pytest.approx(sum(by_hand) / 30, abs=1e-7)

@@ -43,35 +43,35 @@ def task(tmp_path: Path) -> PictureTask:
 @pytest.mark.parametrize("size", [1, 7, 30, 100])
 def test_batches_hold_every_picture_once_and_in_order(task: PictureTask, size: int) -> None:
     pictures, labels = colour_pictures(dict.fromkeys(COLOURS, 10), seed=1)
-    batches = list(DataCache().part(task, "test", None, SAME).batches(size))
+    batches = list(DataCache().subset(task, "test", None, SAME).batches(size))
     assert np.array_equal(np.concatenate([b for b, _ in batches]), pictures)
     assert np.array_equal(np.concatenate([numbers for _, numbers in batches]), labels)
     assert [len(b) for b, _ in batches][:-1] == [size] * (len(batches) - 1)
 
 
 def test_pictures_of_another_size_are_resized(task: PictureTask) -> None:
-    ((pictures, _),) = DataCache().part(task, "test", 12, LARGER).batches(100)
+    ((pictures, _),) = DataCache().subset(task, "test", 12, LARGER).batches(100)
     assert pictures.shape == (12, 16, 16, 3)
 
 
 def test_what_fits_is_read_once(task: PictureTask, counted: Counted) -> None:
     data = DataCache()
     for _ in range(3):
-        first = list(data.part(task, "test", None, LARGER).batches(8, keep=data.room))
+        first = list(data.subset(task, "test", None, LARGER).batches(8, keep=data.free_bytes))
     assert counted.reads == 30
     assert [len(pictures) for pictures, _ in first] == [8, 8, 8, 6]
-    assert data.room == (2 << 30) - 30 * 16 * 16 * 3
+    assert data.free_bytes == (2 << 30) - 30 * 16 * 16 * 3
 
 
 def test_what_does_not_fit_is_streamed_again(task: PictureTask, counted: Counted) -> None:
     data = DataCache(memory=30 * 16 * 16 * 3 - 1)
-    runs = [list(data.part(task, "test", None, LARGER).batches(8, keep=data.room)) for _ in range(2)]
+    runs = [list(data.subset(task, "test", None, LARGER).batches(8, keep=data.free_bytes)) for _ in range(2)]
     assert counted.reads == 60
     assert all(np.array_equal(a, b) for (a, _), (b, _) in zip(*runs, strict=True))
 
 
 def test_a_run_that_is_left_early_keeps_nothing(task: PictureTask, counted: Counted) -> None:
-    part = DataCache().part(task, "test", None, LARGER)
+    part = DataCache().subset(task, "test", None, LARGER)
     for _ in part.batches(4, keep=1 << 30):
         break
     assert part.nbytes == 0
@@ -79,7 +79,7 @@ def test_a_run_that_is_left_early_keeps_nothing(task: PictureTask, counted: Coun
 
 
 def test_a_limit_takes_the_same_balanced_part_every_time(task: PictureTask) -> None:
-    first, second = (DataCache().part(task, "test", 9, SAME) for _ in range(2))
+    first, second = (DataCache().subset(task, "test", 9, SAME) for _ in range(2))
     assert np.bincount(first.labels).tolist() == [3, 3, 3]
     assert np.array_equal(next(first.batches(9))[0], next(second.batches(9))[0])
 

@@ -20,7 +20,7 @@ from smelt.errors import OutputError, RecipeError, SmeltError
 from smelt.evaluation.row import code_version, now
 from smelt.files.remote_code import FLAG, is_trusted, takes_trust
 from smelt.files.writing import write_json
-from smelt.tasks.examples import DataBudget
+from smelt.recipe.schema import DataBudget
 from smelt.tasks.pictures.data_cache import DataCache
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from smelt.models.families.preprocess import Preprocess
-    from smelt.tasks.examples import DataBudget
+    from smelt.recipe.schema import DataBudget
 
 __all__ = ["Collaboration", "load_collaboration"]
 

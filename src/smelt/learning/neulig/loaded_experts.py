@@ -62,7 +62,7 @@ class LoadedExperts:
         key = (str(task.folder), split, count)
         if key not in self._streams:
             task.check_split(split)
-            there = len(self._data.part(task, split, None, self.classifier.preprocess))
+            there = len(self._data.subset(task, split, None, self.classifier.preprocess))
             wanted = None if count is None else min(count, there)
             self._streams[key] = task.examples(self.classifier, split=split, count=wanted, data=self._data)
         return self._streams[key]

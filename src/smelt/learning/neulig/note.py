@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 from smelt.files.note import Note
 from smelt.files.writing import OutputMark
-from smelt.recipe.schema import Pool
-from smelt.tasks.examples import DataBudget
+from smelt.recipe.schema import DataBudget, Pool
 
 __all__ = ["MARK", "NOTE", "NeuLigNote"]
 

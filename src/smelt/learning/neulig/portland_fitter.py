@@ -9,7 +9,7 @@ from smelt.learning.neulig.coopmap import CoopVecMap, coopvec_map
 from smelt.learning.neulig.features import ExpertFeatures
 from smelt.learning.neulig.fit import FitSettings, Fitted, fit
 from smelt.learning.neulig.objective import OffsetAlignment
-from smelt.tasks.examples import DataBudget
+from smelt.recipe.schema import DataBudget
 
 if TYPE_CHECKING:
     from smelt.learning.neulig.loaded_experts import LoadedExperts

@@ -347,9 +347,9 @@ def _tasks(cells: Sequence[ExpectedRow]) -> list[str]:
 
 
 def _way(entry: ClipEntry) -> str:
-    from smelt.prepare.prepare import way_of
+    from smelt.prepare.prepare import combination_of
 
-    return way_of(entry.merge or [])
+    return combination_of(entry.merge or [])
 
 
 suite_kinds["clip"] = SuiteKind("clip", ClipSuite, ClipPlan, ClipPages(), folder=Path(__file__).parent)

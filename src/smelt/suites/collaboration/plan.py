@@ -199,7 +199,7 @@ def _cells(
 
 def _check(suite: CollaborationSuite, methods: Sequence[str]) -> None:
     """Refuse what cannot be served before anything is computed."""
-    from smelt.prepare.prepare import check_recipe, needs_data, way_of
+    from smelt.prepare.prepare import check_recipe, combination_of, needs_data
 
     for name, baseline in suite.baselines.items():
         for group in (baseline.only or suite.groups) if name in methods else ():
@@ -208,7 +208,7 @@ def _check(suite: CollaborationSuite, methods: Sequence[str]) -> None:
                 check_recipe(recipe)
                 if baseline.ensemble and not needs_data(recipe):
                     coefficients(recipe)
-                if baseline.batch_norm and way_of(recipe.merge) == "mix":
+                if baseline.batch_norm and combination_of(recipe.merge) == "mix":
                     raise RecipeError("statistics of BatchNorm are estimated for a merged model, not for a mixture")
 
 

@@ -21,11 +21,10 @@ from smelt.learning.neulig.portland_fitter import PortlandFitter
 from smelt.mixing.classifier import load_mixed
 from smelt.prepare.merge import merge
 from smelt.prepare.prepare import prepare
-from smelt.recipe.schema import Recipe
+from smelt.recipe.schema import DataBudget, Recipe
 from smelt.suites.collaboration.blend import coefficients, heard_gates
 from smelt.suites.collaboration.group import WorkingGroup
 from smelt.suites.units import UnitResult, digest, unit_result, with_threads
-from smelt.tasks.examples import DataBudget
 
 __all__ = ["baseline", "fractions", "neulig", "references", "transfer"]
 

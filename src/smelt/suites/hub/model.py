@@ -132,7 +132,7 @@ class HubModel:
         from smelt.system.threads import map_ahead, single_core_pool
 
         model, data = self.classifier, shared_data()
-        part = data.part(task, "test", limit, model.preprocess)
+        part = data.subset(task, "test", limit, model.preprocess)
         head = model.head(task.classes, task.templates)
 
         def work(batch: tuple[NDArray[np.uint8], NDArray[np.int64]]) -> Tensor:
@@ -141,11 +141,11 @@ class HubModel:
             return found.cpu()
 
         if self.device != "cpu":
-            parts = [work(batch) for batch in part.batches(4 * _CHUNK, keep=data.room)]
+            parts = [work(batch) for batch in part.batches(4 * _CHUNK, keep=data.free_bytes)]
         else:
             threads = self._threads or torch.get_num_threads()
             with single_core_pool(threads, "smelt-answers") as pool:
-                parts = list(map_ahead(pool, work, part.batches(_CHUNK, keep=data.room), 2 * threads))
+                parts = list(map_ahead(pool, work, part.batches(_CHUNK, keep=data.free_bytes), 2 * threads))
         cosines = torch.cat(parts)
         if not bool(cosines.isfinite().all()):
             raise NumericalError(f"{self.name} gives NaN or infinite cosines on {task.name}; its weights are not sound")

@@ -10,12 +10,12 @@ import torch
 
 from smelt.evaluation.provenance import row_of_logits
 from smelt.evaluation.row import Row, code_version, now
+from smelt.recipe.schema import DataBudget
 from smelt.suites.hub.growth import chosen_among
 from smelt.suites.hub.method_scores import WorkingHub
 from smelt.suites.hub.suite import Method
 from smelt.suites.hub.task_scores import Chosen, Weights
 from smelt.suites.units import digest
-from smelt.tasks.examples import DataBudget
 from smelt.tasks.intervals import wilson
 
 __all__ = ["anybody_row", "chosen_by", "chosen_row", "used_in"]

@@ -100,13 +100,13 @@ class LanguagePlan(SuitePlan):
 
     def _check(self) -> None:
         """Refuse what cannot be served before anything is computed."""
-        from smelt.prepare.prepare import check_recipe, way_of
+        from smelt.prepare.prepare import check_recipe, combination_of
 
         for name, entry in self.entries.items():
             with naming(name):
                 recipe = self.suite.recipe(entry)
                 check_recipe(recipe)
-                if way_of(recipe.merge) == "mix":
+                if combination_of(recipe.merge) == "mix":
                     raise RecipeError("makes a larger model; this suite merges")
                 self._trials(entry)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from smelt.evaluation.row import Row, read_rows
 from smelt.prepare.prepare import measurements
-from smelt.recipe.schema import Recipe
+from smelt.recipe.schema import DataBudget, Recipe
 from smelt.runs.run_folder import ROWS
 from smelt.search.space import recipe_at
 from smelt.search.tune import tune
@@ -23,7 +23,6 @@ from smelt.suites.language.prepare_with_peak import prepare_with_peak
 from smelt.suites.language.questions import Questions
 from smelt.suites.merge_process import merge_in_process
 from smelt.suites.units import UnitResult, cost_row, recipe_words, unit_result
-from smelt.tasks.examples import DataBudget
 
 __all__ = ["made", "reference"]
 

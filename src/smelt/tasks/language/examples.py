@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
 from smelt.models.families.causal_lm.batch import token_batch
-from smelt.tasks.examples import DataBudget, ExampleBatch, ExampleStream, enough, shuffled
+from smelt.recipe.schema import DataBudget
+from smelt.tasks.examples import ExampleBatch, ExampleStream, enough, shuffled
 from smelt.tasks.language.chat import chat_text
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ class PreparedPictures(PreparedTask):
         import torch
 
         task, corruption = self.task, self.corruption.name if self.corruption else None
-        pictures = self.data.part(task, self.split, self.limit, model.preprocess, self.corruption)
+        pictures = self.data.subset(task, self.split, self.limit, model.preprocess, self.corruption)
         watch.begin(f"{task.name}, {corruption}" if corruption else task.name, len(pictures))
         head = model.head(task.classes, task.templates)
         answers, loss = [], 0.0
@@ -72,8 +72,8 @@ class PreparedPictures(PreparedTask):
             return labels, model.logits(shaped, head)
 
         if model.device != "cpu":
-            yield from map(work, pictures.batches(batch, keep=self.data.room))
+            yield from map(work, pictures.batches(batch, keep=self.data.free_bytes))
             return
         with single_core_pool(threads, "smelt-classify") as pool:
-            batches = pictures.batches(min(batch, _CHUNK), keep=self.data.room)
+            batches = pictures.batches(min(batch, _CHUNK), keep=self.data.free_bytes)
             yield from map_ahead(pool, work, batches, 2 * threads)

@@ -112,7 +112,7 @@ class DataCache:
     def __init__(self, *, memory: int = _MEMORY):
         self._memory = memory
         self._splits: dict[tuple[str, str], Split] = {}
-        self._parts: dict[tuple[str, str, int | None, Preprocess, Corruption | None], PictureSubset] = {}
+        self._subsets: dict[tuple[str, str, int | None, Preprocess, Corruption | None], PictureSubset] = {}
         self._beside: dict[type, Any] = {}
 
     def beside(self, kind: type[T]) -> T:
@@ -129,7 +129,7 @@ class DataCache:
             self._splits[key] = open_split(task, split)
         return self._splits[key]
 
-    def part(
+    def subset(
         self,
         task: PictureTask,
         split: str,
@@ -139,18 +139,18 @@ class DataCache:
     ) -> PictureSubset:
         """The pictures of a split as a model with this pre-processing sees them; at most `limit`, always the same."""
         if corruption is not None:
-            self._parts = {key: part for key, part in self._parts.items() if key[-1] in (None, corruption)}
+            self._subsets = {key: part for key, part in self._subsets.items() if key[-1] in (None, corruption)}
         key = (_identity(task), split, limit, preprocess, corruption)
-        if key not in self._parts:
+        if key not in self._subsets:
             opened, place = self.split(task, split), f"{task.name}/{split}"
             indices = fixed_subset(opened.labels, limit, place)
-            self._parts[key] = PictureSubset(opened, indices, preprocess, corruption, place)
-        return self._parts[key]
+            self._subsets[key] = PictureSubset(opened, indices, preprocess, corruption, place)
+        return self._subsets[key]
 
     @property
-    def room(self) -> int:
+    def free_bytes(self) -> int:
         """Bytes that may still be kept."""
-        return max(0, self._memory - sum(part.nbytes for part in self._parts.values()))
+        return max(0, self._memory - sum(part.nbytes for part in self._subsets.values()))
 
 
 def _identity(task: PictureTask) -> str:

@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from smelt.tasks.examples import DataBudget, ExampleBatch, ExampleStream, enough, shuffled
+from smelt.recipe.schema import DataBudget
+from smelt.tasks.examples import ExampleBatch, ExampleStream, enough, shuffled
 from smelt.tasks.pictures.data_cache import DataCache
 
 if TYPE_CHECKING:
@@ -74,9 +75,9 @@ def picture_examples(
 
     task.check_split(split)
     data = data or DataCache()
-    part = data.part(task, split, count, classifier.preprocess, corruption)
+    part = data.subset(task, split, count, classifier.preprocess, corruption)
     enough(task, split, count, len(part))
-    pairs = list(part.batches(512, keep=data.room))
+    pairs = list(part.batches(512, keep=data.free_bytes))
     pictures = np.concatenate([pictures for pictures, _ in pairs])
     labels = np.concatenate([labels for _, labels in pairs])
     order = shuffled(len(pictures), f"{task.name}/{split}")

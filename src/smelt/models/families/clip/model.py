@@ -53,7 +53,7 @@ class Clip:
     _heads: dict[tuple[tuple[str, ...], tuple[str, ...]], Tensor] = field(default_factory=dict, repr=False)
 
     def head(self, classes: Sequence[str], templates: Sequence[str]) -> Tensor:
-        """One row per class: the mean over the templates of the normalised text features, normalised."""
+        """[classes, width] in fp32: the mean over the templates of the normalised text features, normalised."""
         words = (tuple(classes), tuple(templates))
         if words not in self._heads:
             key, shape = self._head_key(*words), (len(classes), int(self.model.projection_dim))
@@ -61,7 +61,7 @@ class Clip:
         return self._heads[words]
 
     def features(self, pictures: NDArray[np.uint8]) -> Tensor:
-        """Normalised picture features in fp32 of shaped pictures [n, height, width, 3]."""
+        """Normalised features [n, width] in fp32 of shaped pictures [n, height, width, 3]."""
         import torch
 
         dtype = getattr(torch, self.dtype)
@@ -72,7 +72,7 @@ class Clip:
             return torch.nn.functional.normalize(projected, dim=-1)
 
     def text_features(self, texts: Sequence[str]) -> Tensor:
-        """Normalised features in fp32 of texts of any length: what is beyond the text model's length is cut off.
+        """Normalised features [texts, width] in fp32. What of a text is beyond the text model's length is cut off.
 
         Every text is computed on its own, at its own length, so its numbers do not depend on what else is asked for.
         """
@@ -83,7 +83,10 @@ class Clip:
             return torch.cat([self._text_features(encode([text])) for text in texts]).float()
 
     def logits(self, pictures: NDArray[np.uint8], head: Tensor) -> Tensor:
-        """Cosines of pictures and classes, times the model's own scale."""
+        """Scores [n, classes] of pictures [n, height, width, 3] and a head [classes, width].
+
+        Cosines, times the model's own scale.
+        """
         import torch
 
         with torch.inference_mode():
@@ -117,6 +120,7 @@ class Clip:
         return hashlib.sha256(json.dumps([*content, classes, templates], sort_keys=True).encode()).hexdigest()
 
     def _build_head(self, classes: tuple[str, ...], templates: tuple[str, ...]) -> Tensor:
+        """[classes, width]: see `head`."""
         import torch
 
         prompts = [template.replace("{}", name) for name in classes for template in templates]
@@ -127,6 +131,7 @@ class Clip:
             return torch.nn.functional.normalize(means, dim=-1)
 
     def _text_features(self, tokens: Mapping[str, Tensor]) -> Tensor:
+        """Normalised features [texts, width] of token ids and mask, both [texts, length]."""
         import torch
 
         pooled = self.model.text_model(

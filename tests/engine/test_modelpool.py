@@ -32,7 +32,7 @@ def test_without_a_base_the_first_model_is_the_reference(two):
 
 def test_everything_is_closed_at_the_end_and_after_an_error(pool, monkeypatch):
     closed = []
-    monkeypatch.setattr("smelt.formats.source.FileSource.close", lambda self: closed.append(self.label))
+    monkeypatch.setattr("smelt.formats.safetensors.FileSource.close", lambda self: closed.append(self.label))
     with opened(pool):
         pass
     assert len(closed) == 3
@@ -68,7 +68,7 @@ def test_what_is_wrong_with_several_models_is_said_once(pool, monkeypatch):
 def test_every_source_is_closed_at_the_end(pool, monkeypatch):
     closed = []
     with opened(pool):
-        monkeypatch.setattr("smelt.formats.source.FileSource.close", lambda self: closed.append(self.label))
+        monkeypatch.setattr("smelt.formats.safetensors.FileSource.close", lambda self: closed.append(self.label))
     assert len(closed) == 3
 
 

@@ -21,7 +21,7 @@ from smelt.formats import dtype as dtypes
 from smelt.formats.architecture.layout import Layout
 from smelt.formats.source import Source
 from smelt.ops.block import Block, Place
-from smelt.recipe.values import chosen, matches
+from smelt.recipe.patterns import chosen, matches
 from smelt.system.progress import Progress
 
 __all__ = ["Deltas", "Patterns", "chosen_keys"]

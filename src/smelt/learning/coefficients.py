@@ -18,7 +18,7 @@ from smelt.errors import CorruptFile, RecipeError
 from smelt.files.reading import read_json
 from smelt.files.writing import atomic_file, write_json
 from smelt.learning.tensor_groups import Level, groups_of
-from smelt.recipe.values import matches
+from smelt.recipe.patterns import matches
 
 __all__ = ["Coefficients", "heat_map", "heat_rows", "load_coefficients", "patterns_for", "save_coefficients"]
 

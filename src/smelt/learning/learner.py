@@ -18,7 +18,7 @@ from smelt.errors import RecipeError, SmeltError, unknown
 from smelt.learning.task_vectors import DeltaDtype, TaskVectors
 from smelt.methods.method import Parameter, Stage
 from smelt.optimise.loop import Objective, Tell, optimise
-from smelt.recipe.values import check, constant
+from smelt.recipe.pipeline import check, constant
 from smelt.registry import Registry
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from smelt.engine.pool import BASE
 from smelt.engine.run.backends import default_threads
 from smelt.errors import IncompatibleModels, NumericalError
 from smelt.formats import dtype as dtypes
-from smelt.recipe.values import skip_remedy
+from smelt.recipe.patterns import skip_remedy
 
 if TYPE_CHECKING:
     from torch import Tensor

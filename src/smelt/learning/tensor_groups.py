@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from smelt.errors import RecipeError
 from smelt.files.reading import natural
 from smelt.formats.architecture.layout import Layout
-from smelt.recipe.values import chosen
+from smelt.recipe.patterns import chosen
 
 if TYPE_CHECKING:
     from smelt.formats.source import Source

@@ -141,7 +141,7 @@ def _load(ref: Any, task: Task, how: Mapping[str, Any]) -> LoadedModel:
 def _not_merged(reference: LoadedModel, include: Sequence[str], skip: Sequence[str]) -> dict[str, Tensor]:
     """The tensors that a merge copies, as it will copy them."""
     from smelt.models.families.network import network_of
-    from smelt.recipe.values import chosen
+    from smelt.recipe.patterns import chosen
 
     weights = network_of(reference, include).weights()
     return {key: tensor for key, tensor in weights.items() if not chosen(key, include, skip)}

@@ -214,7 +214,7 @@ class _MixRun:
 
     def _mlps(self) -> str:
         """The pattern of the family's MLPs; a tower without any, such as a convolutional one, is refused."""
-        from smelt.recipe.values import matches
+        from smelt.recipe.patterns import matches
 
         pattern = ROUTED[self.family]
         if not any(matches(pattern, name) for name, _ in self.network.module.named_modules()):
@@ -243,7 +243,7 @@ class _MixRun:
 
     def _keys(self) -> list[str]:
         """The tensors that the experts may change."""
-        from smelt.recipe.values import chosen
+        from smelt.recipe.patterns import chosen
 
         return [key for key in self.network.keys if chosen(key, self.recipe.include, self.recipe.skip)]
 

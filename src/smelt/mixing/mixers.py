@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from smelt.errors import RecipeError, unknown
 from smelt.methods.method import Stage
+from smelt.recipe.pipeline import check, constant
 from smelt.recipe.schema import Recipe
-from smelt.recipe.values import check, constant
 from smelt.registry import Registry
 
 if TYPE_CHECKING:

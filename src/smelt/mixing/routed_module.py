@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from smelt.errors import RecipeError, nearest
 from smelt.mixing.mixed_linear import mixed_linear
 from smelt.mixing.router import Router
-from smelt.recipe.values import matches
+from smelt.recipe.patterns import matches
 
 __all__ = ["Routed", "find_routed", "install", "linear_keys", "width_of"]
 

@@ -297,7 +297,7 @@ def _without_plus(recipe: Recipe) -> Recipe:
 
 
 def _check_plus(recipe: Recipe) -> None:
-    from smelt.recipe.values import check
+    from smelt.recipe.pipeline import check
 
     calls = [call for call in recipe.merge if call.name == PLUS]
     faults = [f for call in calls for f in check(stages_with_data()[PLUS], call.parameters, list(recipe.pool.models))]

@@ -122,11 +122,11 @@ def test_key_sets_that_differ_are_refused(pool, tmp_path, part):
 
 
 def test_a_tower_is_read_once_and_remembered(pool, tmp_path, monkeypatch):
-    from smelt.engine.plan import checks
+    from smelt.engine.plan import frozen_part
 
     read = []
-    plain = checks._hash
-    monkeypatch.setattr(checks, "_hash", lambda source, key: read.append(key) or plain(source, key))
+    plain = frozen_part._hash
+    monkeypatch.setattr(frozen_part, "_hash", lambda source, key: read.append(key) or plain(source, key))
     merged(pool, tmp_path / "first", "one", "two")
     assert len(read) == 3 * 39
     merged(pool, tmp_path / "second", "one", "two", method="task_arithmetic")
@@ -135,9 +135,9 @@ def test_a_tower_is_read_once_and_remembered(pool, tmp_path, monkeypatch):
 
 def test_adapters_over_one_base_share_its_tower_without_a_look(pool, tmp_path, monkeypatch):
     peft = pytest.importorskip("peft")
-    from smelt.engine.plan import checks
+    from smelt.engine.plan import frozen_part
 
-    monkeypatch.setattr(checks, "_hash", lambda source, key: pytest.fail("a tower was read"))
+    monkeypatch.setattr(frozen_part, "_hash", lambda source, key: pytest.fail("a tower was read"))
     for number, name in enumerate(("left", "right"), 1):
         adapted = peft.get_peft_model(llava(), peft.LoraConfig(r=2, target_modules=r".*language_model.*q_proj"))
         with torch.no_grad():

@@ -17,9 +17,9 @@ from smelt.formats.architecture.layout import Layout, Matrices, Orientation
 from smelt.formats.source import TensorInfo
 from smelt.methods import Stage, stages
 from smelt.methods.method import Unit
-from smelt.recipe.pipeline import BoundStage, bind
+from smelt.recipe.patterns import matches, skip_remedy
+from smelt.recipe.pipeline import BoundStage, bind, constant, patterns_in, resolve
 from smelt.recipe.schema import Recipe, StageCall
-from smelt.recipe.values import constant, matches, patterns_in, resolve, skip_remedy
 
 __all__ = ["draft", "make_plan"]
 

@@ -30,8 +30,8 @@ from smelt.formats.lora.source import LoraSource
 from smelt.formats.source import Source, TensorInfo
 from smelt.formats.views.view import frozen_keys, frozen_prefix
 from smelt.methods import stages
+from smelt.recipe.patterns import matches, skip_remedy
 from smelt.recipe.schema import Recipe
-from smelt.recipe.values import matches, skip_remedy
 
 __all__ = ["base_faults", "leave_frozen", "left_out", "quantised_faults", "tensor_faults"]
 

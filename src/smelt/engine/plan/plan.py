@@ -23,8 +23,8 @@ from smelt.formats.source import Source, TensorInfo, files_of
 from smelt.formats.views.renamed import Piece, RenamedSource
 from smelt.methods import Stage
 from smelt.methods.method import Space, Unit
+from smelt.recipe.pipeline import Spot
 from smelt.recipe.schema import Recipe, Slice, StageCall
-from smelt.recipe.values import Spot
 from smelt.version import __version__
 
 __all__ = ["SUMMARIES", "Draft", "Drafts", "Item", "OutputSection", "Plan", "RunStage", "Tap", "in_its_place"]

@@ -8,8 +8,8 @@ from smelt.engine.plan.plan import Draft, OutputSection
 from smelt.engine.pool import BASE, ModelPool
 from smelt.errors import RecipeError
 from smelt.formats.architecture.layout import Layout
+from smelt.recipe.pipeline import Spot
 from smelt.recipe.schema import Slice, StageCall
-from smelt.recipe.values import Spot
 
 __all__ = ["SlicedSection"]
 

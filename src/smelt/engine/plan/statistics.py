@@ -16,8 +16,8 @@ from smelt.formats.architecture.layout import Layout, Matrices
 from smelt.formats.source import Source
 from smelt.formats.statistics import StatisticsNote, StatisticsSource
 from smelt.methods import stages
+from smelt.recipe.patterns import skip_remedy
 from smelt.recipe.pipeline import BoundStage
-from smelt.recipe.values import skip_remedy
 
 __all__ = ["StatisticsPairing", "statistic_shape"]
 

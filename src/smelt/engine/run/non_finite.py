@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smelt.errors import NumericalError
-from smelt.recipe.values import skip_remedy
+from smelt.recipe.patterns import skip_remedy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -23,7 +23,7 @@ from smelt.formats.folder_files import read_config
 from smelt.formats.safetensors import encode_header
 from smelt.formats.source import TensorInfo
 from smelt.ops.spectral import svd
-from smelt.recipe.values import skip_remedy
+from smelt.recipe.patterns import skip_remedy
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -73,7 +73,7 @@ class CausalNetwork:
     def _own(self, name: str) -> bool:
         if not self._include:
             return not Layout.holds_vocabulary(name) and not Layout.before_blocks(name)
-        from smelt.recipe.values import matches
+        from smelt.recipe.patterns import matches
 
         return any(matches(pattern, name) for pattern in self._include)
 

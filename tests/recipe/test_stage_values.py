@@ -3,7 +3,8 @@
 import pytest
 
 from smelt.methods import stages
-from smelt.recipe.values import Spot, check, constant, matches, normalized, patterns_in, resolve
+from smelt.recipe.patterns import matches
+from smelt.recipe.pipeline import Spot, check, constant, normalized, patterns_in, resolve
 
 WEIGHTS = stages["average"].parameters["weights"]  # one per model
 SCALE = stages["task_arithmetic"].parameters["scale"]  # one for all

@@ -1,0 +1,34 @@
+"""Patterns of tensor names, as `include`, `skip` and filters write them."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+__all__ = ["chosen", "matches", "skip_remedy"]
+
+
+@lru_cache(maxsize=4096)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(fnmatch.translate(pattern))
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Shell patterns over whole names: `*` any run of letters, `?` one, `[ab]` a set."""
+    return _compiled(pattern).match(name) is not None
+
+
+def chosen(name: str, include: Sequence[str], skip: Sequence[str]) -> bool:
+    """Whether a tensor is among those that the patterns `include` name (all, where none are given) and `skip` not."""
+    wanted = not include or any(matches(pattern, name) for pattern in include)
+    return wanted and not any(matches(pattern, name) for pattern in skip)
+
+
+def skip_remedy(key: str, of: str = "the reference model", *, module: bool = False) -> str:
+    """What `skip` does about a tensor, or about all of its `module`, in the words that every error has for it."""
+    stem, dot, _ = key.rpartition(".")
+    pattern = f"{glob.escape(stem)}.*" if module and dot else glob.escape(key)
+    return f"`skip: {pattern}` takes that of {of} as it is"

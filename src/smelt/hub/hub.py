@@ -41,13 +41,14 @@ class Hub:
         from smelt.hub.matching.matching import Matching
         from smelt.hub.selection.model_cache import ModelCache
         from smelt.hub.store.jobs import Worker
+        from smelt.hub.store.tokens import Tokens
 
         row = store.hub()
         self.name, self.embedder, self.node_text = row.name, row.embedder, row.node_text
         self._store, self._loaded = store, ModelCache(store)
         self._labelling = Labelling(store, self._loaded, row.node_text)
         self._matching = Matching(row.embedder, json.loads(row.embedder_config))
-        self._worker = Worker(store, self._label_in_background)
+        self._worker, self._tokens = Worker(store, self._label_in_background), Tokens(store)
         self._graph: SemanticGraph | None = None
         self._lock = threading.Lock()
 
@@ -335,27 +336,19 @@ class Hub:
 
     def create_token(self, name: str) -> str:
         """A new secret that lets its owner submit models. It is shown this once; the store keeps a hash."""
-        from smelt.hub.store.tokens import create_token
-
-        return create_token(self._store, name)
+        return self._tokens.create(name)
 
     def check_token(self, secret: str) -> str | None:
         """The name behind a secret; None if it is not valid."""
-        from smelt.hub.store.tokens import check_token
-
-        return check_token(self._store, secret)
+        return self._tokens.check(secret)
 
     def tokens(self) -> list[Token]:
         """Every token, without its secret."""
-        from smelt.hub.store.tokens import tokens
-
-        return tokens(self._store)
+        return self._tokens.all()
 
     def revoke_token(self, name: str) -> None:
         """From now on a token opens nothing."""
-        from smelt.hub.store.tokens import revoke_token
-
-        revoke_token(self._store, name)
+        self._tokens.revoke(name)
 
     def start_label_job(self, name: str) -> int:
         """Label a model in the background; the job's number comes back at once."""

@@ -34,7 +34,7 @@ from smelt.hub.service.views.neighbourhood import neighbourhood_of, picture_link
 from smelt.hub.service.views.selection import findings
 from smelt.version import __version__
 
-__all__ = ["router"]
+__all__ = ["At", "router"]
 
 router = APIRouter(
     prefix="/api/v1",
@@ -42,12 +42,12 @@ router = APIRouter(
 )
 
 
-def desk_of(request: Request) -> HubBackend:
+def backend_of(request: Request) -> HubBackend:
     backend: HubBackend = request.app.state.backend
     return backend
 
 
-At = Annotated[HubBackend, Depends(desk_of)]
+At = Annotated[HubBackend, Depends(backend_of)]
 
 _SUBMIT_FORM: dict[str, Any] = {
     "security": [{"token": []}],

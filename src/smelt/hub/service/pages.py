@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, File, Form, Query, Request, UploadFile
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
-from smelt.hub.service.api import desk_of
+from smelt.hub.service.api import At
 from smelt.hub.service.backend import SORTS, HubBackend
 from smelt.hub.service.forms import DOMAIN, PICTURES, TASK, WEIGHTS, Pictures, TaskForm, Weights, class_lines
 from smelt.hub.service.pictures import preview
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["router"]
 
 router = APIRouter(include_in_schema=False, default_response_class=Response)
-At = Annotated[HubBackend, Depends(desk_of)]
 _DRAW = {"bar": bar, "heat_class": heat_class}
 _CHOICES = {"pictures_of": PICTURES, "weights_of": WEIGHTS}
 _PER_PAGE = 48

@@ -180,16 +180,16 @@ class HubStore:
 
     def has_model(self, name: str) -> bool:
         with self.read() as session:
-            return session.scalar(select(ModelRow.id).where(ModelRow.name == name)) is not None
+            return _has_model(session, name)
 
     def add_model(self, row: ModelRow, staged: Path | None) -> None:
         """A checked model, with the folder in which its files lie if it brings any."""
         with self.write() as session:
-            if session.scalar(select(ModelRow.id).where(ModelRow.name == row.name)) is not None:
+            if _has_model(session, row.name):
                 raise name_taken(row.name)
             if row.base.startswith("hub:"):
                 base = row.base.removeprefix("hub:")
-                if session.scalar(select(ModelRow.id).where(ModelRow.name == base)) is None:
+                if not _has_model(session, base):
                     raise RecipeError(
                         f"{row.name} is a change of {base}, which was removed meanwhile; add {base} first"
                     )
@@ -275,3 +275,7 @@ class HubStore:
 
     def close(self) -> None:
         self.database.close()
+
+
+def _has_model(session: Session, name: str) -> bool:
+    return session.scalar(select(ModelRow.id).where(ModelRow.name == name)) is not None

@@ -139,7 +139,7 @@ class DataCache:
     ) -> PictureSubset:
         """The pictures of a split as a model with this pre-processing sees them; at most `limit`, always the same."""
         if corruption is not None:
-            self._subsets = {key: part for key, part in self._subsets.items() if key[-1] in (None, corruption)}
+            self._subsets = {key: one for key, one in self._subsets.items() if key[-1] in (None, corruption)}
         key = (_identity(task), split, limit, preprocess, corruption)
         if key not in self._subsets:
             opened, place = self.split(task, split), f"{task.name}/{split}"
@@ -150,7 +150,7 @@ class DataCache:
     @property
     def free_bytes(self) -> int:
         """Bytes that may still be kept."""
-        return max(0, self._memory - sum(part.nbytes for part in self._subsets.values()))
+        return max(0, self._memory - sum(one.nbytes for one in self._subsets.values()))
 
 
 def _identity(task: PictureTask) -> str:

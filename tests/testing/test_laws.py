@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from smelt.engine.run.cpu import backend
-from smelt.engine.run.cpu.backend import FusedBackend
+from smelt.engine.run.cpu.backend import VectorBackend
 from smelt.engine.run.eager import EagerBackend
 from smelt.engine.run.pipeline import PipelineRunner
 from smelt.formats.architecture.layout import Matrices, Orientation
@@ -136,7 +136,7 @@ def test_integers_fail_where_a_buffer_is_not_copied(monkeypatch):
         self._write(item, span.start, memoryview(bytearray(8 * (span.stop - span.start))))
 
     monkeypatch.setattr(EagerBackend, "copy_span", forgetful)
-    monkeypatch.setattr(FusedBackend, "copy_span", forgetful)
+    monkeypatch.setattr(VectorBackend, "copy_span", forgetful)
     with pytest.raises(AssertionError, match="changed the integers"):
         LAWS["integers"](stages["average"])
 

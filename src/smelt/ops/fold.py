@@ -92,7 +92,7 @@ class Sum(Fold):
 
 
 class Totals(Sum):
-    """The same in numpy: what turns such totals into numbers needs no torch, and nor does a fused pass that sums."""
+    """The same in numpy: what turns such totals into numbers needs no torch, nor does the vector machine that sums."""
 
     if TYPE_CHECKING:
 

@@ -88,9 +88,9 @@ def merged(models: dict[str, Path], out: Path, **words: Any) -> dict[str, bytes]
 def test_no_byte_changes(models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, merge: Any) -> None:
     alone = merged(models, tmp_path / "alone", method=merge, shard_size="4KB")
     called: list[int] = []
-    together = backend.FusedBackend.merge_small
+    together = backend.VectorBackend.merge_small
     monkeypatch.setattr(
-        backend.FusedBackend,
+        backend.VectorBackend,
         "merge_small",
         lambda self, items, folds: (called.append(len(items)), together(self, items, folds))[1],
     )

@@ -240,25 +240,25 @@ class Backends:
         self._seed, self._device, self._write, self._advance = seed, device, write, advance
         self._lock = threading.Lock()
         self._eager: EagerBackend | None = None
-        self._fused: Any = None
+        self._vector: Any = None
         if device == "cpu":
-            from smelt.engine.run.cpu.backend import fused_backend
+            from smelt.engine.run.cpu.backend import vector_backend
 
-            self._fused = fused_backend(seed, write, advance)
+            self._vector = vector_backend(seed, write, advance)
         else:
             from smelt.engine.run.gpu.backend import gpu_backend
 
-            self._fused = gpu_backend(seed, device, write, advance, work)
+            self._vector = gpu_backend(seed, device, write, advance, work)
 
     def of(self, item: Item) -> Backend:
-        return self._fused if self._fused is not None and self._fused.supports(item) else self.eager()
+        return self._vector if self._vector is not None and self._vector.supports(item) else self.eager()
 
     def memory(self, item: Item, blocking: Blocking) -> int:
         """Bytes that an item takes beside what each thread has anyway, which is all that a GPU backend takes."""
-        return 0 if self._device != "cpu" and self.of(item) is self._fused else work_memory(item, blocking)
+        return 0 if self._device != "cpu" and self.of(item) is self._vector else work_memory(item, blocking)
 
     def close(self) -> None:
-        for backend in (self._fused, self._eager):
+        for backend in (self._vector, self._eager):
             if backend is not None:
                 backend.close()
 

@@ -70,8 +70,8 @@ def test_a_draw_and_the_sums_over_it_are_one() -> None:
     program.masses(row, program.multiply(program.draw(0.5, 7, 9), row))
     assert codes(program) == [Code.LOAD, Code.LOAD_LESS, Code.DRAWN_MASSES]
     (drawn,) = (op for op in program.finish()[0] if op["code"] == Code.DRAWN_MASSES)
-    assert (drawn["p"], drawn["low"], drawn["between"]) == (0.5, 7, 9)
-    assert drawn["where"] != 0
+    assert (drawn["p"], drawn["low"], drawn["high"]) == (0.5, 7, 9)
+    assert drawn["memory"] != 0
 
 
 def test_sums_over_a_draw_that_was_scaled_are_not() -> None:

@@ -50,7 +50,7 @@ def on_tensors(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[bool]]:
         monkeypatch.setattr(device, "_BLOCK", block)
         monkeypatch.setattr(device, "_STEP", 8)
         monkeypatch.setattr(
-            backend, "fused_backend", lambda seed, write, advance: Watched(seed, CPU, write, advance, kernels)
+            backend, "vector_backend", lambda seed, write, advance: Watched(seed, CPU, write, advance, kernels)
         )
         return taken
 
@@ -146,7 +146,7 @@ def test_tensors_share_a_kernel_and_what_is_not_finite_is_named(
 @needs_triton
 def test_a_pass_that_nothing_came_by_has_found_nothing() -> None:
     program = Program()
-    op, found = program.around(program.load(0), (0, 9), 8, zeros=True)
+    op, found = program.bracket(program.load(0), (0, 9), 8, zeros=True)
     run = TensorRun(program, CPU, kernels=True)
     run.finish()
     assert run.count(op) == 0
@@ -179,7 +179,7 @@ def test_a_kernel_holds_what_lies_inside_a_bracket() -> None:
     """Of 0 to 6 with the ends 2 and 5: one is above, one at each end, 3 and 4 are inside; one is as good as zero."""
     program = Program()
     two, five = (int(np.float32(end).view(np.uint32)) for end in (2, 5))
-    op, found = program.around(program.load(0), (two, five), 8, zeros=True)
+    op, found = program.bracket(program.load(0), (two, five), 8, zeros=True)
     run = TensorRun(program, CPU, kernels=True)
     for block in ([1.0, -2.0, 3.0], [-4.0, 5.0, -6.0, 0.0]):
         run.feed([torch.tensor(block)])

@@ -1,8 +1,8 @@
-"""The fused backend on a CPU: one pass from stored bytes to stored bytes, without torch.
+"""The vector machine on a CPU: one pass from stored bytes to stored bytes, without torch.
 
 machine.c      a small vector machine, compiled when Smelt is installed
 machine.py     loads it and runs programs on it; where there is none, merges run in torch as the methods define them
-operations.py  its operations, the registers that each touches, and several operations fused into one
+operations.py  its operations, the registers that each touches, and shorter lists of them
 program.py     a list of them, written register by register
 rules.py       what each stage is in these operations; the torch functions in `methods` stay the definition
 support.py     the table of rules, and which items can be run so

@@ -1,4 +1,4 @@
-"""The fused backend on a CPU: bytes in, one pass of the vector machine, bytes out. The one on a GPU is built on it."""
+"""The backend on a CPU: bytes in, one pass of the vector machine, bytes out. The one on a GPU is built on it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from smelt.methods.method import Space
     from smelt.ops.fold import Fold
 
-__all__ = ["FusedBackend", "fused_backend"]
+__all__ = ["VectorBackend", "vector_backend"]
 
 FoldResults: TypeAlias = "Mapping[int, Fold] | Mapping[int, KnownResult]"
 """What folds have found, by the positions of their stages."""
@@ -52,12 +52,12 @@ _PIECE = 256
 """Elements of a sample that are read at once: few, since neighbours are alike."""
 
 
-def fused_backend(seed: int, write: Write, advance: Advance) -> FusedBackend | None:
+def vector_backend(seed: int, write: Write, advance: Advance) -> VectorBackend | None:
     """The backend, where its machine is there."""
-    return FusedBackend(seed, write, advance) if library() is not None else None
+    return VectorBackend(seed, write, advance) if library() is not None else None
 
 
-class FusedBackend:
+class VectorBackend:
     """One run's work on spans. Shared by all threads."""
 
     def __init__(self, seed: int, write: Write, advance: Advance):
@@ -222,13 +222,13 @@ class FusedBackend:
     def _row_factors(self, item: Item, place: Place, folds: FoldResults) -> RowFactors | None:
         """What the method multiplies rows with, where it does so row by row."""
         method = item.stages[-1]
-        by_row = RULES[method.stage.name].by_row
-        if by_row is None or method.parameters["over"] != "row":
+        factors_of = RULES[method.stage.name].row_factors
+        if factors_of is None or method.parameters["over"] != "row":
             return None
         program = Program(_width(item))
         rows, _ = self._rows(program, item, len(item.stages) - 1, place, folds)
         formats = [stored_dtype(tap) for tap in item.all_taps]
-        return RowFactors(program, rows, formats, place, lambda grams: by_row(grams, method.parameters))
+        return RowFactors(program, rows, formats, place, lambda grams: factors_of(grams, method.parameters))
 
     def _rows(
         self, program: Program, item: Item, index: int, place: Place, folds: FoldResults
@@ -318,7 +318,7 @@ class FusedBackend:
 def _differs_by_tensor(stages: Sequence[RunStage]) -> bool:
     """Whether what stages without folds do is another thing in every tensor."""
     rules = [RULES[run.stage.name] for run in stages]
-    return any(rule.draws or rule.by_row or rule.measures for rule in rules)
+    return any(rule.is_random or rule.row_factors or rule.emit_row_numbers for rule in rules)
 
 
 def _kind(item: Item) -> tuple[object, ...]:

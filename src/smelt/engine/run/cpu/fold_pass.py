@@ -43,9 +43,9 @@ def can_fold(fold: Fold | None, rule: StageRule) -> bool:
     if isinstance(fold, Chain):
         return can_fold(fold.first, rule) and can_fold(fold.second, rule)
     if isinstance(fold, RestoredMagnitude | DrawnMask | SquaredNorms):
-        return rule.prunes is not None or rule.masks is not None
+        return rule.emit_pruned is not None or rule.emit_masks is not None
     if isinstance(fold, RowNumbers):
-        return rule.measures is not None
+        return rule.emit_row_numbers is not None
     if fold is None or fold.passes == 0:
         return True
     return isinstance(fold, Largest) or (isinstance(fold, Totals) and fold.of is gram)
@@ -82,7 +82,7 @@ def add_fold(
     if isinstance(fold, RowNumbers):
         return _numbers(rule, program, rows, call)
     if isinstance(fold, Largest):
-        return _ranks(fold, program, rule.ranks(program, rows, call), count)
+        return _ranks(fold, program, rule.emit_ranked(program, rows, call), count)
     if isinstance(fold, RestoredMagnitude | DrawnMask):
         return _masses(fold, rule, program, rows, call)
     if isinstance(fold, SquaredNorms):
@@ -92,11 +92,11 @@ def add_fold(
 
 def _ranks(fold: Largest, program: Program, rows: Sequence[int], count: int) -> ReadPart:
     if fold.step == "sample":
-        seen = [program.around(row, EVERYTHING, count, fold.skips_zeros) for row in rows]
+        seen = [program.bracket(row, EVERYTHING, count, fold.skips_zeros) for row in rows]
         return lambda run, where: [_met(run, one, where) for one in seen]
     if fold.step == "bracket":
         asked = [target for per_row in fold.targets for target in per_row]
-        seen = [program.around(rows[target.row], target.ends, count, fold.skips_zeros) for target in asked]
+        seen = [program.bracket(rows[target.row], target.ends, count, fold.skips_zeros) for target in asked]
         return lambda run, where: [_met(run, one, where) for one in seen]
     if fold.step == "coarse":
         counts = [program.coarse(row) for row in rows]
@@ -117,8 +117,8 @@ def _met(run: PassResult, one: tuple[int, NDArray[np.uint32]], where: tuple[int,
 
 
 def _numbers(rule: StageRule, program: Program, rows: Sequence[int], call: RuleCall) -> ReadPart:
-    assert rule.measures is not None
-    found = rule.measures(program, rows, call)
+    assert rule.emit_row_numbers is not None
+    found = rule.emit_row_numbers(program, rows, call)
     return lambda run, where: {call.place.start: found.astype(np.float32)}
 
 
@@ -126,14 +126,14 @@ def _masses(
     fold: RestoredMagnitude | DrawnMask, rule: StageRule, program: Program, rows: Sequence[int], call: RuleCall
 ) -> ReadPart:
     bits = np.empty((len(rows), 0), np.uint8)
-    if rule.masks is not None:
-        kept = rule.masks(program, rows, call)
+    if rule.emit_masks is not None:
+        kept = rule.emit_masks(program, rows, call)
         bits = np.zeros((len(rows), -(-(call.place.stop - call.place.start) // 8)), np.uint8)
         for mask, one in zip(kept, bits, strict=True):
             program.pack(mask, one)
     else:
-        assert rule.prunes is not None
-        kept = rule.prunes(program, rows, _found(fold, call))
+        assert rule.emit_pruned is not None
+        kept = rule.emit_pruned(program, rows, _found(fold, call))
     sums = [program.masses(row, one) for row, one in zip(rows, kept, strict=True)]
 
     def part(run: PassResult, where: Where) -> Any:
@@ -146,8 +146,8 @@ def _masses(
 def _squares(
     fold: SquaredNorms, rule: StageRule, program: Program, rows: Sequence[int], call: RuleCall, count: int
 ) -> ReadPart:
-    assert rule.prunes is not None
-    sums = [program.dot(row, row) for row in rule.prunes(program, rows, _found(fold, call))]
+    assert rule.emit_pruned is not None
+    sums = [program.dot(row, row) for row in rule.emit_pruned(program, rows, _found(fold, call))]
     return lambda run, where: np.concatenate([*sums, [float(count)]])
 
 

@@ -48,9 +48,9 @@ enum {
     DIVIDE = 5,    /* dst = a / b */
     SCALE = 6,     /* dst = a * p */
     ADD_SCALED = 7,/* dst = fma(a, p, dst) */
-    OVER = 8,      /* dst = a / p */
+    DIVIDE_BY = 8, /* dst = a / p */
     CUT = 9,       /* dst = a where |a| > p, else 0, but of those with |a| = q only the first `count`; dst is not a */
-    DRAW = 10,     /* dst = 1 with chance p, else 0; `low`, `between`: counter and key */
+    DRAW = 10,     /* dst = 1 with chance p, else 0; `low`, `high`: counter and key */
     SIGN = 11,     /* dst = -1, 0 or 1 */
     SIGN_UP = 12,  /* the same, with 1 for 0 */
     AGREE = 13,    /* dst = max(a * b, 0) */
@@ -64,13 +64,13 @@ enum {
     MASSES = 21,   /* two sums: of |a|, and of |a| where b is not 0 */
     SQUARE = 22,   /* dst = a * a */
     RANKS = 23,    /* dst = how many |a| of the row are smaller, and half of those equal to it */
-    DRAW_RANKED = 24, /* dst = 1 with chance p + q * (rank + 1/2), else 0; `low`, `between`: counter and key */
+    DRAW_RANKED = 24, /* dst = 1 with chance p + q * (rank + 1/2), else 0; `low`, `high`: counter and key */
     PACK = 25,     /* bits = whether a is not 0 */
     UNPACK = 26,   /* dst = 1 where a bit is set, else 0 */
     SHIFT = 27,    /* dst = a + p */
-    AROUND = 28,   /* of the |a|: how many are above `between`, equal it, or equal `low`; those inside are appended;
+    BRACKET = 28,  /* of the |a|: how many are above `high`, equal it, or equal `low`; those inside are appended;
                       with p also how many are as good as zero */
-    /* Several in one, for shorten.py: what lies between them is not kept. */
+    /* Several in one, for operations.py: what lies between them is not kept. */
     LOAD_LESS = 29,       /* dst = tap a - b */
     LOAD_CUT = 30,        /* dst = (tap a - b where its magnitude exceeds p, else 0) * q */
     LOAD_SCALED = 31,     /* dst = tap a * p */
@@ -83,7 +83,7 @@ enum {
     RATIO = 38,           /* dst = a / max(b, p) */
     PRODUCT = 39,         /* dst = (a * b) * p */
     STORE_SUM = 40,       /* out = a + b */
-    DRAWN = 41,           /* dst = (a with chance p, else 0 * a) * q; `low`, `between` as for DRAW */
+    DRAWN = 41,           /* dst = (a with chance p, else 0 * a) * q; `low`, `high` as for DRAW */
     DISTANCE = 42,        /* dst = (a - b) * (a - b) */
     DISTANCE_INTO = 43,   /* dst = dst + (a - b) * (a - b) */
     BAND = 44,            /* dst = (a where p < |a|, else 0) - (a where q < |a|, else 0) */
@@ -94,8 +94,8 @@ enum {
     ROW_SCALE = 49,       /* dst = a * the factor of the row */
     VARIANCE = 50,        /* dst = that of a, b and register `low` */
     WHERE = 51,           /* dst = a where |b| > p, else 0 */
-    DRAWN_MASSES = 52,    /* two sums: of |a|, and of |a| with chance p; `low`, `between` as for DRAW */
-    LESS_DRAWN = 53,      /* dst = (tap a - b with chance p, else 0 times it) * q; `low`, `between` as for DRAW */
+    DRAWN_MASSES = 52,    /* two sums: of |a|, and of |a| with chance p; `low`, `high` as for DRAW */
+    LESS_DRAWN = 53,      /* dst = (tap a - b with chance p, else 0 times it) * q; `low`, `high` as for DRAW */
     UNPACKED = 54,        /* dst = (a where a bit is set, else 0 * a) * q */
     AGREE_PLUS = 55,      /* dst = register `low` + max(a * b, 0) */
     STORE_PRODUCT = 56,   /* out = a * b + register `low` */
@@ -107,10 +107,10 @@ enum {
 typedef struct {
     int32_t code, dst, a, b;
     float p, q;
-    int64_t count;    /* CUT: how many equal ones may stay; FINE, EQUAL, AROUND: found so far; AGREE_INTO: 0 for the first */
-    void *where;      /* COARSE: uint32 counts; FINE: uint16 entries; DOT, DOTS, MASSES: doubles; PACK, UNPACK: bits; ranks: room; ROW_DOT, ROW_DIVERGENCE: doubles; ROW_SCALE: floats */
-    uint32_t low;     /* FINE, EQUAL: the wanted bits; DRAW: the counter of the first element */
-    uint32_t between; /* DRAW: the second half of the key */
+    int64_t count;    /* CUT: how many equal ones may stay; FINE, EQUAL, BRACKET: found so far; AGREE_INTO: 0 for the first */
+    void *memory;     /* COARSE: uint32 counts; FINE: uint16 entries; DOT, DOTS, MASSES: doubles; PACK, UNPACK: bits; ranks: room; ROW_DOT, ROW_DIVERGENCE: doubles; ROW_SCALE: floats */
+    uint32_t low;     /* FINE, EQUAL: the wanted bits; BRACKET: its lower end; DRAW: the counter of the first element; else THIRD */
+    uint32_t high;    /* DRAW: the second half of the key; BRACKET: its upper end */
 } Op;
 
 typedef struct {
@@ -297,7 +297,7 @@ typedef struct {
     uint32_t inside[];
 } Met;
 
-INLINE int64_t around(Met *met, int64_t known, const float *restrict a, int n, uint32_t low, uint32_t high, int zeros) {
+INLINE int64_t bracket(Met *met, int64_t known, const float *restrict a, int n, uint32_t low, uint32_t high, int zeros) {
     const uint32_t wide = high > low ? high - low - 1 : 0;
     uint32_t above = 0, top = 0, bottom = 0, tiny = 0;
     for (int i = 0; i < n; i++) {
@@ -723,7 +723,7 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
     case DIVIDE: EACH(a[i] / b[i]);
     case SCALE: EACH(a[i] * p);
     case ADD_SCALED: EACH(fmaf(a[i], p, d[i]));
-    case OVER: EACH(a[i] / p);
+    case DIVIDE_BY: EACH(a[i] / p);
     case SIGN: EACH((float)((a[i] > 0.0f) - (a[i] < 0.0f)));
     case SIGN_UP: EACH(a[i] < 0.0f ? -1.0f : 1.0f);
     case AGREE: EACH(a[i] * b[i] > 0.0f ? a[i] * b[i] : 0.0f);
@@ -746,17 +746,17 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
     case RATIO: EACH(a[i] / (b[i] > p ? b[i] : p));
     case PRODUCT: EACH((a[i] * b[i]) * p);
     case DRAWN: {
-        const uint32_t counter = op->low + (uint32_t)(before + at), between = op->between;
+        const uint32_t counter = op->low + (uint32_t)(before + at), between = op->high;
         const int32_t bound = below_chance(p);
         EACH(kept(a[i], mixed(counter + (uint32_t)i, between) < bound) * q);
     }
     case LESS_DRAWN: {
-        const uint32_t counter = op->low + (uint32_t)(before + at), between = op->between;
+        const uint32_t counter = op->low + (uint32_t)(before + at), between = op->high;
         const int32_t bound = below_chance(p);
         LOADED(kept(x - b[i], mixed(counter + (uint32_t)i, between) < bound) * q)
     }
     case DRAWN_MASSES:
-        drawn_masses((double *)op->where, a, n, op->low + (uint32_t)(before + at), op->between, below_chance(p));
+        drawn_masses((double *)op->memory, a, n, op->low + (uint32_t)(before + at), op->high, below_chance(p));
         break;
     case DISTANCE: EACH((a[i] - b[i]) * (a[i] - b[i]));
     case DISTANCE_INTO: EACH(d[i] + (a[i] - b[i]) * (a[i] - b[i]));
@@ -766,37 +766,37 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
         op->count = cut_equal(d, a, n, q, op->count);
         break;
     case DRAW: {
-        const uint32_t counter = op->low + (uint32_t)(before + at), between = op->between;
+        const uint32_t counter = op->low + (uint32_t)(before + at), between = op->high;
         const int32_t bound = below_chance(p);
         EACH(drawn(counter + (uint32_t)i, between, bound));
     }
-    case RANKS: ranks(d, a, n, (uint32_t *)op->where); break;
+    case RANKS: ranks(d, a, n, (uint32_t *)op->memory); break;
     case DRAW_RANKED:
-        draw_ranked(d, a, n, op->low + (uint32_t)(before + at), op->between, p, op->q, (uint32_t *)op->where);
+        draw_ranked(d, a, n, op->low + (uint32_t)(before + at), op->high, p, op->q, (uint32_t *)op->memory);
         break;
-    case PACK: pack((uint8_t *)op->where, a, n, before + at); break;
-    case UNPACK: unpack(d, (const uint8_t *)op->where, n, before + at); break;
-    case UNPACKED: unpacked(d, a, (const uint8_t *)op->where, n, before + at, q); break;
-    case COARSE: coarse((uint32_t *)op->where, a, n); break;
-    case FINE: op->count = fine((uint16_t *)op->where, op->count, a, n, op->low); break;
-    case AROUND: op->count = around((Met *)op->where, op->count, a, n, op->low, op->between, p != 0.0f); break;
+    case PACK: pack((uint8_t *)op->memory, a, n, before + at); break;
+    case UNPACK: unpack(d, (const uint8_t *)op->memory, n, before + at); break;
+    case UNPACKED: unpacked(d, a, (const uint8_t *)op->memory, n, before + at, q); break;
+    case COARSE: coarse((uint32_t *)op->memory, a, n); break;
+    case FINE: op->count = fine((uint16_t *)op->memory, op->count, a, n, op->low); break;
+    case BRACKET: op->count = bracket((Met *)op->memory, op->count, a, n, op->low, op->high, p != 0.0f); break;
     case EQUAL:
         for (int i = 0; i < n; i++) op->count += (bits_of(a[i]) & 0x7fffffffu) == op->low;
         break;
-    case DOT: *(double *)op->where += a == b ? square_sum(a, n) : dot(a, b, n); break;
-    case DOTS: dots((double *)op->where, a, b, THIRD, n); break;
+    case DOT: *(double *)op->memory += a == b ? square_sum(a, n) : dot(a, b, n); break;
+    case DOTS: dots((double *)op->memory, a, b, THIRD, n); break;
     case VARIANCE: variance(d, a, b, THIRD, n); break;
     case WHERE: EACH(float_of(bits_of(a[i]) & (fabsf(b[i]) > p ? 0xffffffffu : 0u)));
-    case WHERE_SQUARES: *(double *)op->where += where_squares(a, b, n, p); break;
+    case WHERE_SQUARES: *(double *)op->memory += where_squares(a, b, n, p); break;
     case CLAMP: EACH(a[i] < -p ? -p : a[i] > p ? p : a[i]);
-    case ROW_DOT: ((double *)op->where)[(before + at) / width] = dot(a, b, n); break;
-    case ROW_DIVERGENCE: ((double *)op->where)[2 * width + (before + at) / width] = divergence(a, b, n, (double *)op->where); break;
+    case ROW_DOT: ((double *)op->memory)[(before + at) / width] = dot(a, b, n); break;
+    case ROW_DIVERGENCE: ((double *)op->memory)[2 * width + (before + at) / width] = divergence(a, b, n, (double *)op->memory); break;
     case KEEP_WHERE: EACH(kept(a[i], fabsf(b[i]) > p));
     case ROW_SCALE: {
-        const float factor = ((const float *)op->where)[(before + at) / width];
+        const float factor = ((const float *)op->memory)[(before + at) / width];
         EACH(a[i] * factor);
     }
-    case MASSES: masses((double *)op->where, a, b, n); break;
+    case MASSES: masses((double *)op->memory, a, b, n); break;
     }
     return 0;
 }

@@ -19,9 +19,58 @@ __all__ = ["OP", "Code", "Numbered", "reads", "shorten", "writes"]
 
 
 class Code(IntEnum):
-    LOAD, STORE, SUBTRACT, ADD, MULTIPLY, DIVIDE, SCALE, ADD_SCALED, OVER, CUT, DRAW = range(11)
+    """What each operation does with its fields, in float32 unless a line says otherwise.
+
+    dst, a, b, third are numbers of registers; `tap a` is the stored tensor number a of the item. What gathers adds to
+    the array at `memory`, what counts adds to `count`. Random: `low` is the counter of the first element and `high` the
+    key. `third` is stored in `low`, which no operation needs for both.
+
+    LOAD             dst = tap a                           STORE          out = a
+    ADD, SUBTRACT    dst = a + b, a - b                    MULTIPLY       dst = a * b
+    DIVIDE           dst = a / b                           DIVIDE_BY      dst = a / p
+    SCALE            dst = a * p                           ADD_SCALED     dst = fma(a, p, dst)
+    SHIFT            dst = a + p                           SQUARE         dst = a * a
+    LARGER           dst = max(a, b)                       AT_LEAST       dst = max(a, p)
+    NO_ZERO          dst = 1 where a = 0, else a           CLAMP          dst = a within [-p, p]
+    SIGN, SIGN_UP    dst = sign of a; SIGN_UP: 1 for 0     AGREE          dst = max(a * b, 0)
+    ABOVE            dst = a where |a| > p, else 0         BAND           dst = a where p < |a| <= q, else 0
+    CUT              dst = a where |a| > p, else 0, but of those with |a| = q only the first `count`
+    WHERE            dst = a where |b| > p, else 0         KEEP_WHERE     the same, else 0 * a
+    AGREE_INTO       x = max(a * b, 0): dst = fma(x, q, dst), third = fma(sign of x, p, third); count 0: begins both
+    VARIANCE         dst = the variance of a, b and third
+    DRAW             dst = 1 with chance p, else 0; random
+    DRAW_RANKED      dst = 1 with chance p + q * (rank of |a| in the row + 1/2), else 0; random; memory: scratch
+    RANKS            dst = how many |a| of the row are smaller, and half of those equal to it; memory: scratch
+    PACK, UNPACK     memory: one bit for each element, whether a is not 0; dst = 1 where the bit is set, else 0
+    ROW_SCALE        dst = a * memory[row], float32
+
+    COARSE           memory: how often each of the upper 16 bits of |a| occurs, uint32
+    FINE             memory: the lower 15 bits of those |a| whose upper ones are `low`, uint16, `count` of them
+    EQUAL            count: how many |a| have the bits `low`
+    BRACKET          memory: int64 counts of |a| above `high`, equal to `high`, equal to `low` and (if p) as good as 0,
+                     then those between the two, uint32, `count` of them; `low` and `high` are bits of float32
+    DOT, DOTS        memory: a . b in float64; DOTS: the six products of a, b and third with each other
+    MASSES           memory: the sum of |a|, and of |a| where b is not 0, in float64
+    ROW_DOT          memory[row] = a . b in float64
+    ROW_DIVERGENCE   memory[2 * width + row] = the divergence of b + a from b in float64; before it scratch
+
+    Fused by `shorten`, never written by a rule: what lies between the two is not kept.
+    LOAD_LESS        dst = tap a - b                       LOAD_SCALED    dst = tap a * p
+    LOAD_ADD_SCALED  dst = fma(tap a, p, dst)              LESS_ADD_SCALED dst = fma(tap a - b, p, dst)
+    LOAD_CUT         dst = (tap a - b where its magnitude exceeds p, else 0) * q
+    CUT_SCALED       dst = (a where |a| > p, else 0) * q   PRODUCT        dst = (a * b) * p
+    SIGN_SUM, _UP    dst = sign of a + b                   RATIO          dst = a / max(b, p)
+    DISTANCE         dst = (a - b)^2                       DISTANCE_INTO  dst = dst + (a - b)^2
+    STORE_SUM        out = a + b                           STORE_PRODUCT  out = a * b + third
+    AGREE_PLUS       dst = third + max(a * b, 0)           WHERE_SQUARES  memory: a . a where |b| > p
+    DRAWN            dst = (a with chance p, else 0 * a) * q; random
+    LESS_DRAWN       the same of tap a - b                 DRAWN_MASSES   memory: sums of |a| and of |a| with chance p
+    UNPACKED         dst = (a where the bit is set, else 0 * a) * q
+    """
+
+    LOAD, STORE, SUBTRACT, ADD, MULTIPLY, DIVIDE, SCALE, ADD_SCALED, DIVIDE_BY, CUT, DRAW = range(11)
     SIGN, SIGN_UP, AGREE, LARGER, AT_LEAST, NO_ZERO, COARSE, FINE, EQUAL, DOT, MASSES, SQUARE = range(11, 23)
-    RANKS, DRAW_RANKED, PACK, UNPACK, SHIFT, AROUND = range(23, 29)
+    RANKS, DRAW_RANKED, PACK, UNPACK, SHIFT, BRACKET = range(23, 29)
     LOAD_LESS, LOAD_CUT, LOAD_SCALED, LOAD_ADD_SCALED, LESS_ADD_SCALED, CUT_SCALED, SIGN_SUM = range(29, 36)
     SIGN_SUM_UP, AGREE_INTO, RATIO, PRODUCT, STORE_SUM, DRAWN, DISTANCE, DISTANCE_INTO, BAND, ABOVE = range(36, 46)
     DOTS, CLAMP, ROW_DOT, ROW_SCALE, VARIANCE, WHERE = range(46, 52)
@@ -41,13 +90,13 @@ _WITH_B = {
 }  # fmt: skip
 _ADDS_TO = {Code.ADD_SCALED, Code.LOAD_ADD_SCALED, Code.LESS_ADD_SCALED, Code.DISTANCE_INTO}
 _GATHERS = {
-    Code.STORE, Code.STORE_SUM, Code.COARSE, Code.FINE, Code.EQUAL, Code.DOT, Code.MASSES, Code.PACK, Code.AROUND,
+    Code.STORE, Code.STORE_SUM, Code.COARSE, Code.FINE, Code.EQUAL, Code.DOT, Code.MASSES, Code.PACK, Code.BRACKET,
     Code.DOTS, Code.ROW_DOT, Code.DRAWN_MASSES, Code.STORE_PRODUCT, Code.WHERE_SQUARES, Code.ROW_DIVERGENCE,
 }  # fmt: skip
 
 
-def reads(code: int, dst: int, a: int, b: int, second: int) -> list[int]:
-    """The registers whose numbers an operation needs. `second` is -1 but where it takes one more."""
+def reads(code: int, dst: int, a: int, b: int, third: int) -> list[int]:
+    """The registers whose numbers an operation needs. `third` is -1 but where it takes one more."""
     found = [] if code in _NO_A else [a]
     if code in _WITH_B:
         found.append(b)
@@ -55,25 +104,25 @@ def reads(code: int, dst: int, a: int, b: int, second: int) -> list[int]:
         found.append(dst)
     if code == Code.AGREE_INTO:
         found.append(dst)
-    if second >= 0:
-        found.append(second)
+    if third >= 0:
+        found.append(third)
     return found
 
 
-def writes(code: int, dst: int, second: int) -> list[int]:
+def writes(code: int, dst: int, third: int) -> list[int]:
     """The registers that it changes."""
     if code in _GATHERS:
         return []
-    return [dst, second] if code == Code.AGREE_INTO else [dst]
+    return [dst, third] if code == Code.AGREE_INTO else [dst]
 
 
 OP = np.dtype(
     [
         *[(name, "i4") for name in ("code", "dst", "a", "b")],
-        *[("p", "f4"), ("q", "f4"), ("count", "i8"), ("where", "u8"), ("low", "u4"), ("between", "u4")],
+        *[("p", "f4"), ("q", "f4"), ("count", "i8"), ("memory", "u8"), ("low", "u4"), ("high", "u4")],
     ]
 )
-"""An operation as machine.c reads it."""
+"""An operation as machine.c reads it. What its fields hold is told by `Code`."""
 Form: TypeAlias = tuple[tuple[int, int, int, int, int], ...]
 """Of each operation its code, the registers dst, a and b, and one more register or -1."""
 Numbered: TypeAlias = tuple[int, int, int, int, float, float, int, int, int, int]
@@ -91,7 +140,7 @@ class _Op:
     dst: int
     a: int
     b: int
-    second: int
+    third: int
     p: int
     q: int
     source: int
@@ -101,11 +150,11 @@ class _Op:
 
     @cached_property
     def needs(self) -> list[int]:
-        return reads(self.code, self.dst, self.a, self.b, self.second)
+        return reads(self.code, self.dst, self.a, self.b, self.third)
 
     @cached_property
     def changes(self) -> list[int]:
-        return writes(self.code, self.dst, self.second)
+        return writes(self.code, self.dst, self.third)
 
 
 def _pair(one: _Op, two: _Op) -> _Op | None:
@@ -147,9 +196,9 @@ def _pair(one: _Op, two: _Op) -> _Op | None:
         case Code.UNPACK, Code.MULTIPLY if first:
             return replace(one, code=Code.UNPACKED, dst=two.dst, a=two.b, q=_ONE)
         case Code.AGREE, Code.ADD:
-            return replace(two, code=Code.AGREE_PLUS, a=one.a, b=one.b, second=two.b if first else two.a)
+            return replace(two, code=Code.AGREE_PLUS, a=one.a, b=one.b, third=two.b if first else two.a)
         case Code.MULTIPLY, Code.STORE_SUM:
-            return replace(two, code=Code.STORE_PRODUCT, a=one.a, b=one.b, second=two.b if first else two.a)
+            return replace(two, code=Code.STORE_PRODUCT, a=one.a, b=one.b, third=two.b if first else two.a)
         case Code.WHERE, Code.DOT if two.a == two.b:
             return replace(two, code=Code.WHERE_SQUARES, a=one.a, b=one.b, p=one.p)
         case Code.SUBTRACT, Code.SQUARE:
@@ -205,7 +254,7 @@ def _packed(ops: list[_Op]) -> tuple[list[_Op], int]:
                 dst=place.get(op.dst, 0),
                 a=place[op.a] if op.a in op.needs and op.code not in _TAPS else op.a,
                 b=place.get(op.b, 0),
-                second=place.get(op.second, -1),
+                third=place.get(op.third, -1),
             )
         )
         for register in {r for r in (*op.needs, *op.changes) if last[r] == k}:
@@ -240,20 +289,20 @@ def _short(form: Form) -> _Short:
             j -= len(ops) - len(shorter)
             ops = shorter
     ops, registers = _packed(ops)
-    found = [(op.code, op.dst, op.a, op.b, max(0, op.second), op.p, op.q, op.source, op.key) for op in ops]
+    found = [(op.code, op.dst, op.a, op.b, max(0, op.third), op.p, op.q, op.source, op.key) for op in ops]
     return _Short(found, {op.source: k for k, op in enumerate(ops)}, registers)
 
 
-def shorten(long: Sequence[Numbered], seconds: Mapping[int, int]) -> tuple[list[Numbered], Mapping[int, int], int]:
+def shorten(long: Sequence[Numbered], thirds: Mapping[int, int]) -> tuple[list[Numbered], Mapping[int, int], int]:
     """The short program, where in it the operations are that count or gather, and how many registers it needs.
 
-    `seconds` tells of the operations that take one more register which it is.
+    `thirds` tells of the operations that take one more register which it is.
     """
-    short = _short(tuple((*op[:4], seconds.get(k, -1)) for k, op in enumerate(long)))
+    short = _short(tuple((*op[:4], thirds.get(k, -1)) for k, op in enumerate(long)))
     numbers = [number for op in long for number in op[4:6]] + [_VALUE[_NONE], _VALUE[_ONE]]
     ops: list[Numbered] = []
-    for code, dst, a, b, second, p, q, source, key in short.ops:
-        count, where = long[source][6:8]
-        low, between = long[key][8:]
-        ops.append((code, dst, a, b, numbers[p], numbers[q], count, where, second or low, between))
+    for code, dst, a, b, third, p, q, source, key in short.ops:
+        count, memory = long[source][6:8]
+        low, high = long[key][8:]
+        ops.append((code, dst, a, b, numbers[p], numbers[q], count, memory, third or low, high))
     return ops, short.place, short.registers

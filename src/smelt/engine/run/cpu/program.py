@@ -37,10 +37,10 @@ class Op(NamedTuple):
     p: float
     q: float
     counted: int
-    where: int
+    memory: int
     low: int
-    between: int
-    second: int
+    high: int
+    third: int
 
 
 class Program:
@@ -52,7 +52,7 @@ class Program:
 
     def __init__(self, width: int = WIDTH, scratch: PassScratch | None = None) -> None:
         self.width, self._scratch = width, scratch
-        self._second: dict[int, int] = {}
+        self._third: dict[int, int] = {}
         self._ops: list[Numbered] = []
         self.arrays: dict[int, NDArray[Any]] = {}
         """The arrays of operations that gather, or that read them, by the number of the operation."""
@@ -85,8 +85,8 @@ class Program:
         """`total + factor * a` in one rounding, into `total`."""
         return self._op(Code.ADD_SCALED, a, p=factor, into=total)
 
-    def over(self, a: int, divisor: float, into: int | None = None) -> int:
-        return self._op(Code.OVER, a, p=divisor, into=into)
+    def divide_by(self, a: int, divisor: float, into: int | None = None) -> int:
+        return self._op(Code.DIVIDE_BY, a, p=divisor, into=into)
 
     def cut(self, a: int, above: float, equal: float = 0.0, ties: int | None = None) -> int:
         """The entries of larger magnitude than `above`; of those of magnitude `equal` the first `ties`, if given."""
@@ -98,18 +98,18 @@ class Program:
         """The entries of larger magnitude than `above`, less those of larger magnitude than `upto`."""
         return self._op(Code.BAND, a, p=above, q=upto)
 
-    def draw(self, chance: float, counter: int, between: int) -> int:
-        """1 with a chance, else 0; the key's halves are `counter`, to which the place is added, and `between`."""
-        return self._op(Code.DRAW, p=chance, low=counter & 0xFFFFFFFF, between=between & 0xFFFFFFFF)
+    def draw(self, chance: float, counter: int, key: int) -> int:
+        """1 with a chance, else 0; the random number's halves are `counter`, to which the place is added, and `key`."""
+        return self._op(Code.DRAW, p=chance, low=counter & 0xFFFFFFFF, high=key & 0xFFFFFFFF)
 
     def ranks(self, a: int) -> int:
         """How many of the row are smaller in magnitude, and half of those equal to it."""
-        return self._op(Code.RANKS, a, where=self._memory_for_bins())
+        return self._op(Code.RANKS, a, memory=self._memory_for_bins())
 
-    def draw_ranked(self, a: int, lowest: float, step: float, counter: int, between: int) -> int:
+    def draw_ranked(self, a: int, lowest: float, step: float, counter: int, key: int) -> int:
         """1 with a chance of `lowest + step * (rank in the row + 1/2)`, else 0."""
-        key = {"low": counter & 0xFFFFFFFF, "between": between & 0xFFFFFFFF}
-        return self._op(Code.DRAW_RANKED, a, p=lowest, q=step, where=self._memory_for_bins(), **key)
+        low, high = counter & 0xFFFFFFFF, key & 0xFFFFFFFF
+        return self._op(Code.DRAW_RANKED, a, p=lowest, q=step, memory=self._memory_for_bins(), low=low, high=high)
 
     def pack(self, a: int, into: NDArray[np.uint8]) -> None:
         """One bit for each element: whether it is not 0. `into` begins as zeros."""
@@ -118,7 +118,7 @@ class Program:
     def unpack(self, bits: NDArray[np.uint8]) -> int:
         """1 where a bit is set."""
         self.arrays[len(self._ops)] = bits
-        return self._op(Code.UNPACK, where=bits.ctypes.data)
+        return self._op(Code.UNPACK, memory=bits.ctypes.data)
 
     def sign(self, a: int, into: int | None = None, zero_is_up: bool = False) -> int:
         return self._op(Code.SIGN_UP if zero_is_up else Code.SIGN, a, into=into)
@@ -134,7 +134,7 @@ class Program:
         total, whole = self.registers, self.registers + 1
         self.registers += 2
         for number, (row, share) in enumerate(zip(rows, shares, strict=True)):
-            self._second[len(self._ops)] = whole
+            self._third[len(self._ops)] = whole
             weight = weights[number] if weights is not None else 1.0
             self._op(Code.AGREE_INTO, row, sign, p=share, q=weight, count=number, into=total)
         return total, whole
@@ -179,13 +179,13 @@ class Program:
         """The lower 15 bits of magnitudes whose upper ones are those of `low`: the operation, and space for `most`."""
         return len(self._ops), self._gathers(Code.FINE, np.empty(most, np.uint16), a, low=low)
 
-    def around(self, a: int, ends: tuple[int, int], most: int, zeros: bool) -> tuple[int, NDArray[np.uint32]]:
+    def bracket(self, a: int, ends: tuple[int, int], most: int, zeros: bool) -> tuple[int, NDArray[np.uint32]]:
         """The operation, and what it meets: four counts of 64 bits, then the magnitudes inside, of at most `most`."""
         found = self._scratch.take(8 + most) if self._scratch is not None else np.empty(8 + most, np.uint32)
         found[:8] = 0
         self.arrays[len(self._ops)] = found
         self._gathered.append(found[:8])
-        self._op(Code.AROUND, a, where=found.ctypes.data, low=ends[0], between=ends[1], p=float(zeros), into=0)
+        self._op(Code.BRACKET, a, memory=found.ctypes.data, low=ends[0], high=ends[1], p=float(zeros), into=0)
         return len(self._ops) - 1, found
 
     def equal(self, a: int, bits: int) -> int:
@@ -198,12 +198,12 @@ class Program:
 
     def dots(self, a: int, b: int, c: int) -> NDArray[np.float64]:
         """The products of three rows with each other: aa, ab, bb, ac, bc, cc."""
-        self._second[len(self._ops)] = c
+        self._third[len(self._ops)] = c
         return self._gathers(Code.DOTS, np.zeros(6), a, b)
 
     def variance(self, a: int, b: int, c: int) -> int:
         """Of three rows, place by place."""
-        self._second[len(self._ops)] = c
+        self._third[len(self._ops)] = c
         return self._op(Code.VARIANCE, a, b)
 
     def where(self, a: int, b: int, above: float) -> int:
@@ -226,7 +226,7 @@ class Program:
     def row_scale(self, a: int, factors: NDArray[np.float32]) -> int:
         """Every row times its factor, which need not be known yet."""
         self.arrays[len(self._ops)] = factors
-        return self._op(Code.ROW_SCALE, a, where=factors.ctypes.data)
+        return self._op(Code.ROW_SCALE, a, memory=factors.ctypes.data)
 
     def clamp(self, a: int, most: float) -> int:
         """No entry of larger magnitude."""
@@ -238,11 +238,11 @@ class Program:
 
     def operations(self) -> list[Op]:
         """As they were written, for machines that read them so."""
-        return [Op(Code(op[0]), *op[1:], self._second.get(place, -1)) for place, op in enumerate(self._ops)]
+        return [Op(Code(op[0]), *op[1:], self._third.get(place, -1)) for place, op in enumerate(self._ops)]
 
     def short(self) -> tuple[list[Numbered], Mapping[int, int], int]:
         """Its operations, where in them those are that were written in this order, and how many registers they need."""
-        return shorten(self._ops, self._second)
+        return shorten(self._ops, self._third)
 
     def finish(self) -> tuple[NDArray[Any], Mapping[int, int], int]:
         """The same as machine.c reads them."""
@@ -262,7 +262,7 @@ class Program:
     def _gathers(self, code: Code, into: NDArray[Any], a: int, b: int = 0, low: int = 0) -> NDArray[Any]:
         self.arrays[len(self._ops)] = into
         self._gathered.append(into)
-        self._op(code, a, b, where=into.ctypes.data, low=low, into=0)
+        self._op(code, a, b, memory=into.ctypes.data, low=low, into=0)
         return into
 
     def _op(
@@ -274,12 +274,12 @@ class Program:
         p: float = 0.0,
         q: float = 0.0,
         count: int = 0,
-        where: int = 0,
+        memory: int = 0,
         low: int = 0,
-        between: int = 0,
+        high: int = 0,
         into: int | None = None,
     ) -> int:
         if into is None:
             into, self.registers = self.registers, self.registers + 1
-        self._ops.append((code, into, a, b, p, q, count, where, low, between))
+        self._ops.append((code, into, a, b, p, q, count, memory, low, high))
         return into

@@ -1,4 +1,4 @@
-"""The table of rules, and which items the fused backends support.
+"""The table of rules, and which items the vector machine can run.
 
 Those whose every stage has a rule, whose models are stored in formats that the machine knows, and whose numbers are
 read as they are stored. A stage without a rule, or with options that its rule does not take, runs in torch.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from smelt.engine.run.cpu.program import Program
     from smelt.ops.block import Place
 
-__all__ = ["RULES", "ByRow", "Emit", "Rows", "RuleCall", "StageRule", "Support", "is_readable", "stored_dtype"]
+__all__ = ["RULES", "Emit", "FactorsOfGrams", "Rows", "RuleCall", "StageRule", "Support", "is_readable", "stored_dtype"]
 
 Rows: TypeAlias = Sequence[int]
 """Registers, one for each model."""
@@ -49,14 +49,14 @@ class RuleCall:
         return list(np.array(self.parameters[name], np.float32).tolist())
 
     def key(self, model: str) -> tuple[int, int]:
-        """The halves of the key of a model's random numbers here."""
+        """Counter and key of a model's random numbers at the first element of this place."""
         high, low = divmod(self.place.start, 1 << 32)
-        before, between = place_key(self.seed, self.position, self.place.key, model, high)
-        return before + low, between
+        counter, key = place_key(self.seed, self.position, self.place.key, model, high)
+        return counter + low, key
 
 
 Emit: TypeAlias = "Callable[[Program, Rows, RuleCall], Any]"
-ByRow: TypeAlias = "Callable[[NDArray[np.float64], Mapping[str, Any]], NDArray[np.float64]]"
+FactorsOfGrams: TypeAlias = "Callable[[NDArray[np.float64], Mapping[str, Any]], NDArray[np.float64]]"
 """From the Gram matrices [rows, models, models] and the parameters to factors [rows, factors]."""
 
 
@@ -64,48 +64,52 @@ def _always(parameters: Mapping[str, Any]) -> bool:
     return True
 
 
-def _rows(program: Program, rows: Rows, at: RuleCall) -> Rows:
+def _same_rows(program: Program, rows: Rows, call: RuleCall) -> Rows:
     return rows
 
 
 @dataclass(frozen=True)
 class StageRule:
-    """How a stage is run: a step gives rows, a method the register of the merged values."""
+    """How a stage is run: a step gives rows, a method the register of the merged values.
+
+    Functions named `emit_*` write operations for passes of the stage's fold, before `emit` merges.
+    """
 
     emit: Emit
     accepts: Callable[[Mapping[str, Any]], bool] = _always
-    ranks: Emit = _rows
+    """Whether it can run with these parameters."""
+    emit_ranked: Emit = _same_rows
     """The registers whose magnitudes its fold ranks."""
-    prunes: Emit | None = None
+    emit_pruned: Emit | None = None
     """The rows that it leaves before their summed magnitude is restored; `found` is then what the ranks gave."""
-    masks: Emit | None = None
+    emit_masks: Emit | None = None
     """What it keeps, as ones and zeros, where that is remembered: drawing it again would take longer."""
-    draws: bool = False
-    """Whether what it does depends on the place beyond what its fold has found there."""
-    measures: Emit | None = None
+    emit_row_numbers: Emit | None = None
     """The array with a number for each row, which a fold asks for before anything else."""
-    by_row: ByRow | None = None
+    row_factors: FactorsOfGrams | None = None
     """What it multiplies each row with, where that is asked for: `found` are then the factors, one array for each."""
+    is_random: bool = False
+    """Whether it draws random numbers, so that it depends on the place beyond what its fold has found there."""
 
 
 RULES: Mapping[str, StageRule] = {
     "average": StageRule(rules.average),
     "task_arithmetic": StageRule(rules.task_arithmetic),
-    "slerp": StageRule(rules.combination),
-    "nuslerp": StageRule(rules.nuslerp, accepts=rules.not_over_columns, by_row=rules.weights_of_rows),
-    "multislerp": StageRule(rules.combination),
-    "karcher": StageRule(rules.combination),
-    "model_stock": StageRule(rules.model_stock, by_row=rules.steps_of_rows),
+    "slerp": StageRule(rules.weighted_by_fold),
+    "nuslerp": StageRule(rules.nuslerp, accepts=rules.not_over_columns, row_factors=rules.nuslerp_row_factors),
+    "multislerp": StageRule(rules.weighted_by_fold),
+    "karcher": StageRule(rules.weighted_by_fold),
+    "model_stock": StageRule(rules.model_stock, row_factors=rules.model_stock_row_factors),
     "passthrough": StageRule(rules.passthrough),
     "nearswap": StageRule(rules.nearswap),
     "ram": StageRule(rules.ram),
-    "trim": StageRule(rules.and_restored(rules.trimmed), prunes=rules.trimmed),
-    "breadcrumbs": StageRule(rules.and_restored(rules.band), prunes=rules.band),
-    "dare": StageRule(rules.dare, prunes=rules.drawn, draws=True),
-    "della": StageRule(rules.della, masks=rules.ranked, draws=True),
+    "trim": StageRule(rules.with_restored_magnitude(rules.keep_largest), emit_pruned=rules.keep_largest),
+    "breadcrumbs": StageRule(rules.with_restored_magnitude(rules.keep_band), emit_pruned=rules.keep_band),
+    "dare": StageRule(rules.dare, emit_pruned=rules.keep_at_random, is_random=True),
+    "della": StageRule(rules.della, emit_masks=rules.della_masks, is_random=True),
     "ties": StageRule(rules.ties),
-    "arcee_fusion": StageRule(rules.arcee_fusion, ranks=rules.important, measures=rules.divergences),
-    "sce": StageRule(rules.sce, ranks=rules.variance, prunes=rules.selected),
+    "arcee_fusion": StageRule(rules.arcee_fusion, emit_ranked=rules.importance, emit_row_numbers=rules.row_divergences),
+    "sce": StageRule(rules.sce, emit_ranked=rules.variance, emit_pruned=rules.keep_selected),
 }
 
 
@@ -133,7 +137,7 @@ class Support:
             and item.info.dtype in FORMATS
             and all(stored_dtype(tap) in FORMATS and self._readable(tap) for tap in item.all_taps)
             and self._have_rules(item.stages)
-            and not (item.matrices and item.matrices.transposed and _draws(item.stages))
+            and not (item.matrices and item.matrices.transposed and _draw_random(item.stages))
         )
 
     @staticmethod
@@ -148,9 +152,9 @@ class Support:
         return self._known[key]
 
 
-def _draws(stages: tuple[RunStage, ...]) -> bool:
+def _draw_random(stages: tuple[RunStage, ...]) -> bool:
     """Whether random numbers are drawn, which the machine does for one element after the other as they are stored."""
-    return any(RULES[run.stage.name].draws for run in stages)
+    return any(RULES[run.stage.name].is_random for run in stages)
 
 
 def is_readable(tap: Tap) -> bool:

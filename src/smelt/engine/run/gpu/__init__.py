@@ -1,4 +1,4 @@
-"""The fused backend on a GPU: programs of the vector machine (`engine/run/cpu/program.py`) as generated kernels.
+"""The vector machine on a GPU: its programs (`engine/run/cpu/program.py`) as generated kernels.
 
 codegen.py          a program as lines of Python, and as a torch function with one kernel for each line
 torch_ops.py        what the lines mean in torch

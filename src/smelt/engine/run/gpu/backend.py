@@ -1,4 +1,4 @@
-"""The fused backend on a GPU: stored bytes go over the link as they are, and come back merged and rounded.
+"""The vector machine's backend on a GPU: stored bytes go over the link as they are, and come back merged and rounded.
 
 There are a few buffers, each for one block on both sides of the link, pinned on the host's. A thread that has one
 reads, waits for the GPU, and writes; meanwhile others do the same in theirs: together they are what double buffers
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from smelt.engine.run.backends import Span
-from smelt.engine.run.cpu.backend import FusedBackend
+from smelt.engine.run.cpu.backend import VectorBackend
 from smelt.engine.run.cpu.fold_pass import wanted_share
 from smelt.engine.run.cpu.support import Support, is_readable, stored_dtype
 from smelt.engine.run.gpu.kernel import has_kernels
@@ -60,7 +60,7 @@ def gpu_backend(seed: int, device: str, write: Write, advance: Advance, work: in
     return GpuBackend(seed, torch.device(device), write, advance, kernels, with_folds=kernels)
 
 
-class GpuBackend(FusedBackend):
+class GpuBackend(VectorBackend):
     """One run's work on spans. Shared by all threads."""
 
     def __init__(

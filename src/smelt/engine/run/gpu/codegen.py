@@ -53,7 +53,7 @@ _LINES: Mapping[Code, str] = {
     Code.DIVIDE: "r{dst} = divide(r{a}, r{b})",
     Code.SCALE: "r{dst} = multiply(r{a}, {p})",
     Code.ADD_SCALED: "r{dst} = add_scaled(r{dst}, r{a}, {p})",
-    Code.OVER: "r{dst} = over(r{a}, {p}, {inverse})",
+    Code.DIVIDE_BY: "r{dst} = over(r{a}, {p}, {inverse})",
     Code.ABOVE: "r{dst} = cut(r{a}, {p})",
     Code.CUT: "r{dst} = cut_first(r{a}, {p}, {q}, {left})",
     Code.BAND: "r{dst} = subtract(cut(r{a}, {p}), cut(r{a}, {q}))",
@@ -73,7 +73,7 @@ _LINES: Mapping[Code, str] = {
     Code.VARIANCE: "r{dst} = variance(r{a}, r{b}, r{second}, {three}, {third})",
 }
 _FIRST_AGREES = "x = agree(r{a}, r{b}); r{dst} = multiply(x, {q}); r{second} = multiply(positive(x), {p})"
-GATHERING = frozenset({Code.COARSE, Code.FINE, Code.EQUAL, Code.AROUND, Code.MASSES, Code.DOT, Code.DOTS})
+GATHERING = frozenset({Code.COARSE, Code.FINE, Code.EQUAL, Code.BRACKET, Code.MASSES, Code.DOT, Code.DOTS})
 """Operations that find something about registers, and change none: each machine has its own way with them."""
 _Bare: TypeAlias = tuple[Code, int, int, int, int, bool]
 """An operation without its numbers: its registers, and whether it is the first of several."""
@@ -132,13 +132,10 @@ class GeneratedProgram:
 def generate(program: Program) -> GeneratedProgram:
     """Write a program down."""
     ops = program.operations()
-    form = _form(tuple((op.code, op.dst, op.a, op.b, op.second, op.counted == 0) for op in ops))
+    form = _form(tuple((op.code, op.dst, op.a, op.b, op.third, op.counted == 0) for op in ops))
     numbers = tuple(float(np.float32(_NUMBERS[name](ops[place]))) for place, name in form.numbers)
     words = [
-        word
-        for op in ops
-        if op.code is Code.DRAW
-        for word in ((_limit(op.p), False), (op.low, True), (op.between, False))
+        word for op in ops if op.code is Code.DRAW for word in ((_limit(op.p), False), (op.low, True), (op.high, False))
     ]
     return GeneratedProgram(form, ops, numbers, tuple(words))
 

@@ -71,7 +71,7 @@ _WARPS, _EACH, _MANY, _EACH_OF_MANY = 4, 8, 5, 4
 of more than five models, where they vote, so many do not fit its registers."""
 _TRIED = 1 << 14
 _DIVIDES = re.compile(r"^(r\d+) = (over|divide|variance)\((.*)\)$")
-SLOTS = {Code.DOT: 1, Code.DOTS: 6, Code.MASSES: 2, Code.EQUAL: 1, Code.AROUND: 4}
+SLOTS = {Code.DOT: 1, Code.DOTS: 6, Code.MASSES: 2, Code.EQUAL: 1, Code.BRACKET: 4}
 """How many sums a gathering operation has in each program of the kernel."""
 _KNOWN: dict[tuple[object, ...], Kernel | None] = {}
 _NUMBERS = itertools.count()
@@ -107,7 +107,7 @@ class Kernel:
         self._function = function
         self._slots = sum(SLOTS.get(line.code, 0) for line in program.form.lines)
         self._votes = any(line.code is Code.DIVIDE for line in program.form.lines)
-        self._brackets = sum(line.code is Code.AROUND for line in program.form.lines)
+        self._brackets = sum(line.code is Code.BRACKET for line in program.form.lines)
 
     def __call__(
         self, program: GeneratedProgram, taps: Sequence[Tensor], out: Tensor | None, words: Sequence[int]
@@ -167,7 +167,9 @@ def _not_used(program: GeneratedProgram, taps: int, reason: str) -> None:
 
 def _divides_quickly(program: GeneratedProgram, device: torch.device) -> bool:
     """Whether its divisors are known to be good for that, and no sum of its numbers can make a quotient too small."""
-    divisors = {op.p if op.code is Code.OVER else 3.0 for op in program.ops if op.code in (Code.OVER, Code.VARIANCE)}
+    divisors = {
+        op.p if op.code is Code.DIVIDE_BY else 3.0 for op in program.ops if op.code in (Code.DIVIDE_BY, Code.VARIANCE)
+    }
     large = len(program.numbers) > 1 << 10 or any(2.0**10 < abs(number) < math.inf for number in program.numbers)
     return not large and all(is_exact(float(np.float32(one)), device) for one in divisors)
 
@@ -175,7 +177,7 @@ def _divides_quickly(program: GeneratedProgram, device: torch.device) -> bool:
 def kernel_source(program: GeneratedProgram, taps: int, stores: bool, quick: bool) -> str:
     """The text of the kernel."""
     codes = [line.code for line in program.form.lines]
-    names, brackets = program.names(taps), codes.count(Code.AROUND)
+    names, brackets = program.names(taps), codes.count(Code.BRACKET)
     if not stores:
         names.remove("out")
     names += [*(f"b{n}" for n in range(len(_bounds(program)))), "flag"]
@@ -211,7 +213,7 @@ class _GatheringLines:
         slot, self._slots = self._slots, self._slots + SLOTS[code]
         if code is Code.EQUAL:
             return [self._count(slot, f"magnitude({registers[0]}) == {self._bound()}")]
-        if code is Code.AROUND:
+        if code is Code.BRACKET:
             return self._around(slot, registers[0])
         into = [f"sums + {slot + n} * tl.num_programs(0) + part" for n in range(SLOTS[code])]
         if code is Code.MASSES:
@@ -245,8 +247,8 @@ def _bounds(program: GeneratedProgram) -> list[int]:
     for op in program.ops:
         if op.code is Code.EQUAL:
             found.append(op.low)
-        elif op.code is Code.AROUND:
-            found += [op.low, op.between]
+        elif op.code is Code.BRACKET:
+            found += [op.low, op.high]
     return found
 
 

@@ -42,10 +42,10 @@ class Accumulators:
     def add_registers(self, found: Sequence[tuple[Tensor, ...]]) -> None:
         """What the torch function gives."""
         for (place, op), registers in zip(self._ops.items(), found, strict=True):
-            if op.code is Code.AROUND:
+            if op.code is Code.BRACKET:
                 bits = registers[0].abs().view(torch.int32)
                 self._known(place).add_(_around(bits, op))
-                self._keep(place, bits[(bits > op.low) & (bits < op.between)])
+                self._keep(place, bits[(bits > op.low) & (bits < op.high)])
             else:
                 _add_to(self._known(place), op, *registers)
 
@@ -64,7 +64,7 @@ class Accumulators:
         result, self._kernel_result = self._kernel_result, None
         if result is None or result.known is None:
             return
-        places = [place for place, op in self._ops.items() if op.code is Code.AROUND]
+        places = [place for place, op in self._ops.items() if op.code is Code.BRACKET]
         for place, bits, known in zip(places, result.inside, result.known.tolist(), strict=True):
             self._keep(place, bits[:known])
 
@@ -83,7 +83,7 @@ class Accumulators:
                 bits = np.repeat(np.arange(len(total), dtype=np.uint16), total)
                 into[: len(bits)] = bits
                 self.counts[place] = len(bits)
-            elif op.code is Code.AROUND:
+            elif op.code is Code.BRACKET:
                 inside = np.concatenate(self._inside.get(place) or [np.empty(0, np.uint32)])
                 into[:8].view(np.int64)[:] = total
                 into[8 : 8 + len(inside)] = inside
@@ -103,7 +103,7 @@ class Accumulators:
 def _nothing_yet(op: Op, device: torch.device) -> Tensor:
     if op.code is Code.EQUAL:
         return torch.zeros((), dtype=torch.int64, device=device)
-    if op.code is Code.AROUND:
+    if op.code is Code.BRACKET:
         return torch.zeros(4, dtype=torch.int64, device=device)
     if op.code in SLOTS:
         return torch.zeros(SLOTS[op.code], dtype=torch.float64, device=device)
@@ -113,7 +113,7 @@ def _nothing_yet(op: Op, device: torch.device) -> Tensor:
 
 def _around(bits: Tensor, op: Op) -> Tensor:
     """How many are above the bracket, at its upper and at its lower end, and as good as zero."""
-    low, high = op.low, op.between
+    low, high = op.low, op.high
     bottom = (bits == low) if low != high else torch.zeros_like(bits, dtype=torch.bool)
     return torch.stack([one.sum() for one in (bits > high, bits == high, bottom, bits < 0x8000)])
 

@@ -14,7 +14,7 @@ import torch
 import smelt
 from checkpoints import read_weights, write_yaml
 from smelt.engine.run.cpu import backend
-from smelt.engine.run.cpu.backend import FusedBackend
+from smelt.engine.run.cpu.backend import VectorBackend
 from smelt.engine.run.cpu.machine import library
 from smelt.errors import NumericalError
 from smelt.formats.safetensors import FileSource
@@ -112,13 +112,13 @@ def test_numbers_are_rounded_to_the_nearest_half_and_ties_to_even() -> None:
 def test_what_has_no_rule_or_no_stored_bytes_is_left_to_torch(two: tuple[Path, Path, Path]) -> None:
     taken = []
 
-    class Watched(FusedBackend):
+    class Watched(VectorBackend):
         def supports(self, item: Any) -> bool:
             taken.append(super().supports(item))
             return taken[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backend, "FusedBackend", Watched)
+        patch.setattr(backend, "VectorBackend", Watched)
         smelt.merge(list(two[1:]), base=two[0], method="ties")
         assert all(taken)
         taken.clear()

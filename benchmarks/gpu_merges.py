@@ -23,10 +23,9 @@ import torch
 import smelt
 from smelt.engine.merge import planned
 from smelt.engine.request import read_request
-from smelt.engine.run.backends import Sink
 from smelt.engine.run.executor import PlanExecutor
 from smelt.engine.run.gpu.backend import GpuBackend
-from smelt.engine.sink.sink import FolderSink
+from smelt.engine.sink.sink import FolderSink, Sink
 from smelt.system.progress import Progress
 
 METHODS: dict[str, Any] = {

@@ -18,7 +18,7 @@ from torch import Tensor
 
 import smelt
 from gpu_links import seconds, wait
-from smelt.engine.run.backends import Blocking, place_of
+from smelt.engine.plan.plan import Blocking
 from smelt.engine.run.cpu import backend
 from smelt.engine.run.cpu.operations import Code
 from smelt.engine.run.gpu.backend import GpuBackend
@@ -141,9 +141,7 @@ class _Eager:
         for at in range(0, count, self._step):
             block = torch.stack([tap[at : at + self._step].float() for tap in self._taps])
             base = block[-1] if item.base is not None else None
-            merged = self._pipeline.merge(
-                item, Block(block[:models], base, place_of(item, 0, block.shape[1])), self._folds
-            )
+            merged = self._pipeline.merge(item, Block(block[:models], base, item.place(0, block.shape[1])), self._folds)
             self._out[at : at + self._step].copy_(merged)
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import torch
 
 from smelt.engine.pool import BASE, ModelPool
-from smelt.engine.run.backends import default_threads
 from smelt.errors import IncompatibleModels, NumericalError, RecipeError
 from smelt.files.reading import natural
 from smelt.formats import dtype as dtypes
@@ -22,6 +21,7 @@ from smelt.formats.architecture.layout import Layout
 from smelt.formats.source import Source
 from smelt.ops.block import Block, Place
 from smelt.recipe.patterns import chosen, matches
+from smelt.system.process import usable_cores
 from smelt.system.progress import Progress
 
 __all__ = ["Deltas", "Patterns", "chosen_keys"]
@@ -90,7 +90,7 @@ class Deltas:
         longest = max(self._base.tensors[key].count for key in self.keys)
         buffer = torch.empty(len(self.names) + 1, min(size, max(1, longest)))
         sources = [*self._models.values(), self._base]
-        with Progress(self._quiet) as progress, ThreadPoolExecutor(default_threads()) as workers:
+        with Progress(self._quiet) as progress, ThreadPoolExecutor(usable_cores()) as workers:
             progress.begin("comparing", sum(s.tensors[key].nbytes for key in self.keys for s in sources))
             for place in self._places(size):
                 rows = buffer[:, : place.stop - place.start]

@@ -7,17 +7,21 @@ from typing import TYPE_CHECKING
 from smelt.errors import RecipeError, unknown
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
+    from numpy.typing import NDArray
 
 __all__ = [
     "FLOATS",
     "FP8",
+    "NUMPY_FLOATS",
     "WRITABLE",
     "code_of",
     "is_known",
     "item_size",
     "parse_dtype",
     "tensor_of",
+    "to_float32",
     "torch_dtype",
     "torch_name",
 ]
@@ -50,6 +54,18 @@ FP8 = frozenset({"F8_E4M3", "F8_E5M2"})
 FLOATS = frozenset({"F64", "F32", "F16", "BF16"}) | FP8
 WRITABLE = FLOATS - FP8
 """What a merge may write: 8-bit floats are read, but rounding a merge to them needs scales that we do not have."""
+
+NUMPY_FLOATS = frozenset({"F32", "F16", "BF16"})
+"""What `to_float32` reads, without torch."""
+
+
+def to_float32(raw: NDArray[np.uint8], code: str) -> NDArray[np.float32]:
+    """Stored numbers [bytes] as float32 [numbers]."""
+    import numpy as np
+
+    if code == "BF16":
+        return (raw.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return raw.view(np.float16 if code == "F16" else np.float32).astype(np.float32)
 
 
 def torch_dtype(code: str) -> torch.dtype:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from smelt.engine.pool import BASE
-from smelt.engine.run.backends import default_threads
 from smelt.errors import IncompatibleModels, NumericalError
 from smelt.formats import dtype as dtypes
 from smelt.recipe.patterns import skip_remedy
+from smelt.system.process import usable_cores
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -59,7 +59,7 @@ class TaskVectors:
             size = len(models) * tensor.numel()
             self._rows[key] = flat[position : position + size].view(len(models), tensor.numel())
             position += size
-        with ThreadPoolExecutor(default_threads(), "smelt-deltas") as workers:
+        with ThreadPoolExecutor(usable_cores(), "smelt-deltas") as workers:
             list(workers.map(lambda key: self._read(key, models), self.keys))
         self.device = next(iter(base.values())).device
         if file is None and self.device.type != "cpu":

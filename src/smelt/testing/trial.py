@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from pydantic import ValidationError
 
-from smelt.engine.run.backends import Blocking
+from smelt.engine.plan.plan import Blocking
 from smelt.methods import Stage, stages
 from smelt.methods.method import Parameter
 from smelt.ops.fold import Fold

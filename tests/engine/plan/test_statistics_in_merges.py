@@ -139,7 +139,7 @@ def test_the_plan_counts_the_bytes_and_the_memory_of_statistics():
     made = plan_of(layers, grams, merge="regmean")
     assert made.bytes_in - plain.bytes_in == 2 * 64 * 8
     assert made.notes == ("gram statistics are read beside cars, birds",)
-    from smelt.engine.run.backends import Blocking
+    from smelt.engine.plan.plan import Blocking
 
     bias, weight = made.items
     blocking = Blocking.for_device("cpu")

@@ -8,13 +8,15 @@ import torch
 import smelt
 from checkpoints import random_state
 from smelt.engine.plan.build import make_plan
+from smelt.engine.plan.plan import Blocking, Span
 from smelt.engine.pool import ModelPool
-from smelt.engine.run.backends import Blocking, Span, default_threads, work_memory
+from smelt.engine.run.backends import work_memory
 from smelt.engine.run.executor import PlanExecutor
 from smelt.engine.sink.sink import MemorySink
 from smelt.errors import NumericalError, RecipeError
 from smelt.formats.source import MemorySource
 from smelt.recipe.schema import Recipe
+from smelt.system.process import usable_cores
 
 
 class ProgressListener:
@@ -137,4 +139,4 @@ def test_the_number_of_torchs_threads_is_left_as_it_was():
     before = torch.get_num_threads()
     executed(made({"a": {"w": torch.ones(3)}, "b": {"w": torch.ones(3)}}))
     assert torch.get_num_threads() == before
-    assert default_threads() >= 1
+    assert usable_cores() >= 1

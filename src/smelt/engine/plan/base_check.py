@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from smelt.engine.plan.plan import Plan, Tap
 from smelt.engine.pool import BASE, ModelPool
-from smelt.engine.run.cpu.machine import FORMATS, floats
 from smelt.formats import dtype as dtypes
 from smelt.formats.file_kinds import some_of
 from smelt.formats.source import Source, TensorInfo
@@ -104,10 +103,10 @@ def _read(tap: Tap) -> NDArray[np.float64]:
     info = tap.source.tensors[tap.key]
     size = min(_PIECE, info.count)
     start = (info.count - size) // 2
-    if info.dtype in FORMATS and tap.source.has_bytes(tap.key):
+    if info.dtype in dtypes.NUMPY_FLOATS and tap.source.has_bytes(tap.key):
         raw = np.empty(info.nbytes // info.count * size, np.uint8)
         tap.source.read_bytes(tap.key, start, raw.data)
-        return floats(raw, info.dtype).astype(np.float64)
+        return dtypes.to_float32(raw, info.dtype).astype(np.float64)
     import torch
 
     piece = torch.empty(size)

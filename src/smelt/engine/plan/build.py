@@ -226,10 +226,10 @@ class _Builder:
         matrix = Layout.is_matrix(one.key, matrices.shape)
         bound = self._bound[one.pipeline]
         fixed = all(constant(value) for b in bound for value in b.values.values())
-        place = (one.pipeline, models, matrix, measured, None if fixed else one.key)
-        if place not in self._cache:
-            self._cache[place] = self._resolve(one, bound, models, matrix, measured)
-        run = self._cache[place]
+        key = (one.pipeline, models, matrix, measured, None if fixed else one.key)
+        if key not in self._cache:
+            self._cache[key] = self._resolve(one, bound, models, matrix, measured)
+        run = self._cache[key]
         unit = max((r.stage.unit_for(r.parameters) for r in run), key=_COARSENESS.__getitem__)
         return run, unit
 

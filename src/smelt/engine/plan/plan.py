@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,10 +25,23 @@ from smelt.formats.views.renamed import Piece, RenamedSource
 from smelt.methods import Stage
 from smelt.methods.method import Space, Unit
 from smelt.recipe.pipeline import Spot
+from smelt.ops.block import Place
 from smelt.recipe.schema import Recipe, Slice, StageCall
 from smelt.version import __version__
 
-__all__ = ["SUMMARIES", "Draft", "Drafts", "Item", "OutputSection", "Plan", "RunStage", "Tap", "in_its_place"]
+__all__ = [
+    "SUMMARIES",
+    "Blocking",
+    "Draft",
+    "Drafts",
+    "Item",
+    "OutputSection",
+    "Plan",
+    "RunStage",
+    "Span",
+    "Tap",
+    "in_its_place",
+]
 
 
 SUMMARIES = {"gram": 2, "components": 1}
@@ -149,6 +163,29 @@ class Item:
         """What is run: itself, or its matrices one by one where its stages know rows or matrices."""
         return _each_matrix(self)
 
+    @property
+    def row_length(self) -> int:
+        """Elements of a row: all that belong to one index of the first axis; a vector is a single row."""
+        shape = self.info.shape
+        return math.prod(shape[1:]) if len(shape) > 1 else max(1, math.prod(shape))
+
+    def place(self, start: int, stop: int) -> Place:
+        """Elements `start` to `stop`, as stages know them."""
+        names = tuple(tap.model for tap in self.taps)
+        turned = self.matrices.shape if self.whole is None and self.matrices and self.matrices.transposed else None
+        return Place(
+            self.key, self.order, self.info.shape, self.first + start, self.first + stop, self.depth, names, turned
+        )
+
+    def block_shape(self, place: Place) -> tuple[int, ...]:
+        """The shape (without the models) in which stages see a block: [elements], [rows, columns] or the tensor's."""
+        count = place.stop - place.start
+        if self.unit == "element":
+            return (count,)
+        if self.unit in ("tensor", "matrix"):
+            return self.info.shape
+        return (count // self.row_length, self.row_length)
+
     @cached_property
     def bytes_in(self) -> int:
         """Bytes that one pass over its inputs reads."""
@@ -157,6 +194,49 @@ class Item:
     def bytes_of(self, elements: int) -> int:
         """Those of so many of its elements."""
         return self.bytes_in * elements // self.info.count
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A run of a tensor's elements that one thread works off, block by block."""
+
+    start: int
+    stop: int
+    step: int
+
+    def blocks(self) -> Iterator[tuple[int, int]]:
+        for start in range(self.start, self.stop, self.step):
+            yield start, min(start + self.step, self.stop)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """How large blocks and spans are in torch: `stack` is the number of elements that all models of a block have."""
+
+    stack: int
+    blocks_per_span: int
+
+    @classmethod
+    def for_device(cls, kind: str) -> Blocking:
+        """Large enough to outlast the work around each operation (launches on a GPU; on a CPU the hand-over of the
+        interpreter lock between threads), small enough for the caches. Both measured: docs/log.md.
+        """
+        return cls(1 << 24, 1) if kind == "cuda" else cls(3 << 19, 4)
+
+    def block(self, item: Item) -> int:
+        """Elements per model of a block: a power of two, unless it is tiny."""
+        share = self.stack // max(1, len(item.all_taps) + len(item.statistics))
+        return 1 << (share.bit_length() - 1) if share >= 1024 else max(1, share)
+
+    def spans(self, item: Item) -> list[Span]:
+        count = item.info.count
+        if item.unit in ("tensor", "matrix"):
+            return [Span(0, count, count)] if count else []
+        step = self.block(item)
+        if item.unit == "row":
+            step = max(1, step // item.row_length) * item.row_length
+        width = step * self.blocks_per_span
+        return [Span(start, min(start + width, count), step) for start in range(0, count, width)]
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from smelt.engine.plan.plan import SUMMARIES
-from smelt.engine.run.backends import Blocking, Span, place_of, stack_shape
+from smelt.engine.plan.plan import SUMMARIES, Blocking, Span
 from smelt.engine.run.non_finite import refuse_inputs, refuse_result, refuse_statistic
 from smelt.engine.run.pipeline import PipelineRunner
 from smelt.errors import NumericalError
@@ -23,7 +22,7 @@ from smelt.ops.block import Block
 
 if TYPE_CHECKING:
     from smelt.engine.plan.plan import Item
-    from smelt.engine.run.backends import Advance, Write
+    from smelt.engine.run.backend import Advance, Write
     from smelt.ops.fold import Fold
 
 __all__ = ["EagerBackend"]
@@ -120,8 +119,8 @@ class EagerBackend:
         values = self._read_there(item, start, stop) if self._device.type == "cuda" else self._read(item, start, stop)
         if not math.isfinite(float(values.sum())):
             refuse_inputs(item, values.cpu().numpy(), start)
-        place = place_of(item, start, stop)
-        shape = stack_shape(item, place)
+        place = item.place(start, stop)
+        shape = item.block_shape(place)
         base = values[-1].view(shape) if item.base is not None else None
         statistics = self._load_statistics(item, start, stop, shape) if item.statistics else None
         return Block(values[: len(item.taps)].view(-1, *shape), base, place, statistics=statistics)

@@ -17,15 +17,26 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping, 
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
-from smelt.engine.plan.plan import Item, Plan, in_its_place
-from smelt.engine.run.backends import Backend, Backends, Blocking, ProgressListener, Sink
+from smelt.engine.plan.plan import Blocking, Item, Plan, in_its_place
+from smelt.engine.run.backend import Backend
+from smelt.engine.run.backends import Backends
+from smelt.engine.sink.sink import Sink
 from smelt.errors import NumericalError
 from smelt.ops.fold import Fold
 from smelt.system.process import gc_frozen, keep_freed_memory
 
-__all__ = ["OrderedJoin", "PlanExecutor", "TaskBatch", "Workflow", "bundles", "run_here", "run_workflows"]
+__all__ = [
+    "OrderedJoin",
+    "PlanExecutor",
+    "ProgressListener",
+    "TaskBatch",
+    "Workflow",
+    "bundles",
+    "run_here",
+    "run_workflows",
+]
 
 Task: TypeAlias = Callable[[], Any]
 
@@ -72,7 +83,7 @@ class _Running:
 
 def run_workflows(
     workflows: Iterable[tuple[Workflow, int]],
-    pool: ThreadPoolExecutor,
+    threads: ThreadPoolExecutor,
     *,
     budget: int,
     window: int,
@@ -92,15 +103,15 @@ def run_workflows(
                 number, (workflow, cost) = upcoming
                 running = _Running(workflow, cost, number)
                 spent, active = spent + cost, active + 1
-                if not _advance(running, None, pool, futures, finished):
+                if not _advance(running, None, threads, futures, finished):
                     spent, active = spent - cost, active - 1
                 upcoming = next(waiting, None)
             done, _ = wait(futures, return_when=FIRST_COMPLETED) if futures else (set(), None)
             for future in done:
-                running, place = futures.pop(future)
-                running.results.add(place, future.result())
+                running, number = futures.pop(future)
+                running.results.add(number, future.result())
                 running.left -= 1
-                if running.left == 0 and not _advance(running, running.results.total, pool, futures, finished):
+                if running.left == 0 and not _advance(running, running.results.total, threads, futures, finished):
                     spent, active = spent - running.cost, active - 1
     except BaseException:
         for future in futures:
@@ -116,9 +127,9 @@ def run_here(workflow: Workflow) -> Any:
         while True:
             batch = workflow.send(result)
             result = None
-            for place, task in enumerate(batch.tasks):
+            for number, task in enumerate(batch.tasks):
                 part = task()
-                result = batch.join(result, part) if place else part
+                result = batch.join(result, part) if number else part
     except StopIteration as end:
         return end.value
 
@@ -126,7 +137,7 @@ def run_here(workflow: Workflow) -> Any:
 def _advance(
     running: _Running,
     result: Any,
-    pool: ThreadPoolExecutor,
+    threads: ThreadPoolExecutor,
     futures: dict[Future[Any], tuple[_Running, int]],
     finished: Callable[[int, Any], None],
 ) -> bool:
@@ -140,8 +151,8 @@ def _advance(
         return False
     running.results = OrderedJoin(batch.join)
     running.left = len(batch.tasks)
-    for place, task in enumerate(batch.tasks):
-        futures[pool.submit(task)] = (running, place)
+    for number, task in enumerate(batch.tasks):
+        futures[threads.submit(task)] = (running, number)
     return True
 
 
@@ -169,6 +180,14 @@ def bundles(items: Sequence[Item], small: Callable[[Item], bool]) -> list[list[I
     return out
 
 
+class ProgressListener(Protocol):
+    """Who wants to know how far a run has come."""
+
+    def begin(self, what: str, total: int) -> None: ...
+
+    def advance(self, amount: int) -> None: ...
+
+
 class PlanExecutor:
     """One run of one plan."""
 
@@ -189,16 +208,16 @@ class PlanExecutor:
             self._run(skip)
 
     def _run(self, skip: Collection[str]) -> None:
-        pool = ThreadPoolExecutor(self._threads, thread_name_prefix="smelt")
+        threads = ThreadPoolExecutor(self._threads, thread_name_prefix="smelt")
         try:
-            self._fold_models(pool)
+            self._fold_models(threads)
             todo = [part for item in self._plan.items if item.key not in skip for part in item.parts]
             self._progress.begin("merging", sum(item.bytes_in for item in todo))
             together = bundles(todo, self._is_small)
             left = Counter(part.key for part in todo)
-            self._drive(pool, together, self._merge_items, lambda number, _: self._done(together[number], left))
+            self._drive(threads, together, self._merge_items, lambda number, _: self._done(together[number], left))
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            threads.shutdown(wait=True, cancel_futures=True)
             self._backends.close()
 
     def _write(self, item: Item, start: int, values: memoryview) -> None:
@@ -217,7 +236,7 @@ class PlanExecutor:
 
     def _drive(
         self,
-        pool: ThreadPoolExecutor,
+        threads: ThreadPoolExecutor,
         together: list[list[Item]],
         workflow: Callable[[list[Item]], Workflow],
         finished: Callable[[int, Any], None],
@@ -227,13 +246,13 @@ class PlanExecutor:
                 (workflow(items), sum(self._backends.memory(item, self._blocking) for item in items))
                 for items in together
             ),
-            pool,
+            threads,
             budget=self._memory,
             window=4 * self._threads,
             finished=finished,
         )
 
-    def _fold_models(self, pool: ThreadPoolExecutor) -> None:
+    def _fold_models(self, threads: ThreadPoolExecutor) -> None:
         """The folds that need the whole model, stage after stage, since each sees what the stages before it made."""
         groups: dict[tuple[int, int, str], list[tuple[Item, int]]] = {}
         for item in self._plan.items:
@@ -244,10 +263,10 @@ class PlanExecutor:
             item, index = members[0]
             fold = item.stages[index].stage.fold_for(item.stages[index].parameters)
             if fold is not None and fold.scope == "model":
-                self._fold_model(pool, members, fold)
+                self._fold_model(threads, members, fold)
                 self._model_folds[pipeline, position] = fold
 
-    def _fold_model(self, pool: ThreadPoolExecutor, members: list[tuple[Item, int]], fold: Fold) -> None:
+    def _fold_model(self, threads: ThreadPoolExecutor, members: list[tuple[Item, int]], fold: Fold) -> None:
         items = [item for item, _ in members]
         index_of = {item.key: index for item, index in members}
         name = items[0].stages[members[0][1]].stage.name
@@ -257,28 +276,28 @@ class PlanExecutor:
         while fold.wants_pass:
             self._progress.begin(f"measuring for {name}", sum(item.bytes_in for item in items))
             joined = OrderedJoin(lambda left, right: [reduce(fold.join, [*left, *right])])
-            self._drive(pool, together, lambda some: self._measure_items(some, index_of, fold), joined.add)
+            self._drive(threads, together, lambda some: self._fold_items(some, index_of, fold), joined.add)
             fold.absorb(reduce(fold.join, joined.total))
 
-    def _measure_items(self, items: list[Item], index_of: Mapping[str, int], fold: Fold) -> Workflow:
+    def _fold_items(self, items: list[Item], index_of: Mapping[str, int], fold: Fold) -> Workflow:
         """What small items or a single one contribute, as parts in their order."""
         if len(items) == 1:
             backend = self._backends.of(items[0])
-            return [(yield from self._measure_item(items[0], backend, index_of[items[0].key], fold))]
-        return (yield TaskBatch([partial(self._measure_together, items, index_of, fold)]))
+            return [(yield from self._fold_item(items[0], backend, index_of[items[0].key], fold))]
+        return (yield TaskBatch([partial(self._fold_together, items, index_of, fold)]))
 
-    def _measure_together(self, items: list[Item], index_of: Mapping[str, int], fold: Fold) -> list[Any]:
+    def _fold_together(self, items: list[Item], index_of: Mapping[str, int], fold: Fold) -> list[Any]:
         parts: list[Any] = []
         backend = self._backends.of(items[0])
         for item in items:
-            part = run_here(self._measure_item(item, backend, index_of[item.key], fold))
+            part = run_here(self._fold_item(item, backend, index_of[item.key], fold))
             if parts and fold.joins_exactly:  # else the order of the sums would be another
                 parts = [fold.join(parts[0], part)]
             else:
                 parts.append(part)
         return parts
 
-    def _measure_item(self, item: Item, backend: Backend, index: int, fold: Fold) -> Workflow:
+    def _fold_item(self, item: Item, backend: Backend, index: int, fold: Fold) -> Workflow:
         folds = yield from self._tensor_folds(item, backend, index)
         tasks = [partial(backend.fold_span, item, index, fold, folds, span, True) for span in backend.spans(item)]
         return (yield TaskBatch(tasks, fold.join))

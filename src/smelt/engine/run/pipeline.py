@@ -43,12 +43,12 @@ class PipelineRunner:
             raise AssertionError("a pipeline without a method passed the plan")
         return _to_space(state.merged, state.merged_space, item.output_space, block.base)
 
-    def before(self, item: Item, position: int, block: Block, folds: Mapping[int, Fold]) -> Block:
-        """The block as the stage at `position` will see it: what its fold looks at."""
+    def before(self, item: Item, index: int, block: Block, folds: Mapping[int, Fold]) -> Block:
+        """The block as `item.stages[index]` will see it: what its fold looks at."""
         state = _State(block, item.input_space)
-        for run in item.stages[:position]:
+        for run in item.stages[:index]:
             state = self._apply(run, state, folds)
-        run = item.stages[position]
+        run = item.stages[index]
         stack = state.stack_in(_wanted(run, state))
         return replace(block, stack=stack, rng=self._random(run, block))
 
@@ -99,15 +99,15 @@ class PipelineRunner:
         """The stage's parameters; those per model as columns that broadcast against the stack."""
         import torch
 
-        place = (id(run), stack.ndim)
-        if place not in self._arguments:
+        key = (id(run), stack.ndim)
+        if key not in self._arguments:
             values = dict(run.parameters)
             for name, parameter in run.stage.parameters.items():
                 if parameter.per_model:
                     column = torch.tensor(values[name], dtype=torch.float32, device=self._device)
                     values[name] = column.view(-1, *[1] * (stack.ndim - 1))
-            self._arguments[place] = values
-        return self._arguments[place]
+            self._arguments[key] = values
+        return self._arguments[key]
 
 
 class _State:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.engine.plan.plan import Item, Plan
 from smelt.engine.pool import BASE, ModelPool
-from smelt.engine.run.backends import Sink
+from smelt.engine.sink.sink import Sink
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.formats import dtype as dtypes
 from smelt.formats.architecture.layout import Layout, Orientation

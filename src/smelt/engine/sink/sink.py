@@ -11,10 +11,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from smelt.engine.plan.plan import Item, Plan
-from smelt.engine.run.backends import Sink
 from smelt.engine.sink.output import OutputFolder
 from smelt.files.hashing.sha256 import IncrementalHashes
 from smelt.files.writing import reserve
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from smelt.formats.source import TensorInfo
 
-__all__ = ["INDEX_NAME", "FolderSink", "MemorySink", "Shard", "index_file", "lay_out"]
+__all__ = ["INDEX_NAME", "FolderSink", "MemorySink", "Shard", "Sink", "index_file", "lay_out"]
 
 INDEX_NAME = "model.safetensors.index.json"
 
@@ -65,6 +64,28 @@ def index_file(shards: Sequence[Shard]) -> bytes:
     weight_map = {name: shard.name for shard in shards for name in shard.tensors}
     total = sum(info.nbytes for shard in shards for info in shard.tensors.values())
     return json.dumps({"metadata": {"total_size": total}, "weight_map": weight_map}, indent=2).encode() + b"\n"
+
+
+class Sink(Protocol):
+    """Where merged numbers go."""
+
+    def write(self, item: Item, start: int, values: memoryview) -> None:
+        """Take the elements of a tensor from `start` on, in its output dtype. Called from any thread."""
+
+    def done(self, item: Item) -> None:
+        """All of the tensor is written. Called from one thread."""
+
+    def write_all(self, items: Sequence[Item], values: memoryview) -> None:
+        """Take whole tensors that lie one after the other. Called from any thread."""
+        begin = 0
+        for item in items:
+            self.write(item, 0, values[begin : begin + item.info.nbytes])
+            begin += item.info.nbytes
+
+    def done_all(self, items: Sequence[Item]) -> None:
+        """All of these tensors are written. Called from one thread."""
+        for item in items:
+            self.done(item)
 
 
 class MemorySink(Sink):

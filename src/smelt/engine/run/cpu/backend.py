@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from smelt.engine.run.backends import Span, place_of, row_length
+from smelt.engine.plan.plan import Span
 from smelt.engine.run.cpu.fold_pass import ReadPart, RowFactors, add_fold, shared_request, wanted_share
 from smelt.engine.run.cpu.machine import (
     BatchRun,
@@ -17,7 +17,6 @@ from smelt.engine.run.cpu.machine import (
     PassScratch,
     ProgramRun,
     SamplePieces,
-    floats,
     library,
 )
 from smelt.engine.run.cpu.program import WIDTH, Program
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smelt.engine.plan.plan import Item, RunStage
-    from smelt.engine.run.backends import Advance, Write
+    from smelt.engine.run.backend import Advance, Write
     from smelt.methods.method import Space
     from smelt.ops.fold import Fold
 
@@ -168,7 +167,7 @@ class VectorBackend:
     def _compiled(self, item: Item, folds: Mapping[int, Fold]) -> tuple[CompiledProgram, RowFactors | None]:
         """The program that merges all of an item. What it has in common with those of others is made once."""
         span = Span(0, item.info.count, item.info.count)
-        found = {position: fold.at(place_of(item, 0, span.stop)) for position, fold in folds.items()}
+        found = {position: fold.at(item.place(0, span.stop)) for position, fold in folds.items()}
         form = form_of_cuts(found) if not _differs_by_tensor(item.stages) else None
         kind = (*_kind(item), form)
         if form is None or (kind not in self._templates and len(self._templates) >= _TEMPLATES):
@@ -200,7 +199,7 @@ class VectorBackend:
         scratch: PassScratch | None = None,
     ) -> tuple[Program, ReadPart]:
         """What a pass over a span does, and what makes the fold's part of it afterwards."""
-        program, place = Program(_width(item), scratch), place_of(item, span.start, span.stop)
+        program, place = Program(_width(item), scratch), item.place(span.start, span.stop)
         rows, base = self._rows(program, item, index, place, folds)
         run = item.stages[index]
         rule, call = RULES[run.stage.name], replace(self._rule_call(run, place), base=base)
@@ -208,7 +207,7 @@ class VectorBackend:
 
     def _merge_program(self, item: Item, folds: FoldResults, span: Span) -> tuple[Program, RowFactors | None]:
         """From the stored numbers of a span to the merged ones, and what must be known of each row before."""
-        program, place = Program(_width(item)), place_of(item, span.start, span.stop)
+        program, place = Program(_width(item)), item.place(span.start, span.stop)
         method = item.stages[-1]
         rows, base = self._rows(program, item, len(item.stages) - 1, place, folds)
         call = self._rule_call(method, place, folds)
@@ -336,11 +335,13 @@ def _to_space(program: Program, row: int, have: Space, want: Space, base: int | 
 
 def _refuse(item: Item, read: Sequence[NDArray[np.uint8]], out: NDArray[np.uint8] | None, start: int) -> NoReturn:
     """The machine met a number that is not finite: say which."""
-    refuse_inputs(item, (floats(raw, stored_dtype(tap)) for raw, tap in zip(read, item.all_taps, strict=True)), start)
+    refuse_inputs(
+        item, (dtypes.to_float32(raw, stored_dtype(tap)) for raw, tap in zip(read, item.all_taps, strict=True)), start
+    )
     if out is not None:
-        refuse_result(item, floats(out, item.info.dtype), start)
+        refuse_result(item, dtypes.to_float32(out, item.info.dtype), start)
     raise OSError(f"{item.key!r}: a file that it is read from changed, or could not be read for a moment")
 
 
 def _width(item: Item) -> int:
-    return row_length(item.info.shape) if item.unit == "row" else WIDTH
+    return item.row_length if item.unit == "row" else WIDTH

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from smelt.engine.run.cpu.program import Program
     from smelt.formats.source import Source
 
-__all__ = ["FORMATS", "BatchRun", "CompiledProgram", "PassScratch", "ProgramRun", "SamplePieces", "floats", "library"]
+__all__ = ["FORMATS", "BatchRun", "CompiledProgram", "PassScratch", "ProgramRun", "SamplePieces", "library"]
 
 
 @cache
@@ -57,13 +57,6 @@ SPARE = 16
 TAP = np.dtype([("data", "u8"), ("format", "i8"), ("file", "i8"), ("position", "i8")])
 """Where the numbers of a model are, as machine.c reads it."""
 _JOB = np.dtype([(name, "i8") for name in ("ops", "n_ops", "taps", "n_taps", "out", "out_format", "width", "count")])
-
-
-def floats(raw: NDArray[np.uint8], code: str) -> NDArray[np.float32]:
-    """Stored numbers as float32."""
-    if code == "BF16":
-        return (raw.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
-    return raw.view(np.float16 if code == "F16" else np.float32).astype(np.float32)
 
 
 class ProgramRun:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from smelt.engine.run.backends import row_length
 from smelt.engine.run.cpu import rules
 from smelt.engine.run.cpu.fold_pass import can_fold
 from smelt.engine.run.cpu.machine import FORMATS
@@ -143,7 +142,7 @@ class Support:
     @staticmethod
     def _fits(item: Item) -> bool:
         """Elements always; rows where a register can hold one, and where they are worth it."""
-        return item.unit == "element" or (item.unit == "row" and _ROWS[0] <= row_length(item.info.shape) <= _ROWS[1])
+        return item.unit == "element" or (item.unit == "row" and _ROWS[0] <= item.row_length <= _ROWS[1])
 
     def _have_rules(self, stages: tuple[RunStage, ...]) -> bool:
         key = tuple(id(run) for run in stages)

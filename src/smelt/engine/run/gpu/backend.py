@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from smelt.engine.run.backends import Span
+from smelt.engine.plan.plan import Span
 from smelt.engine.run.cpu.backend import VectorBackend
 from smelt.engine.run.cpu.fold_pass import wanted_share
 from smelt.engine.run.cpu.support import Support, is_readable, stored_dtype
@@ -29,7 +29,7 @@ from smelt.formats import dtype as dtypes
 
 if TYPE_CHECKING:
     from smelt.engine.plan.plan import Item, Tap
-    from smelt.engine.run.backends import Advance, Write
+    from smelt.engine.run.backend import Advance, Write
     from smelt.ops.fold import Fold
 
 __all__ = ["GpuBackend", "gpu_backend"]

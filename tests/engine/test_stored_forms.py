@@ -182,7 +182,7 @@ def test_rows_of_a_stack_are_run_by_the_machine_where_they_lie(
     recipe, _, pool = read_request(models, base, method, {})
     with planned(recipe, pool=pool) as ready:
         (stack,) = (item for item in ready.plan.items if len(item.info.shape) == 3)
-        assert [Support()(part) for part in stack.parts] == [True, True]
+        assert [Support()(part) for part in stack.matrix_items] == [True, True]
     smelt.merge(models, base=base, method=method, out=tmp_path / "a")
     smelt.merge(others, base=other, method=method, out=tmp_path / "b")
     got = load_file(tmp_path / "a/model.safetensors")["l.0.mlp.experts.up_proj"]

@@ -154,6 +154,11 @@ class Largest(Fold):
             self.step, self.share, self._count = "sample", share, count
 
     def look(self, block: Block) -> Any:
+        """What this pass gathers from the bits of magnitudes [rows, elements].
+
+        `coarse`: for each row its counts [bins]. `fine`: for each target the entries of its bin. `ties`: for each
+        target how many entries equal its value.
+        """
         import torch
 
         rows = self._values(block).flatten(1).contiguous().view(torch.int32)
@@ -257,7 +262,7 @@ def _add(left: Counts, right: Counts) -> Counts:
 
 
 def _inside(row: Tensor, low: int) -> npt.NDArray[np.uint16]:
-    """The entries whose upper bits are those of `low`, as their lower bits."""
+    """The entries of bits [elements] whose upper bits are those of `low`, as their lower bits [entries]."""
     if row.device.type != "cpu":
         found = (row[(row >> _FINE_BITS) == (low >> _FINE_BITS)] - low).cpu().numpy()
     else:

@@ -48,7 +48,7 @@ def keep_rows(stack: Stack, cuts: Sequence[Cut]) -> Stack:
 
 
 def keep_above(row: Tensor, cut: Cut, out: Tensor | None = None) -> Tensor:
-    """The entries of a row whose magnitude passes the cut; the rest is zero.
+    """The entries of one model [...] whose magnitude passes the cut, in the same shape; the rest is zero.
 
     `hardshrink` is the one vectorised kernel that compares and selects in a single pass; it keeps what is strictly
     above its bound.

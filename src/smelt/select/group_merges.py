@@ -158,8 +158,7 @@ class _RunningSum:
 
     def _mean(self, item: Item) -> Tensor:
         if item.copied:
-            assert item.base is not None
-            return _read(item.base.source, item.base.key, item, exact=True)
+            return _read(item.copied_from.source, item.copied_from.key, item, exact=True)
         mean = self._total[item.key] / len(self._names)
         if not mean.isfinite().all():
             raise NumericalError(f"{item.key}: the mean of {', '.join(self._names)} is NaN or infinite")

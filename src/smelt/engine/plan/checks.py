@@ -1,16 +1,16 @@
-"""What is checked of a pool before anything is planned, as sentences with the remedy.
+"""What is checked of a pool before it is planned, as sentences with the remedy.
 
 tensors      missing and extra ones, other shapes, codes instead of numbers, patterns that match nothing
 quantised    models whose weights are codes: a config says it, or the scales beside them do. Without this check codes
-would be copied from the reference like any integers, and experts would silently be left out of a merge
+             would be copied from the reference like any integers, and experts would silently be left out of a merge
 adapters     whether they stand over one base, which is what their changes are changes of: a fault where the changes
-themselves are merged or written (`lora`, knots, core_space), else a note, since an adapter over a
-fine-tune of the base is a model like any other
+             themselves are merged or written (`lora`, knots, core_space), else a note, since an adapter over a
+             fine-tune of the base is a model like any other
 frozen part  what fine-tunes never change, the vision tower of a LLaVA: copied from the reference, not merged, unless
-`include` names it; with `skip` the reference's is taken, whatever the others have; else models whose
-tower is another one are refused. A mean of equal numbers is not always that number, so a copy is what
-keeps it byte by byte. Towers are compared by hashes of their numbers, which are remembered; what stands
-in the same file for both is not read
+             `include` names it; with `skip` the reference's is taken, whatever the others have; else models whose
+             tower is another one are refused. A mean of equal numbers is not always that number, so a copy is what
+             keeps it byte by byte. Towers are compared by hashes of their numbers, which are remembered; what stands
+             in the same file for both is not read
 """
 
 from __future__ import annotations

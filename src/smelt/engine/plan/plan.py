@@ -1,9 +1,9 @@
 """A plan: every tensor of the output, how it is made and what it costs, known before anything is merged.
 
 A tensor that is stored as [in, out], or holds a stack of experts, is run as items that read [out, in], one matrix each,
-through views of the models (`Item.parts`). So a method, its folds and its memory know nothing of how a file is written,
-and an expert in a stack is merged as it would be alone. Stages that take any run of elements see the tensor as it is
-stored: to them it is the same, and quicker.
+through views of the models (`Item.matrix_items`). So a method, its folds and its memory know nothing of how a file is
+written, and an expert in a stack is merged as it would be alone. Stages that take any run of elements see the tensor as
+it is stored: to them it is the same, and quicker.
 """
 
 from __future__ import annotations
@@ -118,10 +118,15 @@ class Item:
     """One output tensor: merged by `stages` from `taps`, or copied from `base` where there are no stages."""
 
     key: str
+    """Its name in the output."""
     order: int
+    """Its number among the items of the plan: what folds gather is joined in this order."""
     info: TensorInfo
+    """Its dtype and shape in the output."""
     depth: float
+    """Where it is in the stack of layers, from 0 to 1."""
     base: Tap | None
+    """The base's tensor, where stages need it; of a copied item the tensor that is copied (`copied_from`)."""
     taps: tuple[Tap, ...] = ()
     stages: tuple[RunStage, ...] = ()
     unit: Unit = "element"
@@ -149,6 +154,13 @@ class Item:
         return not self.stages
 
     @property
+    def copied_from(self) -> Tap:
+        """The tensor that a copied item is a copy of: the base's, or a model's where the base has none."""
+        assert self.copied
+        assert self.base is not None
+        return self.base
+
+    @property
     def all_taps(self) -> tuple[Tap, ...]:
         """The models' tensors, and the base's last where it is read too."""
         return (*self.taps, self.base) if self.base is not None else self.taps
@@ -159,7 +171,7 @@ class Item:
         return next((run.stage.statistics for run in self.stages if run.stage.statistics), None)
 
     @cached_property
-    def parts(self) -> tuple[Item, ...]:
+    def matrix_items(self) -> tuple[Item, ...]:
         """What is run: itself, or its matrices one by one where its stages know rows or matrices."""
         return _each_matrix(self)
 
@@ -247,9 +259,12 @@ class Plan:
     items: tuple[Item, ...]
     notes: tuple[str, ...]
     tied: Mapping[str, str]
+    """Names of tensors that are not stored, each with the name of the tensor whose numbers it shares."""
     layers: Mapping[str, list[int]]
+    """For each sliced stack, the block of the reference behind every output block (`Drafts.layers`)."""
     stage_names: tuple[str, ...]
     parents: Mapping[str, Source] = field(default_factory=dict)
+    """All models that are read, by their names; the base is among them."""
     statistics: Mapping[str, Source] = field(default_factory=dict)
     """What stages read beside the models, by the models' names."""
 

@@ -17,7 +17,6 @@ from smelt.recipe.schema import parse_size
 from smelt.system.process import usable_cores
 
 if TYPE_CHECKING:
-    from smelt.engine.plan.plan import Item, Plan
     from smelt.engine.run.backend import Advance, Backend, Write
     from smelt.engine.run.eager import EagerBackend
 
@@ -64,7 +63,7 @@ def work_memory(item: Item, blocking: Blocking) -> int:
     A matrix is decomposed in float64, whose temporaries are larger; statistics of whole matrices are kept in it.
     Of a stack of matrices each is worked on by itself.
     """
-    item = item.parts[0]
+    item = item.matrix_items[0]
     rows = len(item.taps) + 2
     if item.unit in ("tensor", "matrix"):
         sizes = [tap.source.tensors[tap.key].count for tap in item.statistics]
@@ -118,5 +117,5 @@ def preload_torch(plan: Plan, device: str) -> None:
     from smelt.engine.run.cpu.machine import library
     from smelt.engine.run.cpu.support import Support
 
-    if device != "cpu" or library() is None or not all(map(Support(), (item.parts[0] for item in plan.items))):
+    if device != "cpu" or library() is None or not all(map(Support(), (item.matrix_items[0] for item in plan.items))):
         import smelt.engine.run.eager  # noqa: F401

@@ -82,11 +82,11 @@ class EagerBackend:
             self._advance(item.bytes_of(stop - start))
 
     def copy_span(self, item: Item, span: Span) -> None:
-        assert item.base is not None
+        tap = item.copied_from
         for start, stop in span.blocks():
             out = self._buffer("copy", stop - start, dtypes.torch_dtype(item.info.dtype))
-            item.base.source.read(item.base.key, start, out)
-            if item.info.dtype != item.base.source.tensors[item.base.key].dtype:
+            tap.source.read(tap.key, start, out)
+            if item.info.dtype != tap.source.tensors[tap.key].dtype:
                 self._check_copy(item, start, out)
             self._write(item, start, bytes_of(out))
             self._advance(item.bytes_of(stop - start))
@@ -103,11 +103,10 @@ class EagerBackend:
 
     def _check_copy(self, item: Item, start: int, out: Tensor) -> None:
         """A copy in a smaller format must not turn a large number into infinity."""
-        assert item.base is not None
         if math.isfinite(float(out.sum(dtype=torch.float32))):
             return
         before = torch.empty(out.numel())
-        item.base.source.read(item.base.key, start, before)
+        item.copied_from.source.read(item.copied_from.key, start, before)
         bad = (torch.isfinite(before) & ~torch.isfinite(out)).nonzero()
         if len(bad):
             raise NumericalError(

@@ -211,7 +211,7 @@ class PlanExecutor:
         threads = ThreadPoolExecutor(self._threads, thread_name_prefix="smelt")
         try:
             self._fold_models(threads)
-            todo = [part for item in self._plan.items if item.key not in skip for part in item.parts]
+            todo = [part for item in self._plan.items if item.key not in skip for part in item.matrix_items]
             self._progress.begin("merging", sum(item.bytes_in for item in todo))
             together = bundles(todo, self._is_small)
             left = Counter(part.key for part in todo)
@@ -258,7 +258,7 @@ class PlanExecutor:
         for item in self._plan.items:
             for index, run in enumerate(item.stages):
                 members = groups.setdefault((run.position, run.pipeline, run.stage.name), [])
-                members += [(part, index) for part in item.parts]
+                members += [(part, index) for part in item.matrix_items]
         for (position, pipeline, _), members in sorted(groups.items(), key=lambda group: group[0]):
             item, index = members[0]
             fold = item.stages[index].stage.fold_for(item.stages[index].parameters)

@@ -53,6 +53,11 @@ class PipelineRunner:
         return replace(block, stack=stack, rng=self._random(run, block))
 
     def _apply(self, run: RunStage, state: _State, folds: Mapping[int, Fold]) -> _State:
+        """Call one stage. The stack is [models, ...] and the merged tensor [...], each in the space the stage wants.
+
+        A step gives a new stack, a basis a stack of coordinates and the way back, a method the merged tensor, a
+        wrapper a new merged tensor.
+        """
         stage, block = run.stage, state.block
         space = _wanted(run, state)
         if stage.kind == "wrapper":

@@ -44,6 +44,7 @@ def ties(
     elect: Elect = "mass",
     tie: Tie = "base",
 ) -> Tensor:
+    # deltas [models, ...] to merged changes [...]; cuts: for each model a list with its one cut
     weighted = keep_rows(deltas, [row[0] for row in cuts]).mul_(weights) if cuts else deltas * weights
     sign = elected_sign(weighted, elect, tie)
     agreed = agreeing(weighted, sign)

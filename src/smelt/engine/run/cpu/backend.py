@@ -147,8 +147,7 @@ class VectorBackend:
         for item, found in zip(items, folds, strict=True):
             begin, end = end, end + item.info.nbytes
             if item.copied:
-                assert item.base is not None
-                item.base.source.read_bytes(item.base.key, 0, out[begin:end].data)
+                item.copied_from.source.read_bytes(item.copied_from.key, 0, out[begin:end].data)
                 continue
             what, row_factors = self._compiled(item, found)
             files, formats = self._files(item, 0), [stored_dtype(tap) for tap in item.all_taps]
@@ -181,11 +180,10 @@ class VectorBackend:
         ), None
 
     def copy_span(self, item: Item, span: Span) -> None:
-        assert item.base is not None
-        size = dtypes.item_size(item.info.dtype)
+        tap, size = item.copied_from, dtypes.item_size(item.info.dtype)
         for start, stop in span.blocks():
             out = self._buffer("out", (stop - start) * size)
-            item.base.source.read_bytes(item.base.key, start, out.data)
+            tap.source.read_bytes(tap.key, start, out.data)
             self._write(item, start, out.data)
             self._advance(item.bytes_of(stop - start))
 

@@ -127,8 +127,7 @@ class Support:
 
     def __call__(self, item: Item) -> bool:
         if item.copied:
-            assert item.base is not None
-            return item.base.source.has_bytes(item.base.key) and stored_dtype(item.base) == item.info.dtype
+            return is_readable(item.copied_from) and stored_dtype(item.copied_from) == item.info.dtype
         return (
             self._fits(item)
             and not item.statistics

@@ -16,7 +16,7 @@ import smelt
 from smelt.engine.merge import Options, planned
 from smelt.engine.request import read_request
 from smelt.engine.run.backends import run_limits
-from smelt.engine.run.cpu.support import Support
+from smelt.engine.run.cpu.rule_table import Support
 from smelt.errors import IncompatibleModels, NumericalError
 from smelt.formats.source import MemorySource, TensorInfo
 from smelt.formats.views.renamed import Piece, RenamedSource

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import torch
 
     from smelt.engine.plan.plan import Plan
-    from smelt.engine.plan.prepared import PreparedMerge
+    from smelt.engine.plan.ready import ReadyMerge
     from smelt.engine.sink.output import OutputFolder
     from smelt.files.identity import FileIdentity
     from smelt.formats.source import TensorInfo
@@ -72,7 +72,7 @@ class Summary:
 @contextmanager
 def planned(
     recipe: Recipe, *, relative_to: Path | None = None, pool: ModelPool | None = None, shapes: bool = False
-) -> Iterator[PreparedMerge]:
+) -> Iterator[ReadyMerge]:
     """The pool and its statistics opened, aligned and planned; what was opened here is closed at the end.
 
     Models that were opened here and changed before that make it fail; a `pool` that is given may lie in memory.
@@ -84,15 +84,15 @@ def planned(
             words: Any = {"relative_to": relative_to, "allow_pickle": recipe.allow_pickle, "shapes": shapes}
             pool = stack.enter_context(opened(recipe.pool, **words))
         pool = stack.enter_context(with_statistics(pool, recipe.statistics, relative_to=relative_to))
-        from smelt.engine.plan.prepared import prepare_merge
+        from smelt.engine.plan.ready import make_ready
 
-        ready = prepare_merge(recipe, pool)
+        ready = make_ready(recipe, pool)
         yield ready
         if own:
             check_unchanged(ready.plan.inputs)
 
 
-def merge_to_memory(ready: PreparedMerge, options: Options) -> dict[str, torch.Tensor]:
+def merge_to_memory(ready: ReadyMerge, options: Options) -> dict[str, torch.Tensor]:
     """The merged model as a state dict; tied names share one tensor, as in the inputs."""
     return plan_to_memory(ready.plan, options)
 
@@ -121,10 +121,10 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
         hashes = InputHashes({file: seen for source in sources for file, seen in source.files.items()})
         try:
             from smelt.engine.plan.base_check import foreign_base_in_plan
-            from smelt.engine.plan.prepared import prepare_merge
+            from smelt.engine.plan.ready import make_ready
             from smelt.engine.run.backends import preload_torch
 
-            ready = prepare_merge(recipe, pool)
+            ready = make_ready(recipe, pool)
             ready = ready.noting(foreign_base_in_plan(ready.plan))
             preload_torch(ready.plan, options.device)
             done, said = _write(ready, out, options, hashes)
@@ -143,7 +143,7 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
     )
 
 
-def _write(ready: PreparedMerge, out: Path, options: Options, hashes: InputHashes) -> tuple[int, Sequence[str]]:
+def _write(ready: ReadyMerge, out: Path, options: Options, hashes: InputHashes) -> tuple[int, Sequence[str]]:
     """How many tensors an earlier run had finished, and what there is to say about the output."""
     from smelt.engine.sink.output import (
         OutputFolder,
@@ -202,7 +202,7 @@ def _blame_inputs(folder: OutputFolder, seen: Mapping[Path, FileIdentity]) -> No
 
 
 def _write_model(
-    ready: PreparedMerge, folder: OutputFolder, name: str, options: Options, hashes: InputHashes
+    ready: ReadyMerge, folder: OutputFolder, name: str, options: Options, hashes: InputHashes
 ) -> Sequence[str]:
     from smelt.engine.sink.sink import FolderSink
 
@@ -228,7 +228,7 @@ def _write_model(
 
 
 def _write_adapter(
-    ready: PreparedMerge, folder: OutputFolder, name: str, options: Options, hashes: InputHashes
+    ready: ReadyMerge, folder: OutputFolder, name: str, options: Options, hashes: InputHashes
 ) -> Sequence[str]:
     from smelt.engine.sink.adapter import AdapterSink
 

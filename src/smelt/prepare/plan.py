@@ -28,7 +28,7 @@ from smelt.recipe.words import MergeWords
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smelt.engine.plan.prepared import PreparedMerge
+    from smelt.engine.plan.ready import ReadyMerge
     from smelt.measurement.memory_needs import Method
 
 __all__ = ["ExpectedSource", "plan"]
@@ -91,7 +91,7 @@ class ExpectedSource(Source):
 
 
 @contextmanager
-def _planned_with_data(recipe: Recipe, relative_to: Path | None, pool: ModelPool | None) -> Iterator[PreparedMerge]:
+def _planned_with_data(recipe: Recipe, relative_to: Path | None, pool: ModelPool | None) -> Iterator[ReadyMerge]:
     """The merge that follows when data was looked at, under the names and the hash of the recipe that was asked for."""
     from smelt.prepare.prepare import check_recipe
 

@@ -70,7 +70,7 @@ def compare(pool: ModelPool, **words: Any) -> Compatibility:
     from smelt.engine.plan.base_check import foreign_base_in_pool
     from smelt.engine.plan.build import draft
     from smelt.engine.plan.checks import leave_frozen, tensor_faults
-    from smelt.engine.plan.prepared import config_faults
+    from smelt.engine.plan.ready import config_faults
     from smelt.engine.pool import BASE, ModelPool
     from smelt.formats.views.view import without_tied_copy
     from smelt.recipe.schema import Recipe

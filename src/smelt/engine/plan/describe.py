@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from smelt.engine.plan.prepared import PreparedMerge
+from smelt.engine.plan.ready import ReadyMerge
 from smelt.engine.run.backends import run_limits
 from smelt.engine.sink.sink import lay_out
 from smelt.errors import RecipeError
@@ -70,7 +70,7 @@ class PlanReport:
 
 
 def describe_plan(
-    ready: PreparedMerge,
+    ready: ReadyMerge,
     threads: int | None = None,
     memory: int | str | None = None,
     device: str = "cpu",
@@ -127,7 +127,7 @@ def _bytes_of(sources: Iterable[Source]) -> int:
     return total + sum(path.stat().st_size for path in files)
 
 
-def _passes(ready: PreparedMerge) -> int:
+def _passes(ready: ReadyMerge) -> int:
     """How often the inputs are read: once to merge, and up to thrice for each stage that must rank them first."""
     most = 1
     for item in ready.plan.items:

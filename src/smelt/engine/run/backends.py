@@ -115,7 +115,7 @@ class Backends:
 def preload_torch(plan: Plan, device: str) -> None:
     """Load torch now, while inputs are being hashed, if some item will be run in it."""
     from smelt.engine.run.cpu.machine import library
-    from smelt.engine.run.cpu.support import Support
+    from smelt.engine.run.cpu.rule_table import Support
 
     if device != "cpu" or library() is None or not all(map(Support(), (item.matrix_items[0] for item in plan.items))):
         import smelt.engine.run.eager  # noqa: F401

@@ -11,7 +11,7 @@ import smelt
 from fused_pipelines import ONE, PIPELINES, TWO, fine_tunes
 from smelt.engine.run.cpu import backend
 from smelt.engine.run.cpu.machine import library
-from smelt.engine.run.cpu.support import RULES
+from smelt.engine.run.cpu.rule_table import RULES
 from smelt.methods import stages
 
 pytestmark = pytest.mark.skipif(library() is None, reason="the vector machine was not compiled")

@@ -5,7 +5,7 @@ machine.py     loads it and runs programs on it; where there is none, merges run
 operations.py  its operations, the registers that each touches, and shorter lists of them
 program.py     a list of them, written register by register
 rules.py       what each stage is in these operations; the torch functions in `methods` stay the definition
-support.py     the table of rules, and which items can be run so
+rule_table.py  the table of rules, and which items can be run so
 fold_pass.py   what folds gather (`ops.fold`), in these operations; what methods need to know of each row
 template.py    programs that many tensors share
 backend.py     how spans are worked on

@@ -20,7 +20,7 @@ from smelt.engine.run.cpu.machine import (
     library,
 )
 from smelt.engine.run.cpu.program import WIDTH, Program
-from smelt.engine.run.cpu.support import RULES, RuleCall, Support, stored_dtype
+from smelt.engine.run.cpu.rule_table import RULES, RuleCall, Support, stored_dtype
 from smelt.engine.run.cpu.template import KnownResult, Template, form_of_cuts
 from smelt.engine.run.non_finite import refuse_inputs, refuse_result
 from smelt.formats import dtype as dtypes

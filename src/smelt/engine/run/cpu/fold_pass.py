@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smelt.engine.run.cpu.program import Program
-    from smelt.engine.run.cpu.support import RuleCall, StageRule
+    from smelt.engine.run.cpu.rule_table import RuleCall, StageRule
     from smelt.ops.block import Place
 
 __all__ = ["ReadPart", "RowFactors", "add_fold", "can_fold", "shared_request", "wanted_share"]

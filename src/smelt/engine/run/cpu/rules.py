@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smelt.engine.run.cpu.program import Program
-    from smelt.engine.run.cpu.support import Emit, Rows, RuleCall
+    from smelt.engine.run.cpu.rule_table import Emit, Rows, RuleCall
     from smelt.ops.order import Cut
 
 __all__ = [

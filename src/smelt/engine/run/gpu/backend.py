@@ -20,7 +20,7 @@ from torch import Tensor
 from smelt.engine.plan.plan import Span
 from smelt.engine.run.cpu.backend import VectorBackend
 from smelt.engine.run.cpu.fold_pass import wanted_share
-from smelt.engine.run.cpu.support import Support, is_readable, stored_dtype
+from smelt.engine.run.cpu.rule_table import Support, is_readable, stored_dtype
 from smelt.engine.run.gpu.kernel import has_kernels
 from smelt.engine.run.gpu.launch import TensorRun
 from smelt.engine.run.gpu.stream import BlockBuffer, Launcher

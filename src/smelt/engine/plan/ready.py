@@ -1,6 +1,6 @@
 """A merge that is ready to run: the pool aligned (vocabulary, tied weights), planned, and its small files known.
 
-In: a recipe and an opened pool. Out: `PreparedMerge`, or every fault that headers and configs show.
+In: a recipe and an opened pool. Out: `ReadyMerge`, or every fault that headers and configs show.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from smelt.models.vocabulary.source import VocabSource
 from smelt.recipe.schema import Recipe
 from smelt.system.process import gc_paused
 
-__all__ = ["AlignedPool", "PreparedMerge", "align", "config_faults", "prepare_merge"]
+__all__ = ["AlignedPool", "ReadyMerge", "align", "config_faults", "make_ready"]
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def _with_rows(config: dict[str, Any], rows: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class PreparedMerge:
+class ReadyMerge:
     """A plan, and what its output folder holds beside the weights."""
 
     plan: Plan
@@ -166,7 +166,7 @@ class PreparedMerge:
     alignment: AlignedPool
     config_from: str
 
-    def noting(self, notes: Sequence[str]) -> PreparedMerge:
+    def noting(self, notes: Sequence[str]) -> ReadyMerge:
         """The same with more to say."""
         return replace(self, plan=replace(self.plan, notes=(*self.plan.notes, *notes)))
 
@@ -249,7 +249,7 @@ def _by_file(source: Source, hashes: Mapping[Path, str]) -> dict[str, str]:
 
 
 @gc_paused()
-def prepare_merge(recipe: Recipe, pool: ModelPool) -> PreparedMerge:
+def make_ready(recipe: Recipe, pool: ModelPool) -> ReadyMerge:
     """Check, align and plan; raises with every fault that headers and configs show."""
     config_from = recipe.config or pool.reference_name
     if config_from not in pool.all:
@@ -267,7 +267,7 @@ def prepare_merge(recipe: Recipe, pool: ModelPool) -> PreparedMerge:
     faults = config_faults(recipe, pool)
     if faults:
         raise IncompatibleModels(faults)
-    ready = PreparedMerge(plan, alignment.pool, alignment, config_from)
+    ready = ReadyMerge(plan, alignment.pool, alignment, config_from)
     return ready.noting([*over, *alignment.notes, *_beside(recipe, pool, config_from)])
 
 

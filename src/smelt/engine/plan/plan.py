@@ -24,8 +24,8 @@ from smelt.formats.source import Source, TensorInfo, files_of
 from smelt.formats.views.renamed import Piece, RenamedSource
 from smelt.methods import Stage
 from smelt.methods.method import Space, Unit
-from smelt.recipe.pipeline import Spot
 from smelt.ops.block import Place
+from smelt.recipe.pipeline import Spot
 from smelt.recipe.schema import Recipe, Slice, StageCall
 from smelt.version import __version__
 

@@ -1,5 +1,6 @@
 """The service as a process of its own, over sockets: what it leaves when it is killed, and clients that only wait."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -73,7 +74,12 @@ def upload(token, folder: Path):
 
 def staged(place):
     """What lies in each folder of the hub's staging."""
-    return [sorted(p.name for p in one.rglob("*")) for one in (place / "staging").glob("*") if one.is_dir()]
+    found = []
+    for one in (place / "staging").glob("*"):
+        with contextlib.suppress(FileNotFoundError):  # it may be cleared at this moment
+            if one.is_dir():
+                found.append(sorted(path.name for path in one.rglob("*")))
+    return found
 
 
 def test_uploads_of_a_killed_service_are_cleared_at_the_next_start_and_those_of_a_live_one_are_not(

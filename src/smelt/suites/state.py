@@ -81,7 +81,7 @@ class RunState:
             lines = [f"{label}: {error}" for label, error in self.failures.items()]
             raise SmeltError(f"{len(lines)} steps failed; the others are done:" + "".join(f"\n  - {o}" for o in lines))
 
-    def _asked(self, name: str) -> str | None:
+    def _asked(self, name: str) -> str:
         """What an analysis that is there was asked to show."""
         return str((self.analysis(name) or {}).get("asked"))
 

@@ -57,7 +57,7 @@ def with_common_names(source: Source) -> Source:
     """The Source itself, or a view of it under the common names."""
     config = read_config(source.folder)
     for view in views.values():
-        if _is_asked(view, config, source.tensors.keys()) and view.recognises(config, source.tensors.keys()):
+        if _fits(view, config, source.tensors.keys()):
             source = view.of(source)
     return source
 
@@ -65,12 +65,7 @@ def with_common_names(source: Source) -> Source:
 def frozen_prefix(source: Source) -> str | None:
     """What the names of the tensors begin with that fine-tunes of this model share; None where they share none."""
     config, names = read_config(source.folder), source.tensors.keys()
-    found = (
-        view.frozen
-        for view in views.values()
-        if view.frozen and _is_asked(view, config, names) and view.recognises(config, names)
-    )
-    return next(found, None)
+    return next((view.frozen for view in views.values() if view.frozen and _fits(view, config, names)), None)
 
 
 def frozen_keys(source: Source) -> list[str]:
@@ -79,9 +74,11 @@ def frozen_keys(source: Source) -> list[str]:
     return [key for key in source.tensors if key.startswith(prefix)] if prefix is not None else []
 
 
-def _is_asked(view: NameView, config: Mapping[str, Any] | None, names: Collection[str]) -> bool:
+def _fits(view: NameView, config: Mapping[str, Any] | None, names: Collection[str]) -> bool:
+    """Whether a view recognises a model; it is asked only where type or names make it possible."""
     kind = (config or {}).get("model_type")
-    return kind in view.model_types or any(name.startswith(view.prefixes) for name in names)
+    possible = kind in view.model_types or any(name.startswith(view.prefixes) for name in names)
+    return possible and view.recognises(config, names)
 
 
 def without_tied_copy(source: Source) -> tuple[Source, list[str]]:

@@ -105,20 +105,22 @@ def enough(task: Task, split: str, count: int | None, there: int) -> None:
 
 def tasks_for(models: Sequence[str], use: DataUse | None) -> dict[str, Task]:
     """The task of every model: as `data.tasks` says, else the one that has the model's name. All faults at once."""
-    from smelt.tasks.registry import find_task, list_tasks
+    from smelt.tasks.registry import find_task, list_tasks, task_folders
 
     said = dict(use.tasks) if use else {}
     faults = [f"data.tasks: {unknown('model', name, models)}" for name in said if name not in models]
-    known = {name: task for name, task in list_tasks().items() if task.has_examples}
-    without = [name for name in models if name not in said and name not in known]
+    folders = task_folders()
+    own = {name: find_task(folders[name]) for name in models if name not in said and name in folders}
+    without = [name for name in models if name not in said and not (name in own and own[name].has_examples)]
     if without:
+        known = [name for name, task in list_tasks().items() if task.has_examples]
         faults.append(
             f"no data for {', '.join(map(repr, without))}: there is no task of that name (tasks: {', '.join(known)}); "
             f"say which it is with `data: {{tasks: {{{without[0]}: TASK}}}}`"
         )
     if faults:
         raise RecipeError(faults[0] if len(faults) == 1 else "".join(f"\n  - {f}" for f in ["", *faults])[5:])
-    found = {name: find_task(said[name]) if name in said else known[name] for name in models}
+    found = {name: find_task(said[name]) if name in said else own[name] for name in models}
     for task in found.values():
         if not task.has_examples:
             raise RecipeError(f"data.tasks: {task.name} is {task.called}, on which nothing is measured or learned")

@@ -173,23 +173,39 @@ def _compose(overrides: Sequence[Override], configs: _Configs) -> dict[str, Any]
     faults += [f"{line}: Hydra's own settings have no use here" for line in _lines(overrides) if _is_hydras(line)]
     if faults:
         raise RecipeError(_list(faults))
-    ground: Any = None
     try:
-        if len(chosen) < len(overrides):
-            ground = OmegaConf.to_container(compose(_TOP, overrides=[*configs.search, *_lines(chosen)]))
         config = compose(_TOP, overrides=[*configs.search, *_lines(overrides)])
         absent = sorted(OmegaConf.missing_keys(config))
         if absent:
             raise RecipeError(_list([f"{key} needs a value: {key}=..." for key in absent]))
         plain = OmegaConf.to_container(config, resolve=True)
     except (HydraException, OmegaConfBaseException) as error:
-        rest = [one for one in overrides if one not in chosen]
-        wrong = _key_faults(rest, ground, addable=bool(configs.search)) if ground is not None else []
-        raise RecipeError(_list(wrong or [str(error).split("\n", 1)[0]])) from None
+        raise RecipeError(_list(_named_faults(overrides, chosen, configs) or [_first_line(error)])) from None
     except (yaml.YAMLError, OSError, UnicodeDecodeError, RecursionError) as error:  # OSError: a file that is no table
         raise RecipeError(f"a config is not readable as YAML ({shortened(' '.join(str(error).split()))})") from None
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}
+
+
+def _named_faults(overrides: Sequence[Override], chosen: Sequence[Override], configs: _Configs) -> list[str]:
+    """Which of the overrides do not fit the config that the choices alone make; where those fail, how they do."""
+    from hydra import compose
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    rest = [one for one in overrides if one not in chosen]
+    if not rest:
+        return []
+    try:
+        ground = OmegaConf.to_container(compose(_TOP, overrides=[*configs.search, *_lines(chosen)]))
+    except (HydraException, OmegaConfBaseException) as error:
+        return [_first_line(error)]
+    return _key_faults(rest, ground, addable=bool(configs.search))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).split("\n", 1)[0]
 
 
 def _lines(overrides: Sequence[Override]) -> list[str]:

@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# A worker for each core: threads that wait do not spin, files are compiled once, and whoever is done takes from the others.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist worksteal
 QUICK  := tests/ops tests/methods tests/recipe tests/files tests/formats tests/engine/plan tests/reporting
 
 .PHONY: demo language test quick check unit browser postgres docs parity benchmark setup clean
@@ -21,7 +23,7 @@ quick: $(STAMP)
 	if [ -n "$$changed" ]; then $(BIN)/ruff check $$changed && $(BIN)/ruff format --check $$changed; fi
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/pytest -n auto $(QUICK)
+	$(PYTEST) $(QUICK)
 
 check: $(STAMP)
 	$(BIN)/ruff check .
@@ -32,7 +34,7 @@ check: $(STAMP)
 unit: $(STAMP) browser postgres
 	@if sh tests/install-chromium.sh --check; then export SMELT_REQUIRE_BROWSER=1; fi; \
 	if sh tests/install-postgres.sh --check; then export SMELT_REQUIRE_POSTGRES=1; fi; \
-	if command -v cc >/dev/null; then export SMELT_REQUIRE_FUSED=1; fi; set -x; $(BIN)/pytest -n auto
+	if command -v cc >/dev/null; then export SMELT_REQUIRE_FUSED=1; fi; set -x; $(PYTEST)
 
 browser:
 	@sh tests/install-chromium.sh

@@ -12,6 +12,7 @@ import pytest
 import smelt
 from checkpoints import snapshot
 from smelt.errors import OutputError
+from smelt.files import writing
 
 WAITING = """
 import os, sys, time
@@ -39,6 +40,12 @@ sys.argv[:4] = ["smelt"]
 from smelt.cli import main
 main()
 """
+
+
+@pytest.fixture(autouse=True)
+def _quickly_refused(monkeypatch):
+    """The first run waits until it is told to go on, so nothing is gained by asking for its lock again and again."""
+    monkeypatch.setattr(writing, "_PATIENCE", 0.2)
 
 
 @pytest.fixture

@@ -113,12 +113,14 @@ def known_config(given: ModelInput, text: ModelInput) -> Mapping[str, Any]:
 
 def check_device(device: str, dtype: str) -> None:
     """Refuse a device that this machine lacks, and formats that no model computes in."""
-    import torch
-
     if dtype not in ("float32", "bfloat16", "float16"):
         raise RecipeError(f"dtype: a model computes in float32, bfloat16 or float16, got {dtype!r}")
     kind = device.split(":")[0]
     if kind not in ("cpu", "cuda", "mps"):
         raise RecipeError(f"device: is cpu, cuda or mps, got {device!r}")
+    if kind == "cpu":  # every machine has it; torch takes a second to load, and a run may do without
+        return
+    import torch
+
     if (kind == "cuda" and not torch.cuda.is_available()) or (kind == "mps" and not torch.backends.mps.is_available()):
         raise RecipeError(f"device: there is no {kind} on this machine; use cpu")

@@ -8,6 +8,7 @@ import builtins
 import contextlib
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -130,23 +131,33 @@ def run(root, at=None, recipe=A, **options):
     return reaper.count
 
 
-@pytest.fixture(autouse=True, params=[512, 1], ids=["alone", "together"])
-def many(request, monkeypatch):
+@pytest.fixture(autouse=True, scope="module", params=[512, 1], ids=["alone", "together"])
+def many(request):
     """From how many small tensors on neighbours are worked off together."""
-    monkeypatch.setattr(executor, "_MANY", request.param)
-    monkeypatch.setattr(executor, "_TENSORS", 4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(executor, "_MANY", request.param)
+        patch.setattr(executor, "_TENSORS", 4)
+        yield
+
+
+def models_in(folder):
+    write_model(folder / "cars", state(1.0))
+    write_model(folder / "birds", state(3.0), chat_template__jinja="{{ x }}")
+    (folder / "place").mkdir()
+    return folder
 
 
 @pytest.fixture
 def root(tmp_path):
-    write_model(tmp_path / "cars", state(1.0))
-    write_model(tmp_path / "birds", state(3.0), chat_template__jinja="{{ x }}")
-    (tmp_path / "place").mkdir()
-    return tmp_path
+    return models_in(tmp_path)
 
 
 @pytest.fixture
 def good(root):
+    return undisturbed(root)
+
+
+def undisturbed(root):
     """What undisturbed runs of both recipes give."""
     found = {}
     for name, recipe in (("a", A), ("b", B)):
@@ -181,25 +192,51 @@ def finished(root, good, **options):
     return snapshot(root / "place" / "out") == good and smelt.verify(root / "place" / "out").ok
 
 
-def test_what_is_not_finished_never_looks_finished(root, good):
-    out = root / "place" / "out"
-    wrong = [at for at in every_death(root, nothing) if out.exists() and snapshot(out) != good["a"]]
-    assert wrong == []
+@dataclass(frozen=True)
+class Resumed:
+    """What lay there after a death at an operation, and what a run with --resume made of it."""
+
+    at: int
+    good: dict
+    died: dict | None
+    refused: bool
+    made: dict | None
+    verified: bool
+    beside: list
 
 
-def test_resume_gives_the_bytes_of_an_undisturbed_run(root, good):
-    wrong = [at for at in every_death(root, nothing) if not finished(root, good["a"], resume=True)]
-    assert wrong == []
-
-
-def test_resume_after_the_output_was_put_in_place_is_no_failure(root):
-    wrong = []
+@pytest.fixture(scope="module")
+def resumed(many, tmp_path_factory):
+    """For every operation of a run: dead there, then resumed."""
+    root = models_in(tmp_path_factory.mktemp("resumed"))
+    good, out, found = undisturbed(root)["a"], root / "place" / "out", []
     for at in every_death(root, nothing):
+        died, refused = snapshot(out) if out.exists() else None, False
         try:
             run(root, resume=True)
         except OutputError:
-            wrong.append(at)
+            refused = True
+        made = snapshot(out) if out.exists() else None
+        verified = made is not None and smelt.verify(out).ok
+        found.append(Resumed(at, good, died, refused, made, verified, os.listdir(root / "place")))
+    return found
+
+
+def test_what_is_not_finished_never_looks_finished(resumed):
+    assert [one.at for one in resumed if one.died is not None and one.died != one.good] == []
+
+
+def test_resume_gives_the_bytes_of_an_undisturbed_run(resumed):
+    assert [one.at for one in resumed if one.made != one.good or not one.verified] == []
+
+
+def test_resume_after_the_output_was_put_in_place_is_no_failure(resumed):
+    wrong = [one.at for one in resumed if one.refused]
     assert wrong == [], "a script that resumes until it succeeds must end"
+
+
+def test_nothing_hidden_is_left_beside_the_output_in_the_end(resumed):
+    assert [one.at for one in resumed if one.beside != ["out"]] == []
 
 
 def test_a_new_run_without_resume_starts_clean(root, good):
@@ -273,13 +310,6 @@ def test_the_old_output_comes_back_if_the_replacement_died_and_the_next_run_is_r
             if snapshot(place / "out") != good["b"]:
                 wrong.append(at)
     assert wrong == []
-
-
-def test_nothing_hidden_is_left_beside_the_output_in_the_end(root):
-    for _ in every_death(root, nothing):
-        with contextlib.suppress(OutputError):
-            run(root, resume=True)
-        assert os.listdir(root / "place") == ["out"]
 
 
 def test_a_changed_input_is_not_continued(root):

@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -230,6 +231,7 @@ class ReadyMerge:
         )
 
 
+@cache
 def _torch_version() -> str:
     """What its package says: a merge need not have loaded torch, and should not for this."""
     try:

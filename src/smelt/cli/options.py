@@ -9,14 +9,17 @@ from smelt.files.remote_code import FLAG
 
 __all__ = [
     "ALLOW_PICKLE",
+    "ANSWER",
     "BASE",
     "DEVICE",
     "DTYPE",
     "FORCE",
     "JSON",
+    "LOADING",
     "MEMORY",
     "METHOD",
     "MODEL",
+    "MODELS",
     "OUT",
     "POOL",
     "QUIET",
@@ -58,3 +61,10 @@ TASKS = Option("Names, a group or folders (see `smelt tasks`).")
 TEXT_FROM = Option("The CLIP model with the text tower, if the models are picture towers alone.")
 THREADS = Option("Worker threads; all cores by default.", min=1, type=int, default=None)
 TRUST = Option("Run Python code that comes with a model or a task folder.", (FLAG,))
+
+ANSWER = {"quiet": QUIET, "as_json": JSON}
+"""The last two of most commands."""
+MODELS = {"base": BASE, "model": MODEL, "set": SET}
+"""What takes the place of a recipe, after the method."""
+LOADING = {"device": DEVICE, "threads": THREADS, "allow_pickle": ALLOW_PICKLE, "trust_remote_code": TRUST}
+"""Of commands that load models to run them."""

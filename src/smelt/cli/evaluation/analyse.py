@@ -14,15 +14,14 @@ from smelt.cli.evaluation.analyse_tables import print_matrix, print_rows, print_
 from smelt.cli.from_function import Argument, Given, Option, command, group
 from smelt.cli.options import (
     ALLOW_PICKLE,
+    ANSWER,
     BASE,
     DEVICE,
-    JSON,
     METHOD,
     MODEL,
+    MODELS,
     OUT,
-    QUIET,
     RECIPE,
-    SET,
     TASKS,
     TEXT_FROM,
     TRUST,
@@ -58,16 +57,14 @@ _EVALUATED = {
     "allow_pickle": ALLOW_PICKLE,
     "trust_remote_code": TRUST,
     "out": OUT.but("Append the rows to this rows.jsonl.", default=None, own=True),
-    "quiet": QUIET,
-    "as_json": JSON,
+    **ANSWER,
 }
 _TASKS = TASKS.but("A group of tasks, names with commas, or a task's folder.")
 _FILE = OUT.but("Write to a .csv or .json file too.", default=None, own=True)
-_LAST = {"quiet": QUIET, "as_json": JSON}
 
 
 @app.command("cosine")
-@command("smelt.analyse.cosine:cosine_similarity", **_COMPARED, allow_pickle=ALLOW_PICKLE, out=_FILE, **_LAST)
+@command("smelt.analyse.cosine:cosine_similarity", **_COMPARED, allow_pickle=ALLOW_PICKLE, out=_FILE, **ANSWER)
 def cosine(given: Given) -> None:
     """Cosine similarity of the models' task vectors."""
     found: CosineSimilarity = _compare(given, ".csv", ".json")
@@ -80,7 +77,7 @@ def cosine(given: Given) -> None:
     **_COMPARED,
     allow_pickle=ALLOW_PICKLE,
     out=_FILE.but("Write to a .json file too."),
-    **_LAST,
+    **ANSWER,
 )
 def norms(given: Given) -> None:
     """Length of the models' task vectors, layer by layer, as a share of the base's length."""
@@ -101,7 +98,7 @@ def norms(given: Given) -> None:
     density=Option("Count only this share of each model's largest changes."),
     allow_pickle=ALLOW_PICKLE,
     out=_FILE,
-    **_LAST,
+    **ANSWER,
 )
 def signs(given: Given) -> None:
     """How often the models' changes have opposite signs."""
@@ -125,9 +122,7 @@ def signs(given: Given) -> None:
     "smelt.recipe.words:RecipeWords",
     recipe=RECIPE,
     method=METHOD,
-    base=BASE,
-    model=MODEL,
-    set=SET,
+    **MODELS,
     scales=Option("Scales with commas.", type=str, default="0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1", own=True),
     tasks=_TASKS,
     split=Option("Of the tasks' data; a scale chosen on test proves nothing."),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from smelt.cli.from_function import REQUIRED, Argument, Given, Option, command
-from smelt.cli.options import DEVICE, DTYPE, FORCE, JSON, OUT, QUIET, THREADS, TRUST
+from smelt.cli.options import ANSWER, DEVICE, DTYPE, FORCE, OUT, THREADS, TRUST
 
 if TYPE_CHECKING:
     from smelt.suites.run import BenchResult
@@ -36,8 +36,7 @@ __all__ = ["bench"]
     trust_remote_code=TRUST,
     force=FORCE.but("Begin anew in a folder that has rows."),
     table=Option("Print the table at the end.", switch=True, type=bool, default=True, own=True),
-    quiet=QUIET,
-    as_json=JSON,
+    **ANSWER,
 )
 def bench(given: Given) -> None:
     """Run a suite: references, every merge and mixture, scales tuned on val; rows, analyses and a report.

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from smelt.cli.from_function import Argument, Given, Option, command
-from smelt.cli.options import ALLOW_PICKLE, DEVICE, DTYPE, JSON, OUT, QUIET, TASKS, TEXT_FROM, THREADS, TRUST
+from smelt.cli.options import ALLOW_PICKLE, ANSWER, DEVICE, DTYPE, OUT, TASKS, TEXT_FROM, THREADS, TRUST
 
 if TYPE_CHECKING:
     from smelt.evaluation.evaluate import Average, Evaluation
@@ -46,8 +46,7 @@ _LARGEST_MATRIX = 20
     trust_remote_code=TRUST,
     confusion=Option("Show what was taken for what.", type=bool, default=False, own=True),
     out=OUT.but("Append the rows to this file (JSON lines).", default=None, own=True),
-    quiet=QUIET,
-    as_json=JSON,
+    **ANSWER,
 )
 def evaluate(given: Given) -> None:
     """Evaluate one model on tasks.

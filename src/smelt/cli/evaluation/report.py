@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from smelt.cli.from_function import Argument, Given, command
-from smelt.cli.options import JSON, OUT, QUIET
+from smelt.cli.options import ANSWER, OUT
 
 __all__ = ["report"]
 
@@ -16,8 +16,7 @@ __all__ = ["report"]
     "smelt.suites.report:report",
     folder=Argument("The folder that `smelt bench -o DIR` wrote.", metavar="DIR", type=Path),
     out=OUT.but("The HTML file to write; DIR/report.html unless given."),
-    quiet=QUIET,
-    as_json=JSON,
+    **ANSWER,
 )
 def report(given: Given) -> None:
     """Write the report of a suite: one HTML page, and its table as Markdown, CSV and LaTeX beside it."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from smelt.cli.from_function import Argument, Given, Option, command
-from smelt.cli.options import JSON, QUIET, TRUST
+from smelt.cli.options import ANSWER, TRUST
 from smelt.errors import RecipeError
 from smelt.files.remote_code import trusting
 
@@ -32,8 +32,7 @@ _RESULT = 30
     multirun=Option("Run every combination of listed values (a=1,2 or range(0,1,0.1)).", ("-m", "--multirun")),
     config_dir=Option("A folder with your own method/, modelpool/ and taskpool/ configs.", type=Path),
     trust_remote_code=TRUST,
-    quiet=QUIET,
-    as_json=JSON,
+    **ANSWER,
 )
 def run(given: Given) -> None:
     """Merge, evaluate and report, in FusionBench's words.

@@ -7,21 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from smelt.cli.from_function import Given, Option, command
-from smelt.cli.options import (
-    ALLOW_PICKLE,
-    BASE,
-    DEVICE,
-    JSON,
-    METHOD,
-    MODEL,
-    OUT,
-    QUIET,
-    RECIPE,
-    SET,
-    TEXT_FROM,
-    THREADS,
-    TRUST,
-)
+from smelt.cli.options import ANSWER, LOADING, METHOD, MODELS, OUT, RECIPE, TEXT_FROM
 from smelt.cli.request import request
 
 if TYPE_CHECKING:
@@ -37,19 +23,13 @@ __all__ = ["learn"]
     recipe=RECIPE,
     out=OUT.but("The folder for the result; the cache by default."),
     method=METHOD.but("adamerging, adarank, localize or tuned."),
-    base=BASE,
-    model=MODEL,
-    set=SET,
+    **MODELS,
     steps=Option("Steps of the optimiser, instead of the recipe's.", min=1),
     seed=Option("For the order of the examples.", min=0),
     text_from=TEXT_FROM.but("The CLIP model with the text tower, if the base is a picture tower alone."),
-    device=DEVICE,
-    threads=THREADS,
-    allow_pickle=ALLOW_PICKLE,
-    trust_remote_code=TRUST,
+    **LOADING,
     resume=Option("Go on with a run that was interrupted.", switch=True),
-    quiet=QUIET,
-    as_json=JSON,
+    **ANSWER,
 )
 def learn(given: Given) -> None:
     """Learn from data how to merge models; the result is an ordinary recipe.

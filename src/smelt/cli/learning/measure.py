@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from smelt.cli.from_function import Argument, Given, Option, command, group
-from smelt.cli.options import ALLOW_PICKLE, DEVICE, DTYPE, FORCE, JSON, OUT, QUIET, TEXT_FROM, THREADS, TRUST
+from smelt.cli.options import ALLOW_PICKLE, ANSWER, DEVICE, DTYPE, FORCE, JSON, OUT, QUIET, TEXT_FROM, THREADS, TRUST
 
 if TYPE_CHECKING:
     from smelt.measurement.store import MeasuredStatistics
@@ -75,8 +75,7 @@ def gram(given: Given) -> None:
     second=Argument("Another, of the same model and other examples.", metavar="B", type=Path),
     out=OUT,
     force=FORCE.but("Replace an existing output."),
-    quiet=QUIET,
-    as_json=JSON,
+    **ANSWER,
 )
 def combine(given: Given) -> None:
     """Add up statistics of one model on two parts of the data.

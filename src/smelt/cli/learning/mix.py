@@ -8,22 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from smelt.cli.from_function import Given, Option, command
-from smelt.cli.options import (
-    ALLOW_PICKLE,
-    BASE,
-    DEVICE,
-    FORCE,
-    JSON,
-    METHOD,
-    MODEL,
-    OUT,
-    QUIET,
-    RECIPE,
-    SET,
-    TEXT_FROM,
-    THREADS,
-    TRUST,
-)
+from smelt.cli.options import ANSWER, FORCE, LOADING, METHOD, MODELS, OUT, RECIPE, TEXT_FROM
 from smelt.cli.request import request
 
 if TYPE_CHECKING:
@@ -39,21 +24,15 @@ __all__ = ["mix"]
     recipe=RECIPE,
     out=OUT.but("The folder to write; in the cache if not given."),
     method=METHOD.but("A way to mix; wemoe by default."),
-    base=BASE,
-    model=MODEL,
-    set=SET,
+    **MODELS,
     steps=Option("Of learning; over the recipe's.", min=0),
     seed=Option("Of the routers' start and the examples' order.", min=0),
     routers=Option("Read learned routers from this file and learn nothing.", type=Path),
     text_from=TEXT_FROM.but("The model with the text tower, if the base has none."),
-    device=DEVICE,
-    threads=THREADS,
-    allow_pickle=ALLOW_PICKLE,
-    trust_remote_code=TRUST,
+    **LOADING,
     resume=Option("Go on with a run that was interrupted.", switch=True),
     force=FORCE,
-    quiet=QUIET,
-    as_json=JSON,
+    **ANSWER,
 )
 def mix(given: Given) -> None:
     """Mix models into one larger model (weight-ensembling mixture of experts).

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from smelt.cli.from_function import REQUIRED, Given, Option, command
-from smelt.cli.options import DEVICE, FORCE, JSON, OUT, QUIET, THREADS, TRUST
+from smelt.cli.options import ANSWER, DEVICE, FORCE, OUT, THREADS, TRUST
 from smelt.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ __all__ = ["neulig"]
     threads=THREADS,
     trust_remote_code=TRUST,
     force=FORCE,
-    quiet=QUIET,
-    as_json=JSON,
+    **ANSWER,
 )
 def neulig(given: Given) -> None:
     """Fit one vector of coefficients per picture that serves merging and ensembling alike (NeuLig).

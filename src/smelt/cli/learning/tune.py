@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from smelt.cli.from_function import Argument, Given, Option, command
-from smelt.cli.options import DEVICE, DTYPE, FORCE, JSON, OUT, QUIET, TASKS, TEXT_FROM, TRUST
+from smelt.cli.options import ANSWER, DEVICE, DTYPE, FORCE, OUT, TASKS, TEXT_FROM, TRUST
 
 if TYPE_CHECKING:
     from smelt.search.study import Trial
@@ -39,8 +39,7 @@ _SHOWN = 10
     dtype=DTYPE.but("In what format they compute: float32, bfloat16, float16."),
     trust_remote_code=TRUST,
     force=FORCE.but("Begin anew in a folder that has a study."),
-    quiet=QUIET,
-    as_json=JSON,
+    **ANSWER,
 )
 def tune(given: Given) -> None:
     """Try settings of a recipe on validation data and write the best as a recipe.

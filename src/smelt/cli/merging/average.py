@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from smelt.cli.from_function import Argument, Given, Option, command
-from smelt.cli.options import ALLOW_PICKLE, DTYPE, FORCE, JSON, OUT, QUIET, THREADS
+from smelt.cli.options import ALLOW_PICKLE, ANSWER, DTYPE, FORCE, OUT, THREADS
 
 if TYPE_CHECKING:
     from smelt.prepare.average import Averaged
@@ -36,8 +36,7 @@ __all__ = ["average"]
     threads=THREADS,
     allow_pickle=ALLOW_PICKLE,
     force=FORCE,
-    quiet=QUIET,
-    as_json=JSON,
+    **ANSWER,
 )
 def average(given: Given) -> None:
     """Average the checkpoints of a training run into one model.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from smelt.cli.from_function import Argument, Given, Option, command
-from smelt.cli.options import ALLOW_PICKLE, FORCE, JSON, OUT, QUIET
+from smelt.cli.options import ALLOW_PICKLE, ANSWER, FORCE, OUT
 
 if TYPE_CHECKING:
     from smelt.engine.convert.export import ExportSummary
@@ -24,8 +24,7 @@ __all__ = ["export"]
     pre=Option("llama.cpp's name for how the tokenizer cuts text, if it is not found."),
     allow_pickle=ALLOW_PICKLE,
     force=FORCE.but("Replace an existing file, at the end."),
-    quiet=QUIET,
-    as_json=JSON,
+    **ANSWER,
 )
 def export(given: Given) -> None:
     """Write a language model as a GGUF file, with its tokenizer and chat template, for llama.cpp and its kin.

@@ -10,19 +10,16 @@ import typer
 from smelt.cli.from_function import Given, Option, command
 from smelt.cli.options import (
     ALLOW_PICKLE,
-    BASE,
+    ANSWER,
     DEVICE,
     DTYPE,
     FORCE,
-    JSON,
     MEMORY,
     METHOD,
-    MODEL,
+    MODELS,
     OUT,
     POOL,
-    QUIET,
     RECIPE,
-    SET,
     SHARD_SIZE,
     THREADS,
     TRUST,
@@ -42,9 +39,7 @@ __all__ = ["merge"]
     recipe=RECIPE,
     out=OUT,
     method=METHOD,
-    base=BASE,
-    model=MODEL,
-    set=SET,
+    **MODELS,
     pool=POOL,
     dtype=DTYPE,
     seed=Option("For methods that drop at random.", min=0),
@@ -57,8 +52,7 @@ __all__ = ["merge"]
     trust_remote_code=TRUST,
     resume=Option("Continue a run that was killed."),
     force=FORCE,
-    quiet=QUIET,
-    as_json=JSON,
+    **ANSWER,
 )
 def merge(given: Given) -> None:
     """Merge models into one.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from smelt.cli.from_function import Argument, Given, Option, command
-from smelt.cli.options import ALLOW_PICKLE, FORCE, JSON, OUT, QUIET, SHARD_SIZE, THREADS
+from smelt.cli.options import ALLOW_PICKLE, ANSWER, FORCE, OUT, SHARD_SIZE, THREADS
 
 if TYPE_CHECKING:
     from smelt.engine.convert.pack import PackSummary, UnpackSummary
@@ -33,8 +33,7 @@ _WORDS = {
     rank=Option("Store low-rank changes of this rank instead."),
     allow_pickle=ALLOW_PICKLE,
     force=FORCE,
-    quiet=QUIET,
-    as_json=JSON,
+    **ANSWER,
 )
 def pack(given: Given) -> None:
     """Store a fine-tuned model as its base plus a small change (a delta pack).
@@ -68,8 +67,7 @@ def _show(done: PackSummary) -> None:
     threads=THREADS,
     allow_pickle=ALLOW_PICKLE,
     force=FORCE,
-    quiet=QUIET,
-    as_json=JSON,
+    **ANSWER,
 )
 def unpack(given: Given) -> None:
     """Write a delta pack as an ordinary folder that `from_pretrained` loads."""

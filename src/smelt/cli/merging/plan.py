@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from smelt.cli.from_function import Given, command
-from smelt.cli.options import ALLOW_PICKLE, BASE, DEVICE, JSON, MEMORY, METHOD, MODEL, POOL, RECIPE, SET, THREADS
+from smelt.cli.options import ALLOW_PICKLE, DEVICE, JSON, MEMORY, METHOD, MODELS, POOL, RECIPE, THREADS
 from smelt.cli.request import request
 
 if TYPE_CHECKING:
@@ -21,9 +21,7 @@ __all__ = ["plan"]
     "smelt.recipe.words:RecipeWords",
     recipe=RECIPE,
     method=METHOD,
-    base=BASE,
-    model=MODEL,
-    set=SET,
+    **MODELS,
     pool=POOL,
     threads=THREADS,
     memory=MEMORY,

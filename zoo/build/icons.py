@@ -39,7 +39,7 @@ _NAME = re.compile(r"[a-z][a-z ]{1,30}")
 
 def build(every: int = 1) -> TaskPictures:
     """The task, or a small sample of it: every so many concepts."""
-    drawings = by_name()
+    drawings = by_name_once()
     concepts = _concepts(drawings)
     held = _held_out(drawings, concepts)
     named = _named(drawings, frozenset(concepts) | BRANDS | SYNONYMS, held, every)

@@ -46,6 +46,7 @@ def capitals(every: int = 1) -> dict[str, list[list[np.ndarray]]]:
     """The alphabets of all font families whose capitals can be told apart."""
     families = sorted(name for name, entry in fetch.sources().items() if entry["use"] == "letters")
     random.Random(0).shuffle(families)
+    fetch.ahead(families[::every])
     return {family: drawn for family in families[::every] if (drawn := alphabet(family)) is not None}
 
 

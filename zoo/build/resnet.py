@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
 from transformers import (
     CLIPTextConfig,
     CLIPTokenizer,
@@ -102,12 +103,14 @@ class Training:
         self.recipe, self.material, self.out, self.started = recipe, material, out, time.time()
         self.pool = training_pool(recipe, material)
         self.model = new_model(recipe, material.tokenizer, recipe.seed).to(material.device)
+        self.state: dict[str, Tensor] = {}
+        """The base's numbers, once it was trained or read."""
         self.where = torch.cuda.get_device_name() if material.device == "cuda" else "cpu"
 
     def do(self, what: str) -> None:
         """One of the three steps, and what came out."""
         self.report: dict = {"recipe": asdict(self.recipe), "device": self.where, "accuracy": {}, "packed": {}}
-        if what != "base":
+        if what != "base" and not self.state:
             self.read_base()
         {"base": self.base, "experts": self.experts, "others": self.others}[what]()
         self.report["seconds"] = round(time.time() - self.started)

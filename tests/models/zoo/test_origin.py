@@ -77,9 +77,16 @@ def test_a_note_with_a_fault_names_it(note):
         origin.unpacked(note(parameters="many"))
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """A cache for the tests of the real model, which is unpacked into it once."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def smollm():
+def smollm(cache, monkeypatch):
     pytest.importorskip("smelt_zoo")
+    monkeypatch.setenv("SMELT_CACHE", str(cache))
     try:
         return zoo_folder(NAME)
     except MissingExtra:

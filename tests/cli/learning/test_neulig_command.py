@@ -74,7 +74,7 @@ def test_no_command_is_promised_where_none_makes_the_model(folder: Path) -> None
 
 
 def test_both_levels_are_asked_at_once_with_the_gap_of_their_averages(folder: Path, cli: Any) -> None:
-    flags = ["eval", folder, "--tasks", "photos,digits", "--limit", 10, "--level", "both"]
+    flags = ["eval", folder, "--tasks", "photos,digits", "--limit", 50, "--level", "both"]
     found = json.loads(cli(*flags, "--json").out)
     assert [(row["level"], row["task"]) for row in found["rows"]] == [
         ("merged", "photos"),

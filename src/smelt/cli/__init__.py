@@ -15,7 +15,7 @@ __all__ = ["main", "process"]
 
 def main() -> None:
     """Run the command line in this process; ends like any program, by returning or with SystemExit."""
-    from smelt.cli.entry import run
+    from smelt.cli.commands import run
     from smelt.system.process import let_idle_threads_sleep, prefer_fast_sort
 
     let_idle_threads_sleep()

@@ -1,4 +1,4 @@
-"""The whole application, with every command. Processes run `smelt.cli.entry`, which loads only the one they need."""
+"""The whole application, with every command. Processes run `smelt.cli.commands`, which loads only the one they need."""
 
 from __future__ import annotations
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import Any
 
 from smelt.methods import Stage
-from smelt.testing import law_of_scale as _scale  # noqa: F401 - registers its law
 from smelt.testing import laws_of_results as _results  # noqa: F401 - registers its laws
 from smelt.testing import laws_of_running as _running  # noqa: F401
 from smelt.testing import laws_of_storage as _storage  # noqa: F401

@@ -6,13 +6,40 @@ from typing import Any
 
 import torch
 
+from smelt.engine.merge import Options, merge_to_memory, plan_to_memory, planned
+from smelt.engine.request import read_request
+from smelt.engine.scales import at_scale, change_plan
 from smelt.methods import Stage
 from smelt.testing.compare import assert_equal, assert_near
 from smelt.testing.law import law
 from smelt.testing.pico import BUFFER, Pico, pico
-from smelt.testing.trial import merged_by, pool_for
+from smelt.testing.trial import merged_by, pipeline_of, pool_for, registered, statistics_for
 
 __all__: list[str] = []
+
+_SCALES = (0.0, 0.37, -1.7)
+
+
+@law
+def law_scale(stage: Stage, **parameters: Any) -> None:
+    """A stage that says so gives every scale as the base and so many times one change: one merge gives all.
+
+    merged(s) = base + s * change      to the bit for a method; up to a few roundings behind a wrapper or a basis
+    """
+    pool, same = pool_for(stage), assert_equal if stage.kind == "method" else assert_near
+    method, words = pipeline_of(stage, parameters), statistics_for(stage, pool)
+    with registered(stage):
+        recipe, _, opened = read_request(pool.models, pool.base, method, words)
+        with planned(recipe, pool=opened) as ready:
+            changes = plan_to_memory(change_plan(ready.plan), Options())
+        for scale in _SCALES:
+            with planned(at_scale(recipe, scale), pool=opened) as ready:
+                got = merge_to_memory(ready, Options())
+            moved = {name: pool.base[name] + change * scale for name, change in changes.items()}
+            expected = {name: moved.get(name, pool.base[name]) for name in got}
+            same(
+                got, expected, f"{stage.name} at scale {scale} is not base + scale * change, as it says by `stretches`"
+            )
 
 
 @law

@@ -8,7 +8,7 @@ import pytest
 
 from smelt.evaluation.row import CostRow, Row
 from smelt.suites.language.report.analyses import Language
-from smelt.suites.language.report.terminal import show_language
+from smelt.suites.language.report.pages import show_language
 
 SAME = dict.fromkeys(("code", "device", "command", "when"), "x")
 LANGUAGE = Language(

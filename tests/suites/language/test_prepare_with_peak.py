@@ -9,7 +9,7 @@ import pytest
 
 from pico_language import FOLLOWS, write_language_model, write_language_task
 from smelt.recipe.schema import Recipe
-from smelt.suites.language.prepare_with_peak import prepare_with_peak
+from smelt.suites.language.units import prepare_with_peak
 
 pytest.importorskip("lm_eval", reason="LM-EVAL IS NOT INSTALLED (pip install 'smelt[llm]')")
 needs_linux = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="NO /proc: PEAKS ARE NOT KNOWN")

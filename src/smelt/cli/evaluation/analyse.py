@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from smelt.cli.evaluation.analyse_tables import print_matrix, print_rows, print_table
 from smelt.cli.from_function import Argument, Given, Option, command, group
 from smelt.cli.options import (
     ALLOW_PICKLE,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from smelt.analyse.norms import DeltaNorms
     from smelt.analyse.scales import ScaleCurve
     from smelt.analyse.signs import SignConflicts
+    from smelt.evaluation.row import Row
 
 __all__ = ["app", "cosine", "norms", "path", "scales", "signs"]
 
@@ -68,7 +69,7 @@ _FILE = OUT.but("Write to a .csv or .json file too.", default=None, own=True)
 def cosine(given: Given) -> None:
     """Cosine similarity of the models' task vectors."""
     found: CosineSimilarity = _compare(given, ".csv", ".json")
-    _answer(given, found, lambda: print_matrix(found.names, found.matrix, "{:z.3f}", 1.0))
+    _answer(given, found, lambda: _print_matrix(found.names, found.matrix, "{:z.3f}", 1.0))
 
 
 @app.command("norms")
@@ -86,7 +87,7 @@ def norms(given: Given) -> None:
     def show() -> None:
         body = [[layer, *(row[n] for row in found.relative.values())] for n, layer in enumerate(found.layers)]
         body.append(["all", *found.whole_relative.values()])
-        print_table(["|d| / |base|", *found.models], body, "{:.4f}")
+        _print_table(["|d| / |base|", *found.models], body, "{:.4f}")
 
     _answer(given, found, show)
 
@@ -105,7 +106,7 @@ def signs(given: Given) -> None:
     found: SignConflicts = _compare(given, ".csv", ".json")
 
     def show() -> None:
-        print_matrix(found.names, found.pairs, "{:z.3f}", 0.5)
+        _print_matrix(found.names, found.pairs, "{:z.3f}", 0.5)
         typer.echo(
             f"entries   {found.entries:.1%} of the entries that any model changed are raised by some and lowered"
         )
@@ -136,7 +137,7 @@ def scales(given: Given) -> None:
     _append(given, found)
 
     def show() -> None:
-        print_rows("scale", found.rows)
+        _print_rows("scale", found.rows)
         typer.echo(f"best on {given['split']}: {found.best:g}")
 
     _answer(given, found, show)
@@ -159,7 +160,7 @@ def path(given: Given) -> None:
     _append(given, found)
 
     def show() -> None:
-        print_rows("t", found.rows)
+        _print_rows("t", found.rows)
         typer.echo(f"barrier of the mean loss: {found.mean_barrier.loss:.4f} at t = {found.mean_barrier.t:g}")
 
     _answer(given, found, show)
@@ -209,3 +210,48 @@ def _answer(given: Given, found: Any, show: Callable[[], None]) -> None:
             typer.echo(f"note: {note}")
 
     given.answer(found.to_json, show_all)
+
+
+def _print_rows(what: str, rows: Sequence[Row]) -> None:
+    """One line per value of a setting, one column per task, and their means."""
+    table: dict[float, dict[str, Row]] = {}
+    for row in rows:
+        table.setdefault(row.setting[what], {})[row.task] = row
+    tasks = list(dict.fromkeys(row.task for row in rows))
+    body = [[f"{value:g}", *(at[task].accuracy for task in tasks), *_means(at)] for value, at in table.items()]
+    _print_table([what, *tasks, "mean", "loss"], body, "{:z.3f}")
+
+
+def _means(rows: Mapping[str, Row]) -> list[float]:
+    """Of accuracy and loss; a loss that a task does not have is not a number."""
+    losses = [math.nan if row.loss is None else row.loss for row in rows.values()]
+    return [sum(row.accuracy for row in rows.values()) / len(rows), sum(losses) / len(rows)]
+
+
+def _print_matrix(names: Sequence[str], matrix: Sequence[Sequence[float]], form: str, top: float) -> None:
+    body = [[name, *row] for name, row in zip(names, matrix, strict=True)]
+    _print_table(["", *names], body, form, top)
+
+
+def _print_table(head: Sequence[str], body: Sequence[Sequence[Any]], form: str, top: float | None = None) -> None:
+    """A table; with `top` its numbers are shaded by their share of it, as a heat map, where there is colour."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for number, name in enumerate(head):
+        table.add_column(name, justify="right" if number else "left", no_wrap=True)
+    for first, *values in body:
+        table.add_row(Text(first), *(Text(form.format(value), style=_shade(value, top)) for value in values))
+    console = Console()
+    Console(width=None if console.is_terminal else 10_000, highlight=False).print(table)
+
+
+def _shade(value: float, top: float | None) -> str:
+    if top is None or math.isnan(value):
+        return ""
+    share = min(1.0, abs(value) / top)
+    strong, weak = round(200 - 150 * share), round(235 - 35 * share)
+    colour = f"rgb({strong},{strong},{weak})" if value >= 0 else f"rgb({weak},{strong},{strong})"
+    return f"{'white' if share > 0.5 else 'black'} on {colour}"

@@ -6,6 +6,7 @@ data in the cache, trials in the entry's study.
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import shutil
 from collections.abc import Mapping
@@ -14,17 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from smelt.evaluation.row import Row, read_rows
-from smelt.prepare.prepare import measurements
+from smelt.prepare.prepare import PreparedRecipe, measurements, prepare
 from smelt.recipe.schema import DataBudget, Recipe
 from smelt.runs.run_folder import ROWS
 from smelt.search.space import recipe_at
 from smelt.search.tune import tune
-from smelt.suites.language.prepare_with_peak import prepare_with_peak
 from smelt.suites.language.questions import Questions
-from smelt.suites.merge_process import merge_in_process
+from smelt.suites.merge_process import merge_in_process, peak_of_process
 from smelt.suites.units import UnitResult, cost_row, recipe_words, unit_result
 
-__all__ = ["made", "reference"]
+__all__ = ["made", "prepare_with_peak", "reference"]
 
 
 def reference(*, ref: str, ask: Mapping[str, Any], about: Mapping[str, Any]) -> UnitResult:
@@ -143,3 +143,32 @@ def _tuned(
         trials=len(ended),
         budget=next((row.data_budget for row in rows if row.recipe_hash == chosen.hash), None),
     )
+
+
+def prepare_with_peak(recipe: Recipe, *, device: str, threads: int | None) -> tuple[PreparedRecipe, int]:
+    """What is left to merge, and the peak in bytes, of the device or of this process.
+
+    The peak is 0 where there was nothing to look at, or it was done before. A worker that did other things first has
+    had its own peak, which is forgotten before (Linux alone can do that).
+    """
+    _forget_peak(device)
+    prepared = prepare(recipe, device=device, threads=threads)
+    return prepared, _peak(device) if prepared.seconds > 0 and not prepared.cached else 0
+
+
+def _forget_peak(device: str) -> None:
+    if device.startswith("cuda"):
+        import torch
+
+        torch.cuda.reset_peak_memory_stats(device)
+        return
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak(device: str) -> int:
+    if device.startswith("cuda"):
+        import torch
+
+        return int(torch.cuda.max_memory_allocated(device))
+    return peak_of_process() or 0

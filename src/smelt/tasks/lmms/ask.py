@@ -6,15 +6,17 @@ for servers, judges over the network) is left out: a score here is a mean over e
 
 from __future__ import annotations
 
+import inspect
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from smelt.system.progress import Progress
 from smelt.system.threads import torch_threads
 from smelt.tasks.language.ask import PreparedLanguage, task_faults
 from smelt.tasks.lmms.harness import quiet_lmms
-from smelt.tasks.lmms.scores import score_of
 from smelt.tasks.result import Result, as_scores
 from smelt.tasks.task import TaskError
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from smelt.models.families.image_text.model import ImageText
 
 __all__ = ["PreparedLmms"]
+
+_COUNTED = {"pope_accuracy": 1, "mmmu_acc": 1, "seed_image": 1, "seed_video": 1, "seed_all": 1, "gpt_eval_score": 100}
+"""Metrics that are counted at the end, and the count where all is right."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +79,32 @@ def _samples(lm: Any, part: Any, metric: str) -> list[dict[str, Any]]:
         first = next(iter(instances[0].filtered_resps))
         answers = [one.filtered_resps[first] for one in instances]
         told: Mapping[str, Any] = part.process_results(docs[number], answers)
-        score = score_of(part, metric, told)
+        score = _score(part, metric, told)
         found.append(
             {"doc_id": number, "prompt": instances[0].args[0], "answers": answers, "told": told, "score": score}
         )
     return found
+
+
+def _score(part: Any, metric: str, told: Mapping[str, Any]) -> float | None:
+    """What one example scores, between 0 and 1; nothing where this metric is not about that example.
+
+    Most tasks say it themselves. Some hand on a note of the answer and count notes at the end; of those that are means
+    over examples, the count over one note is the score of that example. Others (F1, a judge over the network, a file
+    for a server) are refused.
+    """
+    if metric not in told:
+        return None
+    value = told[metric]
+    if isinstance(value, bool | int | float):
+        return float(value)
+    if metric not in _COUNTED:
+        raise TaskError(
+            f"{part.config.task}: {metric} is no number for every example ({type(value).__name__}), so it is no mean "
+            f"over examples; name another metric with @: {', '.join(told)}"
+        )
+    count = part.aggregation()[metric]
+    if len(inspect.signature(count).parameters) == 1:
+        return float(count([value])) / _COUNTED[metric]
+    with tempfile.TemporaryDirectory(prefix="smelt-lmms-") as scratch:  # it writes a file besides
+        return float(count([value], SimpleNamespace(output_path=scratch))) / _COUNTED[metric]

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.utils.checkpoint import checkpoint
 
 from smelt.errors import RecipeError
 from smelt.formats.architecture.layout import Layout
-from smelt.models.families.causal_lm.gradient_checkpoints import with_checkpoints
 from smelt.models.families.network import sharing_copy
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
-
     from smelt.models.families.causal_lm.batch import TokenBatch
     from smelt.models.families.network import Network
 
 __all__ = ["CausalNetwork"]
+
+_CLASSES: dict[type[nn.Module], type[nn.Module]] = {}
+"""Checkpointed classes of blocks, by the plain ones."""
 
 
 class CausalNetwork:
@@ -27,7 +32,7 @@ class CausalNetwork:
     """
 
     def __init__(self, module: nn.Module, device: str, include: Sequence[str] = ()):
-        self.module = with_checkpoints(module)
+        self.module = _with_checkpoints(module)
         self.device, self._include = device, tuple(include)
         self.keys = tuple(
             name for name, own in module.named_parameters() if own.is_floating_point() and self._own(name)
@@ -49,8 +54,6 @@ class CausalNetwork:
 
     def logits(self, weights: Mapping[str, Tensor], inputs: TokenBatch, head: Tensor | None = None) -> Tensor:
         """Scores [judged tokens, vocabulary] in fp32, in the order of `inputs.targets`."""
-        from torch.func import functional_call
-
         words = {"input_ids": inputs.ids, "attention_mask": inputs.mask.long(), "use_cache": False}
         hook = self._head.register_forward_pre_hook(_at_answers(inputs))
         try:
@@ -85,3 +88,46 @@ def _at_answers(inputs: TokenBatch) -> Callable[[nn.Module, tuple[Tensor, ...]],
         return (given[0][:, :-1][inputs.answers[:, 1:]][None],)
 
     return select
+
+
+class _Checkpointed:
+    """Stands before the class of a block, which then keeps its inputs alone: the rest is computed again for gradients.
+
+    transformers' own gradient checkpointing works in training mode only (dropout!), and computes again with the
+    module's own weights; here it is with the weights that the block was called with, which may be any. A block changes
+    its class, not its `forward`: so copies of the module are as good as the module.
+    """
+
+    _within = False
+
+    def forward(self: Any, *given: Any, **words: Any) -> Any:
+        if self._within or not torch.is_grad_enabled():
+            return super().forward(*given, **words)  # type: ignore[misc]
+        weights = dict(self.named_parameters(remove_duplicate=False))
+
+        def inside(*given: Any) -> Any:
+            self._within = True
+            try:
+                return functional_call(self, weights, given, words)
+            finally:
+                self._within = False
+
+        return checkpoint(inside, *given, use_reentrant=False, preserve_rng_state=False)
+
+
+def _with_checkpoints(module: nn.Module) -> nn.Module:
+    """Change a model in place: its blocks are checkpointed wherever gradients flow."""
+    for block in _blocks(module):
+        kind = type(block)
+        if not issubclass(kind, _Checkpointed):
+            if kind not in _CLASSES:
+                _CLASSES[kind] = type(kind.__name__, (_Checkpointed, kind), {"__module__": kind.__module__})
+            block.__class__ = _CLASSES[kind]
+    return module
+
+
+def _blocks(module: nn.Module) -> list[nn.Module]:
+    """The blocks of a model: the modules of its longest ModuleList that is in no other."""
+    lists = [(name, list(one)) for name, one in module.named_modules() if isinstance(one, nn.ModuleList)]
+    outer = [blocks for name, blocks in lists if not any(name.startswith(f"{other}.") for other, _ in lists)]
+    return max(outer, key=len, default=[])

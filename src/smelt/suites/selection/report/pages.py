@@ -9,13 +9,14 @@ from smelt.evaluation.row import Row
 from smelt.reporting import sections
 from smelt.reporting.pages import PageSection, ReportView, Tile
 from smelt.reporting.plain import PlainPages
+from smelt.reporting.tables.cells import Cell
 from smelt.reporting.tables.lines import LineReader
 from smelt.reporting.tables.sheet import Sheet
+from smelt.reporting.tables.terminal import shown_cell
 from smelt.suites.selection.report.analyses import SelectionAnalysis, read_selection
 from smelt.suites.selection.report.figures import selection_figures
 from smelt.suites.selection.report.headline import selection_sentences, selection_tiles
 from smelt.suites.selection.report.tables import selection_sheets
-from smelt.suites.selection.report.terminal import show_selection
 
 __all__ = ["SelectionPages"]
 
@@ -63,5 +64,34 @@ class SelectionPages(PlainPages):
         ]
 
     def terminal(self, view: ReportView) -> None:
-        """What was measured here, in short."""
-        show_selection(view.rows, view.own)
+        """Averages over the sets of each kind, table by table, and the first words; no numbers of the paper's."""
+        from rich.console import Console
+        from rich.text import Text
+
+        console = Console()
+        for sheet in selection_sheets(view.rows, view.own):
+            console.print(Text(sheet.title, style="bold"), soft_wrap=True)
+            console.print(_table(sheet))
+            console.print()
+        for sentence in selection_sentences(view.rows, view.own):
+            console.print(Text(sentence), soft_wrap=True)
+
+
+def _table(sheet: Sheet) -> object:
+    from rich.table import Table
+    from rich.text import Text
+
+    blocks = [block for block in sheet.blocks if not block.key.startswith("paper")]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("", no_wrap=True)
+    for block in blocks:
+        for head in [f"{block.title.lower()} %"] if block.grid.average else [f"{one} %" for one in block.grid.tasks]:
+            table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("", style="dim")
+    for lines in zip(*(block.grid.lines for block in blocks), strict=True):
+        cells: list[Cell | None] = []
+        for line, block in zip(lines, blocks, strict=True):
+            cells += [line.average] if block.grid.average else line.cells
+        shown = [Text(number, style="bold" if best else "") for number, best in map(shown_cell, cells)]
+        table.add_row(Text(lines[0].label), *shown, Text(lines[0].note))
+    return table

@@ -7,7 +7,7 @@ the command line: 2 for a request that cannot be served (recipe, models, paramet
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 __all__ = [
     "CorruptFile",
@@ -18,6 +18,7 @@ __all__ = [
     "OutputError",
     "RecipeError",
     "SmeltError",
+    "listed",
     "nearest",
     "shortened",
     "unknown",
@@ -56,8 +57,7 @@ class IncompatibleModels(SmeltError):
     def __init__(self, faults: Iterable[str], cannot: str = "be merged"):
         self.faults = tuple(faults)
         head = f"the models cannot {cannot}:" + ("" if len(self.faults) > 1 else " ")
-        body = "".join(f"\n  - {fault}" for fault in self.faults) if len(self.faults) > 1 else self.faults[0]
-        super().__init__(head + body)
+        super().__init__(head + listed(self.faults))
 
 
 class CorruptFile(SmeltError):
@@ -89,6 +89,11 @@ class MissingExtra(SmeltError):
 def shortened(text: str, most: int = 200) -> str:
     """What is quoted of somebody's file: its beginning, where it is longer than that, and how much there is of it."""
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} letters in all)"
+
+
+def listed(faults: Sequence[str], head: str = "") -> str:
+    """One fault as it is; several below a head, a line for each."""
+    return faults[0] if len(faults) == 1 else head + "".join(f"\n  - {fault}" for fault in faults)
 
 
 def nearest(name: object, options: Iterable[str]) -> str | None:

@@ -87,11 +87,11 @@ def _plugins(group: str, path: tuple[str, ...]) -> EntryPoints:
     return entry_points(group=group)
 
 
-def modules_below(folder: Path, package: str, pattern: str = "*.py") -> dict[str, str]:
-    """The modules in `folder` and below that fit a pattern, by the names of their files, in alphabetical order."""
+def modules_below(folder: Path, package: str) -> dict[str, str]:
+    """The modules in `folder` and below, by the names of their files, in alphabetical order."""
     found = {
         file.stem: ".".join((package, *file.relative_to(folder).with_suffix("").parts))
-        for file in folder.rglob(pattern)
+        for file in folder.rglob("*.py")
         if file.stem != "__init__"
     }
     return dict(sorted(found.items()))

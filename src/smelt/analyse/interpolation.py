@@ -24,7 +24,7 @@ from smelt.engine.pool import ModelPool
 from smelt.errors import RecipeError
 from smelt.files.remote_code import takes_trust
 from smelt.formats import dtype as dtypes
-from smelt.formats.source import Source
+from smelt.formats.source import Source, read_whole
 from smelt.recipe.reference_name import ref_name
 
 if TYPE_CHECKING:
@@ -133,14 +133,11 @@ def interpolated(a: Source, b: Source, t: float, keys: Sequence[str]) -> dict[st
     state: dict[str, Tensor] = {}
     mixed = set(keys)
     for key, info in a.tensors.items():
-        mix = key in mixed and info.count > 0
-        flat = torch.empty(info.count, dtype=torch.float32 if mix else dtypes.torch_dtype(info.dtype))
-        a.read(key, 0, flat)
-        if mix:
-            other = torch.empty(info.count)
-            b.read(key, 0, other)
-            flat = flat.mul_(1 - t).add_(other, alpha=t).to(dtypes.torch_dtype(info.dtype))
-        state[key] = flat.view(info.shape)
+        if key in mixed and info.count > 0:
+            one, other = (read_whole(source, key, torch.float32) for source in (a, b))
+            state[key] = one.mul_(1 - t).add_(other, alpha=t).to(dtypes.torch_dtype(info.dtype))
+        else:
+            state[key] = read_whole(a, key)
     return state | {name: state[twin] for name, twin in a.tied.items() if twin in state}
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import RecipeError, SmeltError
+from smelt.errors import RecipeError, SmeltError, listed
 from smelt.formats.lora.source import LoraSource
 from smelt.formats.source import Source
 from smelt.models.references import local_path, open_ref
@@ -155,9 +155,7 @@ def with_statistics(
             except SmeltError as error:
                 faults.append(f"statistics of {name}: {error}")
         if faults:
-            raise RecipeError(
-                faults[0] if len(faults) == 1 else "statistics cannot be used:" + "".join(f"\n  - {f}" for f in faults)
-            )
+            raise RecipeError(listed(faults, "statistics cannot be used:"))
         yield replace(pool, statistics={**pool.statistics, **sources})
     finally:
         for source in sources.values():
@@ -183,9 +181,7 @@ def _open_all(pool: Pool, relative_to: Path | None, allow_pickle: bool, shapes: 
         if len(faults) == 1 and errors:
             raise errors[0]
         if faults:
-            raise RecipeError(
-                faults[0] if len(faults) == 1 else "the models cannot be used:" + "".join(f"\n  - {f}" for f in faults)
-            )
+            raise RecipeError(listed(faults, "the models cannot be used:"))
     except BaseException:
         for source in sources.values():
             source.close()

@@ -200,14 +200,14 @@ def _reason(error: OSError | ValueError) -> str:
     return os_reason(error) if isinstance(error, OSError) else f"is no name of a file ({error})"
 
 
-def read_json(path: str | Path, most: int = MOST_BYTES, kind: type[SmeltError] = CorruptFile) -> Any:
-    """The content of a JSON file; whatever keeps it from being read is one `kind` of error that names it."""
-    return parse_json(read_bytes(path, most, kind), str(path), kind=kind)
+def read_json(path: str | Path, most: int = MOST_BYTES) -> Any:
+    """The content of a JSON file; whatever keeps it from being read is one error that names it."""
+    return parse_json(read_bytes(path, most), str(path))
 
 
-def read_json_table(path: str | Path, most: int = MOST_BYTES) -> dict[str, Any]:
+def read_json_table(path: str | Path) -> dict[str, Any]:
     """The same, of a file that has to hold a table."""
-    content = read_json(path, most)
+    content = read_json(path)
     if not isinstance(content, dict):
         raise CorruptFile(f"{shortened(str(path))}: should hold a table, has {type(content).__name__}")
     return content

@@ -18,9 +18,10 @@ from smelt.files.identity import FileIdentity
 from smelt.formats import dtype as dtypes
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
-__all__ = ["MemorySource", "Source", "TensorInfo", "equal_tensors", "files_of"]
+__all__ = ["MemorySource", "Source", "TensorInfo", "equal_tensors", "files_of", "read_whole"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,16 @@ def files_of(sources: Iterable[Source]) -> dict[Path, FileIdentity]:
     for source in sources:
         seen = {**source.beside, **source.files, **seen}
     return seen
+
+
+def read_whole(source: Source, key: str, dtype: torch.dtype | None = None) -> Tensor:
+    """A tensor of a source, in the format that it is stored in unless another is named."""
+    import torch
+
+    info = source.tensors[key]
+    flat = torch.empty(info.count, dtype=dtype or dtypes.torch_dtype(info.dtype))
+    source.read(key, 0, flat)
+    return flat.view(info.shape)
 
 
 def equal_tensors(source: Source, one: str, other: str) -> bool:

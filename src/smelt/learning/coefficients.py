@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from smelt.errors import CorruptFile, RecipeError
 from smelt.files.reading import read_json
@@ -149,14 +149,13 @@ def _equal(pair: tuple[str, str]) -> bool:
     return pair[0] == pair[1]
 
 
-def heat_rows(coefficients: Coefficients, by: Literal["layer", "tensor"] = "layer") -> dict[str, Any]:
+def heat_rows(coefficients: Coefficients) -> dict[str, Any]:
     """Rows of a heat map in the shape of the analyses by layer: {layers: [...], models: {name: [one per layer]}}.
 
-    By layer, a number is the mean over the tensors of the layer; by tensor, it is each tensor's own.
+    A number is the mean over the tensors of the layer.
     """
-    level: Level = by
     group = {key: number for number, keys in enumerate(coefficients.groups.values()) for key in keys}
-    layers = groups_of(list(group), level)
+    layers = groups_of(list(group), "layer")
     return {
         "layers": list(layers),
         "models": {

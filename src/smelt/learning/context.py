@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
 from smelt.files.reading import natural
+from smelt.formats.source import Source, read_whole
 from smelt.learning.tensor_groups import learned_keys
 from smelt.models.references import local_path
 from smelt.recipe.schema import DataBudget
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from smelt.engine.pool import ModelPool
-    from smelt.formats.source import Source
     from smelt.learning.learner import Learner
     from smelt.models.families.family import LoadedModel
     from smelt.models.families.network import Network
@@ -163,13 +163,9 @@ def _numbers(source: Source) -> str:
     """A hash over all tensors."""
     import torch
 
-    from smelt.formats import dtype as dtypes
-
     total = hashlib.sha256()
     for name in sorted(source.tensors, key=natural):
         info = source.tensors[name]
-        flat = torch.empty(info.count, dtype=dtypes.torch_dtype(info.dtype))
-        source.read(name, 0, flat)
         total.update(f"{name}\0{info.dtype}\0{info.shape}\0".encode())
-        total.update(flat.view(torch.uint8).numpy().data)
+        total.update(read_whole(source, name).view(-1).view(torch.uint8).numpy().data)
     return total.hexdigest()

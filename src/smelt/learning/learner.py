@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import Field
 
-from smelt.errors import RecipeError, SmeltError, unknown
+from smelt.errors import RecipeError, SmeltError, listed, unknown
 from smelt.learning.task_vectors import DeltaDtype, TaskVectors
 from smelt.methods.method import Parameter, Stage
 from smelt.optimise.loop import Objective, Tell, optimise
@@ -182,9 +182,7 @@ def check_learner(recipe: Recipe) -> tuple[Learner, dict[str, Any]]:
         faults.append(f"{call.name} learns how far to go from the base, and none is given; add `base` to the pool")
     faults += [f"{call.name} knows no `{word}`; leave it out" for word in ("parts", "slices") if getattr(recipe, word)]
     if faults:
-        raise RecipeError(
-            faults[0] if len(faults) == 1 else "the request has faults:" + "".join(f"\n  - {f}" for f in faults)
-        )
+        raise RecipeError(listed(faults, "the request has faults:"))
     values = {p.name: p.default for p in chosen.parameters.values() if not p.required}
     given = {name: chosen.parameters[name].adapter.validate_python(value) for name, value in call.parameters.items()}
     return chosen, values | given

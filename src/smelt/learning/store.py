@@ -30,6 +30,7 @@ from smelt.files.reading import read_json
 from smelt.files.writing import atomic_folder, cache_folder, is_free
 from smelt.formats import dtype as dtypes
 from smelt.formats.folder_files import small_files
+from smelt.formats.source import read_whole
 from smelt.models.references import local_path, ref_seen_from
 from smelt.optimise.tensors import save_tensors
 from smelt.recipe.schema import Recipe
@@ -190,13 +191,11 @@ def write_model(folder: Path, weights: Mapping[str, Tensor], context: LearningCo
     folder.mkdir(parents=True)
     state: dict[str, Tensor] = {}
     for name, info in base.tensors.items():
-        own = dtypes.torch_dtype(info.dtype)
         if name in weights:
-            state[name] = weights[name].detach().to("cpu", getattr(torch, dtype) if dtype else own)
-            continue
-        flat = torch.empty(info.count, dtype=own)
-        base.read(name, 0, flat)
-        state[name] = flat.view(info.shape)
+            kind = getattr(torch, dtype) if dtype else dtypes.torch_dtype(info.dtype)
+            state[name] = weights[name].detach().to("cpu", kind)
+        else:
+            state[name] = read_whole(base, name)
     for place, file in small_files(base.folder).items():
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, folder / place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from smelt.errors import RecipeError, unknown
+from smelt.errors import RecipeError, listed, unknown
 from smelt.methods.method import Stage
 from smelt.recipe.pipeline import check, constant
 from smelt.recipe.schema import Recipe
@@ -59,9 +59,7 @@ def read_mixer(recipe: Recipe) -> WeMoE:
         )
     faults += [f"{word}: a mixture does not know this word of a recipe" for word in recipe.dump() if word not in _WORDS]
     if faults:
-        raise RecipeError(
-            faults[0] if len(faults) == 1 else "it cannot be mixed:" + "".join(f"\n  - {f}" for f in faults)
-        )
+        raise RecipeError(listed(faults, "it cannot be mixed:"))
     values = {name: stage.parameters[name].adapter.validate_python(value) for name, value in given.items()}
     parameters: WeMoE = stage.function(**values)
     return parameters

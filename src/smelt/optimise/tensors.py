@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from smelt.files.writing import write_file
 from smelt.formats import dtype as dtypes
 from smelt.formats.safetensors import FileSource, encode_header, read_header
-from smelt.formats.source import TensorInfo
+from smelt.formats.source import TensorInfo, read_whole
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,12 +31,6 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], Mapping[str, str]]:
     """Every tensor of a file, in its own format, and the file's metadata."""
-    import torch
-
     with closing(FileSource(str(path), [path])) as source:
-        tensors = {}
-        for name, info in source.tensors.items():
-            flat = torch.empty(info.count, dtype=dtypes.torch_dtype(info.dtype))
-            source.read(name, 0, flat)
-            tensors[name] = flat.view(info.shape)
+        tensors = {name: read_whole(source, name) for name in source.tensors}
     return tensors, read_header(path).metadata

@@ -15,8 +15,7 @@ from smelt.engine.pool import ModelPool
 from smelt.engine.scales import Scaled
 from smelt.errors import RecipeError
 from smelt.files.identity import check_unchanged
-from smelt.formats import dtype as dtypes
-from smelt.formats.source import MemorySource, Source, files_of
+from smelt.formats.source import MemorySource, Source, files_of, read_whole
 from smelt.methods import stages
 from smelt.prepare.prepare import needs_data, prepare
 from smelt.recipe.schema import DataBudget, Recipe
@@ -79,13 +78,7 @@ def _in_memory(pool: ModelPool) -> ModelPool:
 
 
 def _held(source: Source) -> MemorySource:
-    import torch
-
-    state: dict[str, Tensor] = {}
-    for name, info in source.tensors.items():
-        flat = torch.empty(info.count, dtype=dtypes.torch_dtype(info.dtype))
-        source.read(name, 0, flat)
-        state[name] = flat.view(info.shape)
+    state = {name: read_whole(source, name) for name in source.tensors}
     state |= {name: state[twin] for name, twin in source.tied.items()}
     held = MemorySource(source.label, state)
     held.files, held.folder, held.notes = source.files, source.folder, source.notes

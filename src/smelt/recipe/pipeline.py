@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from smelt.errors import RecipeError, nearest, unknown
+from smelt.errors import RecipeError, listed, nearest, unknown
 from smelt.files.schema import given_in, reason_of
 from smelt.methods import Stage, stages
 from smelt.methods.aliases import ALIASES
@@ -71,7 +71,7 @@ def bind(
     if not faults:
         faults.extend(_order_faults(bound))
     if faults:
-        raise RecipeError(faults[0] if len(faults) == 1 else "".join(f"\n  - {f}" for f in ["", *faults])[5:])
+        raise RecipeError(listed(faults))
     return bound, notes
 
 

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, PrivateAttr, ValidationError
 
-from smelt.errors import RecipeError, shortened, unknown
+from smelt.errors import RecipeError, listed, shortened, unknown
 from smelt.files.schema import Strict, faults_of, reason_of
 from smelt.recipe.tune import Tune
 
@@ -282,8 +282,7 @@ def parse_size(text: str | int) -> int:
 
 
 def _explain(error: ValidationError) -> str:
-    lines = faults_of(error, _fault)
-    return lines[0] if len(lines) == 1 else "the recipe has faults:" + "".join(f"\n  - {line}" for line in lines)
+    return listed(faults_of(error, _fault), "the recipe has faults:")
 
 
 def _fault(fault: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
-from smelt.errors import RecipeError, SmeltError, nearest, unknown
+from smelt.errors import RecipeError, SmeltError, listed, nearest, unknown
 from smelt.methods import Stage, stages
 from smelt.methods.aliases import ALIASES
 from smelt.methods.method import Parameter
@@ -80,9 +80,7 @@ def read_space(recipe: Recipe, phases: Sequence[Mapping[str, Spread]]) -> list[S
     if len(spaces) > 1 and not all(space.is_grid for space in spaces):
         faults.append("tune: tables that are tuned one after the other hold lists, or ranges with a step")
     if faults:
-        raise RecipeError(
-            faults[0] if len(faults) == 1 else "the recipe has faults:" + "".join(f"\n  - {f}" for f in faults)
-        )
+        raise RecipeError(listed(faults, "the recipe has faults:"))
     return spaces
 
 

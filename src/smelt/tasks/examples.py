@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from smelt.errors import RecipeError, unknown
+from smelt.errors import RecipeError, listed, unknown
 from smelt.recipe.schema import DataBudget, DataUse
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def tasks_for(models: Sequence[str], use: DataUse | None) -> dict[str, Task]:
             f"say which it is with `data: {{tasks: {{{without[0]}: TASK}}}}`"
         )
     if faults:
-        raise RecipeError(faults[0] if len(faults) == 1 else "".join(f"\n  - {f}" for f in ["", *faults])[5:])
+        raise RecipeError(listed(faults))
     found = {name: find_task(said[name]) if name in said else own[name] for name in models}
     for task in found.values():
         if not task.has_examples:

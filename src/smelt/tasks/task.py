@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import PrivateAttr, ValidationError
 
-from smelt.errors import RecipeError, unknown
+from smelt.errors import RecipeError, listed, unknown
 from smelt.files.identity import file_hashes
 from smelt.files.reading import read_text
 from smelt.files.schema import Strict, faults_of, place_of, reason_of
@@ -236,8 +236,7 @@ class FileTask(Task, Strict):
         except ValidationError as error:
             known = [field.alias or name for name, field in cls.model_fields.items()]
             faults = faults_of(error, lambda one: _fault(one, cls.NOUN, known))
-            body = faults[0] if len(faults) == 1 else "".join(f"\n  - {one}" for one in faults)
-            raise TaskError(f"{where or cls.NOUN}: {body}") from None
+            raise TaskError(f"{where or cls.NOUN}: {listed(faults)}") from None
         task._folder = folder
         return task
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from smelt.formats import dtype as dtypes
 from smelt.formats.open import open_path
 from smelt.formats.safetensors import encode_header
-from smelt.formats.source import TensorInfo
+from smelt.formats.source import TensorInfo, read_whole
 
 __all__ = ["BUFFER", "Pico", "State", "digest", "load", "pico", "pico_of", "save"]
 
@@ -98,12 +98,7 @@ def load(folder: Path) -> State:
     """Read every tensor of a model folder."""
     source = open_path(folder)
     try:
-        state = {}
-        for name, info in source.tensors.items():
-            flat = torch.empty(info.count, dtype=dtypes.torch_dtype(info.dtype))
-            source.read(name, 0, flat)
-            state[name] = flat.view(info.shape)
-        return state
+        return {name: read_whole(source, name) for name in source.tensors}
     finally:
         source.close()
 

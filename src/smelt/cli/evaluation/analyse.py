@@ -69,7 +69,7 @@ _FILE = OUT.but("Write to a .csv or .json file too.", default=None, own=True)
 def cosine(given: Given) -> None:
     """Cosine similarity of the models' task vectors."""
     found: CosineSimilarity = _compare(given, ".csv", ".json")
-    _answer(given, found, lambda: _print_matrix(found.names, found.matrix, "{:z.3f}", 1.0))
+    _answer(given, found, lambda: _print_matrix(found.names, found.matrix, 1.0))
 
 
 @app.command("norms")
@@ -106,7 +106,7 @@ def signs(given: Given) -> None:
     found: SignConflicts = _compare(given, ".csv", ".json")
 
     def show() -> None:
-        _print_matrix(found.names, found.pairs, "{:z.3f}", 0.5)
+        _print_matrix(found.names, found.pairs, 0.5)
         typer.echo(
             f"entries   {found.entries:.1%} of the entries that any model changed are raised by some and lowered"
         )
@@ -228,9 +228,9 @@ def _means(rows: Mapping[str, Row]) -> list[float]:
     return [sum(row.accuracy for row in rows.values()) / len(rows), sum(losses) / len(rows)]
 
 
-def _print_matrix(names: Sequence[str], matrix: Sequence[Sequence[float]], form: str, top: float) -> None:
+def _print_matrix(names: Sequence[str], matrix: Sequence[Sequence[float]], top: float) -> None:
     body = [[name, *row] for name, row in zip(names, matrix, strict=True)]
-    _print_table(["", *names], body, form, top)
+    _print_table(["", *names], body, "{:z.3f}", top)
 
 
 def _print_table(head: Sequence[str], body: Sequence[Sequence[Any]], form: str, top: float | None = None) -> None:

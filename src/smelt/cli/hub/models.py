@@ -133,7 +133,7 @@ def ls(given: Given) -> None:
     ]
     if rows:
         headings = ("model", "status", "parameters", "size", "description")
-        table("", headings, rows, right=("parameters", "size"), last="cut")
+        table(headings, rows, right=("parameters", "size"), last="cut")
     typer.echo(f"{len(cards)} model{'s' * (len(cards) != 1)} in {shown}")
 
 
@@ -175,10 +175,10 @@ def show(given: Given) -> None:
     typer.echo(f"\nright on {100 * found.overall:.1f} % of {found.pictures:,} pictures, among {found.nodes} nodes")
     for title, part in (("by style", found.by_style), ("by branch", found.by_branch)):
         if part:
-            table("", (title, "right %"), [(key, f"{100 * v:.1f}") for key, v in part.items()], right=("right %",))
+            table((title, "right %"), [(key, f"{100 * v:.1f}") for key, v in part.items()], right=("right %",))
     for title, nodes in (("best nodes", found.best), ("worst nodes", found.worst)):
         rows = [(one.name, one.id, f"{100 * one.recall:.0f}", one.pictures) for one in nodes]
-        table("", (title, "", "right %", "pictures"), rows, right=("right %", "pictures"))
+        table((title, "", "right %", "pictures"), rows, right=("right %", "pictures"))
 
 
 @command(

@@ -104,7 +104,6 @@ def watched(what: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
 
 
 def table(
-    title: str,
     headings: Sequence[str],
     rows: Sequence[Sequence[Any]],
     right: Sequence[str] = (),
@@ -128,7 +127,7 @@ def table(
         console.width = whole + room + _EDGES  # what does not fit is left to the terminal; no column is narrowed
         for row in cells:
             row[-1] = _cut(row[-1], room)
-    drawn = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in headings:
         side: Any = "right" if heading in right else "left"
         drawn.add_column(heading, justify=side, overflow="fold", no_wrap=last == "cut")

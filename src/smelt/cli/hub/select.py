@@ -92,7 +92,7 @@ def predict(given: Given) -> None:
         (one["picture"], *(f"{name} {score:.3f}" for name, score in list(one["scores"].items())[:3]))
         for one in _predictions(pictures, done)["predictions"]
     ]
-    table("", ("picture", "best", "second", "third")[: 1 + min(3, len(done.classes))], rows)
+    table(("picture", "best", "second", "third")[: 1 + min(3, len(done.classes))], rows)
     typer.echo(f"by {', '.join(done.used)}")
 
 

@@ -15,7 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import MissingExtra, RecipeError, shortened, unknown
+from smelt.errors import MissingExtra, RecipeError, listed, shortened, unknown
 from smelt.files.yaml_reader import read_yaml
 
 if TYPE_CHECKING:
@@ -257,4 +257,4 @@ def _item(inner: Any, word: str) -> Any:
 
 
 def _list(faults: Sequence[str]) -> str:
-    return faults[0] if len(faults) == 1 else "the request has faults:" + "".join(f"\n  - {fault}" for fault in faults)
+    return listed(faults, "the request has faults:")

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, validate_call
 
-from smelt.errors import RecipeError, nearest, unknown
+from smelt.errors import RecipeError, listed, nearest, unknown
 from smelt.files.schema import faults_of, given_in, place_of, reason_of
 
 __all__ = ["Cosine", "Meaning", "meaning_of", "own_methods"]
@@ -65,8 +65,7 @@ def meaning_of(method: Mapping[str, Any]) -> Meaning:
         except ValidationError as error:
             known = list(inspect.signature(_METHODS[name]).parameters)
             faults = faults_of(error, lambda fault: _fault(name, fault, known))
-            text = faults[0] if len(faults) == 1 else f"{name} has faults:" + "".join(f"\n  - {f}" for f in faults)
-            raise RecipeError(text) from None
+            raise RecipeError(listed(faults, f"{name} has faults:")) from None
     if name in own:
         return Meaning([{name: {key: value for key, value in parameters.items() if value != own[name].get(key)}}])
     raise RecipeError(unknown("method", str(name), [*_METHODS, *own]))

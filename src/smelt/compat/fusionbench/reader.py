@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 from pydantic import BeforeValidator, Field, ValidationError
 
 from smelt.compat.fusionbench.methods import Cosine, meaning_of
-from smelt.errors import RecipeError, SmeltError, shortened, unknown
+from smelt.errors import RecipeError, SmeltError, listed, shortened, unknown
 from smelt.files.schema import Strict, faults_of, given_in, place_of, reason_of
 from smelt.recipe.schema import Pool, Recipe
 
@@ -248,8 +248,7 @@ def _ref(path: str) -> str:
 
 
 def _explain(error: ValidationError) -> str:
-    lines = list(dict.fromkeys(faults_of(error, _fault)))
-    return lines[0] if len(lines) == 1 else "the config has faults:" + "".join(f"\n  - {line}" for line in lines)
+    return listed(list(dict.fromkeys(faults_of(error, _fault))), "the config has faults:")
 
 
 def _fault(fault: Any) -> str:

@@ -22,7 +22,7 @@ from smelt.formats.architecture.layout import Orientation
 from smelt.formats.lora.adapter_plan import LowRank, plan_adapter
 from smelt.formats.lora.config import AdapterConfig
 from smelt.formats.safetensors import FileSource
-from smelt.formats.source import Source, equal_tensors
+from smelt.formats.source import Source, equal_tensors, read_whole
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -173,9 +173,7 @@ class LoraSource(Source):
     def _load(self, name: str) -> Tensor:
         import torch
 
-        out = torch.empty(self._adapter.tensors[name].count, dtype=torch.float32)
-        self._adapter.read(name, 0, out)
-        return out
+        return read_whole(self._adapter, name, torch.float32).view(-1)
 
 
 def _overlap(start: int, out: Tensor, begin: int, tile: Tensor) -> tuple[Tensor, Tensor]:

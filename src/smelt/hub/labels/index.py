@@ -11,7 +11,7 @@ the same by arg max (`argmax_counts`), and what an index cannot tell: which node
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,19 +56,17 @@ class Index:
         return len(self._columns.ids)
 
     @classmethod
-    def build(cls, label: Label, graph: SemanticGraph, *, progress: Callable[[int, int], None] | None = None) -> Index:
+    def build(cls, label: Label, graph: SemanticGraph) -> Index:
         """From a label: every picture of every node is scored with every text."""
         from smelt.hub.labels.index_build import built
 
-        return cls(built(label, graph, None, progress))
+        return cls(built(label, graph, None))
 
-    def extended(
-        self, label: Label, graph: SemanticGraph, *, progress: Callable[[int, int], None] | None = None
-    ) -> Index:
+    def extended(self, label: Label, graph: SemanticGraph) -> Index:
         """The index on a graph to which nodes were added: equal to `build`, but only what is new is scored."""
         from smelt.hub.labels.index_build import built
 
-        return Index(built(label, graph, self._columns, progress))
+        return Index(built(label, graph, self._columns))
 
     def save(self, path: str | Path) -> Path:
         """As one file, whole or not at all."""

@@ -6,7 +6,6 @@ by new nodes, since numbers are never given anew. Then the old pictures are scor
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,9 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["beaters", "built"]
 
 
-def built(
-    label: Label, graph: SemanticGraph, before: Columns | None, progress: Callable[[int, int], None] | None
-) -> Columns:
+def built(label: Label, graph: SemanticGraph, before: Columns | None) -> Columns:
     """The columns of the index of a label."""
     _check(label, graph, before)
     old = len(before.offsets) - 1 if before is not None else 0
@@ -47,8 +44,6 @@ def built(
         ids.append(found.astype(kind))
         masks.append(bits)
         lengths[number + 1] += len(found)
-        if progress is not None:
-            progress(number + 1, len(graph.nodes))
     sizes = np.array([0, *(len(node.pictures) for node in graph.nodes)], dtype=np.uint32)
     pictures = [np.array(node.pictures, dtype=np.uint32) for node in graph.nodes]
     return Columns(

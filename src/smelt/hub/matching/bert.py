@@ -84,6 +84,7 @@ class _Network:
         import torch
 
         from smelt.formats.safetensors import FileSource
+        from smelt.formats.source import read_whole
 
         try:
             from tokenizers import Tokenizer
@@ -99,11 +100,9 @@ class _Network:
         self._weights: dict[str, Tensor] = {}
         source = FileSource(str(folder), [folder / "model.safetensors"])
         try:
-            for name, info in source.tensors.items():
+            for name in source.tensors:
                 if name.endswith((".weight", ".bias")):
-                    flat = torch.empty(info.count)
-                    source.read(name, 0, flat)
-                    self._weights[name] = flat.view(info.shape)
+                    self._weights[name] = read_whole(source, name, torch.float32)
         finally:
             source.close()
 

@@ -94,16 +94,16 @@ class HubBackend:
         tag = f'"{graph.pictures[number].sha256[:32]}"'
         return self._thumbs.get((number, tag), lambda: encode(graph.pixels([number])[0])), tag
 
-    def broadest(self, most: int = 30) -> list[Node]:
+    def broadest(self) -> list[Node]:
         """The nodes with the most nodes below them: where a walk through the graph begins."""
         graph = self.hub.graph
 
         def find() -> list[Node]:
             below = [(len(graph.descendants(node.id)), node) for node in graph.nodes if graph.children(node.id)]
             below += [(0, graph.node(id_)) for id_ in graph.roots if not graph.children(id_)]
-            return [node for _, node in sorted(below, key=lambda one: -one[0])[:most]]
+            return [node for _, node in sorted(below, key=lambda one: -one[0])[:30]]
 
-        return self._broadest.get((graph.version, most), find)
+        return self._broadest.get(graph.version, find)
 
     def warm(self) -> None:
         """Do once what the first visitor would wait for: the embedder of a selection, and strengths."""

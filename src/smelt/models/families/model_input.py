@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import RecipeError
 from smelt.files.reading import read_json_table
 from smelt.formats import dtype as dtypes
-from smelt.formats.source import MemorySource, Source, TensorInfo
+from smelt.formats.source import MemorySource, Source, TensorInfo, read_whole
 from smelt.models.families.preprocess import Preprocess
 
 if TYPE_CHECKING:
@@ -75,9 +75,7 @@ class ModelInput:
         assert self.source is not None
         info = self.info(name)
         kind = torch.float32 if info.dtype in dtypes.FLOATS else dtypes.torch_dtype(info.dtype)
-        flat = torch.empty(info.count, dtype=kind)
-        self.source.read(self.source.tied.get(name, name), 0, flat)
-        return flat.view(info.shape)
+        return read_whole(self.source, self.source.tied.get(name, name), kind)
 
     def close(self) -> None:
         if self.opened_here and self.source is not None:

@@ -89,7 +89,7 @@ def _write_weights(source: GGUFSource, dtype: str, path: Path) -> str:
 
     from smelt.formats import dtype as dtypes
     from smelt.formats.safetensors import encode_header
-    from smelt.formats.source import TensorInfo
+    from smelt.formats.source import TensorInfo, read_whole
 
     code = dtypes.parse_dtype(dtype)
     layout = {name: TensorInfo(code, info.shape) for name, info in sorted(source.tensors.items())}
@@ -98,9 +98,7 @@ def _write_weights(source: GGUFSource, dtype: str, path: Path) -> str:
     with path.open("wb") as file:
         file.write(head)
         for name in layout:
-            info = source.tensors[name]
-            numbers = torch.empty(info.count, dtype=dtypes.torch_dtype(info.dtype))
-            source.read(name, 0, numbers)
+            numbers = read_whole(source, name).view(-1)
             content = numbers.to(dtypes.torch_dtype(code)).view(torch.uint8).numpy().data
             digest.update(content)
             file.write(content)

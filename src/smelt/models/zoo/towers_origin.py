@@ -24,7 +24,7 @@ from pydantic import Field
 from smelt.errors import CorruptFile, RecipeError, SmeltError
 from smelt.files.schema import Strict
 from smelt.formats.safetensors import FileSource
-from smelt.formats.source import Source
+from smelt.formats.source import Source, read_whole
 from smelt.models.zoo.origin import NOTE, ZooOrigin
 
 __all__ = ["Tower", "TowersOrigin", "weights_hash"]
@@ -86,7 +86,6 @@ def _write(name: str, part: Path, towers: Mapping[str, Tower], file: IO[bytes]) 
     """All tensors in the order of their names; gives the file's SHA-256."""
     import torch
 
-    from smelt.formats import dtype as dtypes
     from smelt.formats.safetensors import encode_header
 
     with ExitStack() as stack:
@@ -99,11 +98,8 @@ def _write(name: str, part: Path, towers: Mapping[str, Tower], file: IO[bytes]) 
         head, _ = encode_header(infos, {"format": "pt"})
         digest = hashlib.sha256(head)
         file.write(head)
-        for key, info in infos.items():
-            source, stored = places[key]
-            numbers = torch.empty(info.count, dtype=dtypes.torch_dtype(info.dtype))
-            source.read(stored, 0, numbers)
-            content = numbers.view(torch.uint8).numpy().data
+        for key in infos:
+            content = read_whole(*places[key]).view(-1).view(torch.uint8).numpy().data
             digest.update(content)
             file.write(content)
     return digest.hexdigest()

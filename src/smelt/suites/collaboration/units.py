@@ -142,9 +142,8 @@ def neulig(
     table = portlands.map(fitted, setting)
     rows = []
     for entry, one in entries.items():
-        words = {**about, **_told(setting, portlands), "entry": entry, "label": one["label"]}
-        words["setting"] = {**words["setting"], "mode": one["mode"], "chosen_epoch": fitted.chosen}
-        words["recipe_hash"] = digest(words["setting"], fit, group.hash)
+        words = {**about, "entry": entry, "label": one["label"]}
+        words |= _told(setting, portlands, fit, group.hash, mode=one["mode"], chosen_epoch=fitted.chosen)
         rows += group.both(fitted.portland, words, one["mode"], table, fit["validation"])
     shown = next((one["label"] for one in entries.values() if one.get("figures")), None)
     if shown is None:
@@ -177,9 +176,8 @@ def transfer(
             (first, f"neulig-{boosting}-original", "Original experts"),
             (second, f"neulig-{boosting}-transferred", "Other experts"),
         ):
-            words = {**about, **_told(setting, portlands), "entry": entry, "label": label, "variant": "curve"}
-            words["setting"] = {**words["setting"], "epoch": number}
-            words["recipe_hash"] = digest(words["setting"], fit, first.hash, group.hash)
+            words = {**about, "entry": entry, "label": label, "variant": "curve"}
+            words |= _told(setting, portlands, fit, first.hash, group.hash, epoch=number)
             rows += group.both(portland.for_experts(group.names), words, "sample")
     return unit_result(rows)
 
@@ -203,9 +201,7 @@ def fractions(
     for share in shares:
         setting = _setting(fit, boosting, alignment, share)
         fitted = portlands.fit(setting)
-        words = {**about, **_told(setting, portlands), "variant": "curve"}
-        words["setting"] = {**words["setting"], "fraction": share}
-        words["recipe_hash"] = digest(words["setting"], fit, group.hash)
+        words = {**about, "variant": "curve", **_told(setting, portlands, fit, group.hash, fraction=share)}
         rows += group.both(fitted.portland, words, "sample")
     return unit_result(rows)
 
@@ -215,10 +211,11 @@ def _setting(fit: Mapping[str, Any], boosting: Any, alignment: Any, fraction: fl
     return FitSettings(boosting=boosting, alignment=alignment, fraction=fraction, **words)
 
 
-def _told(setting: FitSettings, portlands: PortlandFitter) -> dict[str, Any]:
-    """What rows say about a Portland: its setting, its seed, and the data that it used."""
-    words = {"boosting": setting.boosting, "alignment": setting.alignment}
-    return {"setting": words, "seed": setting.seed, "data_budget": portlands.budget(setting)}
+def _told(setting: FitSettings, portlands: PortlandFitter, *hashed: Any, **own: Any) -> dict[str, Any]:
+    """What rows say about a Portland: setting, seed, data used, and a hash over all that it follows from."""
+    words = {"boosting": setting.boosting, "alignment": setting.alignment, **own}
+    budget = portlands.budget(setting)
+    return {"setting": words, "seed": setting.seed, "data_budget": budget, "recipe_hash": digest(words, *hashed)}
 
 
 def _figures(fitted: Fitted, learned: CoopVecMap, tested: CoopVecMap, title: str) -> dict[str, dict[str, Any]]:

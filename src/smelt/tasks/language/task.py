@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from smelt.errors import RecipeError, unknown
+from smelt.errors import RecipeError, listed, unknown
 from smelt.tasks.kinds import TaskKind, task_kinds
 from smelt.tasks.language.harness_file import read_harness_file
 from smelt.tasks.task import Task, TaskError
@@ -70,8 +70,7 @@ class LanguageTask(Task):
         config = read_harness_file(file)
         faults = _faults(config)
         if faults:
-            body = faults[0] if len(faults) == 1 else "".join(f"\n  - {fault}" for fault in faults)
-            raise TaskError(f"{file}: {body}")
+            raise TaskError(f"{file}: {listed(faults)}")
         return cls(config["task"], file.parent.resolve(), config)
 
     @property

@@ -47,7 +47,7 @@ class Submission:
     files: list[str] = field(default_factory=list)
 
 
-def base_name(name: str, *, why: str = "a model folder") -> str:
+def base_name(name: str) -> str:
     """The name without its folder, if it may be part of a model; a path with tricks is refused, not repaired."""
     parts = PurePosixPath(name.replace("\\", "/")).parts
     if not parts or "\0" in name or name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0]:
@@ -60,7 +60,8 @@ def base_name(name: str, *, why: str = "a model folder") -> str:
     if not allowed(last):
         raise Refused(
             400,
-            f"{last[:120]!r} is no file of {why} that this hub takes; it takes: {', '.join(sorted(TEXTS))}, {WEIGHTS}",
+            f"{last[:120]!r} is no file of a model folder that this hub takes; it takes: "
+            f"{', '.join(sorted(TEXTS))}, {WEIGHTS}",
         )
     return last
 

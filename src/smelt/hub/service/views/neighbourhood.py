@@ -40,9 +40,7 @@ def neighbourhood_of(graph: SemanticGraph, node: Node) -> Neighbourhood:
     children = [graph.node(id_) for id_ in graph.children(node.id)]
     kin = dict.fromkeys(id_ for parent in node.parents for id_ in graph.children(parent))
     siblings = [graph.node(id_) for id_ in kin if id_ != node.id]
-    pictures: dict[str, list[int]] = {}
-    for number in node.pictures:
-        pictures.setdefault(graph.pictures[number].style, []).append(number)
+    pictures = _by_style(graph, node)
     near, low = _with_pictures(siblings, _SIBLINGS), _with_pictures(children, _CHILDREN)
     tree = Tree(
         leaf_of(graph, node),
@@ -73,13 +71,18 @@ def leaf_of(graph: SemanticGraph, node: Node) -> Leaf:
 
 def thumbs_of(graph: SemanticGraph, node: Node, most: int = 4) -> list[int]:
     """A few pictures of a node, of as many styles as there are."""
-    by_style: dict[str, list[int]] = {}
-    for number in node.pictures:
-        by_style.setdefault(graph.pictures[number].style, []).append(number)
+    by_style = _by_style(graph, node)
     found: list[int] = []
     while len(found) < most and any(by_style.values()):
         found += [numbers.pop(0) for numbers in by_style.values() if numbers]
     return found[:most]
+
+
+def _by_style(graph: SemanticGraph, node: Node) -> dict[str, list[int]]:
+    pictures: dict[str, list[int]] = {}
+    for number in node.pictures:
+        pictures.setdefault(graph.pictures[number].style, []).append(number)
+    return pictures
 
 
 def link_to(id: str) -> str:  # noqa: A002 - nodes have ids

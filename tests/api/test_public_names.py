@@ -13,10 +13,12 @@ import pytest
 
 import smelt
 from smelt.learning.learner import learners
+from smelt.learning.neulig.fit import FitSettings, FitWords
 from smelt.methods import stages
 from smelt.mixing.mixers import mixers
 from smelt.recipe.schema import Recipe
-from smelt.recipe.words import MergeWords, RecipeWords
+from smelt.recipe.words import MergeWords, RecipeWords, RunWords
+from smelt.suites.plan import BenchOptions, BenchWords
 
 MODULES = ("analyse", "hub", "methods", "select", "testing")
 FUNCTIONS = tuple(name for name in smelt.__all__ if name[0].islower() and name[0] != "_" and name not in MODULES)
@@ -85,6 +87,9 @@ def test_the_typed_words_are_those_of_the_recipe_and_of_every_shipped_method() -
 
     assert set(RecipeWords.__annotations__) == words
     assert set(MergeWords.__annotations__) == words | parameters
+    assert RunWords.__annotations__.keys() < inspect.signature(smelt.merge).parameters.keys()
+    assert BenchWords.__annotations__.keys() == BenchOptions.__dataclass_fields__.keys() - {"methods", "tasks"}
+    assert FitWords.__annotations__.keys() == FitSettings.__dataclass_fields__.keys()
 
 
 def test_a_type_checker_knows_what_a_user_gets_and_refuses_a_wrong_word(tmp_path: Path) -> None:

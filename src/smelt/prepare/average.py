@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, Unpack
 
 from smelt.engine.merge import Summary
 from smelt.errors import RecipeError, unknown
 from smelt.models.training_checkpoints import Checkpoint, choose_checkpoints
+from smelt.recipe.words import RecipeWords, RunWords
 
 __all__ = ["Averaged", "Weighting", "average"]
 
@@ -31,6 +32,10 @@ class Averaged:
     summary: Summary
 
 
+class _Words(RecipeWords, RunWords, total=False):
+    """What goes on to `smelt.merge`."""
+
+
 def average(
     run: str | Path,
     *,
@@ -43,8 +48,7 @@ def average(
     decay: float = 0.9,
     each: bool = False,
     base: str | Path | None = None,
-    lora: int | None = None,
-    **words: Any,
+    **words: Unpack[_Words],
 ) -> list[Averaged]:
     """Average the checkpoints of a training run.
 
@@ -60,7 +64,9 @@ def average(
     if each and last is None:
         raise RecipeError("each: how wide is the window? Give `last`")
     steps = choose_checkpoints(place, last=None if each else last, every=every, since=since, until=until)
-    if base is None and lora is not None and not steps[0].is_adapter:
+    if words.get("lora") is None:
+        words.pop("lora", None)
+    if base is None and "lora" in words and not steps[0].is_adapter:
         raise RecipeError("lora: an adapter holds the change from a base; say which with `base`")
     width = last if each and last is not None else len(steps)
     if width > len(steps):
@@ -69,37 +75,23 @@ def average(
         raise RecipeError(f"{place}: one checkpoint is its own average; choose at least two")
     windows = [steps[end - width : end] for end in range(width, len(steps) + 1)]
     shares = _shares(weights, decay, width)
-    more = {"base": base, "lora": lora, **words}
-    return [_average(w, shares, Path(out) / w[-1].name if each else Path(out), **more) for w in windows]
+    return [_average(w, shares, Path(out) / w[-1].name if each else Path(out), base, words) for w in windows]
 
 
 def _average(
-    steps: Sequence[Checkpoint],
-    shares: Sequence[float],
-    out: Path,
-    *,
-    base: str | Path | None,
-    lora: int | None,
-    **words: Any,
+    steps: Sequence[Checkpoint], shares: Sequence[float], out: Path, base: str | Path | None, words: _Words
 ) -> Averaged:
+    from smelt.models.references import adapter_base
     from smelt.prepare.merge import merge
 
     refs = {step.name: str(step.path) for step in steps}
     if steps[0].is_adapter:
-        if base is None and lora is not None:
-            base = named_base(steps[0].path)
+        if base is None and "lora" in words:
+            base = adapter_base(steps[0].path)
         refs = {name: f"{base}+{ref}" for name, ref in refs.items()} if base is not None else refs
-    words |= {"lora": lora} if lora is not None else {}
     done = merge(refs, base=base, method="average", weights=list(shares), out=out, **words)
     assert isinstance(done, Summary)
     return Averaged(tuple(step.number for step in steps), tuple(shares), done)
-
-
-def named_base(adapter: Path) -> str:
-    """The base that an adapter's config names, as a reference."""
-    from smelt.models.references import adapter_base
-
-    return adapter_base(adapter)
 
 
 def _shares(weights: str, decay: float, count: int) -> list[float]:

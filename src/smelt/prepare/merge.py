@@ -13,7 +13,7 @@ from smelt.engine.merge import Options, Summary, merge_to_folder, merge_to_memor
 from smelt.engine.request import read_request
 from smelt.errors import RecipeError
 from smelt.files.remote_code import takes_trust
-from smelt.recipe.words import MergeWords
+from smelt.recipe.words import MergeWords, RunWords
 
 if TYPE_CHECKING:
     import torch
@@ -24,19 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["is_data_missing", "merge"]
 
 
-class _Common(MergeWords, total=False):
+class _Common(MergeWords, RunWords, total=False):
     """What both forms of `merge` take, for type checkers."""
 
     base: Any
     method: Any
-    threads: int | None
-    memory: int | str | None
-    device: str
-    data_device: str | None
-    resume: bool
-    force: bool
-    quiet: bool
-    trust_remote_code: bool
 
 
 @overload

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict
 
-__all__ = ["MergeWords", "Number", "RecipeWords"]
+__all__ = ["MergeWords", "Number", "RecipeWords", "RunWords"]
 
 Number: TypeAlias = float | Sequence[Any] | Mapping[str, Any]
 """A number, or one that varies: by depth, by name of tensor, by model."""
@@ -89,3 +89,16 @@ class MergeWords(RecipeWords, total=False):
     trim: Literal["model", "tensor"]
     weights: Number
     window: Number
+
+
+class RunWords(TypedDict, total=False):
+    """How and where a merge runs; no words of a recipe."""
+
+    threads: int | None
+    memory: int | str | None
+    device: str
+    data_device: str | None
+    resume: bool
+    force: bool
+    quiet: bool
+    trust_remote_code: bool

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 from smelt.errors import RecipeError, SmeltError, unknown
 from smelt.suites.expected_row import ExpectedRow
@@ -20,12 +20,39 @@ if TYPE_CHECKING:
     from smelt.suites.state import RunState
     from smelt.suites.suite import BaseSuite
 
-__all__ = ["BenchOptions", "Step", "SuitePlan", "about_command", "chosen", "mean_accuracy", "naming", "refuse"]
+__all__ = [
+    "BenchOptions",
+    "BenchWords",
+    "Step",
+    "SuitePlan",
+    "about_command",
+    "chosen",
+    "mean_accuracy",
+    "naming",
+    "refuse",
+]
 
 Tell: TypeAlias = Callable[[str], None]
 
 EXECUTOR = "local"
 """Where units are computed unless something else is said."""
+
+
+class BenchWords(TypedDict, total=False):
+    """The words of `smelt.bench` that are fields of BenchOptions, for editors and type checkers."""
+
+    limit: int | None
+    curve_limit: int | None
+    preset: str | None
+    tune: bool
+    device: str
+    dtype: str
+    threads: int | None
+    keep_models: bool
+    executor: str
+    workers: int
+    trial_workers: int
+    tell: Tell
 
 
 @dataclass(frozen=True)

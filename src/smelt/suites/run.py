@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from smelt.errors import RecipeError, SmeltError, unknown
 from smelt.evaluation.row import CostRow, Row
@@ -20,7 +20,7 @@ from smelt.jobs.failure import unpack_error
 from smelt.jobs.run import run_jobs
 from smelt.runs.run_folder import RunFolder
 from smelt.suites.find import find_suite, kind_of
-from smelt.suites.plan import BenchOptions, Step, SuitePlan
+from smelt.suites.plan import BenchOptions, BenchWords, Step, SuitePlan
 from smelt.suites.report import report
 from smelt.suites.state import RunState
 
@@ -52,7 +52,7 @@ def bench(
     tasks: Sequence[str] | None = None,
     force: bool = False,
     trust_remote_code: bool = False,
-    **words: Any,
+    **words: Unpack[BenchWords],
 ) -> BenchResult:
     """Run a suite: rows, analyses and a report in the folder `out` (the suite's name if nothing is given).
 

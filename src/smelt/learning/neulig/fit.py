@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, TypedDict
 
 import torch
 from torch import Tensor
@@ -24,9 +24,22 @@ from smelt.learning.neulig.portland import Portland
 from smelt.optimise.batch_indices import batch_indices
 from smelt.system.threads import torch_threads
 
-__all__ = ["Epoch", "FitSettings", "Fitted", "fit"]
+__all__ = ["Epoch", "FitSettings", "FitWords", "Fitted", "fit"]
 
 Classify: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+
+
+class FitWords(TypedDict, total=False):
+    """The words of `smelt.neulig` that are fields of FitSettings, for editors and type checkers."""
+
+    boosting: Boosting
+    alignment: AlignmentKind
+    alignment_weight: float
+    rate: float
+    epochs: int
+    batch: int
+    fraction: float
+    seed: int
 
 
 @dataclass(frozen=True)

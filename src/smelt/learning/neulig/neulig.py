@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from smelt.errors import RecipeError, unknown
 from smelt.files.identity import FileIdentity, check_unchanged
@@ -19,6 +19,7 @@ from smelt.recipe.schema import Recipe
 
 if TYPE_CHECKING:
     from smelt.learning.neulig.classifier import Collaboration
+    from smelt.learning.neulig.fit import FitWords
     from smelt.recipe.schema import Pool
 
 __all__ = ["neulig"]
@@ -40,7 +41,7 @@ def neulig(
     threads: int | None = None,
     force: bool = False,
     trust_remote_code: bool = False,
-    **setting: Any,
+    **setting: Unpack[FitWords],
 ) -> Collaboration:
     """Fit Portland for a group of experts, and write it with its CoopVec Map and a recipe for each task.
 
@@ -64,7 +65,8 @@ def neulig(
     strange = sorted(setting.keys() - FitSettings.__dataclass_fields__.keys())
     if strange:
         raise RecipeError(unknown("word of a setting", strange[0], list(FitSettings.__dataclass_fields__)))
-    how = FitSettings(**{"batch": 32, "epochs": 20, **setting})
+    words: FitWords = {"batch": 32, "epochs": 20, **setting}
+    how = FitSettings(**words)
     pool = Pool(base=base, models=dict(models))
     seen = _check_output(folder, pool, force)
     found = {}

@@ -39,7 +39,6 @@ __all__ = [
     "StatisticsSource",
     "check_statistics",
     "check_statistics_place",
-    "is_statistics",
     "open_statistics",
     "write_statistics",
 ]
@@ -157,11 +156,6 @@ class StatisticsSource(Source):
         return self.stored[twin]
 
 
-def is_statistics(folder: Path) -> bool:
-    """Whether a folder holds statistics."""
-    return (folder / NOTE).is_file()
-
-
 def open_statistics(ref: str | Path) -> StatisticsSource:
     """The statistics in a folder. Only a path (or `dir:path`) names statistics.
 
@@ -181,7 +175,7 @@ def _with_header(ref: str | Path) -> StatisticsSource:
         raise RecipeError(
             f"there are no statistics at {str(folder)!r}; make them with `smelt measure fisher|gram MODEL --task T`"
         )
-    if not folder.is_dir() or not is_statistics(folder):
+    if not folder.is_dir() or not (folder / NOTE).is_file():
         raise RecipeError(f"{folder}: not a folder of statistics (it has no {NOTE}); `smelt measure` writes such ones")
     return StatisticsSource(folder)
 

@@ -10,7 +10,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["InputGroup", "Inputs", "calls_seen", "groups_of", "input_width", "is_conv1d", "linear_layers"]
 
-
+Take: TypeAlias = Callable[[str, Tensor], None]
+"""Is given a layer's key and its inputs."""
+Weights: TypeAlias = Mapping[str, Tensor]
 _TOKENS = 2048
 """Of texts that go through together."""
 
@@ -38,20 +40,13 @@ class Inputs:
 
     def __init__(self, network: Network, keys: Sequence[str]):
         self._network = network
-        self._take: Callable[[str, Tensor], None] | None = None
+        self._take: Take | None = None
         self._copies = False
         layers = linear_layers(network)
         for key in keys:
             layers[key].register_forward_pre_hook(self._hook(key), with_kwargs=True)
 
-    def run(
-        self,
-        batch: ExampleBatch,
-        take: Callable[[str, Tensor], None],
-        *,
-        weights: Mapping[str, Tensor] | None = None,
-        calls: int | None = None,
-    ) -> None:
+    def run(self, batch: ExampleBatch, take: Take, *, weights: Weights | None = None, calls: int | None = None) -> None:
         """`take(key, inputs)` at every use of a layer, the inputs as rows; the forward pass ends after `calls`."""
         seen, words = 0, _words(batch.inputs)
 
@@ -70,12 +65,7 @@ class Inputs:
             self._take = None
 
     def each(
-        self,
-        batch: ExampleBatch,
-        take: Callable[[str, Tensor], None],
-        *,
-        weights: Mapping[str, Tensor] | None = None,
-        calls: int | None = None,
+        self, batch: ExampleBatch, take: Take, *, weights: Weights | None = None, calls: int | None = None
     ) -> None:
         """As `run`, for a batch that may be large: texts of like length go through together, without their filling."""
         pieces = [batch]

@@ -22,7 +22,6 @@ from smelt.errors import NumericalError, OutputError, RecipeError
 from smelt.optimise.batch_indices import batch_indices
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
     from smelt.tasks.examples import ExampleBatch, ExampleStream
@@ -191,7 +190,7 @@ class _Optimisation:
             if not math.isfinite(loss):
                 raise NumericalError(f"step {self.step}: the loss on {task} is {loss}; {remedy}")
         for name, gradient in gradients.items():
-            if not math.isfinite(float(gradient.sum())) and not _all_finite(gradient):
+            if not math.isfinite(float(gradient.sum())) and not gradient.isfinite().all():
                 tasks = ", ".join(losses)
                 raise NumericalError(
                     f"step {self.step}: the gradient of {name!r} is not finite (tasks: {tasks}); {remedy}"
@@ -199,10 +198,6 @@ class _Optimisation:
 
 
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
-
-
-def _all_finite(tensor: torch.Tensor) -> bool:
-    return bool(tensor.isfinite().all())
 
 
 def _check(streams: Mapping[str, ExampleStream], steps: int, batch: int) -> None:

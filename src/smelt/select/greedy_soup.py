@@ -16,7 +16,7 @@ from smelt.errors import RecipeError
 from smelt.files.remote_code import takes_trust
 from smelt.recipe.schema import Recipe
 from smelt.select.scores import ModelScores
-from smelt.select.selection import Selected, SelectionRun, requested_words, selection_run
+from smelt.select.selection import Asking, Selected, SelectionRun, requested_words, selection_run
 from smelt.select.step_choice import ordered
 from smelt.select.trace import SelectionStep
 from smelt.tasks.registry import Tasks
@@ -87,13 +87,7 @@ def soup(
         repeats=1,
         chosen_by_labels=True,
         check=lambda sets: None,
-        batch=batch,
-        text_from=text_from,
-        device=device,
-        dtype=dtype,
-        store=store,
-        force=force,
-        tell=tell,
+        asking=Asking(batch, text_from, device, dtype, store, force, tell),
     ) as found:
         _run(found)
         return found.finish()

@@ -30,7 +30,7 @@ from smelt.select.trace import FILE, Trace
 from smelt.tasks.perturbations.perturbation import Perturbation
 from smelt.tasks.registry import Tasks, find_tasks
 
-__all__ = ["Selected", "SelectionRun", "requested_words", "selection_run"]
+__all__ = ["Asking", "Selected", "SelectionRun", "requested_words", "selection_run"]
 
 _CHOSEN, _MODEL, _LOGITS = "chosen.yaml", "model", "logits"
 
@@ -107,6 +107,19 @@ class SelectionRun:
         return Selected(group, seen, self.trace, self.folder, self.measure.asked, seconds)
 
 
+@dataclass(frozen=True)
+class Asking:
+    """How models are asked, where the answers go, and who hears of it."""
+
+    batch: int
+    text_from: str | None
+    device: str
+    dtype: str
+    store: str | Path | None
+    force: bool
+    tell: Callable[[str], None]
+
+
 @contextmanager
 def selection_run(
     recipe: Recipe | str | Path | Mapping[str, Any],
@@ -120,13 +133,7 @@ def selection_run(
     repeats: int,
     chosen_by_labels: bool,
     check: Callable[[OptionSets], None],
-    batch: int,
-    text_from: str | None,
-    device: str,
-    dtype: str,
-    store: str | Path | None,
-    force: bool,
-    tell: Callable[[str], None],
+    asking: Asking,
 ) -> Iterator[SelectionRun]:
     """Everything that a selection needs, checked before the first pass.
 
@@ -140,28 +147,26 @@ def selection_run(
         )
     if repeats < 1:
         raise RecipeError(f"repeats: how often all is asked with other draws, at least 1; got {repeats}")
-    loading: dict[str, Any] = {
-        "text_from": text_from,
-        "device": device,
-        "dtype": dtype,
-        "allow_pickle": read.allow_pickle,
-    }
-    sets = open_option_sets(tasks, perturbation, split=split, limit=limit, batch=batch, **loading)
+    loading = {"text_from": asking.text_from, "device": asking.device, "dtype": asking.dtype}
+    more: dict[str, Any] = {**loading, "allow_pickle": read.allow_pickle}
+    sets = open_option_sets(tasks, perturbation, split=split, limit=limit, batch=asking.batch, **more)
     _check_labels(sets, chosen_by_labels)
     check(sets)
     content = content_of(read, relative_to, find_tasks(tasks))
-    told = {"text tower": sets.text_fingerprint} if text_from is not None else {}
-    request = {**words, "split": split, "limit": limit, "text_from": text_from, "device": device, "dtype": dtype}
+    told = {"text tower": sets.text_fingerprint} if asking.text_from is not None else {}
+    request = {**words, "split": split, "limit": limit, **loading}
     plain = read.model_copy(update={"select": None})
-    folder = RunFolder(Path(out), {"recipe": plain.hash[:16], **request, **content, **told}, force=force)
+    folder = RunFolder(Path(out), {"recipe": plain.hash[:16], **request, **content, **told}, force=asking.force)
     try:
-        if force:
-            _clear(folder.path, store)
+        if asking.force:
+            _clear(folder.path, asking.store)
         groups = GroupMerges(plain, relative_to, content["models"], content.get("statistics"))
         try:
-            measure = Scorer(sets, LogitStore(store or folder.path / _LOGITS), repeats=repeats)
+            measure = Scorer(sets, LogitStore(asking.store or folder.path / _LOGITS), repeats=repeats)
             trace = Trace({**request, "tasks": [one.task.name for one in sets.sets]}, sets.notes)
-            yield SelectionRun(plain, relative_to, groups, measure, trace, folder.path, tell, began, chosen_by_labels)
+            yield SelectionRun(
+                plain, relative_to, groups, measure, trace, folder.path, asking.tell, began, chosen_by_labels
+            )
         finally:
             groups.close()
     finally:

@@ -24,7 +24,7 @@ from smelt.files.remote_code import takes_trust
 from smelt.recipe.schema import Recipe
 from smelt.select.option_sets import OptionSets
 from smelt.select.scores import ModelScores
-from smelt.select.selection import Selected, SelectionRun, requested_words, selection_run
+from smelt.select.selection import Asking, Selected, SelectionRun, requested_words, selection_run
 from smelt.select.step_choice import Choice, Guide, Order, chosen_step, ordered
 from smelt.select.trace import SelectionStep
 from smelt.tasks.perturbations.perturbation import Perturbation
@@ -76,15 +76,8 @@ def uq_merge(
     when it is called again; a folder that was begun with another request is refused, `force` begins anew, with the
     answers too (but for those in a `store` elsewhere).
     """
-    said: dict[str, Any] = {
-        "tasks": tasks,
-        "split": split,
-        "limit": limit,
-        "image": image,
-        "text": text,
-        "model": model,
-    }
-    said |= {"passes": passes, "dropout": dropout, "seed": seed, "repeats": repeats}
+    said: dict[str, Any] = {"tasks": tasks, "split": split, "limit": limit, "image": image, "text": text}
+    said |= {"model": model, "passes": passes, "dropout": dropout, "seed": seed, "repeats": repeats}
     named = requested_words(recipe, "uq", {**said, "guide": guide, "order": order, "choose": choose})
     words = {**_USUAL, **_CHOOSING, **named}
     for word, options in (("guide", get_args(Guide)), ("order", get_args(Order)), ("choose", get_args(Choice))):
@@ -108,13 +101,7 @@ def uq_merge(
         repeats=words["repeats"],
         chosen_by_labels=words["guide"] == "accuracy",
         check=lambda sets: _check_perturbed(sets, words["guide"]),
-        batch=batch,
-        text_from=text_from,
-        device=device,
-        dtype=dtype,
-        store=store,
-        force=force,
-        tell=tell,
+        asking=Asking(batch, text_from, device, dtype, store, force, tell),
     ) as found:
         _run(found, words["guide"], words["order"], words["choose"])
         return found.finish()

@@ -180,7 +180,7 @@ class _Builder:
         matrices = self._matrices(one, first)
         statistics = self._pairing.taps(one, info.shape, matrices)
         run, unit = self._stages(one, matrices, tuple(one.taps), bool(statistics))
-        base = base if _uses_base(run) else None
+        base = base if any(one.stage.needs_base(one.parameters) for one in run) else None
         known = None if matrices.as_stored(info.shape) else matrices
         if known is not None and known.doubt and unit != "element":
             self._doubt(one.key, known, run)
@@ -286,7 +286,3 @@ def _plainly(stage: Stage, values: Mapping[str, Any], models: int) -> tuple[Stag
 
 def _in_dtype(info: TensorInfo, code: str) -> TensorInfo:
     return info if code == info.dtype else TensorInfo(code, info.shape)
-
-
-def _uses_base(run: Sequence[RunStage]) -> bool:
-    return any(r.stage.needs_base(r.parameters) for r in run)

@@ -77,11 +77,13 @@ def describe_plan(
     looking: Sequence[DataNeeds] = (),
 ) -> PlanReport:
     """Count everything that the plan knows. A `device` need not be on this machine."""
+    from smelt.models.weightless import ShapeSource
+
     plan = ready.plan
     if re.fullmatch(r"cpu|cuda(:\d+)?", device) is None:
         raise RecipeError(f"no device named {device!r}; write cpu, cuda or cuda:1")
     work = run_limits(plan, threads, memory, device.split(":")[0]).peak
-    absent = {name: source for name, source in plan.parents.items() if _is_shape(source)}
+    absent = {name: source for name, source in plan.parents.items() if isinstance(source, ShapeSource)}
     return PlanReport(
         stages=list(plan.stage_names),
         models=list(plan.parents),
@@ -104,12 +106,6 @@ def describe_plan(
         notes=[*_from_shapes(absent), *plan.notes],
         recipe_hash=plan.recipe.hash,
     )
-
-
-def _is_shape(source: Source) -> bool:
-    from smelt.models.weightless import ShapeSource
-
-    return isinstance(source, ShapeSource)
 
 
 def _from_shapes(absent: Iterable[str]) -> list[str]:

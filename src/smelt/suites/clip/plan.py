@@ -230,6 +230,8 @@ class ClipPlan(SuitePlan):
         **about: Any,
     ) -> Job | None:
         """Makes the models that have empty cells: {name of its file: (recipe, cells)}."""
+        from smelt.prepare.prepare import combination_of
+
         recipes: dict[str, Any] = {}
         tasks: dict[str, None] = {}
         for file, (recipe, cells) in models.items():
@@ -242,7 +244,7 @@ class ClipPlan(SuitePlan):
         if not recipes:
             return None
         file = next(iter(recipes)) if len(recipes) == 1 else f"{_file(name, part)}-TASK"
-        verb = "mix" if _way(entry) == "mix" else "merge"
+        verb = "mix" if combination_of(entry.merge or []) == "mix" else "merge"
         command = f"smelt {verb} recipes/{file}.yaml -o {file} && smelt eval {file} --tasks {','.join(tasks)}"
         words = {
             "entry": name,
@@ -344,12 +346,6 @@ def _pairs(cells: Sequence[ExpectedRow]) -> list[list[str | None]]:
 def _tasks(cells: Sequence[ExpectedRow]) -> list[str]:
     """Every task once, in order."""
     return list(dict.fromkeys(str(cell.task) for cell in cells))
-
-
-def _way(entry: ClipEntry) -> str:
-    from smelt.prepare.prepare import combination_of
-
-    return combination_of(entry.merge or [])
 
 
 suite_kinds["clip"] = SuiteKind("clip", ClipSuite, ClipPlan, ClipPages(), folder=Path(__file__).parent)

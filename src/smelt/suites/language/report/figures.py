@@ -23,7 +23,6 @@ from smelt.suites.language.report.standing import Standing, StandingKind, agreem
 __all__ = [
     "Times",
     "language_figures",
-    "log_axis",
     "log_ticks",
     "performance_against_time",
     "time_bars",
@@ -163,14 +162,9 @@ def log_ticks(values: Sequence[float]) -> list[tuple[float, str]]:
     return [(tick, _WORDS[tick]) for tick in _TICKS if low <= tick <= high]
 
 
-def log_axis(ticks: Sequence[tuple[float, str]], start: float, end: float) -> Axis:
-    """The logarithm of seconds, mapped to start…end."""
-    return Axis(math.log10(ticks[0][0]), math.log10(ticks[-1][0]), start, end)
-
-
 def time_bars(name: str, algorithm: float, validation: float, ticks: Sequence[tuple[float, str]]) -> Markup:
     """The algorithm's bar above that of the validation; each begins at the axis's first round number."""
-    axis = log_axis(ticks, 0.0, 100.0)
+    axis = Axis(math.log10(ticks[0][0]), math.log10(ticks[-1][0]), 0.0, 100.0)
     parts = [
         tag("line", x1=_at(axis, tick), x2=_at(axis, tick), y1=0, y2="100%", class_="grid") for tick, _ in ticks[1:]
     ]

@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-# A worker for each core: threads that wait do not spin, files are compiled once, and whoever is done takes from the others.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist worksteal
+# A worker for each core takes file after file, so that what a file builds is built once; threads that wait do not spin.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 QUICK  := tests/ops tests/methods tests/recipe tests/files tests/formats tests/engine/plan tests/reporting
 
 .PHONY: demo language test quick check unit browser postgres docs parity benchmark setup clean

@@ -18,6 +18,16 @@ if not Path("/dev/nvidia0").exists():  # before Triton is loaded: kernels are th
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
+LONGEST = ("examples", "docs", "zoo", "compat")
+"""Folders with the files that take longest: they come first, so that no worker is left with one of them at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    rank = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(os.path.relpath(item.path, here).split(os.sep)[0], len(LONGEST)))
+
+
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Remembered hashes go to a folder of the test, never to the cache of whoever runs it."""

@@ -69,10 +69,11 @@ class Browser:
         return answer["result"].get("value")
 
     def wait_for(self, script: str, seconds: float = 240.0) -> Any:
+        """The value of an expression as soon as it is true on a page that is there to its end."""
         end = time.monotonic() + seconds
         while True:
             with contextlib.suppress(AssertionError):  # a page that is just being replaced
-                if value := self.run(script):
+                if value := self.run(f"document.readyState === 'complete' && ({script})"):
                     return value
             assert time.monotonic() < end, f"never true: {script}\n{self.run('document.body.innerText')}"
             time.sleep(0.1)

@@ -73,6 +73,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def fresh(browser):
+    browser.open("about:blank")  # what a test before left open asks for no more
     browser.console.clear()
     browser.asked.clear()
     browser.scripts(on=True)

@@ -235,8 +235,8 @@ def test_a_state_dict_as_base_needs_something_that_computes():
 def test_every_learner_is_registered_with_its_data():
     assert set(learners) == {"adamerging", "adarank", "localize", "tuned"}
     assert learners["adamerging"].split == "val"
-    assert not learners["adamerging"].needs_labels
+    assert not learners["adamerging"].looks_at_labels({})
     assert (learners["localize"].split, learners["localize"].examples) == ("train", 1000)
-    assert learners["localize"].needs_labels
+    assert learners["localize"].looks_at_labels({})
     assert not learners["localize"].looks_at_labels({"loss": "entropy"})
     assert all(one.summary.endswith(".") and "loss" in one.parameters for one in learners.values())

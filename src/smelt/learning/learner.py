@@ -120,11 +120,6 @@ class Learner:
     def parameters(self) -> dict[str, Parameter]:
         return self.stage.parameters
 
-    @property
-    def needs_labels(self) -> bool:
-        """Whether it looks at labels unless its `loss` says otherwise."""
-        return self.looks_at_labels({})
-
     def looks_at_labels(self, values: Mapping[str, Any]) -> bool:
         """Whether it looks at labels with these parameters."""
         loss = self.parameters.get("loss")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from smelt.cli.from_function import Given, Option, command
+from smelt.cli.learning.table import print_table
 from smelt.cli.options import ANSWER, LOADING, METHOD, MODELS, OUT, RECIPE, TEXT_FROM
 from smelt.cli.request import request
 
@@ -60,18 +61,14 @@ def _as_dict(done: Learned) -> dict[str, object]:
 
 
 def _show(done: Learned) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     first, last = _ends(done.trace)
-    table = Table(title="loss of the merged model", title_justify="left")
-    for heading in ("model", "first step", "last step", *(["mean coefficient"] if done.coefficients else [])):
-        table.add_column(heading, justify="left" if heading == "model" else "right")
+    headings = ("model", "first step", "last step", *(["mean coefficient"] if done.coefficients else []))
     means = done.coefficients.means if done.coefficients else {}
-    for name in last:
-        own = [f"{means[name]:.3f}"] if name in means else []
-        table.add_row(name, f"{first[name]:.3f}", f"{last[name]:.3f}", *own)
-    Console(soft_wrap=False).print(table)
+    rows = [
+        [name, f"{first[name]:.3f}", f"{last[name]:.3f}", *([f"{means[name]:.3f}"] if name in means else [])]
+        for name in last
+    ]
+    print_table(headings, rows, title="loss of the merged model", title_justify="left")
     budget = done.budget
     labels = f"{budget.labels:,} labels" if budget.labels else "no labels"
     split = f" of {budget.split}" if budget.split else ""

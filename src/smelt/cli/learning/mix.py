@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from smelt.cli.from_function import Given, Option, command
+from smelt.cli.learning.table import print_table
 from smelt.cli.options import ANSWER, FORCE, LOADING, METHOD, MODELS, OUT, RECIPE, TEXT_FROM
 from smelt.cli.request import request
 
@@ -72,14 +73,6 @@ def _show(done: Mixed) -> None:
 
 
 def _show_routing(routing: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     typer.echo("mean gates over all blocks: tasks by row, experts by column")
-    table = Table()
-    table.add_column("task")
-    for expert in routing["columns"]:
-        table.add_column(expert, justify="right")
-    for task, gates in zip(routing["rows"], routing["matrix"], strict=True):
-        table.add_row(task, *(f"{gate:.2f}" for gate in gates))
-    Console(soft_wrap=False).print(table)
+    lines = zip(routing["rows"], routing["matrix"], strict=True)
+    print_table(["task", *routing["columns"]], ([task, *(f"{gate:.2f}" for gate in gates)] for task, gates in lines))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from smelt.cli.from_function import REQUIRED, Given, Option, command
+from smelt.cli.learning.table import print_table
 from smelt.cli.options import ANSWER, DEVICE, FORCE, OUT, THREADS, TRUST
 from smelt.errors import RecipeError
 
@@ -71,13 +72,6 @@ def _named(words: list[str], flag: str) -> dict[str, str]:
 
 
 def _show(note: Any) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title="CoopVec Map: how much of each expert a data set's pictures take")
-    table.add_column("data set")
-    for name in note.pool.models:
-        table.add_column(name, justify="right")
-    for task, row in note.map.items():
-        table.add_row(task, *(f"{row[name]:.2f}" for name in note.pool.models))
-    Console().print(table)
+    rows = ([task, *(f"{row[name]:.2f}" for name in note.pool.models)] for task, row in note.map.items())
+    title = "CoopVec Map: how much of each expert a data set's pictures take"
+    print_table(["data set", *note.pool.models], rows, title=title)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from smelt.cli.from_function import Argument, Given, Option, command, group
+from smelt.cli.learning.table import print_table
 from smelt.cli.options import DEVICE, DTYPE, FORCE, JSON, OUT, QUIET, TASKS, TEXT_FROM, TRUST
 
 if TYPE_CHECKING:
@@ -85,20 +86,15 @@ def _answer(given: Given) -> None:
 
 
 def _show(found: Selected) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     trace = found.trace
-    table = Table(title=", ".join(trace.words["tasks"]), title_justify="left")
-    table.add_column("step", justify="right")
-    table.add_column("with")
-    rows = [_cells(step) for step in trace.steps]
-    for heading in rows[0]:
-        table.add_column(heading, justify="right")
-    table.add_column("")
-    for number, (step, cells) in enumerate(zip(trace.steps, rows, strict=True), 1):
-        table.add_row(str(number), step.added, *cells.values(), _mark(step, number == trace.chosen))
-    Console(soft_wrap=False).print(table)
+    steps = [(step, _cells(step)) for step in trace.steps]
+    headings = ["step", "with", *steps[0][1], ""]
+    rows = (
+        [str(number), step.added, *cells.values(), _mark(step, number == trace.chosen)]
+        for number, (step, cells) in enumerate(steps, 1)
+    )
+    title = ", ".join(trace.words["tasks"])
+    print_table(headings, rows, left=(1, len(headings) - 1), title=title, title_justify="left")
     for note in trace.notes:
         typer.echo(f"note: {note}")
     typer.echo(f"{found.asked} passes made now, in {found.seconds:.0f} s; all answers are kept")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from smelt.cli.from_function import Argument, Given, Option, command
+from smelt.cli.learning.table import print_table
 from smelt.cli.options import ANSWER, DEVICE, DTYPE, FORCE, OUT, TASKS, TEXT_FROM, TRUST
 
 if TYPE_CHECKING:
@@ -57,23 +58,14 @@ def tune(given: Given) -> None:
 
 
 def _show(tuned: Tuned) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     whole = [trial for trial in tuned.trials if trial.state == "complete"]
     ranked = sorted(whole, key=lambda trial: (trial.values != tuned.values, -(trial.accuracy or 0), trial.number))
     stopped = sum(trial.state == "pruned" for trial in tuned.trials)
     title = f"mean accuracy on {tuned.split}, {len(tuned.tasks)} tasks"
-    table = Table(title=title, title_justify="left")
     words = list(dict.fromkeys(word for trial in ranked for word in trial.values))
-    table.add_column("trial", justify="right")
-    for word in words:
-        table.add_column(word, justify="right")
-    for heading in ("accuracy %", "merge s", "evaluate s"):
-        table.add_column(heading, justify="right")
-    for trial in ranked[:_SHOWN]:
-        table.add_row(*_cells(trial, words))
-    Console(soft_wrap=False).print(table)
+    headings = ["trial", *words, "accuracy %", "merge s", "evaluate s"]
+    rows = [_cells(trial, words) for trial in ranked[:_SHOWN]]
+    print_table(headings, rows, left=(), title=title, title_justify="left")
     parts = [f"{len(whole)} whole trials", f"{stopped} stopped early"]
     parts += [f"{tuned.untried} points of the grid not tried"] if tuned.untried else []
     typer.echo(f"{', '.join(parts)}; {tuned.computed} computed now, in {tuned.seconds:.0f} s")

@@ -65,11 +65,6 @@ class Experts:
         return self.network.keys
 
     @property
-    def differing(self) -> tuple[str, ...]:
-        """The keys whose numbers are not the same in all experts."""
-        return tuple(self._stacks)
-
-    @property
     def shared(self) -> dict[str, Tensor]:
         """The tensors that are the same in all experts."""
         first = self._weights[self.names[0]]

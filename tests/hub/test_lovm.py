@@ -15,11 +15,12 @@ from smelt.hub.selection.lovm import (
     Linear,
     TaskTexts,
     TextScores,
+    leave_one_out,
     model_scores,
     task_texts,
     text_scores,
 )
-from smelt.hub.selection.rankings import kendall, spearman
+from smelt.hub.selection.rankings import absolute_error, kendall, kendall_tau, signed_error, spearman, top_overlap
 
 WEIGHTS = np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.6]])
 ROWS = {
@@ -107,20 +108,79 @@ def test_least_squares_finds_the_line() -> None:
     found = Linear.fit(rows, [0.5 + 2 * a - b for a, b in rows])
     assert found.intercept == pytest.approx(0.5)
     assert found.coefficients == pytest.approx([2.0, -1.0])
-    assert found.intercept + found.coefficients @ [10.0, 1.0] == pytest.approx(19.5)
+    assert found.predict({"x": [10.0, 1.0]}) == {"x": pytest.approx(19.5)}
 
 
 def test_features_that_say_nothing_predict_the_mean() -> None:
     found = Linear.fit([[1.0], [1.0], [1.0]], [0.2, 0.4, 0.9])
-    assert found.intercept + found.coefficients @ [1.0] == pytest.approx(0.5)
+    assert found.predict({"x": [1.0]})["x"] == pytest.approx(0.5)
     with pytest.raises(RecipeError, match="a row of features for each target"):
         Linear.fit([[1.0]], [0.2, 0.4])
 
 
+SCORES = {
+    "easy": {"a": [0.1], "b": [0.2], "c": [0.3]},
+    "hard": {"a": [0.3], "b": [0.1], "c": [0.2]},
+    "odd": {"a": [0.2], "b": [0.3], "c": [0.1]},
+}
 # Accuracy is a constant of the task plus twice the feature.
+ACCURACIES = {
+    task: {model: base + 2 * rows[model][0] for model in rows}
+    for (task, rows), base in zip(SCORES.items(), (0.3, 0.0, 0.1), strict=True)
+}
+
+
+def test_a_task_is_predicted_from_the_others_up_to_its_mean() -> None:
+    found = leave_one_out(SCORES, ACCURACIES)
+    for task, models in found.items():
+        mean = sum(ACCURACIES[task].values()) / 3
+        assert models == pytest.approx({model: value - mean for model, value in ACCURACIES[task].items()})
+
+
+def test_the_left_out_tasks_truth_is_not_used() -> None:
+    lie = {**ACCURACIES, "odd": {"a": 0.9, "b": 0.1, "c": 0.5}}
+    assert leave_one_out(SCORES, lie)["odd"] == leave_one_out(SCORES, ACCURACIES)["odd"]
+    assert leave_one_out(SCORES, lie)["easy"] != leave_one_out(SCORES, ACCURACIES)["easy"]
+    with pytest.raises(RecipeError, match="at least two tasks"):
+        leave_one_out({"easy": SCORES["easy"]}, ACCURACIES)
+
+
+def test_accuracies_themselves_are_predicted_where_that_is_asked() -> None:
+    level = {task: {model: 0.1 + 2 * rows[model][0] for model in rows} for task, rows in SCORES.items()}
+    assert leave_one_out(SCORES, level, centred=False)["odd"] == pytest.approx(level["odd"])
+
+
+TRUE = {"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.6, "e": 0.5, "f": 0.4, "g": 0.3}
+
+
+def test_overlap_counts_the_true_best_five_that_were_found() -> None:
+    assert top_overlap(TRUE, TRUE) == 1.0
+    assert top_overlap({**TRUE, "a": 0.0, "b": 0.1}, TRUE) == 3 / 5
+    assert top_overlap({"a": 1.0, "b": 0.0}, {"a": 0.0, "b": 1.0}, k=1) == 0.0
+
+
+def test_tau_is_of_the_models_in_both_best_fives() -> None:
+    assert kendall_tau(TRUE, TRUE) == 1.0
+    assert kendall_tau({**TRUE, "a": 0.65}, TRUE) == pytest.approx((8 - 2) / 10)  # a falls behind b and c
+    # c, d, e are common and their order is turned round: -1; with two common models only: 0.
+    assert kendall_tau({"a": 0, "b": 0.1, "c": 0.5, "d": 0.6, "e": 0.7, "f": 0.9, "g": 0.8}, TRUE) == -1.0
+    assert kendall_tau({"a": 3.0, "b": 2.0, "c": 1.0}, {"a": 2.0, "b": 3.0, "c": 1.0}, k=2) == 0.0
+
+
+def test_errors_with_and_without_sign() -> None:
+    off = {**TRUE, "a": 1.0, "b": 0.7}
+    assert signed_error(off, TRUE) == pytest.approx(0.0)
+    assert absolute_error(off, TRUE) == pytest.approx(0.2 / 7)
+
+
 def test_rank_correlation_shares_the_rank_of_equal_numbers() -> None:
     # Ranks (1, 2.5, 2.5) and (1, 2, 3): covariance 1.5, variances 1.5 and 2.
     found = spearman(np.array([1.0, 2, 2]), np.array([1.0, 2, 3]))
     assert found == pytest.approx(1.5 / (1.5 * 2) ** 0.5)
     # Of three pairs two are in order and one is tied on one side: 2 / sqrt(2 * 3).
     assert kendall(np.array([1.0, 2, 2]), np.array([1.0, 2, 3])) == pytest.approx(2 / 6**0.5)
+
+
+def test_rankings_of_different_models_are_not_compared() -> None:
+    with pytest.raises(RecipeError, match=r"only one side has \['g'\]"):
+        absolute_error({name: TRUE[name] for name in "abcdef"}, TRUE)

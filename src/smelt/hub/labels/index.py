@@ -11,7 +11,7 @@ the same by arg max (`argmax_counts`), and what an index cannot tell: which node
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from smelt.hub.graph.graph import SemanticGraph
     from smelt.hub.labels.label import Label, LabelKey
 
-__all__ = ["Index", "argmax_counts", "graph_accuracies", "right_of_many"]
+__all__ = ["Index", "argmax_counts", "right_of_many"]
 
 
 class Index:
@@ -150,15 +150,6 @@ class Index:
 
     def _damaged(self, what: str) -> CorruptFile:
         return CorruptFile(f"{self._path or 'the index'}: is damaged ({what}); {self.remedy}")
-
-
-def graph_accuracies(indexes: Mapping[str, Index], graph: SemanticGraph) -> dict[str, float]:
-    """Every model's mean recall over all nodes that have pictures, where it chooses among all of these."""
-    if not indexes:
-        raise RecipeError("there is no labelled model to compare; add one first")
-    nodes = np.array([number for number, node in enumerate(graph.nodes) if node.pictures], dtype=np.int64)
-    right, total = right_of_many(list(indexes.values()), nodes)
-    return {name: float(mean) for name, mean in zip(indexes, (right / np.maximum(total, 1)).mean(axis=1), strict=True)}
 
 
 def right_of_many(

@@ -18,9 +18,9 @@ a language model; noise belongs to its place, (class, caption), so a caption mee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -37,11 +37,13 @@ __all__ = [
     "Linear",
     "TaskTexts",
     "TextScores",
+    "leave_one_out",
     "model_scores",
     "task_texts",
     "text_scores",
 ]
 
+Table: TypeAlias = Mapping[str, Mapping[str, Any]]
 """{task: {model: value}}."""
 _NOISE = 0.1
 
@@ -184,3 +186,30 @@ class Linear:
         middle = rows.mean(axis=0)  # centred, so that the intercept is not held small
         found, *_ = np.linalg.lstsq(rows - middle, aims - aims.mean(), rcond=None)
         return cls(float(aims.mean() - middle @ found), found)
+
+    def predict(self, models: Mapping[str, Any]) -> dict[str, float]:
+        """{model: its predicted accuracy} from {model: its TextScores or features}."""
+        return {name: float(self.intercept + self.coefficients @ _row(one)) for name, one in models.items()}
+
+
+def leave_one_out(scores: Table, accuracies: Table, *, centred: bool = True) -> dict[str, dict[str, float]]:
+    """{task: {model: prediction}}, each task predicted by a linear model of all the others.
+
+    `centred`: accuracies are minus the mean of their task, which is what ranks models.
+    """
+    if len(scores) < 2:
+        raise RecipeError("leaving one task out needs at least two tasks")
+    found = {}
+    for task, asked in scores.items():
+        rows, aims = [], []
+        for other in (name for name in scores if name != task):
+            known = accuracies[other]
+            mean = sum(known[model] for model in scores[other]) / len(scores[other]) if centred else 0.0
+            rows += [_row(one) for one in scores[other].values()]
+            aims += [known[model] - mean for model in scores[other]]
+        found[task] = Linear.fit(rows, aims).predict(asked)
+    return found
+
+
+def _row(one: Any) -> NDArray[np.float64]:
+    return np.array(one.values() if isinstance(one, TextScores) else one, dtype=np.float64)

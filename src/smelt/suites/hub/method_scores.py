@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from smelt.errors import RecipeError
 from smelt.hub.graph.graph import SemanticGraph, find_graph
-from smelt.hub.labels.index import Index, graph_accuracies
+from smelt.hub.labels.index import Index
 from smelt.hub.labels.label import Label, NodeText
 from smelt.hub.matching.captions import TemplateCaptions
 from smelt.hub.matching.matching import Matching, task_words
+from smelt.hub.selection.baselines import graph_accuracies
 from smelt.hub.selection.lovm import Linear, TaskTexts, task_texts
 from smelt.hub.selection.select import Selection, reuse_metric, select_models
 from smelt.suites.hub.growth import Opinion

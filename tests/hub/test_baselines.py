@@ -5,8 +5,31 @@ import pytest
 
 from smelt.errors import RecipeError
 from smelt.hub.graph.graph import NewNode, SemanticGraph
-from smelt.hub.labels.index import Index, graph_accuracies
+from smelt.hub.labels.index import Index
 from smelt.hub.labels.label import ONE, Label, LabelKey
+from smelt.hub.paper import paper_hub
+from smelt.hub.selection.baselines import best_on_graph, graph_accuracies, inb, oracle
+
+
+def test_the_imagenet_baseline_takes_the_three_best_of_the_papers_table() -> None:
+    table = {model.name: model.imagenet for model in paper_hub().models}
+    assert inb(table, 3) == ("ViT-H-14-378-quickgelu.dfn5b", "EVA02-E-14.laion2b_s4b_b115k", "ViT-L-14-quickgelu.dfn2b")
+    assert [table[name] for name in inb(table, 3)] == [0.8437, 0.8196, 0.8141]
+    assert oracle(table) == "ViT-H-14-378-quickgelu.dfn5b"
+
+
+def test_equal_accuracies_keep_the_order_of_the_table() -> None:
+    assert inb({"a": 0.5, "b": 0.7, "c": 0.7}, 2) == ("b", "c")
+    assert inb({"a": 0.5}, 3) == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("table", "k", "message"),
+    [({}, 1, "no accuracies"), ({"a": 0.1}, 0, "at least 1"), ({"a": 0.1, "b": float("nan")}, 1, "accuracy of b")],
+)
+def test_nothing_to_choose_by_is_refused(table: dict[str, float], k: int, message: str) -> None:
+    with pytest.raises(RecipeError, match=message):
+        inb(table, k)
 
 
 def _graph() -> SemanticGraph:
@@ -35,7 +58,7 @@ def _index(graph: SemanticGraph, *answers: int) -> Index:
     return Index.build(Label(LabelKey(str(answers), graph.version, "", "caption"), eye[list(answers)], eye), graph)
 
 
-def test_accuracy_on_the_graph_is_the_mean_over_nodes_that_have_pictures() -> None:
+def test_the_best_on_the_graph_is_so_by_the_mean_over_nodes_that_have_pictures() -> None:
     graph = _graph()
     indexes = {
         "cars": _index(graph, 1, 1, 1, 1, 1, 1),  # 0 of 2, 4 of 4: mean 1/2, though 4 of 6 pictures are right
@@ -43,5 +66,7 @@ def test_accuracy_on_the_graph_is_the_mean_over_nodes_that_have_pictures() -> No
         "none": _index(graph, 1, 1, 0, 0, 0, 0),
     }
     assert graph_accuracies(indexes, graph) == {"cars": 0.5, "both": 0.75, "none": 0.0}
+    assert best_on_graph(indexes, graph) == ("both",)
+    assert best_on_graph(indexes, graph, 2) == ("both", "cars")
     with pytest.raises(RecipeError, match="no labelled model"):
-        graph_accuracies({}, graph)
+        best_on_graph({}, graph)

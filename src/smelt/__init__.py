@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from smelt.public_names import dir_of
 from smelt.version import __version__
 
 if TYPE_CHECKING:
@@ -122,5 +123,4 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__dir__ = dir_of(__name__)

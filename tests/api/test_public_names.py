@@ -78,7 +78,14 @@ def test_editors_see_every_public_name() -> None:
     }
 
     assert seen | {"__version__"} == set(smelt.__all__)
-    assert set(smelt.__all__) <= set(dir(smelt))
+
+
+@pytest.mark.parametrize("name", ["", *MODULES])
+def test_dir_shows_what_a_module_offers_and_nothing_that_it_imports(name: str) -> None:
+    module = getattr(smelt, name) if name else smelt
+
+    assert [one for one in dir(module) if not one.startswith("__")] == sorted(set(module.__all__) - {"__version__"})
+    assert {"__all__", "__doc__", "__name__"} < set(dir(module))
 
 
 def test_the_typed_words_are_those_of_the_recipe_and_of_every_shipped_method() -> None:

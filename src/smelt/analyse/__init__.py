@@ -18,6 +18,7 @@ from smelt.analyse.norms import DeltaNorms, delta_norms
 from smelt.analyse.scales import ScaleCurve, scale_curve, scaled_merges
 from smelt.analyse.signs import SignConflicts, sign_conflicts
 from smelt.analyse.write import write_analyses
+from smelt.public_names import dir_of
 
 __all__ = [
     "CosineSimilarity",
@@ -33,3 +34,5 @@ __all__ = [
     "sign_conflicts",
     "write_analyses",
 ]
+
+__dir__ = dir_of(__name__)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from smelt.public_names import dir_of
+
 if TYPE_CHECKING:
     from smelt.hub.graph.graph import NewNode, Node, Picture, SemanticGraph, find_graph
     from smelt.hub.hub import Hub
@@ -31,3 +33,6 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+__dir__ = dir_of(__name__)

@@ -15,6 +15,7 @@ from smelt.methods.method import (
     merge_wrapper,
     stages,
 )
+from smelt.public_names import dir_of
 
 __all__ = [
     "Fraction",
@@ -29,3 +30,5 @@ __all__ = [
     "merge_wrapper",
     "stages",
 ]
+
+__dir__ = dir_of(__name__)

@@ -8,6 +8,7 @@ the models answered is kept (`smelt.select.logit_store`), so that any other anal
 
 from __future__ import annotations
 
+from smelt.public_names import dir_of
 from smelt.select.entropy import Uncertainty, uncertainty
 from smelt.select.greedy_soup import soup
 from smelt.select.selection import Selected
@@ -27,3 +28,5 @@ __all__ = [
     "uncertainty",
     "uq_merge",
 ]
+
+__dir__ = dir_of(__name__)

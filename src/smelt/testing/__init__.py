@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from smelt.public_names import dir_of
 from smelt.testing.laws import EXAMPLES, LAWS, applicable, check_stage, merged_by, unneeded_exemptions, variants
 from smelt.testing.made_up import STATISTICS
 from smelt.testing.pico import Pico, digest, load, pico, save
@@ -21,3 +22,5 @@ __all__ = [
     "unneeded_exemptions",
     "variants",
 ]
+
+__dir__ = dir_of(__name__)

@@ -195,15 +195,36 @@ def test_a_null_or_nan_is_a_number_that_is_not_known(tmp_path):
     assert cosine_map(found.cosine).rows[0][1][1].text == "–"
 
 
-def test_cosines_are_shaded_by_the_largest_between_two_models():
-    found = cosine_map(_matrix([[1.0, 0.2, -0.1], [0.2, 1.0, -0.001], [-0.1, -0.001, 1.0]]))
+def test_a_cosine_near_zero_is_pale_even_where_none_is_larger():
+    found = cosine_map(_matrix([[1.0, 0.02], [0.02, 1.0]]))
+    assert found.rows[0][1][1].strength == 0.08, "0.02 of 0.25"
+    assert [(step.text, step.strength) for step in found.scale if step.text] == [("0", 0.0), ("0.25", 1.0)]
+
+
+def test_cosines_are_shaded_in_full_at_a_round_number_that_none_exceeds():
+    found = cosine_map(_matrix([[1.0, 0.4, -0.1], [0.4, 1.0, -0.001], [-0.1, -0.001, 1.0]]))
     first = found.rows[0][1]
     assert [(cell.text, cell.strength, cell.below) for cell in first] == [
         ("·", 0.0, False),
-        ("0.20", 1.0, False),
-        ("-0.10", 0.5, True),
+        ("0.40", 0.8, False),
+        ("-0.10", 0.2, True),
     ]
     assert found.rows[1][1][2].text == "0.00"
+    assert cosine_map(_matrix([[1.0, 0.9], [0.9, 1.0]])).rows[0][1][1].strength == 0.9
+
+
+def test_the_scale_below_a_map_goes_below_zero_where_a_number_does():
+    plain = cosine_map(_matrix([[1.0, 0.4], [0.4, 1.0]])).scale
+    both = cosine_map(_matrix([[1.0, -0.4], [-0.4, 1.0]])).scale
+    assert [step.strength for step in plain] == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    assert [step.text for step in both] == ["-0.5", *[""] * 4, "0", *[""] * 4, "0.5"]
+    assert [step.below for step in both] == [True] * 5 + [False] * 6
+
+
+def test_the_scale_of_sign_conflicts_says_that_it_begins_at_the_smallest():
+    found = signs_map(_matrix([[0.0, 0.4, 0.45], [0.4, 0.0, 0.5], [0.45, 0.5, 0.0]]))
+    assert [(step.text, step.strength) for step in found.scale if step.text] == [("40.0 %", 0.12), ("50.0 %", 0.82)]
+    assert [cell.strength for cell in found.rows[0][1]] == [0.0, 0.12, 0.47]
 
 
 def test_equal_sign_conflicts_have_one_shade_and_do_not_divide_by_zero():

@@ -1,256 +1,28 @@
-"""Write docs/methods/ from the registry: one page per stage, and an index. Run it after changing a docstring.
+"""Write what the documentation takes from code and results: `python docs/generate.py`.
 
-    python docs/generate.py
-
-Then it fills the marked blocks of the other pages (generate_pages.py). All pages are committed, and
-tests/docs/test_generated.py holds that they are current. Only Smelt's own stages get a page, so that plug-ins which
-happen to be installed do not show up. mkdocs calls `on_config` to list the pages.
+Makers are in docs/generators/. All that they write is committed, and tests/docs holds that it is current. mkdocs calls
+`on_config` to list the pages of the methods.
 """
 
 from __future__ import annotations
 
-import inspect
-import re
 import runpy
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-FOLDER = Path(__file__).parent / "methods"
-
-_KINDS = {
-    "method": ("Methods", "The merge itself. A recipe has exactly one."),
-    "step": ("Steps", "Stand before a method and change what each model brings to it."),
-    "basis": ("Bases", "Stand before a method, which then works in other coordinates. At most one."),
-    "wrapper": ("Wrappers", "Stand after a method and change the merged delta."),
-}
-_UNITS = {
-    "element": "any run of elements",
-    "row": "whole rows",
-    "tensor": "whole tensors",
-    "matrix": "whole matrices",
-}
-_WITH_DATA = (
-    "Named under `merge` like a method; data is looked at first ([Merging with data](../data.md)). So it is for the "
-    "methods `fisher`, `regmean`, `stitch` and `adarank` unless the recipe gives `statistics`."
-)
-_HEAD = "<!-- Written by docs/generate.py from the docstring in src/smelt/methods/. Change it there. -->\n"
+DOCS = Path(__file__).parent
 
 
 def on_config(config: Any) -> Any:
     """List the stages' pages under "Methods" in the site's navigation."""
-    section = next(entry["Methods"] for entry in config["nav"] if "Methods" in entry)
-    names = sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "index")
-    section[:] = ["methods/index.md", *({name: f"methods/{name}.md"} for name in names)]
+    kinds = {name: section for entry in config["nav"] for name, section in entry.items()}
+    section = next(entry["Methods"] for entry in kinds["Reference"] if "Methods" in entry)
+    names = sorted(path.stem for path in (DOCS / "reference" / "methods").glob("*.md") if path.stem != "index")
+    folder = "reference/methods"
+    section[:] = [f"{folder}/index.md", *({name: f"{folder}/{name}.md"} for name in names)]
     return config
 
 
-def pages() -> dict[str, str]:
-    """Every page by file name."""
-    stages, learned = own_stages(), with_data()
-    plain = {f"{stage.name}.md": _page(stage) for stage in stages}
-    return {"index.md": _index(stages)} | plain | {f"{stage.name}.md": _learned_page(stage) for stage in learned}
-
-
-def own_stages() -> list[Any]:
-    """Smelt's stages by name, without those of plug-ins."""
-    from smelt.methods import stages
-
-    return [stages[name] for name in sorted(stages) if stages[name].function.__module__.startswith("smelt.methods.")]
-
-
-def with_data() -> list[Any]:
-    """What else a recipe may name under `merge`, and is no stage: it looks at data first."""
-    from smelt.methods import stages
-    from smelt.prepare.prepare import stages_with_data
-
-    found = stages_with_data()
-    return [found[name] for name in sorted(found) if name not in stages]
-
-
-def write() -> None:
-    """Write the pages, and remove those of stages that are gone."""
-    fresh = pages()
-    FOLDER.mkdir(exist_ok=True)
-    for path in FOLDER.glob("*.md"):
-        if path.name not in fresh:
-            path.unlink()
-    for name, text in fresh.items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
-
-
-def _index(stages: list[Any]) -> str:
-    from smelt.methods.aliases import ALIASES
-    from smelt.recipe.pipeline import describe
-
-    lines = [_HEAD, "# Methods\n"]
-    lines.append(
-        "A recipe names one or several stages. `smelt methods` lists them, `smelt methods NAME` explains one.\n"
-    )
-    for kind, (heading, meaning) in _KINDS.items():
-        lines += [f"## {heading}\n", f"{meaning}\n", "| name | what it does | parameters | paper |"]
-        lines.append("|---|---|---|---|")
-        for stage in stages:
-            if stage.kind == kind:
-                names = ", ".join(f"`{name}`" for name in stage.parameters) or "none"
-                what = _prose(stage.summary.partition(": ")[2] or stage.summary).replace("|", r"\|")
-                lines.append(f"| [{stage.name}]({stage.name}.md) | {what} | {names} | {_paper(stage)} |")
-        lines.append("")
-    lines += ["## With data\n", f"{_WITH_DATA}\n", "| name | what it does | parameters | paper |", "|---|---|---|---|"]
-    for stage in with_data():
-        names = ", ".join(f"`{name}`" for name in stage.parameters) or "none"
-        what = _prose(stage.summary.partition(": ")[2] or stage.summary).replace("|", r"\|")
-        lines.append(f"| [{stage.name}]({stage.name}.md) | {what} | {names} | {_paper(stage)} |")
-    lines.append("")
-    lines += ["## Names from other tools\n", "Each resolves to a composition, and the run says so in a note.\n"]
-    lines += ["| name | is |", "|---|---|"]
-    lines += [f"| `{alias}` | `{describe(composition)}` |" for alias, composition in sorted(ALIASES.items())]
-    return "\n".join(lines) + "\n"
-
-
-def _page(stage: Any) -> str:
-    from smelt.methods.aliases import ALIASES
-    from smelt.recipe.pipeline import describe
-
-    source = f"src/{stage.function.__module__.replace('.', '/')}.py"
-    lines = [_HEAD, f"# {stage.name}\n", _body(stage.doc), "", "## At a glance\n"]
-    lines += [
-        f"| kind | {stage.kind} |",
-        "|---|---|",
-        f"| works on | {_works_on(stage)} |",
-        f"| smallest piece | {_unit(stage)} |",
-        f"| models | {_models(stage)} |",
-        f"| base | {_base(stage)} |",
-        f"| paper | {_paper(stage)} |",
-        f"| file | `{source}` |",
-        "",
-        "## Parameters\n",
-    ]
-    if stage.parameters:
-        lines += ["| name | type | default | per model |", "|---|---|---|---|"]
-        lines += [
-            f"| `{p.name}` | {_type(p)} | {_default(p)} | {'yes' if p.per_model else ''} |"
-            for p in stage.parameters.values()
-        ]
-    else:
-        lines.append("None.")
-    lines += ["", "## Laws\n"]
-    if stage.exempt:
-        lines.append("Keeps the laws of `smelt.testing`, except:\n")
-        lines += [f"- **{law}**: {_prose(why)}." for law, why in stage.exempt.items()]
-    else:
-        lines.append("Keeps all laws of `smelt.testing` that apply to its kind and its number of models.")
-    aliases = [(alias, comp) for alias, comp in sorted(ALIASES.items()) if any(name == stage.name for name, _ in comp)]
-    if aliases:
-        lines += ["", "## Other names\n", *(f"- `{alias}` is `{describe(comp)}`" for alias, comp in aliases)]
-    return "\n".join(lines) + "\n"
-
-
-def _learned_page(stage: Any) -> str:
-    source = "src/" + stage.function.__module__.replace(".", "/") + ".py"
-    how = (
-        "`smelt mix`"
-        if ".mixing." in stage.function.__module__
-        else "`smelt merge`, or `smelt learn` to keep what is learned"
-    )
-    if ".measurement." in stage.function.__module__:
-        how = "`smelt merge`"
-    lines = [_HEAD, f"# {stage.name}\n", _body(stage.doc), "", "## At a glance\n"]
-    lines += [
-        f"| used by | {how} |",
-        "|---|---|",
-        "| needs | the base, and data of each model's task ([Merging with data](../data.md)) |",
-        f"| paper | {_paper(stage)} |",
-        f"| file | `{source}` |",
-        "",
-        "## Parameters\n",
-        "| name | type | default |",
-        "|---|---|---|",
-    ]
-    lines += [f"| `{p.name}` | {_type(p)} | {_default(p)} |" for p in stage.parameters.values()]
-    return "\n".join(lines) + "\n"
-
-
-def _body(doc: str) -> str:
-    """The docstring in Markdown: indented lines are formulas, everything else is prose."""
-    parts = []
-    for chunk in re.split(r"\n\s*\n", doc):
-        if all(line.startswith("    ") for line in chunk.splitlines()):
-            parts.append("```text\n" + inspect.cleandoc(chunk) + "\n```")
-        else:
-            parts.append(_prose(chunk))
-    return "\n\n".join(parts)
-
-
-def _prose(text: str) -> str:
-    """Plain text whose signs mean nothing to Markdown, except backticks; arXiv numbers become links."""
-    pieces = re.split(r"(`[^`]*`)", text)
-    for index in range(0, len(pieces), 2):
-        plain = re.sub(r"([*\[\]])", r"\\\1", pieces[index]).replace("<", "&lt;")
-        pieces[index] = re.sub(r"arXiv:(\d{4}\.\d{5})", r"[arXiv:\1](https://arxiv.org/abs/\1)", plain)
-    return "".join(pieces)
-
-
-def _paper(stage: Any) -> str:
-    return f"[arXiv:{stage.paper}](https://arxiv.org/abs/{stage.paper})" if stage.paper else ""
-
-
-def _works_on(stage: Any) -> str:
-    if callable(stage.space):
-        return f"weights or changes from the base, as {_asked(stage.space)} says"
-    return "weights" if stage.space == "weight" else "changes from the base"
-
-
-def _unit(stage: Any) -> str:
-    if callable(stage.unit):
-        return f"as {_asked(stage.unit)} says"
-    text = _UNITS[stage.unit]
-    if stage.unit != "matrix":
-        return text
-    rest = "get the mean of the changes" if stage.kind == "method" else "pass unchanged"
-    return f"{text} of linear layers; other tensors {rest}"
-
-
-def _asked(function: Any) -> str:
-    return " and ".join(f"`{name}`" for name in inspect.signature(function).parameters)
-
-
-def _models(stage: Any) -> str:
-    low, high = stage.models
-    return f"exactly {low}" if low == high else f"{low} or more" if high is None else f"{low} to {high}"
-
-
-def _base(stage: Any) -> str:
-    if callable(stage.space):
-        return "needed when it works on changes"
-    return "needed" if stage.needs_base({}) else "not used"
-
-
-def _type(parameter: Any) -> str:
-    """The type as the command line prints it, with the bounds that a plain `float` or `int` has."""
-    bounds = {}
-    for part in (parameter.annotation, *get_args(parameter.annotation)):
-        for note in getattr(part, "__metadata__", ()):
-            for bound in getattr(note, "metadata", [note]):
-                bounds |= {s: getattr(bound, a) for a, s in _SIGNS.items() if getattr(bound, a, None) is not None}
-    name = parameter.type_name
-    if bounds and name in ("float", "int"):
-        below = "".join(f"{v} {s.replace('>', '<')} " for s, v in bounds.items() if ">" in s)
-        above = "".join(f" {s} {v}" for s, v in bounds.items() if "<" in s)
-        sign, value = next(iter(bounds.items()))
-        name = f"{below}{name}{above}" if below and above else f"{name} {sign} {value}"
-    return " or ".join(f"`{option}`" for option in name.split(" | "))
-
-
-_SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
-
-
-def _default(parameter: Any) -> str:
-    if parameter.required:
-        return "required"
-    default = "none" if parameter.default is None else parameter.default
-    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
-
-
 if __name__ == "__main__":
-    write()
-    runpy.run_path(str(Path(__file__).with_name("generate_pages.py")), run_name="__main__")
+    for maker in ("methods", "pages", "readme"):
+        runpy.run_path(str(DOCS / "generators" / f"{maker}.py"))["write"]()

@@ -1,4 +1,4 @@
-"""What docs/clip8.md, docs/zoo.md and docs/log.md say in words about results/clip8 is what the rows say.
+"""What the pages clip8, zoo and log under docs/ say in words about results/clip8 is what the rows say.
 
 When a new run of the suite turns one of these red, the page has to be rewritten, not the test.
 """
@@ -18,9 +18,9 @@ from smelt.suites.clip.suite import ClipEntry, ClipSuite
 from smelt.suites.find import find_suite
 
 ROOT = Path(__file__).parents[2]
-ZOO = runpy.run_path(str(ROOT / "docs" / "generate_zoo.py"))
+ZOO = runpy.run_path(str(ROOT / "docs" / "generators" / "zoo.py"))
 MADE = ZOO["CLIP8"]
-PAGE = (ROOT / "docs" / "clip8.md").read_text()
+PAGE = (ROOT / "docs" / "results" / "clip8.md").read_text()
 TASKS = MADE["grid"]().tasks
 
 
@@ -174,7 +174,9 @@ def test_the_log_says_that_the_peak_memory_of_merges_is_the_suites() -> None:
 
     costs = [row for row in read_rows(ROOT / "results" / "clip8" / "rows.jsonl") if isinstance(row, CostRow)]
     useless = len({round(row.peak_bytes / 1e7) for row in costs if row.variant == "published"}) == 1
-    assert useless == ("So `peak_bytes` in `results/clip8` is" in (ROOT / "docs" / "log.md").read_text())
+    assert useless == (
+        "So `peak_bytes` in `results/clip8` is" in (ROOT / "docs" / "explanation" / "log.md").read_text()
+    )
 
 
 def test_the_readme_counts_the_ways_to_merge_right() -> None:
@@ -185,7 +187,7 @@ def test_the_readme_counts_the_ways_to_merge_right() -> None:
 def test_the_papers_commands_are_counted_right() -> None:
     lines = (ROOT / "tests" / "data" / "fusionbench_commands.txt").read_text().splitlines()
     misspelt = sum("tsakpool" in line for line in lines)
-    page = (ROOT / "docs" / "fusionbench.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "fusionbench.md").read_text()
     assert f"has {len(lines)} command lines" in page
     assert f"| {len(lines) - misspelt} work |" in page
     assert f"| {misspelt} works once" in page

@@ -1,4 +1,4 @@
-"""What docs/hub.md says in words about results/hub is what the rows say."""
+"""What docs/how-to/hub.md says in words about results/hub is what the rows say."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MADE: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "generate_hub.py"))
-TEXT = " ".join((ROOT / "docs" / "hub.md").read_text(encoding="utf-8").split())
+MADE: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "generators" / "hub.py"))
+TEXT = " ".join((ROOT / "docs" / "how-to" / "hub.md").read_text(encoding="utf-8").split())
 BASELINES = ("graph-best", "modelgpt")
 
 

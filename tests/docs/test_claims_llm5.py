@@ -1,4 +1,4 @@
-"""What docs/llm5.md, docs/language.md and docs/zoo.md say about language models is what files and rows say."""
+"""What the pages llm5, language and zoo under docs/ say about language models is what files and rows say."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from smelt.tasks.registry import find_task
 from smelt.tasks.sandbox.execution import run as run_program
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "llm5.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "results" / "llm5.md").read_text(encoding="utf-8")
 TEXT = " ".join(PAGE.split())
-LANGUAGE = " ".join((ROOT / "docs" / "language.md").read_text(encoding="utf-8").split())
-MADE: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "generate_llm5.py"))
+LANGUAGE = " ".join((ROOT / "docs" / "how-to" / "language.md").read_text(encoding="utf-8").split())
+MADE: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "generators" / "llm5.py"))
 RECORDS = {
     path.stem.removeprefix("llm5-"): json.loads(path.read_text(encoding="utf-8"))
     for path in sorted((ROOT / "zoo" / "build" / "records").glob("llm5-*.json"))
@@ -56,7 +56,7 @@ def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         "multitask": None,
         "entries": ["average", "ties", "regmean"],
     }
-    blocks: dict[str, str] = MADE["blocks"](write_language(tmp_path / "run", [*rows, *costs], plan))["llm5.md"]
+    blocks: dict[str, str] = MADE["blocks"](write_language(tmp_path / "run", [*rows, *costs], plan))["results/llm5.md"]
     return blocks
 
 
@@ -95,7 +95,7 @@ def test_only_trials_that_were_asked_everything_count_in_the_spread(made_up: dic
 
 
 def test_every_block_is_made_from_rows_or_says_that_there_are_none(made_up: dict[str, str], tmp_path: Path) -> None:
-    nothing = MADE["blocks"](tmp_path / "nowhere")["llm5.md"]
+    nothing = MADE["blocks"](tmp_path / "nowhere")["results/llm5.md"]
     assert nothing.keys() == made_up.keys()
     assert set(nothing.values()) == {MADE["MISSING"]}
     assert MADE["MISSING"] not in made_up.values()
@@ -103,7 +103,7 @@ def test_every_block_is_made_from_rows_or_says_that_there_are_none(made_up: dict
 
 def test_a_page_with_results_has_no_gap_in_its_words() -> None:
     measured = (MADE["RESULTS"] / "rows.jsonl").is_file()
-    assert not measured or "<!-- lead:" not in PAGE, "docs/llm5.md: write what came out"
+    assert not measured or "<!-- lead:" not in PAGE, "docs/results/llm5.md: write what came out"
 
 
 @pytest.mark.parametrize("record", [LanguageSuite, Domain, LanguageEntry, LanguagePreset])

@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MADE: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "generate_mllm10.py"))
-FILL = runpy.run_path(str(ROOT / "docs" / "generate_pages.py"))["fill"]
-PAGE = (ROOT / "docs" / "mllm10.md").read_text(encoding="utf-8")
+MADE: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "generators" / "mllm10.py"))
+FILL = runpy.run_path(str(ROOT / "docs" / "generators" / "pages.py"))["fill"]
+PAGE = (ROOT / "docs" / "results" / "mllm10.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_without_a_run_the_page_says_so_and_shows_no_number(tmp_path: Path) -> N
 
 
 def test_with_a_run_that_paragraph_is_gone_and_what_was_run_is_said(folder: Path) -> None:
-    page = FILL(PAGE, MADE["blocks"](folder)["mllm10.md"])
+    page = FILL(PAGE, MADE["blocks"](folder)["results/mllm10.md"])
     assert "has not been made" not in page
     assert "UQ-Merge takes 2 of 3: b, a (the first local minimum" in page
     assert (
@@ -50,7 +50,7 @@ def test_with_a_run_that_paragraph_is_gone_and_what_was_run_is_said(folder: Path
 
 
 def test_tables_and_answers_are_the_report_s_own(folder: Path) -> None:
-    blocks = MADE["blocks"](folder)["mllm10.md"]
+    blocks = MADE["blocks"](folder)["results/mllm10.md"]
     heads = re.findall(r"^### (.*)", blocks["mllm10-tables"], re.MULTILINE)
     assert re.findall(r"paper's Tables? (\d+)", " ".join(heads)) == ["1", "2", "3", "4", "6"]  # one perturbation: no 5
     assert heads[-1] == "Whom the average of all is better without"
@@ -62,10 +62,10 @@ def test_tables_and_answers_are_the_report_s_own(folder: Path) -> None:
 
 def test_figures_are_pictures_that_the_page_shows(folder: Path) -> None:
     drawn = MADE["files"](folder)
-    assert list(drawn) == ["figures/mllm10-trace.svg", "figures/mllm10-random.svg"]
-    text = MADE["blocks"](folder)["mllm10.md"]["mllm10-figures"]
+    assert list(drawn) == ["results/figures/mllm10-trace.svg", "results/figures/mllm10-random.svg"]
+    text = MADE["blocks"](folder)["results/mllm10.md"]["mllm10-figures"]
     for place, picture in drawn.items():
-        assert f"]({place})" in text
+        assert f"]({place.removeprefix('results/')})" in text
         root = ElementTree.fromstring(picture)
         words = [one.text for one in root.iter("{http://www.w3.org/2000/svg}text")]
         assert "models" in words

@@ -1,4 +1,4 @@
-"""What docs/neulig.md and docs/log.md say in words about results/neulig is what the rows say.
+"""What docs/results/neulig.md and docs/explanation/log.md say in words about results/neulig is what the rows say.
 
 A sentence with numbers is written here once more with the numbers taken from the rows, and must stand on the page like
 that. When a new run turns one of these red, the page has to be rewritten, not the test.
@@ -20,15 +20,17 @@ from smelt.suites.find import find_suite
 from smelt.tasks.registry import find_tasks
 
 ROOT = Path(__file__).parents[2]
-MADE = runpy.run_path(str(ROOT / "docs" / "generate_neulig.py"))
-CLIP8 = runpy.run_path(str(ROOT / "docs" / "generate_clip8.py"))
+MADE = runpy.run_path(str(ROOT / "docs" / "generators" / "neulig.py"))
+CLIP8 = runpy.run_path(str(ROOT / "docs" / "generators" / "clip8.py"))
 SEVEN, ORIGINS, SUPERVISED, SEMI = (MADE[name] for name in ("SEVEN", "ORIGINS", "SUPERVISED", "SEMI"))
 average, both, gap, reference, baselines = (MADE[name] for name in ("average", "both", "gap", "reference", "baselines"))
 PARTS = MADE["parts"]()
 VITS = [part for part in PARTS if part.startswith("ViT")]
 RESNETS = "ResNet, 7 experts"
-SOURCE = (ROOT / "docs" / "neulig.md").read_text(encoding="utf-8")
-LOG = " ".join((ROOT / "docs" / "log.md").read_text(encoding="utf-8").partition("\n## NeuLig\n")[2].split())
+SOURCE = (ROOT / "docs" / "results" / "neulig.md").read_text(encoding="utf-8")
+LOG = " ".join(
+    (ROOT / "docs" / "explanation" / "log.md").read_text(encoding="utf-8").partition("\n## NeuLig\n")[2].split()
+)
 
 
 def prose(text: str) -> str:

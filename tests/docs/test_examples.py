@@ -27,6 +27,7 @@ from smelt.testing.pico_llava import save_llava
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = DOCS / "examples"
 PLUGIN = EXAMPLES / "plugin"
+PAGES = [page for page in sorted(DOCS.rglob("*.md")) if "adr" not in page.parts and EXAMPLES not in page.parents]
 RUN_BY_TESTS = {"python", "yaml", "bash", "toml"}
 SNIPPET = r'--8<-- "([\w./-]+)"\n|--8<--\n([\w./-]+)\n--8<--\n'
 """Both forms that mkdocs includes. Python needs the second: ruff would format the first as a comparison."""
@@ -96,7 +97,7 @@ def write_adapter(folder: Path, rank: int) -> None:
 
 
 def write_language_models(room: Path) -> None:
-    """What docs/language.md names: a base and two specialists with their tasks, a training run, one with a BPE."""
+    """What docs/how-to/language.md names: a base, two specialists with their tasks, a training run, one with a BPE."""
     write_llama(room / "small")
     for name, change, task, offset in (("maths", 0.01, "sums", 0), ("coding", 0.02, "lines", 40)):
         write_llama(room / f"small-{name}", change=change)
@@ -107,7 +108,7 @@ def write_language_models(room: Path) -> None:
 
 
 def write_seeing_models(room: Path) -> None:
-    """What docs/multimodal.md and docs/select.md name: a base and three fine-tunes that see and read."""
+    """What docs/how-to/multimodal.md and docs/how-to/select.md name: a base and three fine-tunes that see and read."""
     for name, change in (("", 0.0), ("-animals", 0.1), ("-numbers", 0.2), ("-flags", 0.3)):
         save_llava(room / f"seer{name}", change=change)
 
@@ -126,7 +127,7 @@ def write_byte_level(folder: Path) -> None:
 
 
 def draw_shapes(folder: Path) -> None:
-    """The pictures of the task that docs/evaluation.md shows."""
+    """The pictures of the task that docs/how-to/evaluation.md shows."""
     from PIL import Image, ImageDraw
 
     for name in ("circle", "square"):
@@ -145,7 +146,7 @@ def test_recipe_can_be_planned_and_merged(path: Path, room: Path) -> None:
     assert smelt.verify("out").ok
 
 
-@pytest.mark.parametrize("path", examples("*.py"))
+@pytest.mark.parametrize("path", examples("python/*.py"))
 @pytest.mark.usefixtures("room")
 def test_python_example_runs(path: Path) -> None:
     runpy.run_path(str(path), run_name="__main__")
@@ -165,7 +166,7 @@ def test_commands_succeed(path: Path, cli: Callable[..., Any]) -> None:
 
 @pytest.fixture
 def plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """The worked example of docs/write-a-method.md, found through its entry point as an installed one would be."""
+    """The worked example of docs/how-to/write-a-method.md, found through its entry point like an installed one."""
     monkeypatch.syspath_prepend(PLUGIN)
     # the law of hash seeds starts an interpreter per seed and asks for all stages at once; here one of each is enough
     monkeypatch.setattr("smelt.testing.hash_seeds.stages", {})
@@ -185,7 +186,7 @@ def test_the_plug_in_of_the_documentation_works(plugin: dict[str, Any]) -> None:
 
 
 def test_the_suite_of_the_documentation_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The worked example of docs/write-a-suite.md."""
+    """The worked example of docs/how-to/write-a-suite.md."""
     from smelt.suites.kind import suite_kinds
 
     monkeypatch.syspath_prepend(EXAMPLES / "suite_plugin")
@@ -202,7 +203,7 @@ def test_the_plug_in_of_the_documentation_keeps_the_laws(plugin: dict[str, Any])
     plugin["test_it_keeps_the_laws"]()
 
 
-@pytest.mark.parametrize("page", [pytest.param(p, id=p.stem) for p in sorted(DOCS.glob("*.md"))])
+@pytest.mark.parametrize("page", [pytest.param(p, id=p.relative_to(DOCS).as_posix()) for p in PAGES])
 def test_a_page_shows_code_only_from_files(page: Path) -> None:
     for language, block in re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
         assert language in RUN_BY_TESTS | {"text"}, f"{page.name} has a block of kind {language!r}"
@@ -213,7 +214,7 @@ def test_a_page_shows_code_only_from_files(page: Path) -> None:
 
 
 def test_every_example_is_shown() -> None:
-    pages = "".join(page.read_text() for page in DOCS.glob("*.md"))
+    pages = "".join(page.read_text() for page in PAGES)
     files = [path for path in EXAMPLES.rglob("*.*") if path.is_file() and "__pycache__" not in path.parts]
     hidden = [str(path.relative_to(EXAMPLES)) for path in files if str(path.relative_to(EXAMPLES)) not in pages]
     assert not hidden

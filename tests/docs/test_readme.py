@@ -22,8 +22,8 @@ def blocks(language: str) -> list[str]:
 
 
 def test_its_tables_are_current() -> None:
-    fresh = runpy.run_path(str(ROOT / "docs" / "generate_readme.py"))["fresh"]
-    assert fresh(README) == README, "run `python docs/generate_readme.py`"
+    fresh = runpy.run_path(str(ROOT / "docs" / "generators" / "readme.py"))["fresh"]
+    assert fresh(README) == README, "run `python docs/generate.py`"
 
 
 def test_its_recipe_merges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +52,7 @@ def test_its_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_its_commands_and_flags_are_there() -> None:
-    known = dict(runpy.run_path(str(ROOT / "docs" / "generate_flags.py"))["commands"]())
+    known = dict(runpy.run_path(str(ROOT / "docs" / "generators" / "flags.py"))["commands"]())
     lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("smelt ")]
     assert len(lines) > 4
     for line in lines:

@@ -1,4 +1,4 @@
-"""Where the two tools part on purpose. Each test holds both sides, so that docs/mergekit.md cannot go out of date."""
+"""Where the two tools part on purpose. Each test holds both sides, so that docs/how-to/mergekit.md stays true."""
 
 from __future__ import annotations
 

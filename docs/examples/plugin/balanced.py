@@ -3,7 +3,7 @@
     n_i = |d_i| over the tensor      out = base + scale * mean(n) * sum_i w_i d_i / n_i / sum_i w_i
     mean(n) = sum_i w_i n_i / sum_i w_i
 
-An example for docs/write-a-method.md; not from a paper. A model that left the tensor untouched adds nothing.
+An example for docs/how-to/write-a-method.md; not from a paper. A model that left the tensor untouched adds nothing.
 """
 
 from __future__ import annotations

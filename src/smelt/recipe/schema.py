@@ -198,7 +198,7 @@ class DataBudget(Strict):
 
 
 class Recipe(Strict):
-    """Everything a merge needs to know. See docs/recipes.md for a tour."""
+    """Everything a merge needs to know. See docs/reference/recipes.md for a tour."""
 
     pool: Pool
     merge: Pipeline

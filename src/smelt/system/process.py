@@ -100,7 +100,7 @@ def let_idle_threads_sleep() -> None:
 
 
 def prefer_fast_sort() -> None:
-    """Have numpy sort with AVX2 on AMD: its AVX-512 sort takes three times as long on Zen 4 (docs/log.md).
+    """Have numpy sort with AVX2 on AMD: its AVX-512 sort takes three times as long on Zen 4 (docs/explanation/log.md).
 
     To be called before numpy is loaded. The switch has this name from numpy 2.4 on; what a user has set stays.
     """

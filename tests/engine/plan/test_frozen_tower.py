@@ -174,7 +174,7 @@ MERGEKIT = {
 
 @pytest.mark.parametrize("shape", MERGEKIT)
 def test_a_mergekit_file_of_other_towers_is_refused_until_the_command_line_says_which(pool, tmp_path, cli, shape):
-    """What docs/mergekit.md says: such a file has no word for it, so it is said with --set."""
+    """What docs/how-to/mergekit.md says: such a file has no word for it, so it is said with --set."""
     other = str(save_llava(tmp_path / "other", change=0.03, tower=0.05))
     entries = [{"model": ref, "parameters": {"weight": 0.5}} for ref in (pool["one"], other)]
     file = write_yaml(tmp_path / "mergekit.yaml", {"merge_method": "linear", **MERGEKIT[shape](entries)})

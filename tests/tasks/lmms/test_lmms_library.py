@@ -19,7 +19,7 @@ from smelt.prepare.evaluate import evaluate
 from smelt.tasks.task import TaskError
 from smelt.testing.pico_llava import save_llava
 
-pytest.importorskip("lmms_eval", reason="lmms-eval is not installed (see docs/multimodal.md)")
+pytest.importorskip("lmms_eval", reason="lmms-eval is not installed (see docs/how-to/multimodal.md)")
 
 FUNCTIONS = """
 from PIL import Image

@@ -231,7 +231,7 @@ class Blocking:
     @classmethod
     def for_device(cls, kind: str) -> Blocking:
         """Large enough to outlast the work around each operation (launches on a GPU; on a CPU the hand-over of the
-        interpreter lock between threads), small enough for the caches. Both measured: docs/log.md.
+        interpreter lock between threads), small enough for the caches. Both measured: docs/explanation/log.md.
         """
         return cls(1 << 24, 1) if kind == "cuda" else cls(3 << 19, 4)
 

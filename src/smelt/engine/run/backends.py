@@ -1,8 +1,8 @@
 """Which backend works on an item, and how much memory and how many threads a run takes.
 
 The eager backend (torch) takes every item. The vector machine takes what it has rules for: on a CPU it is C (`cpu/`),
-on a GPU the same operations are generated kernels (`gpu/`). On a CPU both give the same bits; docs/architecture.md
-("Determinism") says what holds on a GPU. Torch is loaded when the first item needs it.
+on a GPU the same operations are generated kernels (`gpu/`). On a CPU both give the same bits;
+docs/explanation/architecture.md ("Determinism") says what holds on a GPU. Torch is loaded when the first item needs it.
 """
 
 from __future__ import annotations

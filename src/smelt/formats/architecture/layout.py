@@ -2,7 +2,7 @@
 
 `Layout` needs names alone. No list of architectures: a name's first number between dots is its block
 (`model.layers.7.mlp...`), and the few words below tell embeddings and heads. So a model that nobody has heard of merges
-whole. A family that needs more says so in a file of its own (docs/write-a-family.md).
+whole. A family that needs more says so in a file of its own (docs/how-to/write-a-family.md).
 
 `Orientation` tells how linear layers lie in tensors: as [out, in] or as [in, out], several in one tensor or not. In:
 the shapes of a model's tensors, and its config where it has one. Out: for each tensor the `Matrices` in it. Stages that

@@ -1,6 +1,6 @@
 """mergekit YAML, read as it is: its keys, its precedence, its meaning, turned into a Smelt recipe.
 
-Facts about mergekit are in docs/mergekit.md; none of its code is here. Where its semantics differ from the papers'
+Facts about mergekit are in docs/how-to/mergekit.md; none of its code is here. Where it differs from the papers
 (trim per tensor, L1 rescaling, normalised weights) the recipe says so explicitly, so that nothing happens by dialect.
 Arithmetic stays float32. Unlike mergekit, an unknown key is an error.
 """

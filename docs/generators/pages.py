@@ -1,0 +1,58 @@
+"""Fill the marked blocks of the pages: flags, FusionBench's names, the numbers of results/clip8.
+
+A block is what stands between `<!-- NAME: ... -->` and `<!-- /NAME -->`. Each maker is a file beside this one with a
+function `blocks()`: {page: {block: text}}. One that draws has `files()` too: {path: text}, whole files such as figures.
+tests/docs/test_generated.py holds that every page is current.
+"""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+DOCS = Path(__file__).parents[1]
+MAKERS = (
+    "flags",
+    "fusionbench",
+    "clip8",
+    "zoo",
+    "packs",
+    "suites",
+    "neulig",
+    "hub",
+    "llm5",
+    "mllm10",
+    "figures",
+    "speed",
+    "roofline",
+    "parity",
+)
+
+
+def fill(text: str, blocks: dict[str, str]) -> str:
+    """The page with these blocks as they should be. A block that the page lacks is an error."""
+    for name, content in blocks.items():
+        marked = rf"(<!-- {re.escape(name)}:[^>]*-->\n).*?(<!-- /{re.escape(name)} -->)"
+        text, found = re.subn(marked, lambda m, c=content: f"{m[1]}{c}\n{m[2]}", text, flags=re.S)
+        if found != 1:
+            raise ValueError(f"the page has {found} blocks named {name!r} instead of one")
+    return text
+
+
+def pages() -> dict[str, str]:
+    """Every page that has blocks and every figure, as it should be."""
+    fresh: dict[str, str] = {}
+    for maker in MAKERS:
+        made = runpy.run_path(str(Path(__file__).with_name(f"{maker}.py")))
+        for page, blocks in made["blocks"]().items():
+            fresh[page] = fill(fresh.get(page) or (DOCS / page).read_text(encoding="utf-8"), blocks)
+        fresh |= made["files"]() if "files" in made else {}
+    return fresh
+
+
+def write() -> None:
+    """Write them."""
+    for page, text in pages().items():
+        (DOCS / page).parent.mkdir(exist_ok=True)
+        (DOCS / page).write_text(text, encoding="utf-8")

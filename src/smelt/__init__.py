@@ -28,6 +28,8 @@ if TYPE_CHECKING:
         RecipeError,
         SmeltError,
     )
+    from smelt.files.cache_cleaning import clean_cache
+    from smelt.files.cache_contents import list_cache
     from smelt.inspection import check_models, list_methods, list_models, verify
     from smelt.learning.learn import learn
     from smelt.learning.neulig.neulig import neulig
@@ -60,11 +62,13 @@ __all__ = [
     "average",
     "bench",
     "check_models",
+    "clean_cache",
     "ensemble",
     "evaluate",
     "export",
     "hub",
     "learn",
+    "list_cache",
     "list_methods",
     "list_models",
     "list_tasks",
@@ -93,10 +97,12 @@ _HOME = {
     "advise": "smelt.advice.advise",
     "average": "smelt.prepare.average",
     "bench": "smelt.suites.run",
+    "clean_cache": "smelt.files.cache_cleaning",
     "ensemble": "smelt.ensembles.ensemble",
     "evaluate": "smelt.prepare.evaluate",
     "export": "smelt.engine.convert.export",
     "learn": "smelt.learning.learn",
+    "list_cache": "smelt.files.cache_contents",
     "list_tasks": "smelt.tasks.registry",
     "measure": "smelt.measurement.measure",
     "merge": "smelt.prepare.merge",

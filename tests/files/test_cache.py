@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from smelt.files.writing import cache_folder
+from smelt.files.cache import cache_folder
 
 
 def test_smelt_cache_is_the_folder(monkeypatch):

@@ -5,12 +5,12 @@ import os
 import pytest
 
 from smelt.errors import OutputError
+from smelt.files.cache import write_cached
 from smelt.files.writing import (
     atomic_file,
     atomic_folder,
     move_into_place,
     recover_swap,
-    write_cached,
     write_file,
     write_json,
 )

@@ -41,6 +41,7 @@ COMMANDS = {
     "tasks": "evaluation.tasks:tasks",
     "analyse": "evaluation.analyse:app",
     "verify": "merging.verify:verify",
+    "cache": "environment.cache:app",
     "hub": "hub.commands:app",
 }
 """Command -> its file below this room and what it is called there, in the order of the help."""
@@ -62,7 +63,7 @@ def application(names: Iterable[str] = tuple(COMMANDS), *, listed: bool = False)
         file, _, called = COMMANDS[name].partition(":")
         found = getattr(import_module(f"smelt.cli.{file}"), called)
         if isinstance(found, typer.Typer):
-            app.add_typer(_described(found) if listed else found, name=name, cls=CommandGroup)
+            app.add_typer(_described(found) if listed else found, name=name)
         else:
             app.command(name)(_described(found) if listed else found)
     return app
@@ -105,7 +106,7 @@ def run() -> None:
     except SmeltError as error:
         typer.echo(f"smelt: {error}", err=True)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):  # the second where a question was asked
         typer.echo("smelt: interrupted", err=True)
         sys.exit(1)
     except BrokenPipeError:

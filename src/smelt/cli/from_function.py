@@ -24,6 +24,8 @@ from typing import Annotated, Any
 
 import typer
 
+from smelt.cli.parser import CommandGroup
+
 __all__ = ["REQUIRED", "Argument", "Command", "Given", "Option", "command", "group"]
 
 REQUIRED = inspect.Parameter.empty
@@ -176,9 +178,10 @@ def command(*sources: str, **options: Option) -> Callable[[Callable[[Given], Non
     return lambda body: Command(body, sources, options)
 
 
-def group(name: str, text: str) -> typer.Typer:
-    """Commands under one name."""
-    return typer.Typer(name=name, help=text, no_args_is_help=True, rich_markup_mode=None)
+def group(name: str, text: str, *, default: str | None = None) -> typer.Typer:
+    """Commands under one name; `default` is the one that is meant where none is named."""
+    kind = CommandGroup if default is None else type("DefaultGroup", (CommandGroup,), {"default": default})
+    return typer.Typer(name=name, help=text, cls=kind, no_args_is_help=default is None, rich_markup_mode=None)
 
 
 def _plain_type(written: str) -> Any:

@@ -15,7 +15,15 @@ class CommandGroup(TyperGroup):
     """Commands under one name. An unknown one is a RecipeError, and Ctrl-C in any of them a SmeltError.
 
     The parser would turn Ctrl-C into an exit without a word. Here everything that a command had open is closed already.
+    `default` is the command that is meant where none is named.
     """
+
+    default: str | None = None
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if self.default is not None and (not args or (args[0].startswith("-") and args[0] != "--help")):
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = args[0]

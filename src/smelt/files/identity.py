@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from smelt.errors import CorruptFile, InputChanged
+from smelt.files.cache import cached_path, write_cached
 from smelt.files.hashing.sha256 import FileHash, HashPool
 from smelt.files.reading import find_json_table
-from smelt.files.writing import cache_folder, write_cached
 
 __all__ = [
     "FileIdentity",
@@ -139,7 +139,7 @@ class _HashCache:
     """The remembered hashes: a small JSON file in the user's cache folder. Losing it costs time only."""
 
     def __init__(self) -> None:
-        self._path = cache_folder() / "hashes.json"
+        self._path = cached_path("hashes", "hashes.json")
         self._known: dict[str, str] = find_json_table(self._path) or {}
 
     def get(self, path: Path, seen: FileIdentity) -> str | None:

@@ -30,7 +30,6 @@ __all__ = [
     "OutputMark",
     "atomic_file",
     "atomic_folder",
-    "cache_folder",
     "check_overwrite",
     "exclusive",
     "fsync_folder",
@@ -42,7 +41,6 @@ __all__ = [
     "reserve",
     "swap_folder",
     "try_lock",
-    "write_cached",
     "write_file",
     "write_json",
 ]
@@ -212,18 +210,6 @@ def check_overwrite(folder: Path, mark: OutputMark, *, force: bool) -> None:
         )
     if not force:
         raise OutputError(f"{folder} already exists; it is kept. Choose another folder, or write --force to replace it")
-
-
-def cache_folder() -> Path:
-    """For what Smelt can make again: $SMELT_CACHE, else smelt/ in the user's cache folder. It need not exist yet."""
-    usual = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "smelt")
-    return Path(os.environ.get("SMELT_CACHE") or usual)
-
-
-def write_cached(path: Path, content: str | bytes) -> None:
-    """Write a file of the cache, whole; where that fails it is not remembered, which is no error."""
-    with suppress(OutputError):
-        write_file(path, content, durable=False)
 
 
 def try_lock(descriptor: int, patience: float | None = None) -> bool:

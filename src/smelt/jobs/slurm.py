@@ -38,10 +38,10 @@ class SlurmExecutor:
 
     def start(self) -> None:
         submitit = _submitit()
-        from smelt.files.writing import cache_folder
+        from smelt.files.cache import cached_path
 
         try:
-            self._queue = submitit.AutoExecutor(self._folder or cache_folder() / "slurm", cluster=self._cluster)
+            self._queue = submitit.AutoExecutor(self._folder or cached_path("slurm"), cluster=self._cluster)
             self._queue.update_parameters(**self._words)
         except (RuntimeError, ValueError, NameError, TypeError) as error:
             raise RecipeError(f"the executor 'slurm': {str(error).strip().splitlines()[0]}") from None

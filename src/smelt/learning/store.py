@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from smelt.errors import CorruptFile, OutputError
+from smelt.files.cache import cached_path
 from smelt.files.identity import hash_file
 from smelt.files.reading import read_json
-from smelt.files.writing import atomic_folder, cache_folder, is_free
+from smelt.files.writing import atomic_folder, is_free
 from smelt.formats import dtype as dtypes
 from smelt.formats.folder_files import small_files
 from smelt.formats.source import read_whole
@@ -67,13 +68,12 @@ def content_hash(words: Mapping[str, Any]) -> str:
 
 def place_of(key: str) -> tuple[Path, Path]:
     """Where a result lies in the cache, and where it lies while it is made."""
-    folder = cache_folder() / "learned" / key
-    return folder, folder.with_name(f"{key}.partial")
+    return cached_path("learned", key), cached_path("learned", f"{key}.partial")
 
 
 def lock_of(key: str) -> Path:
     """The file that whoever makes a result holds."""
-    return cache_folder() / "learned" / f"{key}.lock"
+    return cached_path("learned", f"{key}.lock")
 
 
 def sealed(about: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from smelt.errors import CorruptFile, OutputError
+from smelt.files.cache import cached_path
 from smelt.files.identity import FileIdentity
 from smelt.files.reading import read_json
-from smelt.files.writing import cache_folder
 from smelt.formats.statistics import (
     StatisticsNote,
     check_statistics,
@@ -75,7 +75,7 @@ def cached_statistics(
     """
     if out is not None:
         check_statistics_place(out, force=force)
-    kept = cache_folder() / "statistics" / key[:32]
+    kept = cached_path("statistics", key[:32])
     known = not force and _whole(kept)
     if out is None:
         if not known:

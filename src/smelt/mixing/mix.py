@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from smelt.engine.request import read_request
 from smelt.errors import CorruptFile, OutputError, RecipeError, unknown
+from smelt.files.cache import cached_path
 from smelt.files.reading import read_bytes, read_json
 from smelt.files.remote_code import takes_trust
-from smelt.files.writing import cache_folder
 from smelt.formats import dtype as dtypes
 from smelt.mixing.mix_note import ROUTING, TRACE, Learning, MixNote
 from smelt.mixing.mixers import ROUTED, mixers, read_mixer
@@ -168,7 +168,7 @@ class _MixRun:
         from smelt.mixing.network import mixed_network
         from smelt.mixing.routing import routing_of_streams
 
-        kept = cache_folder() / "mix" / self.key
+        kept = cached_path("mix", self.key)
         place = out if out is not None else kept / "model"
         if out is None and resume and (done := _finished(place)) is not None:
             return done

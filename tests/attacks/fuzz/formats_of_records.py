@@ -78,7 +78,7 @@ def _make_hashes(place: Path) -> None:
 
 
 def _merge_with_hashes(place: Path, file: str) -> Any:
-    from smelt.files.writing import cache_folder
+    from smelt.files.cache import cache_folder
 
     (cache_folder() / "hashes.json").write_bytes((place / "hashes.json").read_bytes())
     return smelt.merge(pool(place), out=place / "out", force=True)

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from pico_clip import COLOURS, PROCESSOR, TEMPLATES, random_clip, save_clip, tokenizer
 from smelt.errors import RecipeError
-from smelt.files.writing import cache_folder
+from smelt.files.cache import cache_folder
 from smelt.formats.open import open_path
 from smelt.models.families.clip.family import CLIP, Clip
 from smelt.models.families.family import families

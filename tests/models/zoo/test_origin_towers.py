@@ -104,7 +104,7 @@ def test_a_new_tokenizer_makes_a_new_folder(zoo):
 
 
 def test_a_missing_model_other_numbers_and_a_missing_file_are_told_and_leave_nothing_behind(zoo, tmp_path):
-    from smelt.files.writing import cache_folder
+    from smelt.files.cache import cache_folder
 
     zoo.write(towers={"model.vision_tower.": {"from": "zoo:clap", "prefix": "vision_model."}})
     with pytest.raises(

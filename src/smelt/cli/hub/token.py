@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from smelt.cli.from_function import Argument, Given, command
+from smelt.cli.from_function import Argument, Given, command, group
 from smelt.cli.hub.options import FILES, HUB, as_text, opened
 from smelt.cli.options import JSON
 
 __all__ = ["app"]
 
-app = typer.Typer(name="token", help="Who may submit models to the service.", no_args_is_help=True)
+app = group("token", "Who may submit models to the service.")
 
 
 @app.command("new")

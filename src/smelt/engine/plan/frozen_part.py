@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from smelt.engine.pool import ModelPool
+from smelt.files.cache import cached_path, write_cached
 from smelt.files.identity import cache_key
 from smelt.files.reading import find_json_table
-from smelt.files.writing import cache_folder, write_cached
 from smelt.formats import dtype as dtypes
 from smelt.formats.lora.shared_base import SharedSource
 from smelt.formats.lora.source import LoraSource
@@ -83,7 +83,7 @@ class _TowerHashes:
             return None
         content = [type(self._source).__name__, *sorted(cache_key(*file) for file in self._source.files.items())]
         name = hashlib.sha256(json.dumps([*content, sorted(self.keys)]).encode()).hexdigest()
-        return cache_folder() / "towers" / f"{name}.json"
+        return cached_path("towers", f"{name}.json")
 
 
 def _hash(source: Source, key: str) -> str:

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from smelt.errors import MissingExtra, OutputError, RecipeError
-from smelt.files.writing import atomic_folder, cache_folder
+from smelt.files.cache import cached_path
+from smelt.files.writing import atomic_folder
 
 __all__ = ["NOTICE", "Sense", "WordNet", "find_wordnet"]
 
@@ -230,7 +231,7 @@ def _with_unix_lines(folder: Path) -> Path:
         return folder
     size = (folder / "data.noun").stat().st_size
     name = hashlib.sha256(head + str(size).encode()).hexdigest()[:16]
-    copy = cache_folder() / "wordnet" / name
+    copy = cached_path("wordnet", name)
     if not copy.is_dir():
         try:
             with atomic_folder(copy) as partial:

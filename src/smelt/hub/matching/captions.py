@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from smelt.errors import MissingExtra, RecipeError, unknown
-from smelt.files.writing import cache_folder, write_cached
+from smelt.files.cache import cached_path, write_cached
 from smelt.hub.matching.endpoint import Endpoint, EndpointError
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class EndpointCaptions:
     ):
         self.endpoint = Endpoint(url, model, key_env, **patience)
         self.name = f"endpoint:{model}"
-        self._folder = (folder or cache_folder() / "captions") if cache else None
+        self._folder = (folder or cached_path("captions")) if cache else None
 
     def captions(self, classes: Sequence[str], *, domain: str, task: str) -> list[str]:
         with ThreadPoolExecutor(_AT_ONCE, "smelt-captions") as pool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smelt.errors import NumericalError
-from smelt.files.writing import cache_folder
+from smelt.files.cache import cached_path
 from smelt.hub.matching.known_vectors import KnownVectors, text_key
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ class CachedEmbedder:
     ):
         self.inner, self.name, self._known = inner, inner.name, known
         digest = hashlib.sha256(identity.encode()).hexdigest()
-        self._path = (folder or cache_folder() / "embeddings") / f"{digest[:32]}.sqlite"
+        kept = cached_path("embeddings", f"{digest[:32]}.sqlite")
+        self._path = folder / kept.name if folder else kept
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Unit rows, from the cache or computed and kept."""

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from smelt.errors import CorruptFile, NumericalError, RecipeError
-from smelt.files.writing import cache_folder
+from smelt.files.cache import cached_path
 from smelt.optimise.batch_indices import batch_indices
 from smelt.optimise.tensors import load_tensors, save_tensors
 
@@ -142,7 +142,7 @@ def _checked(batch: ExampleBatch, task: str) -> Tensor:
 def _file(experts: Experts, name: str, stream: ExampleStream) -> Path:
     kind = experts.network.device.split(":")[0]
     key = hashlib.sha256("\0".join([_VERSION, kind, experts.hashes[name], stream.hash]).encode()).hexdigest()
-    return cache_folder() / "features" / f"{key[:32]}.safetensors"
+    return cached_path("features", f"{key[:32]}.safetensors")
 
 
 def _read(file: Path, count: int) -> dict[str, Tensor] | None:

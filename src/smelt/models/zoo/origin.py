@@ -16,9 +16,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from smelt.errors import CorruptFile, OutputError, unknown
+from smelt.files.cache import cached_path
 from smelt.files.reading import read_json
 from smelt.files.schema import Strict, first_fault
-from smelt.files.writing import atomic_folder, cache_folder
+from smelt.files.writing import atomic_folder
 
 __all__ = ["NOTE", "ZooOrigin", "unpacked"]
 
@@ -67,7 +68,7 @@ class ZooOrigin(Strict):
 def unpacked(folder: Path) -> Path:
     """The model's folder in the cache, made if it is not there. `folder` holds its origin.json."""
     origin = ZooOrigin.load(folder)
-    place = cache_folder() / "zoo" / f"{folder.name}-{origin.key(folder)[:12]}"
+    place = cached_path("zoo", f"{folder.name}-{origin.key(folder)[:12]}")
     if (place / "config.json").is_file():
         return place
     try:

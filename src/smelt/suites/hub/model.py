@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from smelt.errors import NumericalError, RecipeError
-from smelt.files.writing import cache_folder
+from smelt.files.cache import cached_path
 from smelt.hub.labels.label import LabelKey
 from smelt.suites.units import digest, shared_data
 
@@ -211,4 +211,4 @@ def true_classes(task: PictureTask, limit: int | None) -> NDArray[np.int64]:
 
 
 def _kept(key: str, kind: str) -> Path:
-    return cache_folder() / "hub" / f"{key[:32]}.{kind}"
+    return cached_path("hub", f"{key[:32]}.{kind}")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from smelt.files.writing import cache_folder, write_cached
+from smelt.files.cache import cached_path, write_cached
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,7 +22,7 @@ _DIGEST = 32
 
 def remembered(key: str, shape: tuple[int, ...], build: Callable[[], Tensor]) -> Tensor:
     """The fp32 tensor of this key and shape, from the cache or made by `build` and kept."""
-    path = cache_folder() / "heads" / f"{key}.f32"
+    path = cached_path("heads", f"{key}.f32")
     found = _read(path, shape)
     if found is None:
         found = build()

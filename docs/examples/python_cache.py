@@ -1,7 +1,5 @@
 import smelt
 
-for one in smelt.list_cache().kinds:
-    print(one.kind, one.entries, one.bytes, one.last)
-
-done = smelt.clean_cache(["statistics"], older_than="30d", dry_run=True)
-print(len(done.removed), "would go,", len(done.kept), "are in use")
+large = [one.kind for one in smelt.list_cache().kinds if one.bytes > 1e9]
+done = smelt.clean_cache(large, older_than="30d", dry_run=True)
+assert done.bytes == sum(one.bytes for one in done.removed)

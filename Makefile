@@ -55,7 +55,7 @@ benchmark: $(STAMP)
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml zoo/pyproject.toml constraints.txt setup.py src/smelt/system/module.c src/smelt/engine/run/cpu/machine.c src/smelt/files/hashing/sha256.c
+$(STAMP): pyproject.toml zoo/pyproject.toml constraints.txt setup.py src/smelt/engine/run/cpu/machine.c src/smelt/files/hashing/sha256.c
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet -c constraints.txt torch==2.13.0

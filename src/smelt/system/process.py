@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,7 +74,7 @@ def gc_frozen() -> Iterator[None]:
 
 
 def native_library(folder: Path, name: str) -> ctypes.CDLL | None:
-    """The compiled extension `name` that lies in `folder`; None where it was not built, or is not wanted.
+    """The compiled library `name` that lies in `folder`; None where it was not built, or is not wanted.
 
     They are optional: without a C compiler Smelt installs too, and is slower. SMELT_FUSED=0 runs without them.
     """
@@ -83,10 +82,9 @@ def native_library(folder: Path, name: str) -> ctypes.CDLL | None:
 
     if os.environ.get("SMELT_FUSED") == "0":
         return None
-    path = next((file for suffix in EXTENSION_SUFFIXES if (file := folder / f"{name}{suffix}").is_file()), None)
     try:
-        return None if path is None else ctypes.CDLL(str(path))
-    except OSError:  # made for another system
+        return ctypes.CDLL(str(folder / f"{name}.ctypes.{'dll' if os.name == 'nt' else 'so'}"))
+    except OSError:  # it is not there, or made for another system
         return None
 
 

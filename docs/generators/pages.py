@@ -1,7 +1,8 @@
-"""Fill the marked blocks of the pages: flags, FusionBench's names, the numbers of results/clip8.
+"""Fill the marked blocks of the pages: flags, FusionBench's names, the numbers of results/, examples.
 
 A block is what stands between `<!-- NAME: ... -->` and `<!-- /NAME -->`. Each maker is a file beside this one with a
 function `blocks()`: {page: {block: text}}. One that draws has `files()` too: {path: text}, whole files such as figures.
+Examples are named by a comment before a block of code (examples.py).
 tests/docs/test_generated.py holds that every page is current.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 import runpy
 from pathlib import Path
+from typing import Any
 
 DOCS = Path(__file__).parents[1]
 MAKERS = (
@@ -28,6 +30,8 @@ MAKERS = (
     "roofline",
     "parity",
 )
+NOT_PAGES = ("examples/", "reference/methods/")
+"""What examples hold, and the pages that methods.py writes whole."""
 
 
 def fill(text: str, blocks: dict[str, str]) -> str:
@@ -44,11 +48,21 @@ def pages() -> dict[str, str]:
     """Every page that has blocks and every figure, as it should be."""
     fresh: dict[str, str] = {}
     for maker in MAKERS:
-        made = runpy.run_path(str(Path(__file__).with_name(f"{maker}.py")))
+        made = run_maker(maker)
         for page, blocks in made["blocks"]().items():
             fresh[page] = fill(fresh.get(page) or (DOCS / page).read_text(encoding="utf-8"), blocks)
         fresh |= made["files"]() if "files" in made else {}
+    show = run_maker("examples")["fill"]
+    for path in DOCS.rglob("*.md"):
+        page = path.relative_to(DOCS).as_posix()
+        if not page.startswith(NOT_PAGES):
+            fresh[page] = show(fresh.get(page) or path.read_text(encoding="utf-8"))
     return fresh
+
+
+def run_maker(name: str) -> dict[str, Any]:
+    """What a file of this folder defines."""
+    return runpy.run_path(str(Path(__file__).with_name(f"{name}.py")))
 
 
 def write() -> None:

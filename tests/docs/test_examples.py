@@ -29,8 +29,6 @@ EXAMPLES = DOCS / "examples"
 PLUGIN = EXAMPLES / "plugin"
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if "adr" not in page.parts and EXAMPLES not in page.parents]
 RUN_BY_TESTS = {"python", "yaml", "bash", "toml"}
-SNIPPET = r'--8<-- "([\w./-]+)"\n|--8<--\n([\w./-]+)\n--8<--\n'
-"""Both forms that mkdocs includes. Python needs the second: ruff would format the first as a comparison."""
 
 
 def examples(pattern: str) -> list[Any]:
@@ -205,12 +203,16 @@ def test_the_plug_in_of_the_documentation_keeps_the_laws(plugin: dict[str, Any])
 
 @pytest.mark.parametrize("page", [pytest.param(p, id=p.relative_to(DOCS).as_posix()) for p in PAGES])
 def test_a_page_shows_code_only_from_files(page: Path) -> None:
-    for language, block in re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
+    text = page.read_text()
+    assert "--8<--" not in text, (
+        f"{page.name}: write `<!-- example: FILE -->` before a block; a git host includes nothing"
+    )
+    blocks = r"^(?:<!-- example: (\S+) -->\n)?```(\w*)\n(.*?)^```"
+    for name, language, block in re.findall(blocks, text, re.DOTALL | re.MULTILINE):
         assert language in RUN_BY_TESTS | {"text"}, f"{page.name} has a block of kind {language!r}"
-        if language in RUN_BY_TESTS:
-            included = re.fullmatch(SNIPPET, block)
-            assert included, f"{page.name} shows {language} that no test runs:\n{block}"
-            assert (EXAMPLES / (included[1] or included[2])).is_file()
+        assert name or language == "text", f"{page.name} shows {language} that no test runs:\n{block}"
+        if name:
+            assert block.rstrip() == (EXAMPLES / name).read_text().rstrip(), f"{name}: run `python docs/generate.py`"
 
 
 def test_every_example_is_shown() -> None:

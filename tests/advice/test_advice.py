@@ -237,7 +237,7 @@ def test_tasks_are_paired_with_models_by_name(pool, without_ours):
         ({"size": "8X"}, "write 8B or 135M"),
         ({"memory": "lots"}, "not a size"),
         ({"minutes": 0}, "minutes: more than 0"),
-        ({"training": "a", "memory": "8GB"}, "give --size"),
+        ({"training": "a", "memory": "8GB"}, "give size='8B'"),
         ({"training": "a="}, "MODEL=TASK"),
         ({"validation": "llm5-vall"}, "did you mean 'llm5-val'"),
         ({"validation": "maths-val,maths"}, "maths has no `val` split \\(it has train, test\\)"),

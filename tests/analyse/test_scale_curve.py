@@ -122,7 +122,7 @@ def test_bad_requests_are_refused():
         curve(at=[])
     with pytest.raises(RecipeError, match="one or more numbers"):
         curve(at=[float("nan")])
-    with pytest.raises(RecipeError, match="add `base`"):
+    with pytest.raises(RecipeError, match="`base=REF`"):
         curve(base=None)
 
 

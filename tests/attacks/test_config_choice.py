@@ -59,7 +59,7 @@ def test_the_choice_does_not_depend_on_the_hash_seed(tmp_path):
 def test_configs_that_compute_differently_are_refused(tmp_path, key):
     pool = models(tmp_path, cars={**CONFIG, key: 1}, birds={**CONFIG, key: 2})
     before = snapshot(tmp_path)
-    with pytest.raises(IncompatibleModels, match=f"{key} is 1 in cars but 2 in birds.*`config: NAME`") as caught:
+    with pytest.raises(IncompatibleModels, match=f"{key} is 1 in cars but 2 in birds.*`config=NAME`") as caught:
         smelt.merge(pool, out=tmp_path / "out")
     assert caught.value.exit_code == 2
     assert snapshot(tmp_path) == before

@@ -96,7 +96,7 @@ def test_a_missing_tensor_is_refused_and_named(two, tmp_path, change):
     tensors = state(1.0)
     del tensors["layers.1.mlp.bias"]
     before = change("cars", tensors)
-    refuses(two, tmp_path, before, "cars lacks 'layers.1.mlp.bias'", "`missing: base`")
+    refuses(two, tmp_path, before, "cars lacks 'layers.1.mlp.bias'", "`missing='base'`")
 
 
 def test_missing_base_takes_the_bases_tensor_when_the_recipe_says_so(two, tmp_path, change):
@@ -112,7 +112,7 @@ def test_missing_base_takes_the_bases_tensor_when_the_recipe_says_so(two, tmp_pa
 
 def test_a_tensor_that_the_base_lacks_is_refused_and_named(two, tmp_path, change):
     before = change("birds", {**state(3.0), "extra.weight": torch.ones(2)})
-    refuses(two, tmp_path, before, "birds has 'extra.weight', which base lacks", "`skip: extra.weight`")
+    refuses(two, tmp_path, before, "birds has 'extra.weight', which base lacks", "`skip='extra.weight'`")
 
 
 def test_an_extra_tensor_left_out_by_the_recipe_is_mentioned(two, tmp_path, change):
@@ -124,7 +124,7 @@ def test_an_extra_tensor_left_out_by_the_recipe_is_mentioned(two, tmp_path, chan
 def test_all_shape_mismatches_are_listed_at_once_with_the_models(two, tmp_path, change):
     tensors = {**state(1.0), "head.weight": torch.ones(5, 3), "layers.0.mlp.weight": torch.ones(4, 2)}
     before = change("cars", tensors)
-    error = refuses(two, tmp_path, before, "(4, 3) in base, birds but (5, 3) in cars", "`skip: head.*`")
+    error = refuses(two, tmp_path, before, "(4, 3) in base, birds but (5, 3) in cars", "`skip='head.*'`")
     assert len(error.faults) == 2
     assert any("'layers.0.mlp.weight'" in fault and "(4, 2) in cars" in fault for fault in error.faults)
 
@@ -157,7 +157,7 @@ def vocabulary(rows, announced):
 def test_a_vocabulary_other_in_the_weights_than_in_the_config_is_refused(two, tmp_path, change, rows, announced):
     for name in ("base", "cars", "birds"):
         before = change(name, *vocabulary(rows, announced))
-    refuses(two, tmp_path, before, "base: config.json says vocab_size", str(rows), str(announced), "`vocab: base`")
+    refuses(two, tmp_path, before, "base: config.json says vocab_size", str(rows), str(announced), "`vocab='base'`")
 
 
 def test_vocabularies_of_two_sizes_are_refused_with_the_policies_there_are(two, tmp_path, change):

@@ -38,7 +38,7 @@ def after(count, function):
 def assert_says_what_to_do(error, out):
     text = str(error)
     assert "disk is full" in text
-    assert "--resume" in text
+    assert "resume=True" in text
     assert f".{out.name}.smelt-partial" in text
     assert error.exit_code == 1
     assert not out.exists()

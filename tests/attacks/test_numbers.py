@@ -31,7 +31,7 @@ def refuses(tmp_path, error, *words, **request):
 def test_a_bad_number_in_a_model_is_refused_with_its_place(tmp_path, two, value, method):
     base, cars, birds = two
     spoil(birds, "layers.1.mlp.weight", 7, value)
-    words = ("birds", str(birds), str(value), "'layers.1.mlp.weight'", "element 7", "`skip: layers.1.mlp.weight`")
+    words = ("birds", str(birds), str(value), "'layers.1.mlp.weight'", "element 7", "`skip='layers.1.mlp.weight'`")
     refuses(tmp_path, NumericalError, *words, models={"cars": cars, "birds": birds}, base=base, method=method)
 
 

@@ -55,7 +55,7 @@ def test_a_model_called_base_is_refused(tmp_path, two, cli):
 )
 def test_no_base_where_one_is_needed_is_refused(tmp_path, two, cli, method):
     _base, cars, birds = two
-    refuses(tmp_path, cli, "changes from a base", "add `base`", models=[cars, birds], method=method)
+    refuses(tmp_path, cli, "changes from a base", "none is given", models=[cars, birds], method=method)
 
 
 def test_all_faults_of_a_pool_come_at_once(tmp_path, two, cli):

@@ -32,7 +32,7 @@ def test_skip_takes_the_tensor_of_the_reference_model(tmp_path, kind, with_base)
     with pytest.raises(SmeltError) as refused:
         smelt.merge(models, out=tmp_path / "refused", **words)
     (pattern,) = re.findall(
-        r"`skip: (\S+)` takes that of (?:base|first|the reference model) as it is", str(refused.value)
+        r"`skip='(\S+)'` takes that of (?:base|first|the reference model) as it is", str(refused.value)
     )
     smelt.merge(models, skip=[pattern], out=tmp_path / "out", **words)
     merged, reference = read_weights(tmp_path / "out"), read_weights(first)

@@ -27,7 +27,7 @@ def test_where_nothing_is_anything_may_go(tmp_path: Path, force: bool) -> None:
 def test_what_smelt_wrote_is_replaced_with_force_only(tmp_path: Path) -> None:
     ours = folder(tmp_path / "ours", manifest=json.dumps({"smelt": "0.1", "files": {}}))
     check_overwrite(ours, MARK, force=True)
-    with pytest.raises(OutputError, match=r"already exists; it is kept\. Choose another folder, or write --force"):
+    with pytest.raises(OutputError, match=r"already exists; it is kept\. Choose another folder, or write force=True"):
         check_overwrite(ours, MARK, force=False)
 
 
@@ -39,7 +39,7 @@ def test_what_smelt_wrote_is_replaced_with_force_only(tmp_path: Path) -> None:
 )
 def test_a_file_of_that_name_is_not_enough(tmp_path: Path, content: str, force: bool) -> None:
     theirs = folder(tmp_path / "theirs", manifest=content)
-    with pytest.raises(OutputError, match=r"no manifest\.json that Smelt wrote.*with or without --force.*remove"):
+    with pytest.raises(OutputError, match=r"no manifest\.json that Smelt wrote.*with or without force=True.*remove"):
         check_overwrite(theirs, MARK, force=force)
 
 

@@ -202,7 +202,7 @@ def test_models_on_disk_give_a_recipe_that_streams(tmp_path: Path):
         ({"method": "ties"}, "what needs no data is merged by `smelt merge`"),
         ({"method": ["dare", "adamerging"]}, "nothing of dare, adamerging is learned"),
         ({"method": ["adamerging", "lines"]}, "it cannot stand beside lines"),
-        ({"base": None}, "add `base` to the pool"),
+        ({"base": None}, "`base=REF`"),
         ({"streams": {"red": STREAMS["red"]}}, "no stream of examples for 'green'"),
         ({"streams": {**STREAMS, "gren": STREAMS["red"]}}, "no model named 'gren' .did you mean 'green'"),
         ({"streams": None}, "no data for 'red', 'green': there is no task of that name"),

@@ -47,7 +47,7 @@ def test_an_unfinished_checkpoint_is_named_if_it_lies_in_the_window(tmp_path: Pa
     run_of(tmp_path, "checkpoint-1", "checkpoint-2")
     (tmp_path / "checkpoint-3").mkdir()
     (tmp_path / "checkpoint-3" / "optimizer.pt").write_bytes(b"")
-    with pytest.raises(CorruptFile, match=r"checkpoint-3: holds no weights.*--to 2"):
+    with pytest.raises(CorruptFile, match=r"checkpoint-3: holds no weights.*until=2"):
         choose_checkpoints(tmp_path)
     assert numbers(tmp_path, until=2) == [1, 2]
 
@@ -55,7 +55,7 @@ def test_an_unfinished_checkpoint_is_named_if_it_lies_in_the_window(tmp_path: Pa
 def test_an_unfinished_first_checkpoint_is_left_out_from_the_next_one_on(tmp_path: Path) -> None:
     run_of(tmp_path, "checkpoint-20", "checkpoint-30")
     (tmp_path / "checkpoint-10").mkdir()
-    with pytest.raises(CorruptFile, match=r"checkpoint-10: holds no weights.*leave it out \(--from 20\)"):
+    with pytest.raises(CorruptFile, match=r"checkpoint-10: holds no weights.*leave it out \(since=20\)"):
         choose_checkpoints(tmp_path)
     assert numbers(tmp_path, since=20) == [20, 30]
     with pytest.raises(CorruptFile, match="choose another"):

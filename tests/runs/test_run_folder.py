@@ -120,7 +120,7 @@ def test_points_of_a_path_differ_by_their_setting(tmp_path: Path) -> None:
 )
 def test_a_folder_begun_with_other_words_is_refused(tmp_path: Path, other: dict[str, Any], said: str) -> None:
     begin(tmp_path, row())
-    with pytest.raises(RecipeError, match=f"was begun with {said}; choose another folder or give --force"):
+    with pytest.raises(RecipeError, match=f"was begun with {said}; choose another folder or give force=True"):
         RunFolder(tmp_path, {**WORDS, **other})
     assert read_rows(tmp_path / "rows.jsonl") == [row()]  # the refusal changed nothing
 

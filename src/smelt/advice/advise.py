@@ -13,6 +13,7 @@ from typing import Any
 
 from smelt.advice.evidence import Advised, Citation, Witness, guideline, mean, own_run, witnesses
 from smelt.advice.situation import Situation, read_situation
+from smelt.caller import option
 from smelt.errors import OutputError
 from smelt.recipe.schema import Recipe
 from smelt.suites.language.published import mergebench
@@ -263,7 +264,7 @@ def _yaml(recipe: Recipe, about: str) -> str:
 
 def _write(path: Path, text: str, force: bool) -> None:
     if path.exists() and not force:
-        raise OutputError(f"{path} exists; give another name, or --force to replace it")
+        raise OutputError(f"{path} exists; give another name, or {option('force')} to replace it")
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -12,6 +12,7 @@ from math import log, prod
 from typing import Any, NamedTuple
 
 from smelt.advice.evidence import guideline
+from smelt.caller import Blank, option
 from smelt.errors import RecipeError, unknown
 
 __all__ = ["Situation", "kind_of_name", "read_situation"]
@@ -73,7 +74,8 @@ class Situation:
         if shapes is None:
             if size is None:
                 raise RecipeError(
-                    "memory: how much a method needs follows from the model's size; give --size (8B) or --base"
+                    "memory: how much a method needs follows from the model's size; give "
+                    f"{option('size', '8B')} or {option('base', Blank('REF'))}"
                 )
             near = min(known_sizes().values(), key=lambda one: abs(log(one.parameters / 1e9 / size)))
             shapes = dict(near.shapes())
@@ -112,7 +114,9 @@ def read_situation(
         if value is not None and value <= 0:
             raise RecipeError(f"{name}: more than 0, got {value:g}")
     if models and base is None:
-        raise RecipeError("models without their base: give --base too (base=...), which every recipe here is about")
+        raise RecipeError(
+            f"models without their base: give {option('base', Blank('REF'))} too, which every recipe here is about"
+        )
     named = Pool(base=base, models=models).models if models else {}
     notes = []
     billions = _billions(size) if size is not None else None
@@ -122,12 +126,17 @@ def read_situation(
         notes.append(f"{what} is taken for a language model that continues texts, the only kind that there are rows of")
     if base is not None and billions is None:
         billions = None if known.shapes is None else sum(map(prod, known.shapes.values())) / 1e9
-        found = f"has {_text(billions)} parameters, from its headers" if billions else "may be of any size (see --size)"
+        found = (
+            f"has {_text(billions)} parameters, from its headers"
+            if billions
+            else f"may be of any size ({option('size', '8B')} says which)"
+        )
         notes.append(f"{base} {found}")
     if base is not None and base_kind is None:
         base_kind = kind_of_name(base)
         notes.append(
-            f"{base} is taken for {guideline().kinds[base_kind]} base, by its name (--base-kind says otherwise)"
+            f"{base} is taken for {guideline().kinds[base_kind]} base, by its name "
+            f"({option('base_kind', Blank('KIND'))} says otherwise)"
         )
     return Situation(
         base,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
+from smelt.caller import base_word, option
 from smelt.engine.pool import BASE, ModelPool
 from smelt.errors import IncompatibleModels, NumericalError, RecipeError
 from smelt.files.reading import natural
@@ -77,7 +78,7 @@ class Deltas:
 
     def __init__(self, pool: ModelPool, keys: Patterns = None, skip: Patterns = None, *, quiet: bool = True):
         if pool.base is None:
-            raise RecipeError("task vectors are changes from a base, and none is given; add `base` to the pool")
+            raise RecipeError(f"task vectors are changes from a base, and none is given: {base_word()}")
         self._base, self._models, self._quiet = pool.base, dict(pool.models), quiet
         self._chosen = chosen_keys(pool, keys, skip)
         self._layout = Layout.of(self._chosen.keys)
@@ -115,7 +116,7 @@ class Deltas:
         if sick is not None:
             raise NumericalError(
                 f"{place.key!r} of {sick} holds NaN or infinity (or differs from the base beyond float32); "
-                f"leave it out with --skip {place.key!r}"
+                f"leave it out with {option('skip', place.key)}"
             )
 
 
@@ -146,4 +147,4 @@ def _shape_fault(pool: ModelPool, key: str) -> str | None:
     if len(shapes) == 1:
         return None
     text = " but ".join(f"{shape} in {', '.join(names)}" for shape, names in shapes.items())
-    return f"{key!r} is {text}; leave it out with --skip {key!r}"
+    return f"{key!r} is {text}; leave it out with {option('skip', key)}"

@@ -20,6 +20,7 @@ from torch import Tensor
 from smelt.analyse.deltas import Patterns, chosen_keys
 from smelt.analyse.evaluator import Evaluate, evaluator
 from smelt.analyse.models import open_one
+from smelt.caller import option
 from smelt.engine.pool import ModelPool
 from smelt.errors import RecipeError
 from smelt.files.remote_code import takes_trust
@@ -150,7 +151,9 @@ def _between(
     chosen = chosen_keys(ModelPool(None, {names[0]: a, names[1]: b}), keys, skip)
     stranger = next((key for key in chosen.left_out if key not in a.tensors), None)
     if stranger is not None:
-        raise RecipeError(f"{names[1]} has {stranger!r}, which {names[0]} lacks; leave it out with --skip {stranger!r}")
+        raise RecipeError(
+            f"{names[1]} has {stranger!r}, which {names[0]} lacks; leave it out with {option('skip', stranger)}"
+        )
     if not chosen.left_out:
         return chosen.keys, ()
     return chosen.keys, (f"{len(chosen.left_out)} tensors that {names[1]} lacks stay those of {names[0]}",)

@@ -15,12 +15,14 @@ __all__ = ["main", "process"]
 
 def main() -> None:
     """Run the command line in this process; ends like any program, by returning or with SystemExit."""
+    from smelt.caller import from_shell
     from smelt.cli.commands import run
     from smelt.system.process import let_idle_threads_sleep, prefer_fast_sort
 
     let_idle_threads_sleep()
     prefer_fast_sort()
-    run()
+    with from_shell():
+        run()
 
 
 def process() -> None:

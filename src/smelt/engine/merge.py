@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smelt.caller import asked_by_recipe, option
 from smelt.engine.pool import ModelPool, opened, with_statistics
 from smelt.engine.sink.provenance import already_made
 from smelt.errors import (
@@ -78,7 +79,7 @@ def planned(
     Models that were opened here and changed before that make it fail; a `pool` that is given may lie in memory.
     With `shapes`, public models that are not on this machine are planned from their shapes.
     """
-    with ExitStack() as stack:
+    with asked_by_recipe(recipe.stated), ExitStack() as stack:
         own = pool is None
         if pool is None:
             words: Any = {"relative_to": relative_to, "allow_pickle": recipe.allow_pickle, "shapes": shapes}
@@ -114,6 +115,7 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
     """Merge into a folder that appears when it is complete."""
     began = time.monotonic()
     with (
+        asked_by_recipe(recipe.stated),
         opened(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle) as models,
         with_statistics(models, recipe.statistics, relative_to=relative_to) as pool,
     ):
@@ -173,14 +175,15 @@ def _write(ready: ReadyMerge, out: Path, options: Options, hashes: InputHashes) 
     except OSError as error:
         if disk_full(error):
             raise OutputError(
-                f"the disk is full; {kept}. Free some space and run again with --resume, or delete that folder"
+                f"the disk is full; {kept}. Free some space and run again with {option('resume')}, or "
+                "delete that folder"
             ) from None
         if folder is not None:
             _blame_inputs(folder, seen)
         still = f"; {kept}" if folder is not None else ""
         raise OutputError(f"{shortened(str(error.filename or out))}: {os_reason(error)}{still}") from error
     except KeyboardInterrupt:
-        raise OutputError(f"interrupted; {kept}. Continue with --resume") from None
+        raise OutputError(f"interrupted; {kept}. Continue with {option('resume')}") from None
     except (RecipeError, IncompatibleModels, InputChanged, NumericalError, CorruptFile):
         if folder is not None:
             _blame_inputs(folder, seen)
@@ -259,7 +262,9 @@ def _device(name: str) -> str:
     except RuntimeError:
         raise RecipeError(f"no device named {name!r}; write cpu, cuda or cuda:1") from None
     if kind == "cuda" and not torch.cuda.is_available():
-        raise RecipeError("--device cuda: this torch sees no CUDA device; use cpu, or install a CUDA build of torch")
+        raise RecipeError(
+            f"{option('device', name)}: this torch sees no CUDA device; use cpu, or install a CUDA build of torch"
+        )
     if kind not in ("cpu", "cuda"):
         raise RecipeError(f"device {name!r} is not supported; write cpu or cuda")
     return name

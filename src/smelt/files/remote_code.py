@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
 
+from smelt.caller import option
 from smelt.errors import RecipeError
 
 __all__ = ["FLAG", "CodeNotTrusted", "is_trusted", "permit_code", "takes_trust", "trusting"]
@@ -64,9 +65,10 @@ def permit_code(whose: str, code: str) -> None:
     if not is_trusted():
         raise CodeNotTrusted(
             f"{whose} needs Python code that comes with it ({code}), and that is not run unasked; read it, and if you "
-            f"trust it allow it with {FLAG} (in Python: trust_remote_code=True; a hub never runs it)"
+            f"trust it allow it with {option('trust_remote_code')} (a hub never runs it)"
         )
-    line = f"smelt: warning: {whose} runs Python code that comes with it ({code}), as {FLAG} allows\n"
+    allowed = option("trust_remote_code")
+    line = f"smelt: warning: {whose} runs Python code that comes with it ({code}), as {allowed} allows\n"
     if line not in _told:
         _told.add(line)
         sys.stderr.write(line)

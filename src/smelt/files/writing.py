@@ -23,6 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from smelt.caller import option
 from smelt.errors import OutputError, SmeltError
 from smelt.files.reading import find_json_table
 
@@ -206,10 +207,12 @@ def check_overwrite(folder: Path, mark: OutputMark, *, force: bool) -> None:
     if not mark.is_on(folder):
         raise OutputError(
             f"{folder} already exists and is not an output of this kind (it has no {mark.name} that Smelt wrote), so "
-            "it is kept, with or without --force; choose another folder, or remove this one yourself"
+            f"it is kept, with or without {option('force')}; choose another folder, or remove this one yourself"
         )
     if not force:
-        raise OutputError(f"{folder} already exists; it is kept. Choose another folder, or write --force to replace it")
+        raise OutputError(
+            f"{folder} already exists; it is kept. Choose another folder, or write {option('force')} to replace it"
+        )
 
 
 def try_lock(descriptor: int, patience: float | None = None) -> bool:

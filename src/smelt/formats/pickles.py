@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smelt.caller import option
 from smelt.errors import CorruptFile, shortened
 from smelt.files.identity import identities
 from smelt.files.reading import open_plain
@@ -24,7 +25,7 @@ def open_pickles(path: Path, files: list[Path], *, allow: bool) -> Source:
     if not allow:
         raise CorruptFile(
             f"{path}: its weights are pickles ({files[0].name}), which can run code when opened. Convert them to "
-            "safetensors, or write `allow_pickle: true` (`--allow-pickle` as a flag) to read them with weights_only"
+            f"safetensors, or write {option('allow_pickle')} to read them with weights_only"
         )
     import torch
 

@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from smelt.caller import Blank, option
 from smelt.errors import RecipeError
 
 __all__ = ["DATABASE", "HubLocation", "default_location", "find_location"]
@@ -54,5 +55,7 @@ def find_location(where: str | Path | None = None, files: str | Path | None = No
         raise RecipeError(f"a hub lives in a folder or in a Postgres (postgresql://...); got {kind}://...")
     shown = f"postgresql://{rest.rpartition('@')[2].partition('?')[0]}"
     if not files:
-        raise RecipeError(f"{shown}: say where the files go too: files=FOLDER (--files), or SMELT_HUB_FILES")
+        raise RecipeError(
+            f"{shown}: say where the files go too: {option('files', Blank('FOLDER'))}, or SMELT_HUB_FILES"
+        )
     return HubLocation(f"postgresql+psycopg://{rest}", Path(files).expanduser().resolve(), shown)

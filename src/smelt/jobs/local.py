@@ -17,6 +17,7 @@ import sys
 import threading
 from typing import Any
 
+from smelt.caller import shell_mark
 from smelt.files.remote_code import is_trusted
 from smelt.jobs.executor import WorkerAnswer
 from smelt.jobs.job import Job
@@ -77,7 +78,7 @@ class _Worker:
             stdout=subprocess.PIPE,
             text=True,
             encoding="utf-8",
-            env={**os.environ, **thread_words(threads)},
+            env={**os.environ, **thread_words(threads), **shell_mark()},
             start_new_session=True,
         )
         self._say(sys.path)

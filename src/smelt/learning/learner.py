@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import Field
 
+from smelt.caller import asked_by_recipe, base_word
 from smelt.errors import RecipeError, SmeltError, listed, unknown
 from smelt.learning.task_vectors import DeltaDtype, TaskVectors
 from smelt.methods.method import Parameter, Stage
@@ -154,6 +155,11 @@ def learner(
 
 def check_learner(recipe: Recipe) -> tuple[Learner, dict[str, Any]]:
     """The learner that a recipe asks for and all its parameters, or a RecipeError with every fault."""
+    with asked_by_recipe(recipe.stated):
+        return _checked(recipe)
+
+
+def _checked(recipe: Recipe) -> tuple[Learner, dict[str, Any]]:
     call, *more = recipe.merge
     if call.name not in learners:
         raise RecipeError(
@@ -174,7 +180,7 @@ def check_learner(recipe: Recipe) -> tuple[Learner, dict[str, Any]]:
             f"{', '.join(one.name for one in more)}"
         )
     if recipe.pool.base is None:
-        faults.append(f"{call.name} learns how far to go from the base, and none is given; add `base` to the pool")
+        faults.append(f"{call.name} learns how far to go from the base, and none is given: {base_word()}")
     faults += [f"{call.name} knows no `{word}`; leave it out" for word in ("parts", "slices") if getattr(recipe, word)]
     if faults:
         raise RecipeError(listed(faults, "the request has faults:"))

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from smelt.caller import option
 from smelt.errors import RecipeError
 from smelt.formats.source import files_of
 from smelt.formats.statistics import (
@@ -94,7 +95,8 @@ def _check(a: StatisticsSource, b: StatisticsSource) -> None:
             if _overlap(one, other):
                 raise RecipeError(
                     f"{a.label} and {b.label} cannot be combined: they use {_words(one)} and {_words(other)}, "
-                    "so some examples would count twice; measure shares of one number of examples (--share 1/2, 2/2)"
+                    "so some examples would count twice; measure shares of one number of examples "
+                    f"({option('share', '1/2')}, {option('share', '2/2')})"
                 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from smelt.caller import asked_by_recipe, base_word, pipeline
 from smelt.errors import RecipeError, listed, unknown
 from smelt.methods.method import Stage
 from smelt.recipe.pipeline import check, constant
@@ -41,9 +42,14 @@ def mixer(name: str, *, paper: str | None = None) -> Callable[[C], C]:
 
 def read_mixer(recipe: Recipe) -> WeMoE:
     """The parameters of the one way to mix that a recipe names, or a RecipeError with every fault; opens no model."""
+    with asked_by_recipe(recipe.stated):
+        return _read(recipe)
+
+
+def _read(recipe: Recipe) -> WeMoE:
     names = [call.name for call in recipe.merge]
     if len(names) != 1:
-        raise RecipeError(f"a mixture is one stage, not a pipeline of {', '.join(names)}; write `merge: wemoe`")
+        raise RecipeError(f"a mixture is one stage, not a pipeline of {', '.join(names)}; write {pipeline(['wemoe'])}")
     if names[0] not in mixers:
         raise RecipeError(unknown("way to mix", names[0], mixers) + "; `smelt merge` merges by a merge method")
     stage, given = mixers[names[0]], dict(recipe.merge[0].parameters)
@@ -51,7 +57,7 @@ def read_mixer(recipe: Recipe) -> WeMoE:
     faults = check(stage, given, models)
     faults += [f"{names[0]}.{word} is one value for the whole model, got {given[word]!r}" for word in _varying(given)]
     if recipe.pool.base is None:
-        faults.append(f"{names[0]} needs the base that the models were fine-tuned from: `pool: {{base: REF}}`")
+        faults.append(f"{names[0]} needs the base that the models were fine-tuned from: {base_word()}")
     top = given.get("top")
     if isinstance(top, int) and top > len(models):
         faults.append(

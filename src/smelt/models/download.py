@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from smelt.caller import option
 from smelt.errors import RecipeError
 from smelt.formats.open import is_adapter, is_pickle
 from smelt.models.references import reference_scheme
@@ -36,7 +37,7 @@ def download(name: str, *, allow_pickle: bool = False) -> Path:
     if not allow_pickle:
         raise RecipeError(
             f"hf:{name} holds no safetensors, only pickles ({pickles[0]}), which can run code when opened. Write "
-            "`allow_pickle: true` (`--allow-pickle` as a flag) to have them fetched and read with weights_only, "
+            f"{option('allow_pickle')} to have them fetched and read with weights_only, "
             "or give a revision with safetensors (hf:org/name@revision)"
         )
     return folder if set(pickles) <= set(here) else _snapshot(name, repo, commit, pickles)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from smelt.caller import option
 from smelt.errors import CorruptFile, RecipeError
 from smelt.formats.open import is_adapter, is_pickle
 
@@ -99,9 +100,9 @@ def _check_finished(steps: Sequence[Checkpoint]) -> None:
         if not any(name.endswith((".safetensors", ".gguf")) or is_pickle(name) for name in names) and not (
             step.is_adapter and "adapter_model.bin" in names
         ):
-            window = f"--to {steps[number - 1].number}"
+            window = option("until", steps[number - 1].number)
             if number == 0:
-                window = f"--from {steps[1].number}" if steps[1:] else ""
+                window = option("since", steps[1].number) if steps[1:] else ""
             out = f"leave it out ({window}) or remove it" if window else "choose another, or train it to its end"
             raise CorruptFile(f"{step.path}: holds no weights, so this checkpoint is not finished; {out}")
     adapters = [step for step in steps if step.is_adapter]

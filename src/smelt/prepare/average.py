@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Unpack
 
+from smelt.caller import Blank, option
 from smelt.engine.merge import Summary
 from smelt.errors import RecipeError, unknown
 from smelt.models.training_checkpoints import Checkpoint, choose_checkpoints
@@ -67,7 +68,9 @@ def average(
     if words.get("lora") is None:
         words.pop("lora", None)
     if base is None and "lora" in words and not steps[0].is_adapter:
-        raise RecipeError("lora: an adapter holds the change from a base; say which with `base`")
+        raise RecipeError(
+            f"lora: an adapter holds the change from a base; say which with {option('base', Blank('REF'))}"
+        )
     width = last if each and last is not None else len(steps)
     if width > len(steps):
         raise RecipeError(f"{place}: the window is {width} steps wide, and there are {len(steps)}")

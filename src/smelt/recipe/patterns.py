@@ -8,6 +8,8 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from smelt.caller import word
+
 __all__ = ["chosen", "matches", "skip_remedy"]
 
 
@@ -31,4 +33,4 @@ def skip_remedy(key: str, of: str = "the reference model", *, module: bool = Fal
     """What `skip` does about a tensor, or about all of its `module`, in the words that every error has for it."""
     stem, dot, _ = key.rpartition(".")
     pattern = f"{glob.escape(stem)}.*" if module and dot else glob.escape(key)
-    return f"`skip: {pattern}` takes that of {of} as it is"
+    return f"{word('skip', pattern)} takes that of {of} as it is"

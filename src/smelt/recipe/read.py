@@ -36,7 +36,7 @@ def read_recipe(
         data = {**data, **changes}
     if isinstance(data, Mapping) and isinstance(data.get("pool"), Mapping):
         data = {**data, "pool": with_found_models(data["pool"], relative_to)}
-    return Recipe.parse(data).noting(notes), relative_to
+    return Recipe.parse(data).noting(notes).as_stated(), relative_to
 
 
 def with_found_models(pool: Mapping[str, Any], relative_to: Path | None) -> Mapping[str, Any]:

@@ -223,11 +223,27 @@ class Recipe(Strict):
     lora: Annotated[int, Field(gt=0)] | None = None
     allow_pickle: bool = False
     _notes: tuple[str, ...] = PrivateAttr(default=())
+    _stated: bool = PrivateAttr(default=False)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What was noticed when it was read; a plan tells it. No part of what the recipe says."""
         return self._notes
+
+    @property
+    def stated(self) -> bool:
+        """Whether somebody wrote it as a recipe, and not as the words of a call: errors then speak YAML."""
+        return self._stated
+
+    def as_stated(self) -> Recipe:
+        """The same recipe, as one that somebody wrote."""
+        made = self.model_copy()
+        made._stated = True
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both say the same; what was noticed on the way, and where they came from, is no part of it."""
+        return self.__dict__ == other.__dict__ if isinstance(other, Recipe) else NotImplemented
 
     def noting(self, notes: Iterable[str]) -> Recipe:
         """The same recipe with these notes."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from smelt.caller import option
 from smelt.engine.pool import opened
 from smelt.errors import RecipeError
 from smelt.models.references import local_path, ref_seen_from
@@ -44,12 +45,12 @@ def check_kind(recipe: Recipe, relative_to: Path | None, tasks: Sequence[Task]) 
     if pictures and "causal_lm" in asked and "classifier" not in asked:
         raise RecipeError(
             f"tasks: {', '.join(pictures)} are about pictures, but the models are language models ({kind}); "
-            "choose tasks of text, as --tasks llm5-val"
+            f"choose tasks of text, as {option('tasks', 'llm5-val')}"
         )
     if texts and "classifier" in asked:
         raise RecipeError(
             f"tasks: {', '.join(texts)} are about text, but the models see pictures ({kind}); "
-            "choose tasks of pictures, as --tasks clip8"
+            f"choose tasks of pictures, as {option('tasks', 'clip8')}"
         )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from smelt.caller import option
 from smelt.errors import CorruptFile, OutputError, RecipeError
 from smelt.evaluation.row import CostRow, Row, append_rows, read_rows
 from smelt.files.note import differences
@@ -94,7 +95,9 @@ class RunFolder:
             raise RecipeError(f"{error}; choose another folder, or remove this one") from None
         compared = {word: value for word, value in before.items() if word not in self._notes}
         if said := differences(compared, words):
-            raise RecipeError(f"{self.path} was begun with {said}; choose another folder or give --force to begin anew")
+            raise RecipeError(
+                f"{self.path} was begun with {said}; choose another folder or give {option('force')} to begin anew"
+            )
 
 
 def _clear(path: Path) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from smelt.caller import option
 from smelt.errors import CorruptFile, MissingExtra, RecipeError
 from smelt.recipe.tune import Choices
 from smelt.search.space import Point, Space
@@ -75,12 +76,14 @@ class Study:
             begun = self._study.user_attrs.get("about")
         except Exception as error:  # SQLAlchemy has a tree of its own
             said = str(error).strip().splitlines()[0]
-            raise CorruptFile(f"{path}: not a study that can be read ({said}); give --force to begin anew") from None
+            raise CorruptFile(
+                f"{path}: not a study that can be read ({said}); give {option('force')} to begin anew"
+            ) from None
         if begun is None:
             self._study.set_user_attr("about", dict(about))
         elif begun != json.loads(json.dumps(about)):
             raise RecipeError(
-                f"{path} is the study of something else; choose another folder or give --force to begin anew"
+                f"{path} is the study of something else; choose another folder or give {option('force')} to begin anew"
             )
         self._open: dict[int, Any] = {}
         for left in self._study.get_trials(deepcopy=False, states=self._states("RUNNING", "WAITING")):

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from smelt.caller import word
 from smelt.errors import RecipeError, listed, unknown
 from smelt.recipe.schema import DataBudget, DataUse
 
@@ -116,7 +117,7 @@ def tasks_for(models: Sequence[str], use: DataUse | None) -> dict[str, Task]:
         known = [name for name, task in list_tasks().items() if task.has_examples]
         faults.append(
             f"no data for {', '.join(map(repr, without))}: there is no task of that name (tasks: {', '.join(known)}); "
-            f"say which it is with `data: {{tasks: {{{without[0]}: TASK}}}}`"
+            f"say which it is with {word('data', {'tasks': {without[0]: 'TASK'}})}"
         )
     if faults:
         raise RecipeError(listed(faults))

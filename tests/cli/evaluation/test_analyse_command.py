@@ -110,7 +110,7 @@ def test_quiet_prints_nothing(tmp_path, cli, words):
 def test_bad_requests_exit_with_2(tmp_path, cli, words, two):
     for given, message in [
         (["cosine"], "nothing to compare"),
-        (["cosine", *words[2:]], "add `base`"),
+        (["cosine", *words[2:]], "`--base REF`"),
         (["cosine", *words, "--keys", "visoin.*"], "matches no tensor"),
         (["cosine", *words, "-o", tmp_path / "cos.png"], ".csv or .json"),
         (["signs", *words, "--density", "2"], "density"),

@@ -60,4 +60,4 @@ def test_it_reads_no_weights(two, cli, words, monkeypatch):
 def test_faults_exit_with_2(tmp_path, two, cli):
     recipe = {"pool": {"models": [str(two[1]), str(two[2])]}, "merge": "ties"}
     ran = cli("plan", write_yaml(tmp_path / "r.yaml", recipe))
-    assert (ran.code, "add `base`" in ran.err) == (2, True)
+    assert (ran.code, "`base: REF` under `pool`" in ran.err) == (2, True)

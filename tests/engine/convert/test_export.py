@@ -161,7 +161,7 @@ def test_what_cannot_be_written_is_refused_with_the_reason(tmp_path: Path) -> No
 def test_a_tokenizer_whose_cutting_rule_has_no_name_is_refused_unless_it_is_named(tmp_path: Path) -> None:
     write_model(tmp_path / "model")
     write_tokenizer(tmp_path / "model", pre_tokenizers.Punctuation())
-    with pytest.raises(smelt.RecipeError, match=r"Punctuation then bytes by words.*--pre"):
+    with pytest.raises(smelt.RecipeError, match=r"Punctuation then bytes by words.*pre=NAME"):
         smelt.export(tmp_path / "model", out=tmp_path / "out.gguf")
     smelt.export(tmp_path / "model", out=tmp_path / "out.gguf", pre="gpt-2")
     assert read_gguf_header(tmp_path / "out.gguf").metadata["tokenizer.ggml.pre"] == "gpt-2"

@@ -50,7 +50,7 @@ def merged(tmp_path, pool, **words):
 
 def test_other_tokens_under_the_same_ids_are_refused_by_default(tmp_path, pool):
     base = pool.pop("base")
-    with pytest.raises(IncompatibleModels, match=r"id 1 is 'b' in base but 'c' in cars.*`vocab: base`"):
+    with pytest.raises(IncompatibleModels, match=r"id 1 is 'b' in base but 'c' in cars.*`vocab='base'`"):
         smelt.merge(pool, base=base, out=tmp_path / "out")
 
 

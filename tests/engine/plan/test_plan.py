@@ -131,15 +131,15 @@ def test_missing_base_gives_a_model_the_bases_tensor_in_its_place():
 def test_the_base_is_advised_only_where_there_is_one():
     short = model()
     del short["norm.weight"]
-    with pytest.raises(IncompatibleModels, match=r"birds lacks 'norm.weight'; `skip: norm.weight` takes"):
+    with pytest.raises(IncompatibleModels, match=r"birds lacks 'norm.weight'; `skip='norm.weight'` takes"):
         plan({"cars": model(), "birds": short})
-    with pytest.raises(IncompatibleModels, match=r"birds lacks 'norm.weight'; `missing: base` takes the base's"):
+    with pytest.raises(IncompatibleModels, match=r"birds lacks 'norm.weight'; `missing='base'` takes the base's"):
         plan({"cars": model(), "birds": short}, base=model(), merge="ties")
 
 
 def test_eight_bit_weights_are_read_but_written_only_in_another_type():
     eight = {"cars": model(dtype=torch.float8_e4m3fn), "birds": model(dtype=torch.float8_e4m3fn)}
-    with pytest.raises(IncompatibleModels, match=r"8 bits.*`dtype: bfloat16`"):
+    with pytest.raises(IncompatibleModels, match=r"8 bits.*`dtype='bfloat16'`"):
         plan(eight)
     assert {item.info.dtype for item in plan(eight, dtype="bfloat16").items} == {"BF16"}
 

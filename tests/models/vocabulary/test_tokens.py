@@ -135,7 +135,7 @@ def test_refuse_shows_which_ids_disagree_and_what_to_write():
         plan("refuse")
     message = str(caught.value)
     assert "id 1 is 'b' in base but 'c' in cars; id 2 is 'c' in base but 'd' in cars" in message
-    assert "`vocab: base`" in message
+    assert "`vocab='base'`" in message
     assert "more" not in message
 
 
@@ -165,7 +165,7 @@ def test_an_unknown_policy_is_met_with_the_nearest_word():
 
 
 def test_a_model_without_a_tokenizer_cannot_be_aligned_by_token():
-    with pytest.raises(IncompatibleModels, match=r"birds cannot be aligned by token.*`vocab: rows`"):
+    with pytest.raises(IncompatibleModels, match=r"birds cannot be aligned by token.*`vocab='rows'`"):
         plan_vocabulary({"base": BASE, "birds": None}, {"base": 3, "birds": 3}, "union", "base")
 
 

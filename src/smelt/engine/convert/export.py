@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smelt.caller import option
 from smelt.errors import MissingExtra, OutputError, RecipeError, unknown
 from smelt.files.writing import atomic_file
 from smelt.formats.gguf.fields import config_fields
@@ -88,7 +89,9 @@ def _check(out: Path, type_: str | None, force: bool) -> None:
     if out.suffix != ".gguf":
         raise RecipeError(f"a GGUF file is called NAME.gguf, not {out.name!r}")
     if out.is_dir() or (out.exists() and not force):
-        raise OutputError(f"{out} already exists; it is kept. Choose another name, or write --force to replace it")
+        raise OutputError(
+            f"{out} already exists; it is kept. Choose another name, or write {option('force')} to replace it"
+        )
     if not out.resolve().parent.is_dir():
         raise OutputError(f"there is no folder {out.resolve().parent} to write {out.name} in")
 

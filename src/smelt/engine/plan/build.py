@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from smelt.caller import base_word, word
 from smelt.engine.plan.checks import left_out, tensor_faults
 from smelt.engine.plan.plan import Draft, Drafts, Item, OutputSection, Plan, RunStage, Tap
 from smelt.engine.plan.slices import SlicedSection
@@ -106,7 +107,7 @@ def _pool_faults(pool: ModelPool, bound: Sequence[Sequence[BoundStage]]) -> list
     for stages_ in bound:
         for b in stages_:
             if pool.base is None and b.stage.needs_base(b.values):
-                faults.append(f"{b.stage.name} works on changes from a base, and none is given; add `base` to the pool")
+                faults.append(f"{b.stage.name} works on changes from a base, and none is given: {base_word()}")
     return list(dict.fromkeys(faults))
 
 
@@ -172,7 +173,9 @@ class _Builder:
             return Item(one.key, order, _in_dtype(info, code), one.depth, first)
         code = self._dtype or info.dtype
         if code not in dtypes.WRITABLE:
-            self.faults.append(f"{one.key!r} is stored in 8 bits, which is read but not written; set `dtype: bfloat16`")
+            self.faults.append(
+                f"{one.key!r} is stored in 8 bits, which is read but not written; set {word('dtype', 'bfloat16')}"
+            )
         missing = [name for name, key in one.taps.items() if key not in self._pool.models[name].tensors]
         if missing and base is not None:
             taps += tuple(Tap(name, base.source, one.base_key) for name in missing)

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
+from smelt.caller import word
 from smelt.engine.plan.frozen_part import frozen_part_faults
 from smelt.engine.plan.plan import Draft, Drafts
 from smelt.engine.pool import BASE, ModelPool
@@ -77,7 +78,7 @@ def tensor_faults(recipe: Recipe, pool: ModelPool, drafts: Drafts) -> list[str]:
             remedy = (
                 f"; {skip_remedy(rest[0], 'the first model that has it')}"
                 if name == BASE or pool.base is None
-                else "; `missing: base` takes the base's instead"
+                else f"; {word('missing', 'base')} takes the base's instead"
             )
             faults.append(f"{name} lacks {_some(rest)}{remedy}")
     used = {key for draft in drafts.items for key in (*draft.taps.values(), draft.base_key, draft.key)}

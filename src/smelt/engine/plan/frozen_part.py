@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from smelt.caller import word
 from smelt.engine.pool import ModelPool
 from smelt.files.cache import cached_path, write_cached
 from smelt.files.identity import cache_key
@@ -29,7 +30,10 @@ _BLOCK = 1 << 20
 def frozen_part_faults(pool: ModelPool, keys: Sequence[str], pattern: str) -> list[str]:
     """Models whose frozen part is not that of the reference, which has the tensors `keys`; `pattern` leaves it out."""
     first, faults = pool.reference_name, []
-    ours, remedy = _TowerHashes(pool.reference, keys), f"`skip: {pattern}` takes that of {pool.reference_name} as it is"
+    ours, remedy = (
+        _TowerHashes(pool.reference, keys),
+        f"{word('skip', pattern)} takes that of {pool.reference_name} as it is",
+    )
     for name, source in pool.all.items():
         if name == first:
             continue
@@ -41,7 +45,8 @@ def frozen_part_faults(pool: ModelPool, keys: Sequence[str], pattern: str) -> li
         elif theirs.place != ours.place and (other := [k for k in keys if ours.hashes[k] != theirs.hashes[k]]):
             faults.append(
                 f"the vision towers of {first} and {name} differ, first in {other[0]!r} ({len(other)} of {len(keys)} "
-                f"tensors); fine-tunes of one model share theirs. {remedy}, `include: '*'` merges them like the rest"
+                f"tensors); fine-tunes of one model share theirs. {remedy}, {word('include', '*')} merges them "
+                "like the rest"
             )
     return faults
 

@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from smelt.caller import Blank, word
 from smelt.engine.plan.build import make_plan
 from smelt.engine.plan.checks import base_faults, leave_frozen, left_out
 from smelt.engine.plan.plan import Plan
@@ -137,7 +138,8 @@ def _check_configs(pool: ModelPool, rows: Mapping[str, int]) -> None:
         if isinstance(announced, int) and announced != rows[name]:
             faults.append(
                 f"{name}: config.json says vocab_size {announced:,} but the embedding has {rows[name]:,} rows; "
-                "`vocab: base` (or union, intersection) aligns by tokens, `vocab: rows` goes by the weights"
+                f"{word('vocab', 'base')} (or union, intersection) aligns by tokens, {word('vocab', 'rows')} goes by "
+                "the weights"
             )
     if faults:
         raise IncompatibleModels(faults)
@@ -286,6 +288,6 @@ def config_faults(recipe: Recipe, pool: ModelPool) -> list[str]:
     configs = {name: read_config(source.folder) for name, source in pool.all.items()}
     sliced = bool(recipe.slices) or any(part.slices for part in recipe.parts)
     return [
-        f"config.json differs: {difference}; write `config: NAME` to choose whose the output gets"
+        f"config.json differs: {difference}; write {word('config', Blank('NAME'))} to choose whose the output gets"
         for difference in config_differences(configs, ignore_layers=sliced)
     ]

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import Any, Protocol, TypeAlias
 
+from smelt.caller import is_recipe, join_caller
 from smelt.engine.plan.plan import Blocking, Item, Plan, in_its_place
 from smelt.engine.run.backend import Backend
 from smelt.engine.run.backends import Backends
@@ -208,7 +209,7 @@ class PlanExecutor:
             self._run(skip)
 
     def _run(self, skip: Collection[str]) -> None:
-        threads = ThreadPoolExecutor(self._threads, thread_name_prefix="smelt")
+        threads = ThreadPoolExecutor(self._threads, "smelt", join_caller, (is_recipe(),))
         try:
             self._fold_models(threads)
             todo = [part for item in self._plan.items if item.key not in skip for part in item.matrix_items]

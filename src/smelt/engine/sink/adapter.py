@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from smelt.caller import base_word
 from smelt.engine.plan.plan import Item, Plan
 from smelt.engine.pool import BASE, ModelPool
 from smelt.engine.sink.sink import Sink
@@ -38,7 +39,7 @@ class AdapterSink(Sink):
 
     def __init__(self, plan: Plan, pool: ModelPool):
         if pool.base is None or plan.recipe.lora is None:
-            raise RecipeError("`lora` writes changes from a base; add `base` to the pool")
+            raise RecipeError(f"`lora` writes changes from a base; give {base_word()}")
         if plan.layers:
             raise RecipeError("`lora` cannot be combined with layer slices: the base has no such layers to adapt")
         self._base, self._base_ref, self._rank = pool.base, plan.recipe.pool.base, plan.recipe.lora

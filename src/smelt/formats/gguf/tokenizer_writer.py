@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from smelt.caller import Blank, option
 from smelt.errors import RecipeError, shortened, unknown
 from smelt.files.reading import read_json_table
 from smelt.formats.tokenizer.chat_template import read_chat_template
@@ -78,7 +79,7 @@ def _pre_name(folder: Path, content: Mapping[str, Any]) -> str:
             return name
     raise RecipeError(
         f"{folder}: the way its tokenizer cuts text ({' then '.join(steps)}) has no name in llama.cpp that is known "
-        f"here; if it is one of {', '.join(PRE)} all the same, say so with --pre"
+        f"here; if it is one of {', '.join(PRE)} all the same, say so with {option('pre', Blank('NAME'))}"
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from smelt.caller import word
 from smelt.errors import CorruptFile, RecipeError, shortened
 from smelt.formats.tokenizer.vocabulary import vocabulary_of
 
@@ -36,7 +37,8 @@ def carry_over(spec: Spec, tokens: Mapping[str, int], others: Mapping[str, Spec]
         if mine and other["model"]["type"] != model["type"]:
             raise RecipeError(
                 f"{name} has a {other['model']['type']} tokenizer and the output a {model['type']} one, so tokens "
-                f"such as {min(mine)!r} cannot move from one to the other; write `vocab: base` or a model's name"
+                f"such as {min(mine)!r} cannot move from one to the other; write {word('vocab', 'base')} or a "
+                "model's name"
             )
         scores |= {token: listed[token] for token in mine}
         merges += [pair for pair in _pairs(other["model"]) if _joined(other["model"], pair) in mine]
@@ -104,7 +106,7 @@ def _keep_unknown(model: dict[str, Any], before: Spec, tokens: Mapping[str, int]
         if model["type"] != "BPE":
             raise RecipeError(
                 f"the token for unknown text, {token!r}, is not in all models, but a {model['type']} tokenizer "
-                "needs it; write `vocab: union`, `vocab: base` or a model's name"
+                f"needs it; write {word('vocab', 'union')}, {word('vocab', 'base')} or a model's name"
             )
         model["unk_token"] = None
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smelt.caller import Blank, option
 from smelt.errors import MissingExtra, RecipeError
 
 if TYPE_CHECKING:
@@ -40,7 +41,9 @@ def new_node(
         raise RecipeError(f"{len(pictures)} pictures are given, but at most {MOST} of a node count; choose them")
     sense: Sense | str = "" if None not in (name, definition, parents) else _sense(id)
     if isinstance(sense, str) and (name is None or definition is None):
-        raise RecipeError(f"say what {id} is with --name and --definition ({sense})")
+        raise RecipeError(
+            f"say what {id} is with {option('name', Blank('NAME'))} and {option('definition', Blank('TEXT'))} ({sense})"
+        )
     known: Any = None if isinstance(sense, str) else sense
     return NewNode(
         id,

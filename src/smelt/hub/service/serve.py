@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from smelt.caller import Blank, option
 from smelt.errors import SmeltError
 from smelt.hub.service.app import create_app
 from smelt.hub.service.http.connections import connection_class
@@ -77,5 +78,8 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.listen(128)
     except OSError as error:
         listener.close()
-        raise SmeltError(f"{host}:{port}: cannot listen there ({error.strerror}); choose another --port") from None
+        raise SmeltError(
+            f"{host}:{port}: cannot listen there ({error.strerror}); choose another port "
+            f"({option('port', Blank('NUMBER'))})"
+        ) from None
     return listener

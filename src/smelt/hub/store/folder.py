@@ -15,6 +15,7 @@ from pathlib import Path
 from sqlalchemy import inspect, select
 from sqlalchemy.orm import Session
 
+from smelt.caller import Blank, option
 from smelt.errors import RecipeError
 from smelt.files.content_store import ContentStore
 from smelt.files.writing import fsync_folder
@@ -83,8 +84,9 @@ def check_mark(place: HubLocation, mark: str) -> None:
         return
     told = f"its {MARK} is of another hub" if found else f"it has no {MARK}"
     raise RecipeError(
-        f"{place.folder}: is not the folder of the hub at {place.shown} ({told}); give the right one (--files for a "
-        f"hub on Postgres). If it is the right one, restore the file: {MARK} must hold {mark}"
+        f"{place.folder}: is not the folder of the hub at {place.shown} ({told}); give the right one "
+        f"({option('files', Blank('FOLDER'))} for a hub on Postgres). If it is the right one, restore the file: "
+        f"{MARK} must hold {mark}"
     )
 
 

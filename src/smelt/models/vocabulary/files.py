@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from smelt.caller import word
 from smelt.errors import RecipeError
 from smelt.files.reading import read_json_table
 from smelt.formats.tokenizer.content import carry_over
@@ -116,7 +117,7 @@ def _spec(model: str, folder: Path) -> dict[str, Any]:
         raise RecipeError(
             f"{model} has no tokenizer.json in {folder}, which a changed vocabulary needs; make one with "
             f"`transformers.AutoTokenizer.from_pretrained({str(folder)!r}).save_pretrained({str(folder)!r})`, "
-            "or write `vocab: base` or a model's name to keep a tokenizer as it is"
+            f"or write {word('vocab', 'base')} or a model's name to keep a tokenizer as it is"
         )
     spec = read_tokenizer_json(path)
     if not spec["model"].get("type"):

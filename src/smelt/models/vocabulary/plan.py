@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from smelt.caller import word
 from smelt.errors import IncompatibleModels, RecipeError, unknown
 from smelt.formats.tokenizer.vocabulary import Vocabulary
 from smelt.models.vocabulary.overrides import TokenOverride
@@ -29,11 +30,6 @@ POLICIES = ("refuse", "base", "union", "intersection", "rows")
 
 MEAN, ZERO = -1, -2
 """In `donor`: the mean of the models that have the row; zeros."""
-
-_ADVICE = (
-    "write `vocab: base` (the base's tokens), `union`, `intersection` or a model's name to align by token, "
-    "or `vocab: rows` to merge by row number"
-)
 
 Index: TypeAlias = npt.NDArray[np.int64]
 
@@ -111,6 +107,15 @@ def plan_vocabulary(
     return VocabularyPlan(len(donor), tokens, reference, dict(rows), gather, donor, donor_row, forced)
 
 
+def _by_token() -> str:
+    base = word("vocab", "base")
+    return f"write {base} (the base's tokens), `union`, `intersection` or a model's name to align by token"
+
+
+def _advice() -> str:
+    return f"{_by_token()}, or {word('vocab', 'rows')} to merge by row number"
+
+
 def _end(tokens: Mapping[str, int]) -> int:
     return max(tokens.values(), default=-1) + 1
 
@@ -127,7 +132,7 @@ def _layout(known: Mapping[str, Vocabulary], rows: Mapping[str, int], policy: st
         others = [(v.ids, rows[model]) for model, v in known.items()]
         kept = [t for t in tokens if all(ids.get(t, limit) < limit for ids, limit in others)]
         if not kept:
-            raise IncompatibleModels([f"no token stands in all of {', '.join(known)}; {_ADVICE}"])
+            raise IncompatibleModels([f"no token stands in all of {', '.join(known)}; {_advice()}"])
         if len(kept) < sum(number < rows[reference] for number in tokens.values()):
             kept.sort(key=tokens.__getitem__)
             return {token: number for number, token in enumerate(kept)}
@@ -204,7 +209,7 @@ def _all_known(vocabularies: Mapping[str, Vocabulary | None], rows: Mapping[str,
     known = {model: vocabulary for model in rows if (vocabulary := vocabularies.get(model)) is not None}
     if faults := [
         f"{model} cannot be aligned by token: its folder has no tokenizer.json, vocab.json or vocab.txt; "
-        "put the tokenizer beside the weights or write `vocab: rows`"
+        f"put the tokenizer beside the weights or write {word('vocab', 'rows')}"
         for model in rows
         if model not in known
     ]:
@@ -217,10 +222,10 @@ def _check_rows(vocabularies: Mapping[str, Vocabulary | None], rows: Mapping[str
     faults = []
     if len(set(rows.values())) > 1:
         sizes = ", ".join(f"{count:,} in {model}" for model, count in rows.items())
-        faults.append(f"the embeddings have different numbers of rows ({sizes}); {_ADVICE.split(', or')[0]}")
+        faults.append(f"the embeddings have different numbers of rows ({sizes}); {_by_token()}")
     if policy == "refuse" and (examples := _disagreements(vocabularies, rows)):
         more = f"; and {len(examples) - 5:,} more" if len(examples) > 5 else ""
-        faults.append(f"the same id is another token: {'; '.join(examples[:5])}{more}; {_ADVICE}")
+        faults.append(f"the same id is another token: {'; '.join(examples[:5])}{more}; {_advice()}")
     if faults:
         raise IncompatibleModels(faults)
 

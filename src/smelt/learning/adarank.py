@@ -7,6 +7,23 @@ The masks m are 0 or 1. Their gradient passes through the step as through a sigm
 up under the same scale. The masks become statistics of the stage `adarank`.
 
 Lee et al. 2025, arXiv:2503.22178. Differs from it: the scale is fixed, not learned along.
+
+Use it where unlabelled examples of each task are at hand; what it learns is kept and merged by the stage `adarank`.
+Avoid it where `tsv` or `wudi` will do, which need no data.
+
+Its parameters:
+    scale: multiplies the sum of the pruned changes; it is not learned. Try `0.2` to `0.5`.
+    init: the share of each layer's directions that begin switched on, the largest. Try `0.2` to `1`.
+    lr: Adam's learning rate. Try `1e-3` to `1e-1`.
+    steps: how often the masks are changed. Try `200` to `1000`.
+    batch: examples of each task in a step. Try `8` to `64`.
+    loss: what falls: the `entropy` of the answers, or the cross-entropy with the `labels`.
+    deltas: where the models' changes lie while it learns: `memory`, or `disk` where they do not fit.
+    delta_dtype: the format of the changes while it learns: `float32`, or `bfloat16` or `float16` for half the memory.
+
+Example:
+    merge: {adarank: {scale: 0.3, steps: 500}}
+    data: {split: val}
 """
 
 from __future__ import annotations
@@ -111,7 +128,14 @@ class Components:
         return torch.where(on, _START, -_START).expand(values.shape).clone()
 
 
-@learner("adarank", paper="2503.22178")
+@learner(
+    "adarank",
+    paper="2503.22178",
+    latex=(
+        r"d_i = U_i\, diag(s_i)\, V_i^{\top} \\ m = [a > 0] \\ "
+        r"W = base + scale \sum_i U_i\, diag(s_i \circ m_i)\, V_i^{\top}"
+    ),
+)
 def adarank(
     work: Work,
     *,

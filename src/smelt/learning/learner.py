@@ -139,7 +139,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def learner(
-    name: str, *, paper: str | None = None, split: str = "val", examples: int | None = None
+    name: str, *, paper: str | None = None, split: str = "val", examples: int | None = None, latex: str = ""
 ) -> Callable[[F], F]:
     """Register `function(work, *, ...) -> LearnedMerge` under a name."""
 
@@ -147,7 +147,7 @@ def learner(
         known = learners.own(name)
         if known is not None and known.stage.function.__qualname__ != function.__qualname__:
             raise SmeltError(f"two learners are named {name!r}")
-        learners[name] = Learner(Stage(name, "method", function, paper=paper), split, examples)
+        learners[name] = Learner(Stage(name, "method", function, paper=paper, latex=latex), split, examples)
         return function
 
     return decorate

@@ -9,6 +9,24 @@ is never altered. The masks become statistics of the stage `stitch`, which avera
 He et al. 2024, arXiv:2408.13656. Differs from the released code: the mask has exactly the `density` asked for, the
 largest S over the whole model (theirs keeps σ(S) > 0.5, whatever share that is, and steers it by the L1 weight); the L1
 term is the mean of the mask, not the sum; Adam instead of SGD.
+
+Use it where labelled examples of each task are at hand: it learns which few weights carry each skill, in clip8 with
+more success than taking the largest changes. Avoid it without labels (`localize_and_stitch`), and where time is short:
+every model is trained on its own.
+
+Its parameters:
+    density: the share of each model's changes that its mask keeps. Try `0.05` to `0.3`.
+    l1: how strongly open masks are penalised while it learns. Try `0` to `10`.
+    lr: Adam's learning rate for the numbers behind the masks. Try `0.01` to `0.3`.
+    steps: steps for each model. Try `50` to `300`.
+    batch: examples in a step. Try `16` to `64`.
+    loss: what falls: the cross-entropy with the `labels`, or the `entropy` of the answers.
+    deltas: where the models' changes lie while it learns: `memory`, or `disk` where they do not fit.
+    delta_dtype: the format of the changes while it learns: `float32`, or `bfloat16` or `float16` for half the memory.
+
+Example:
+    merge: {localize: {density: 0.1, steps: 100}}
+    data: {split: train, examples: 1000}
 """
 
 from __future__ import annotations
@@ -68,7 +86,16 @@ class _Masked:
         return top(self.parameters, self.parameters.__getitem__, density)
 
 
-@learner("localize", paper="2408.13656", split="train", examples=1000)
+@learner(
+    "localize",
+    paper="2408.13656",
+    split="train",
+    examples=1000,
+    latex=(
+        r"\min_S\; mean_x\, loss\left(f(base + \sigma(S) \circ d_i,\, x)\right) + l1 \cdot mean\, \sigma(S) \\ "
+        r"m_i = [\, S \text{ among the top density} \,]"
+    ),
+)
 def localize(
     work: Work,
     *,

@@ -114,6 +114,8 @@ class Stage:
     prepare: Callable[..., Any] | None = None
     back: Callable[..., Tensor] | None = None
     paper: str | None = None
+    latex: str = ""
+    """Its equations for typesetting, `\\\\` between them. A word of several letters is a name and is set upright."""
     models: tuple[int, int | None] = (1, None)
     statistics: str | None = None
     """The kind of statistics that it reads beside each model: fisher, gram, mask, components."""
@@ -206,6 +208,7 @@ def merge_method(
     elsewhere: Elsewhere = "mean",
     stretches: bool = False,
     exempt: Mapping[str, str] | None = None,
+    latex: str = "",
 ) -> Callable[[F], F]:
     """Register `function(stack, ...) -> Tensor` under a name.
 
@@ -232,6 +235,7 @@ def merge_method(
         elsewhere=elsewhere,
         stretches=stretches,
         exempt=exempt or {},
+        latex=latex,
     )
 
 
@@ -243,9 +247,11 @@ def merge_step(
     paper: str | None = None,
     statistics: str | None = None,
     exempt: Mapping[str, str] | None = None,
+    latex: str = "",
 ) -> Callable[[F], F]:
     """Register `function(deltas, ...) -> deltas`, which may stand before any method."""
-    return _register("step", name, unit=unit, prepare=prepare, paper=paper, statistics=statistics, exempt=exempt or {})
+    more = {"exempt": exempt or {}, "latex": latex}
+    return _register("step", name, unit=unit, prepare=prepare, paper=paper, statistics=statistics, **more)
 
 
 def merge_wrapper(
@@ -255,12 +261,13 @@ def merge_wrapper(
     paper: str | None = None,
     stretches: bool = False,
     exempt: Mapping[str, str] | None = None,
+    latex: str = "",
 ) -> Callable[[F], F]:
     """Register `function(merged, deltas, ...) -> merged`, which may stand after any method.
 
     `stretches` says that it gives twice as much of twice as much: then a search still merges once for all scales.
     """
-    return _register("wrapper", name, unit=unit, paper=paper, stretches=stretches, exempt=exempt or {})
+    return _register("wrapper", name, unit=unit, paper=paper, stretches=stretches, exempt=exempt or {}, latex=latex)
 
 
 def merge_basis(
@@ -271,12 +278,14 @@ def merge_basis(
     paper: str | None = None,
     stretches: bool = False,
     exempt: Mapping[str, str] | None = None,
+    latex: str = "",
 ) -> Callable[[F], F]:
     """Register `function(deltas, ...) -> (coordinates, basis)`; `back(merged, basis)` undoes it after the method.
 
     `stretches` as for a wrapper: it is asked of `back`.
     """
-    return _register("basis", name, unit=unit, back=back, paper=paper, stretches=stretches, exempt=exempt or {})
+    more = {"exempt": exempt or {}, "latex": latex}
+    return _register("basis", name, unit=unit, back=back, paper=paper, stretches=stretches, **more)
 
 
 def _hints(function: Callable[..., Any], names: Collection[str]) -> dict[str, Any]:

@@ -30,11 +30,11 @@ _WORDS = frozenset("pool merge data dtype seed include skip missing config shard
 """`missing` and `config` say what a mixture does anyway: what experts lack, and its config, are the base's."""
 
 
-def mixer(name: str, *, paper: str | None = None) -> Callable[[C], C]:
+def mixer(name: str, *, paper: str | None = None, latex: str = "") -> Callable[[C], C]:
     """Register the parameters of a way to mix, a data class, under a name."""
 
     def decorate(parameters: C) -> C:
-        mixers[name] = Stage(name, "method", parameters, paper=paper)
+        mixers[name] = Stage(name, "method", parameters, paper=paper, latex=latex)
         return parameters
 
     return decorate

@@ -79,8 +79,10 @@ class ExpectedSource(Source):
         some = _is_language_model(model)
         layers = Orientation.in_source(model)
         wanted = {key: layers.of(key) for key in model.tensors if not some or is_measured(key)}
+        if kind in ("gram", "components"):
+            wanted = {key: one for key, one in wanted.items() if Layout.is_matrix(key, one.shape)}
         if kind == "gram":  # measured at layers that are modules of their own, which experts in a stack are not
-            wanted = {key: one for key, one in wanted.items() if one.count == 1 and Layout.is_matrix(key, one.shape)}
+            wanted = {key: one for key, one in wanted.items() if one.count == 1}
         code = {"mask": "BOOL", "gram": "F64"}.get(kind, "F32")
         self.tensors = {
             key: TensorInfo(code, statistic_shape(kind, model.tensors[key].shape, one)) for key, one in wanted.items()
@@ -114,11 +116,15 @@ def _planned_with_data(recipe: Recipe, relative_to: Path | None, pool: ModelPool
 
 
 def _calls(recipe: Recipe) -> list[StageCall]:
-    """The stages that merge in the end. What is learned becomes parameters, which change no cost."""
+    """The stages that merge in the end, without what is said about learning. What is learned changes no cost."""
     names = [_FOLLOWS.get(call.name, call.name) for call in recipe.merge]
     if any(name not in stages for name in names):
         return [StageCall(name="task_arithmetic")]
-    return [call if call.name == name else StageCall(name=name) for call, name in zip(recipe.merge, names, strict=True)]
+    kept = [
+        {key: value for key, value in call.parameters.items() if call.name == name and key in stages[name].parameters}
+        for call, name in zip(recipe.merge, names, strict=True)
+    ]
+    return [StageCall(name=name, parameters=values) for name, values in zip(names, kept, strict=True)]
 
 
 def _expected(calls: list[StageCall], pool: ModelPool) -> dict[str, Source] | None:

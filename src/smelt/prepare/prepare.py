@@ -71,11 +71,11 @@ def combination_of(calls: Sequence[StageCall]) -> Combination:
 def stages_with_data() -> dict[str, Stage]:
     """Everything beyond the merge stages that a recipe may name under `merge`, with its parameters."""
     from smelt.learning.learner import learners
-    from smelt.measurement.regmean_pp import RegMeanPlus
+    from smelt.measurement.regmean_pp import LATEX, RegMeanPlus
     from smelt.methods import Stage
     from smelt.mixing.mixers import mixers
 
-    plus = Stage(PLUS, "method", RegMeanPlus, paper="2508.03121")
+    plus = Stage(PLUS, "method", RegMeanPlus, paper="2508.03121", latex=LATEX)
     return {**{name: one.stage for name, one in learners.items()}, **mixers, PLUS: plus}
 
 

@@ -7,6 +7,13 @@ As mergekit documents it, but for convolutions: a row is all that belongs to one
 along the last axis. mergekit's quartiles come from up to a million random samples and change from run to run; these
 are exact. The divergence is summed from terms that are all positive: for p and q, each an entry of a softmax and 1e-8,
 q ((1 + t) log(1 + t) - t) with t = p / q - 1, which has the sum of p log(p / q), since both add up to the same.
+
+Use it to take over from one model the changes that stand out in their tensor and leave everything else as it was. It
+has nothing to set. Avoid it for more than one model, and where the whole change is wanted: most entries are left out,
+also of a fine-tune whose small changes do the work together.
+
+Example:
+    merge: arcee_fusion
 """
 
 from __future__ import annotations
@@ -70,6 +77,11 @@ def standing_out(quartiles: list[list[Cut]]) -> float:
     prepare=_prepare,
     models=(1, 1),
     exempt={"copies": "only the changes that stand out are taken over"},
+    latex=(
+        r"importance = |d| \cdot KL\left(softmax(x) \,\|\, softmax(base)\right) \\ "
+        r"out = base + d\,[importance \ge cut] \\ "
+        r"cut = median + 1.5\,(\text{upper quartile} - \text{lower quartile})"
+    ),
 )
 def arcee_fusion(deltas: Stack, found: tuple[NDArray[np.float32], list[list[Cut]]]) -> Tensor:
     divergences, quartiles = found

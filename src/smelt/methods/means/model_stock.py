@@ -7,6 +7,18 @@ cosine per output unit (the paper's filter-wise form). At the pole of t, where t
 mergekit divides by at least 1e-6, so that small changes (of a norm, or of one unit) seem to agree less; `floor`
 restores that. A row of a convolution is all of its kernels for one output; mergekit's `filter_wise` takes each run
 along the last axis.
+
+Use it for several fine-tunes on the same task (other seeds, other order of data): it finds from their agreement alone
+how far to go, and has nothing to tune. Avoid it for experts of different tasks: their changes are almost orthogonal,
+so that t is almost 0 and the base comes back, as it did in clip8.
+
+Its parameters:
+    over: what one step length belongs to: `tensor` the whole tensor, `row` each output unit.
+    floor: the least product of two norms to divide by; changes smaller than that count as less alike. Try `0`, or
+        `1e-6` to do as mergekit does.
+
+Example:
+    merge: {model_stock: {over: row}}
 """
 
 from __future__ import annotations
@@ -46,7 +58,17 @@ def _unit(over: str) -> Unit:
     return "element" if over == "tensor" else "row"
 
 
-@merge_method("model_stock", paper="2403.19522", unit=_unit, prepare=_agreement, models=(2, None))
+@merge_method(
+    "model_stock",
+    paper="2403.19522",
+    unit=_unit,
+    prepare=_agreement,
+    models=(2, None),
+    latex=(
+        r"c = \frac{2}{n(n-1)} \sum_{i<j} \frac{\langle d_i, d_j\rangle}{|d_i|\,|d_j|} \\ "
+        r"t = \frac{n c}{1 + (n-1)\,c} \\ out = base + \frac{t}{n} \sum_i d_i"
+    ),
+)
 def model_stock(
     deltas: Stack,
     t: float | None,

@@ -3,6 +3,17 @@
     w = min(1, t / |d|)      out = base + w d        which is base + d clamped to [-t, t]
 
 alchemonaut 2024 (huggingface.co/alchemonaut/QuartetAnemoi-70B-t0.0001).
+
+Use it to give the base a touch of one other model: no weight moves further than `t`, whatever the other model is.
+Avoid it to hand over a skill: the largest changes, which carry most of it, are cut the most. It takes one model beside
+the base.
+
+Its parameters:
+    t: how far a weight may move at most, in the units of the weights. Try `1e-4` to `1e-2`; the author merged with the
+        first.
+
+Example:
+    merge: {nearswap: {t: 0.001}}
 """
 
 from __future__ import annotations
@@ -17,6 +28,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@merge_method("nearswap", models=(1, 1), exempt={"copies": "changes beyond t are cut off, by definition"})
+@merge_method(
+    "nearswap",
+    models=(1, 1),
+    exempt={"copies": "changes beyond t are cut off, by definition"},
+    latex=r"out = base + \min\left(1, \frac{t}{|d|}\right) d",
+)
 def nearswap(deltas: Stack, *, t: Annotated[float, Field(ge=0)]) -> Tensor:
     return deltas[0].clamp(-t, t)

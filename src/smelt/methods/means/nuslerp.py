@@ -6,6 +6,19 @@ As mergekit documents it: `over: row` interpolates each output unit on its own (
 each input (its `nuslerp_row_wise: true`, whose name says the opposite). `around: base` interpolates the changes from
 the base. Only exactly parallel vectors are interpolated linearly. A row of a convolution is all of its kernels for one
 output; mergekit's are the runs along the last axis.
+
+Use it to interpolate what two models changed (`around: base`), where the angles are large enough to matter, or to give
+each output unit an angle of its own. Avoid it for more than two models (`multislerp`), and for changes that nearly
+oppose each other: the arc between them is then not well defined.
+
+Its parameters:
+    weights: how much each of the two counts; only the ratio matters. Try `1` for both, or `1` and `3` to stay close to
+        the second.
+    over: what has an angle of its own: `tensor` the whole tensor, `row` each output unit, `column` each input.
+    around: `origin` interpolates the weights, `base` the changes from the base.
+
+Example:
+    merge: {nuslerp: {weights: {digits: 1, flags: 2}, over: row, around: base}}
 """
 
 from __future__ import annotations
@@ -51,7 +64,17 @@ def _space(around: str) -> Space:
     return "weight" if around == "origin" else "delta"
 
 
-@merge_method("nuslerp", space=_space, unit=_unit, prepare=_interpolate, models=(2, 2))
+@merge_method(
+    "nuslerp",
+    space=_space,
+    unit=_unit,
+    prepare=_interpolate,
+    models=(2, 2),
+    latex=(
+        r"t = \frac{w_2}{w_1 + w_2} \\ "
+        r"out = \frac{\sin\left((1-t)\,a\right)}{\sin a}\,x_1 + \frac{\sin(t\,a)}{\sin a}\,x_2"
+    ),
+)
 def nuslerp(
     pair: Stack,
     coefficients: Tensor | None,

@@ -4,6 +4,16 @@
 
 Shoemake 1985. Above a cosine of 0.9995 the interpolation is linear. By weights, per row or around a base: nuslerp.
 More than two models: multislerp, karcher.
+
+Use it between two models that are far apart, where the chord that `average` takes would make the weights smaller.
+Avoid it for two fine-tunes of one base: their weights are almost parallel, and above a cosine of 0.9995 this is the
+linear interpolation, which `average` with weights gives too.
+
+Its parameters:
+    t: how far to go from the first model (0) to the second (1). Try `0.3` to `0.7`.
+
+Example:
+    merge: {slerp: {t: 0.4}}
 """
 
 from __future__ import annotations
@@ -29,6 +39,10 @@ def _interpolate(t: float) -> Totals:
     prepare=_interpolate,
     models=(2, 2),
     exempt={"order": "t runs from the first model to the second"},
+    latex=(
+        r"out = \frac{\sin\left((1-t)\,a\right)}{\sin a}\,x_1 + \frac{\sin(t\,a)}{\sin a}\,x_2 \\ "
+        r"\cos a = \frac{\langle x_1, x_2\rangle}{|x_1|\,|x_2|}"
+    ),
 )
 def slerp(pair: Stack, coefficients: Tensor, *, t: float = 0.5) -> Tensor:
     return weighted_sum(pair, coefficients)

@@ -7,6 +7,21 @@ Deep et al. 2024, arXiv:2406.11617. A step before any method. A row is all that 
 magnitudes share the middle of their ranks, so that `density` is the expected share whatever the ties (the paper has
 no half, mergekit divides by columns - 1). mergekit's `epsilon` is window/2, and it rescales by the tensor's summed
 magnitude instead (`rescale: l1`); in a tensor of three or four axes it ranks along the second one only.
+
+Use it in place of `dare` where large entries should survive more often than small ones, so that less of the drop is
+chance. Avoid it expecting much over `dare` or over nothing: in clip8 it left task arithmetic where it was. It sorts
+every row, which costs more than the merge itself.
+
+Its parameters:
+    density: the mean chance of an entry to be kept. Try `0.3` to `0.7`.
+    window: how far the chances of the smallest and the largest entry of a row lie apart; density ± window/2 must stay
+        between 0 and 1. Try `0.1` to `0.4`.
+    rescale: `probability` divides each kept entry by its own chance, as the paper does; `l1` restores each tensor's
+        summed magnitude, as mergekit does; `none` leaves it.
+
+Example:
+    merge: [{della: {density: 0.5, window: 0.3}}, {task_arithmetic: {scale: 0.3}}]
+    seed: 1
 """
 
 from __future__ import annotations
@@ -66,7 +81,15 @@ def _prepare(density: list[float], window: list[float], rescale: str) -> DrawnMa
 
 
 @merge_step(
-    "della", unit="row", paper="2406.11617", prepare=_prepare, exempt={"copies": "copies drop different entries"}
+    "della",
+    unit="row",
+    paper="2406.11617",
+    prepare=_prepare,
+    exempt={"copies": "copies drop different entries"},
+    latex=(
+        r"p_k = density - \frac{window}{2} + window \cdot \frac{rank_k + \tfrac12}{columns} \\ "
+        r"d'_k = \frac{b_k}{p_k}\, d_k \\ b_k \sim Bernoulli(p_k)"
+    ),
 )
 def della(
     deltas: Stack,

@@ -4,6 +4,19 @@
 
 The first third of TIES as a step of its own, before any method. In a tensor at least one entry stays. `rescale: l1`
 multiplies what stays so that the summed magnitude is what it was, of the model or of the tensor as `trim` says.
+
+Use it before a method that has no trim of its own, or to see what the trim of `ties` does by itself. Most of a
+fine-tune's effect lies in its largest changes. Avoid it before `ties` or `localize_and_stitch`, which trim themselves,
+and for low-rank adapters, whose size is spread over all entries (`knots` first).
+
+Its parameters:
+    density: the share of the entries that stays, the largest. Try `0.05` to `0.5`.
+    trim: `model` ranks all entries of a model together, so that layers which changed more keep more; `tensor` ranks in
+        each tensor.
+    rescale: `none` leaves what stays as it is; `l1` multiplies it so that the summed magnitude is what it was.
+
+Example:
+    merge: [{trim: {density: 0.2, rescale: l1}}, {task_arithmetic: {scale: 0.3}}]
 """
 
 from __future__ import annotations
@@ -29,7 +42,15 @@ def _keep(deltas: Stack, cuts: list[list[Cut]]) -> Stack:
     return keep_rows(deltas, [row[0] for row in cuts])
 
 
-@merge_step("trim", prepare=_cuts, exempt={"copies": "a trimmed change is not the whole change"})
+@merge_step(
+    "trim",
+    prepare=_cuts,
+    exempt={"copies": "a trimmed change is not the whole change"},
+    latex=(
+        r"d'_k = d_k \left[\,rank\,|d_k| < density \cdot N\,\right] \\ "
+        r"\text{ranks among the } N \text{ entries of the model or the tensor, the largest first}"
+    ),
+)
 def trim(
     deltas: Stack,
     found: list[list[Cut]] | tuple[list[list[Cut]], NDArray[np.float64]] | None,

@@ -10,6 +10,22 @@ Matena & Raffel 2021, arXiv:2111.09832. The floor is absolute, as in FusionBench
 its size. Where all F are far below it, and the Fisher of a confident model often is, the merge is close to the plain
 average; give a smaller `floor` there. Equal statistics give the average.
 Differs from FusionBench: the statistic itself, which is exact per example by default (see `smelt measure`).
+
+Use it where a few hundred examples of each task are at hand and every model should decide about the weights that it
+depends on. Avoid it where it must be quick or sure: measuring takes backward passes, and in clip8 it gained half a
+point over averaging. `regmean` sees the same examples, costs less to measure, and stood above it in clip8 and llm5.
+
+Its parameters:
+    floor: is added to every Fisher value, so that weights nobody depends on are averaged. Try `1e-10` to `1e-6`; it
+        should lie below most of the measured values.
+    weights: how much each model counts besides; only the ratios matter. Try `1` for all, or `0.5` to `2` to favour
+        some.
+    balance: `none` takes the Fisher values as they are; `norm` divides each model's by their norm, so that none wins
+        because its loss is steeper.
+
+Example:
+    merge: {fisher: {floor: 1.0e-10, balance: norm}}
+    data: {split: train, examples: 256}
 """
 
 from __future__ import annotations
@@ -38,7 +54,17 @@ def _squares(block: Block) -> Tensor:
     return norms.square()
 
 
-@merge_method("fisher", space="weight", statistics="fisher", paper="2111.09832", prepare=_norms)
+@merge_method(
+    "fisher",
+    space="weight",
+    statistics="fisher",
+    paper="2111.09832",
+    prepare=_norms,
+    latex=(
+        r"out = \frac{\sum_i a_i x_i}{\sum_i a_i} \\ a_i = w_i c_i \left(F_i + floor\right) \\ "
+        r"F_i = mean_{x} \sum_y p_i(y \mid x) \left(\frac{\partial \log p_i(y \mid x)}{\partial x_i}\right)^2"
+    ),
+)
 def fisher(
     stack: Stack,
     statistics: Stack,

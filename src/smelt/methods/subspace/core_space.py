@@ -10,6 +10,20 @@ is), not from the factors B_i and A_i. The spans are the same; the axes inside t
 a rotation (average, tsv, iso_c, ...) give the same result, those that look at entries (ties, dare) another.
 `rank` bounds both bases; None keeps all that is above the rounding noise. Deltas taken from checkpoints in which the
 adapter was already merged carry the rounding of the base weights too: there, set `rank` to the adapters' total.
+
+Use it for LoRA adapters, before a method that decomposes matrices (`tsv`, `iso_c`, `wudi`): it then works on n·rank
+square matrices instead of whole layers, and loses nothing. Avoid it for full fine-tunes, whose changes have full rank:
+nothing becomes smaller. Before `ties` or `dare`, `knots` is the basis that was made for them.
+
+Its parameters:
+    rank: at most so many directions on each side; left out, all above the rounding noise are kept. Try the summed rank
+        of the adapters, such as `16` to `64`, where they were merged into checkpoints.
+
+Example:
+    pool:
+      base: zoo:llava-tiny
+      models: {digits: zoo:mllm10-digits, flags: zoo:mllm10-flags, letters: zoo:mllm10-letters}
+    merge: [core_space, {iso_c: {scale: 1.0}}]
 """
 
 from __future__ import annotations
@@ -32,7 +46,16 @@ def _back(merged: Tensor, basis: tuple[Tensor, Tensor]) -> Tensor:
     return (left @ merged.to(torch.float64) @ right.mT).to(merged.dtype)
 
 
-@merge_basis("core_space", back=_back, paper="2509.17786", stretches=True)
+@merge_basis(
+    "core_space",
+    back=_back,
+    paper="2509.17786",
+    stretches=True,
+    latex=(
+        r"U = basis\left[d_1 \cdots d_n\right] \\ V = basis\left[d_1^{\top} \cdots d_n^{\top}\right] \\ "
+        r"c_i = U^{\top} d_i V \\ out = U\,merged(c_1, \dots, c_n)\,V^{\top}"
+    ),
+)
 def core_space(
     deltas: Stack, *, rank: Annotated[int, Field(ge=1)] | None = None
 ) -> tuple[Stack, tuple[Tensor, Tensor]]:

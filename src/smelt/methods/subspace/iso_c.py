@@ -6,6 +6,17 @@ Marczak et al. 2025, arXiv:2502.04959. Same as the released code (read as Fusion
 wherever the sum has full rank.
 Differs from it: directions in which the sum has no singular value stay zero and are not counted in the mean. The
 authors' SVD fills them with arbitrary vectors of mean length, which depend on the order of the models.
+
+Use it for experts of many tasks without data: strong directions that a few tasks share no longer drown the others. It
+is cheap for a method that decomposes, one SVD per matrix. Avoid it for one model or near copies, whose spectrum is not
+flat for a reason: weak directions are raised too, noise among them.
+
+Its parameters:
+    scale: multiplies the merged change. Try `1` to `2`; the level is the mean singular value of the sum, so few models
+        want more.
+
+Example:
+    merge: {iso_c: {scale: 1.5}}
 """
 
 from __future__ import annotations
@@ -25,6 +36,7 @@ if TYPE_CHECKING:
     paper="2502.04959",
     stretches=True,
     exempt={"copies": "the spectrum is made flat and that of a sum, by definition"},
+    latex=r"\sum_i d_i = U S V^{\top} \\ out = base + scale \cdot mean(S)\, U V^{\top}",
 )
 def iso_c(deltas: Stack, *, scale: float = 1.0) -> Tensor:
     import torch

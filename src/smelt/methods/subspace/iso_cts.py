@@ -11,6 +11,18 @@ s = 1 (with few rows s may be 0, and this is Iso-C);
 the mean runs over common and own values alike.
 Differs from it: s never exceeds r / n (theirs can, with a tiny matrix); directions with no singular value stay zero
 and are not counted in the mean (theirs gives them arbitrary vectors).
+
+Use it in place of `iso_c` for many or very different tasks: what a single task needs keeps some room beside what all
+share. Avoid it for few models or small matrices, where each model's own share rounds to no direction at all and this
+is `iso_c` for more work: an SVD per model and two of the bases.
+
+Its parameters:
+    common: the share of the directions that the sum of all changes decides; the rest is split among the models. Try
+        `0.6` to `0.9`.
+    scale: multiplies the merged change. Try `1` to `2`.
+
+Example:
+    merge: {iso_cts: {common: 0.8, scale: 1.5}}
 """
 
 from __future__ import annotations
@@ -31,6 +43,12 @@ if TYPE_CHECKING:
     paper="2502.04959",
     stretches=True,
     exempt={"copies": "the spectrum is made flat and mostly that of a sum, by definition"},
+    latex=(
+        r"\sum_i d_i \approx U_c S_c V_c^{\top} \;(\text{top } k) \\ "
+        r"d_i - U_c U_c^{\top} d_i \approx U_i S_i V_i^{\top} \;(\text{top } s) \\ "
+        r"U = polar\left[U_c\, U_1 \cdots U_n\right] \\ V = polar\left[V_c\, V_1 \cdots V_n\right] \\ "
+        r"out = base + scale \cdot mean(S_c, S_1, \dots, S_n)\, U V^{\top}"
+    ),
 )
 def iso_cts(deltas: Stack, *, common: Fraction = 0.8, scale: float = 1.0) -> Tensor:
     import torch

@@ -7,6 +7,20 @@ coordinates, so that methods which rank by magnitude see each direction at its r
 multiplying by U S afterwards, as others do, gives the same for every linear method but not for ties or dare.
 Differs from it: a direction is dropped when it is rounding noise of this layer, not below a fixed 1e-5; `rank` keeps
 only the strongest ones. Without `rank` nothing is lost. U needs the Gram matrix of the rows only, and no SVD.
+
+Use it for LoRA adapters, before `ties`, `dare` or `trim`: the same entry of two adapters means different things, and
+in the shared basis it means the same. Avoid it for full fine-tunes, and before methods that only add (`average`,
+`task_arithmetic`): these give the same without it.
+
+Its parameters:
+    rank: at most so many directions, the strongest; left out, all above the rounding noise are kept. Try the summed
+        rank of the adapters, such as `16` to `64`, where they were merged into checkpoints.
+
+Example:
+    pool:
+      base: zoo:llava-tiny
+      models: {digits: zoo:mllm10-digits, flags: zoo:mllm10-flags, letters: zoo:mllm10-letters}
+    merge: [knots, {ties: {density: 0.3}}]
 """
 
 from __future__ import annotations
@@ -28,7 +42,16 @@ def _back(merged: Tensor, basis: Tensor) -> Tensor:
     return (basis @ merged.to(torch.float64)).to(merged.dtype)
 
 
-@merge_basis("knots", back=_back, paper="2410.19735", stretches=True)
+@merge_basis(
+    "knots",
+    back=_back,
+    paper="2410.19735",
+    stretches=True,
+    latex=(
+        r"\left[d_1 \cdots d_n\right] = U S \left[V_1^{\top} \cdots V_n^{\top}\right] \\ "
+        r"c_i = S V_i^{\top} = U^{\top} d_i \\ out = U\,merged(c_1, \dots, c_n)"
+    ),
+)
 def knots(deltas: Stack, *, rank: Annotated[int, Field(ge=1)] | None = None) -> tuple[Stack, Tensor]:
     import torch
 

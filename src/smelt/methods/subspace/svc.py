@@ -10,6 +10,17 @@ Li et al. 2026, arXiv:2602.05536. A model without any response along u_r has no 
 in n nor in the sum); where no model responds, S_r stays.
 Differs from the authors' code: it takes max(alpha, mean_i s_ri) where all s_ri are positive and leaves every other
 direction alone; the formula above, Smelt's specification of the paper, clips model by model.
+
+Use it after `task_arithmetic` or another sum, where models share directions: what n models brought is counted once. It
+takes the scale out again, so there is little to tune. Avoid it after methods that have dealt with shared directions
+already (`tsv`, `iso_c`, `wudi`), and where the scale of the method before it is meant to stay.
+
+Its parameters:
+    alpha: the least overlap that counts; a direction is raised by at most 1/alpha. Try `0.1` to `1`; at 1 nothing is
+        raised.
+
+Example:
+    merge: [{task_arithmetic: {scale: 0.3}}, {svc: {alpha: 0.1}}]
 """
 
 from __future__ import annotations
@@ -24,7 +35,16 @@ if TYPE_CHECKING:
 
 
 # It calibrates against the size of the merged change, which takes the scale out again: no `stretches`.
-@merge_wrapper("svc", unit="matrix", paper="2602.05536")
+@merge_wrapper(
+    "svc",
+    unit="matrix",
+    paper="2602.05536",
+    latex=(
+        r"M = U S V^{\top} \\ a_{ri} = u_r^{\top} d_i \\ "
+        r"s_{ri} = \frac{\langle u_r^{\top} M,\, a_{ri}\rangle}{|a_{ri}|^2} \\ "
+        r"S_r \leftarrow S_r \cdot \frac{n}{\sum_i \max(alpha,\, s_{ri})}"
+    ),
+)
 def svc(merged: Tensor, deltas: Stack, *, alpha: Positive = 0.1) -> Tensor:
     import torch
 

@@ -8,6 +8,16 @@ papers ship): r/n is rounded down, and `scale` is 1.
 Differs from it: with more models than r each keeps one direction (theirs keeps none and returns zero); directions
 with no singular value (a low-rank or untouched layer) are left out, and directions that coincide share the one they
 span. There the authors' SVD fills in arbitrary vectors, which then depend on the order of the models.
+
+Use it for full fine-tunes of several tasks without data: in clip8 it stood well above `ties` and `task_arithmetic` at
+its default scale, with nothing to tune. Avoid it for very many models, of which each keeps only one n-th of its
+directions, and where merging must be quick: one SVD per model and matrix.
+
+Its parameters:
+    scale: multiplies the merged change. Try `0.8` to `1.5`.
+
+Example:
+    merge: {tsv: {scale: 1.0}}
 """
 
 from __future__ import annotations
@@ -27,6 +37,11 @@ if TYPE_CHECKING:
     paper="2412.00081",
     stretches=True,
     exempt={"copies": "each of n models keeps one n-th of its directions, so n copies give a low-rank version back"},
+    latex=(
+        r"d_i \approx U_i S_i V_i^{\top} \;\left(\text{the top } r/n\right) \\ "
+        r"U = polar\left[U_1 \cdots U_n\right] \\ V = polar\left[V_1 \cdots V_n\right] \\ "
+        r"out = base + scale \cdot U S V^{\top}"
+    ),
 )
 def tsv(deltas: Stack, *, scale: float = 1.0) -> Tensor:
     import torch

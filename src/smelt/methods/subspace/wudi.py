@@ -18,6 +18,23 @@ every entry by about `lr` a step it depends on the size of the changes.
 Cheng et al. 2025, arXiv:2503.08099. Differs from the released code (read as FusionBench ships it): a model
 that left the layer untouched is left out of the loss (there: a division by zero); Adam is
 given the gradient in the form above instead of by autograd.
+
+Use it for full fine-tunes of several tasks without data: it was the best merge of clip8, those with data among them.
+Avoid it where merging must be quick (`solver: adam` is slower still), and for a single model, which it gives back at
+more cost.
+
+Its parameters:
+    solver: `spectral` evaluates the closed form; `adam` is the paper's optimiser, slower and dependent on the size of
+        the changes.
+    time: of `spectral`: how long the flow runs, in gradient steps; more solves weaker directions. Try `100` to `1000`.
+    top: of `spectral`: the share of the directions that is solved, the strongest; left out, all. Try `0.1` to `0.5` to
+        leave weak directions at the sum.
+    steps: of `adam`: its steps. Try `300` to `1000`.
+    lr: of `adam`: its learning rate; about how far an entry moves in a step. Try `1e-6` to `1e-4`, well below the size
+        of the changes.
+
+Example:
+    merge: {wudi: {time: 300}}
 """
 
 from __future__ import annotations
@@ -39,6 +56,11 @@ if TYPE_CHECKING:
     unit="matrix",
     paper="2503.08099",
     exempt={"copies": "it starts at the sum and stops early, so weak directions stay near n times the change"},
+    latex=(
+        r"loss(D) = \sum_i \frac{\left|(D - d_i)\, d_i^{\top}\right|^2}{|d_i|^2} \\ D(0) = \sum_i d_i \\ "
+        r"D(t) = D^* + \left(D(0) - D^*\right) e^{-Ct} \\ C = \sum_i \frac{d_i^{\top} d_i}{|d_i|^2} \\ "
+        r"D^* C = \sum_i \frac{d_i d_i^{\top} d_i}{|d_i|^2}"
+    ),
 )
 def wudi(
     deltas: Stack,

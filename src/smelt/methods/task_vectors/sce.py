@@ -6,6 +6,19 @@
 
 FuseChat, Wan et al. 2024, arXiv:2408.07990. mergekit falls back to equal weights where all mean(d^2) are below 1e-6,
 which is every usual fine-tune; here the weights are always the squared magnitudes (`equal_below` restores it).
+
+Use it for fine-tunes whose changes differ much in size: the weights follow from the changes themselves, and nothing
+has to be tuned. Avoid it where a small change matters as much as a large one: a model that changed a tensor little
+counts little there.
+
+Its parameters:
+    density: the share of the positions that is kept, those that vary most across the models. Try `0.1` to `1`.
+    tie: what an exact tie of signs gives: `base` leaves the base, `positive` takes the positive ones, as mergekit
+        does.
+    equal_below: below this mean square all models count alike. Try `0`, or `1e-6` to do as mergekit does.
+
+Example:
+    merge: {sce: {density: 0.5}}
 """
 
 from __future__ import annotations
@@ -71,7 +84,15 @@ class _Everything(Sum):
         return False
 
 
-@merge_method("sce", paper="2408.07990", prepare=_prepare)
+@merge_method(
+    "sce",
+    paper="2408.07990",
+    prepare=_prepare,
+    latex=(
+        r"w_i = \frac{mean(d_i^2)}{\sum_j mean(d_j^2)} \\ s = sign\sum_i d_i \\ "
+        r"out = base + \frac{\sum_i w_i d_i\,[sign\, d_i = s]}{\sum_i w_i\,[sign\, d_i = s]}"
+    ),
+)
 def sce(
     deltas: Stack,
     found: tuple[list[list[Cut]] | None, NDArray[np.float64]],

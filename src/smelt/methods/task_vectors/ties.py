@@ -5,6 +5,23 @@
 Yadav et al. 2023, arXiv:2306.01708. Same as the authors' code: the trim ranks over the WHOLE model (`trim: tensor`
 ranks in each tensor, as mergekit and peft do). Differs from it: exactly floor(count * density) entries survive
 (theirs keeps one more), weights enter the election, and an exact tie leaves the base unchanged.
+
+Use it for experts of several tasks without data, where changes collide: small ones are left out and opposite ones do
+not cancel. Tune `scale` if you can; it matters more than `density`. Avoid it for LoRA adapters as they are (`knots`
+before it): their change has no small entries to leave out. For two models of one task `average` is simpler.
+
+Its parameters:
+    density: the share of its changes that each model keeps, the largest. Try `0.1` to `0.5`.
+    weights: how much each model counts, in the election too. Try `1` for all, or `0.5` to `2` to favour some.
+    scale: multiplies the merged change. Try `0.5` to `2` with `merge: mean`, `0.2` to `0.8` with `merge: sum`.
+    trim: `model` ranks all entries of a model together, so that layers which changed more keep more; `tensor` ranks in
+        each tensor, as mergekit does.
+    merge: what becomes of the changes that agree: `mean` averages, `sum` adds, `max` takes the largest.
+    elect: how the sign is chosen: `mass` by the summed changes, `count` by most models.
+    tie: what an exact tie gives: `base` leaves the base, `positive` takes the positive ones, as mergekit does.
+
+Example:
+    merge: {ties: {density: 0.2, merge: sum, scale: 0.6}}
 """
 
 from __future__ import annotations
@@ -31,6 +48,10 @@ def _trim(density: list[float], trim: Literal["model", "tensor"]) -> Largest | N
     prepare=_trim,
     stretches=True,
     exempt={"copies": "a trimmed change is not the whole change"},
+    latex=(
+        r"s = sign\sum_i w_i d_i \\ "
+        r"out = base + scale \cdot \frac{\sum_i w_i d_i\,[sign\, d_i = s]}{\sum_i w_i\,[sign\, d_i = s]}"
+    ),
 )
 def ties(
     deltas: Stack,

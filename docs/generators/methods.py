@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 FOLDER = Path(__file__).parents[1] / "reference" / "methods"
 
@@ -96,10 +96,15 @@ def _index(stages: list[Any]) -> str:
 
 def _page(stage: Any) -> str:
     from smelt.methods.aliases import ALIASES
+    from smelt.prepare.prepare import stages_with_data
     from smelt.recipe.pipeline import describe
 
-    source = f"src/{stage.function.__module__.replace('.', '/')}.py"
-    lines = [_HEAD, f"# {stage.name}\n", _body(stage.doc), "", "## At a glance\n"]
+    learner = stages_with_data().get(stage.name)
+    lines = [*_opening(stage), "## Parameters\n", *_parameters(stage)]
+    if learner:
+        lines += ["", "Where the recipe gives no `statistics` they are learned first, with these parameters:\n"]
+        lines += _parameters(learner)
+    lines += ["", "## At a glance\n"]
     lines += [
         f"| kind | {stage.kind} |",
         "|---|---|",
@@ -108,19 +113,10 @@ def _page(stage: Any) -> str:
         f"| models | {_models(stage)} |",
         f"| base | {_base(stage)} |",
         f"| paper | {_paper(stage)} |",
-        f"| file | `{source}` |",
+        f"| file | `{_file(stage)}` |",
         "",
-        "## Parameters\n",
+        "## Laws\n",
     ]
-    if stage.parameters:
-        lines += ["| name | type | default | per model |", "|---|---|---|---|"]
-        lines += [
-            f"| `{p.name}` | {_type(p)} | {_default(p)} | {'yes' if p.per_model else ''} |"
-            for p in stage.parameters.values()
-        ]
-    else:
-        lines.append("None.")
-    lines += ["", "## Laws\n"]
     if stage.exempt:
         lines.append("Keeps the laws of `smelt.testing`, except:\n")
         lines += [f"- **{law}**: {_prose(why)}." for law, why in stage.exempt.items()]
@@ -133,28 +129,66 @@ def _page(stage: Any) -> str:
 
 
 def _learned_page(stage: Any) -> str:
-    source = "src/" + stage.function.__module__.replace(".", "/") + ".py"
-    how = (
-        "`smelt mix`"
-        if ".mixing." in stage.function.__module__
-        else "`smelt merge`, or `smelt learn` to keep what is learned"
-    )
-    if ".measurement." in stage.function.__module__:
-        how = "`smelt merge`"
-    lines = [_HEAD, f"# {stage.name}\n", _body(stage.doc), "", "## At a glance\n"]
+    lines = [*_opening(stage), "## Parameters\n", *_parameters(stage), "", "## At a glance\n"]
     lines += [
-        f"| used by | {how} |",
+        f"| used by | {_command(stage)} |",
         "|---|---|",
         "| needs | the base, and data of each model's task ([Merging with data](../../how-to/data.md)) |",
         f"| paper | {_paper(stage)} |",
-        f"| file | `{source}` |",
-        "",
-        "## Parameters\n",
-        "| name | type | default |",
-        "|---|---|---|",
+        f"| file | `{_file(stage)}` |",
     ]
-    lines += [f"| `{p.name}` | {_type(p)} | {_default(p)} |" for p in stage.parameters.values()]
     return "\n".join(lines) + "\n"
+
+
+def _command(stage: Any) -> str:
+    """What a user calls to have it."""
+    room = stage.function.__module__.split(".")[1]
+    learned = "`smelt merge`, or `smelt learn` to keep what is learned"
+    return {"mixing": "`smelt mix`", "learning": learned}.get(room, "`smelt merge`")
+
+
+def _opening(stage: Any) -> list[str]:
+    """What it is, when to use it, and an example."""
+    from smelt.methods.explanation import example_recipe, explain
+
+    said = explain(stage)
+    command = "mix" if _command(stage) == "`smelt mix`" else "merge"
+    return [
+        _HEAD,
+        f"# {stage.name}\n",
+        _body(said.text),
+        "",
+        "## When to use it\n",
+        f"{_linked(said.use)}\n",
+        f"{_linked(said.avoid)}\n",
+        "## Example\n",
+        f"```yaml\n{example_recipe(stage)}\n```\n",
+        f"Saved as `recipe.yaml`, it runs as it is: `smelt {command} recipe.yaml -o merged`.\n",
+    ]
+
+
+def _parameters(stage: Any) -> list[str]:
+    """A list, since a table with sentences in it is wider than a telephone."""
+    from smelt.methods.explanation import explain
+
+    said = explain(stage).parameters
+    return [
+        f"- **`{p.name}`** ({_type(p)}, {_default(p)}{', each model may have its own' if p.per_model else ''}): "
+        f"{_linked(said[p.name].text)}"
+        for p in stage.parameters.values()
+    ] or ["None."]
+
+
+def _linked(text: str) -> str:
+    """Prose in which the names of other methods lead to their pages."""
+    from smelt.methods import stages
+
+    names = {*stages, *(stage.name for stage in with_data())}
+    return re.sub(r"`(\w+)`", lambda m: f"[`{m[1]}`]({m[1]}.md)" if m[1] in names else m[0], _prose(text))
+
+
+def _file(stage: Any) -> str:
+    return "src/" + stage.function.__module__.replace(".", "/") + ".py"
 
 
 def _body(doc: str) -> str:
@@ -193,7 +227,7 @@ def _unit(stage: Any) -> str:
     text = _UNITS[stage.unit]
     if stage.unit != "matrix":
         return text
-    rest = "get the mean of the changes" if stage.kind == "method" else "pass unchanged"
+    rest = f"get the {stage.elsewhere} of the changes" if stage.kind == "method" else "pass unchanged"
     return f"{text} of linear layers; other tensors {rest}"
 
 
@@ -213,26 +247,12 @@ def _base(stage: Any) -> str:
 
 
 def _type(parameter: Any) -> str:
-    """The type as the command line prints it, with the bounds that a plain `float` or `int` has."""
-    bounds = {}
-    for part in (parameter.annotation, *get_args(parameter.annotation)):
-        for note in getattr(part, "__metadata__", ()):
-            for bound in getattr(note, "metadata", [note]):
-                bounds |= {s: getattr(bound, a) for a, s in _SIGNS.items() if getattr(bound, a, None) is not None}
-    name = parameter.type_name
-    if bounds and name in ("float", "int"):
-        below = "".join(f"{v} {s.replace('>', '<')} " for s, v in bounds.items() if ">" in s)
-        above = "".join(f" {s} {v}" for s, v in bounds.items() if "<" in s)
-        sign, value = next(iter(bounds.items()))
-        name = f"{below}{name}{above}" if below and above else f"{name} {sign} {value}"
-    return " or ".join(f"`{option}`" for option in name.split(" | "))
-
-
-_SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
+    """The type as the command line prints it."""
+    return " or ".join(f"`{option}`" for option in parameter.type_name.split(" | "))
 
 
 def _default(parameter: Any) -> str:
     if parameter.required:
         return "required"
     default = "none" if parameter.default is None else parameter.default
-    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
+    return f"default `{str(default).lower() if isinstance(default, bool) else default}`"

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from smelt.methods.method import Stage
 
-__all__ = ["Explanation", "ParameterText", "example_recipe", "explain"]
+__all__ = ["Explanation", "ParameterText", "example_recipe", "explain", "passes"]
 
 _POOL = "zoo:clip-tiny"
 _NAMES = ("digits", "flags", "letters")
@@ -88,6 +88,15 @@ def example_recipe(stage: Stage) -> str:
     apart = stage.space == "weight" and "data:" not in words  # then it is the mean of models without any base
     base = "" if apart else f"  base: {_POOL}\n"
     return f"pool:\n{base}  models:\n{models}{words}"
+
+
+def passes(stage: Stage) -> int:
+    """How often the weights are read at most, with the parameters as they are by default."""
+    count = stage.models[1] or 2
+    values = {one.name: 1.0 if one.required else one.default for one in stage.parameters.values()}
+    columns = {name: [v] * count if stage.parameters[name].per_model else v for name, v in values.items()}
+    fold = stage.fold_for(columns)
+    return 1 + (fold.passes if fold is not None else 0)
 
 
 def _values(text: str) -> tuple[str, ...]:

@@ -321,13 +321,27 @@ def _names(function: Callable[..., Any]) -> frozenset[str]:
 
 def _type_name(annotation: Any) -> str:
     origin_args = get_args(annotation)
-    if annotation is Fraction:
-        return "0 < float <= 1"
-    if annotation is Positive:
-        return "float > 0"
     if getattr(annotation, "__origin__", None) is Literal:
         return " | ".join(map(str, origin_args))
     if origin_args and not isinstance(annotation, type):
         inner = [a for a in origin_args if isinstance(a, type) or get_args(a)]
-        return " | ".join("none" if a is type(None) else _type_name(a) for a in inner)
+        name = " | ".join("none" if a is type(None) else _type_name(a) for a in inner)
+        return _bounded(name, getattr(annotation, "__metadata__", ()))
     return getattr(annotation, "__name__", str(annotation))
+
+
+def _bounded(name: str, notes: tuple[Any, ...]) -> str:
+    """The type with the bounds that are noted beside it: `float > 0`, `0 < float <= 1`."""
+    bounds = [one for note in notes for one in getattr(note, "metadata", (note,))]
+
+    def bound(**signs: str) -> tuple[str, Any] | None:
+        return next(
+            ((sign, getattr(one, kind)) for kind, sign in signs.items() for one in bounds if hasattr(one, kind)), None
+        )
+
+    low, high = bound(gt="<", ge="<="), bound(lt="<", le="<=")
+    if low and high:
+        return f"{low[1]} {low[0]} {name} {high[0]} {high[1]}"
+    if low:
+        return f"{name} {low[0].replace('<', '>')} {low[1]}"
+    return f"{name} {high[0]} {high[1]}" if high else name

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -68,23 +70,67 @@ def _with_data(stages: Mapping[str, Stage]) -> dict[str, Stage]:
 
 
 def _explain(stage: Stage) -> None:
-    typer.echo(f"{stage.name} ({stage.kind})\n\n{stage.doc}\n")
+    from smelt.methods.explanation import example_recipe, explain
+
+    said, width = explain(stage), min(shutil.get_terminal_size().columns, 120)
+    typer.echo(f"{stage.name} ({stage.kind})\n")
+    for paragraph in (*said.text.split("\n\n"), said.use, said.avoid):
+        if paragraph:
+            typer.echo(paragraph if paragraph.startswith("    ") else textwrap.fill(paragraph, width))
+            typer.echo("")
+    _parameters(stage, "Parameters:", width)
+    if learner := _learner(stage):
+        _parameters(learner, "While it learns, where the recipe gives no `statistics`:", width)
+    if recipe := example_recipe(stage):
+        typer.echo("Example:")
+        typer.echo(textwrap.indent(recipe, "  "))
+
+
+def _parameters(stage: Stage, heading: str, width: int) -> None:
+    from smelt.methods.explanation import explain
+
+    said = explain(stage).parameters
     if stage.parameters:
-        typer.echo("Parameters:")
+        typer.echo(heading)
     for p in stage.parameters.values():
         default = "required" if p.required else f"default {p.default}"
         typer.echo(f"  {p.name:<12} {p.type_name}{', per model' if p.per_model else ''}; {default}")
+        if p.name in said:
+            indent = " " * 15
+            typer.echo(textwrap.fill(said[p.name].text, width, initial_indent=indent, subsequent_indent=indent))
+    if stage.parameters:
+        typer.echo("")
+
+
+def _learner(stage: Stage) -> Stage | None:
+    """What learns the statistics of a stage of the same name."""
+    from smelt.prepare.prepare import stages_with_data
+
+    found = stages_with_data().get(stage.name)
+    return found if found is not stage else None
 
 
 def _as_dict(stage: Stage) -> dict[str, Any]:
+    from smelt.methods.explanation import example_recipe, explain
+
+    said = explain(stage)
     return {
         "kind": stage.kind,
         "summary": stage.summary,
-        "doc": stage.doc,
+        "doc": said.text,
+        "use": said.use,
+        "avoid": said.avoid,
         "paper": stage.paper,
+        "latex": stage.latex,
         "parameters": {
-            p.name: {"type": p.type_name, "per_model": p.per_model, "default": None if p.required else p.default}
+            p.name: {
+                "type": p.type_name,
+                "per_model": p.per_model,
+                "default": None if p.required else p.default,
+                "text": said.parameters[p.name].text if p.name in said.parameters else "",
+            }
             for p in stage.parameters.values()
         },
+        "example": example_recipe(stage),
         "exempt": dict(stage.exempt),
     }

@@ -5,8 +5,8 @@
 alchemonaut 2024 (huggingface.co/alchemonaut/QuartetAnemoi-70B-t0.0001).
 
 Use it to give the base a touch of one other model: no weight moves further than `t`, whatever the other model is.
-Avoid it to hand over a skill: the largest changes, which carry most of it, are cut the most. It takes one model beside
-the base.
+Avoid it where a whole skill is wanted: the largest changes, which carry most of it, are cut the most. It takes one
+model beside the base.
 
 Its parameters:
     t: how far a weight may move at most, in the units of the weights. Try `1e-4` to `1e-2`; the author merged with the

@@ -9,8 +9,8 @@ no half, mergekit divides by columns - 1). mergekit's `epsilon` is window/2, and
 magnitude instead (`rescale: l1`); in a tensor of three or four axes it ranks along the second one only.
 
 Use it in place of `dare` where large entries should survive more often than small ones, so that less of the drop is
-chance. Avoid it expecting much over `dare` or over nothing: in clip8 it left task arithmetic where it was. It sorts
-every row, which costs more than the merge itself.
+chance. Avoid it where time matters: it sorts every row, which costs more than the merge itself, and in clip8 it
+left task arithmetic where it was.
 
 Its parameters:
     density: the mean chance of an entry to be kept. Try `0.3` to `0.7`.

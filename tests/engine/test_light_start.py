@@ -47,7 +47,7 @@ def recipe_of(two, **words):
 def test_a_plan_is_made_from_headers_alone(two, tmp_path, words):
     recipe = write_yaml(tmp_path / "recipe.yaml", recipe_of(two, **words))
     said, loaded = ran(COMMAND, "plan", recipe)
-    assert "stages    dare + ties" in said
+    assert "stages   dare + ties" in said
     assert loaded == []
 
 

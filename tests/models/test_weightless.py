@@ -74,7 +74,7 @@ def test_there_are_eight_public_pools() -> None:
 
 def test_a_method_that_looks_at_data_says_what_that_takes(cli: Any) -> None:
     ran = cli("plan", "-m", "fisher", "--pool", "MergeBench/Llama-3.2-3B")
-    assert (ran.code, "looking   fisher, one model at a time, 1,000 texts" in ran.out) == (0, True)
+    assert (ran.code, "looking  fisher, one model at a time, 1,000 texts" in ran.out) == (0, True)
     (one,) = smelt.plan(
         dict(shipped_pool("MergeBench/Llama-3.2-3B").models), base="shape:llama-3.2-3b", method="fisher"
     ).looking

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.caller import asked_by_recipe, option
+from smelt.display.blocks import Lines
+from smelt.display.shown import Shown
 from smelt.engine.pool import ModelPool, opened, with_statistics
 from smelt.engine.sink.provenance import already_made
 from smelt.errors import (
@@ -57,7 +59,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(Shown):
     """What a finished merge reports."""
 
     out: str
@@ -68,6 +70,14 @@ class Summary:
     stages: tuple[str, ...]
     notes: tuple[str, ...]
     recipe_hash: str
+
+    def shown(self) -> list[Lines]:
+        resumed = f", {self.resumed} of them from the run before" if self.resumed else ""
+        made = (
+            f"{self.out}: {self.tensors} tensors{resumed}, {self.bytes / 1e6:,.1f} MB "
+            f"in {self.seconds:.1f} s ({' + '.join(self.stages)})"
+        )
+        return [Lines([*(f"note: {note}" for note in self.notes), made])]
 
 
 @contextmanager

@@ -13,6 +13,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
+from smelt.display.blocks import Table
+from smelt.display.shown import Shown
 from smelt.errors import NumericalError, RecipeError, SmeltError, unknown
 from smelt.evaluation.load import DeferredModel, load_model, one_model_kind
 from smelt.evaluation.provenance import command_for, row_of
@@ -61,7 +63,7 @@ class Average:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(Shown):
     """The rows of one model (one per level, corruption and task), and the results behind them with their confusions."""
 
     rows: list[Row]
@@ -69,6 +71,11 @@ class Evaluation:
     seconds: float
     failures: tuple[TaskFailure, ...] = ()
     """Tasks that could not be asked; the others were."""
+
+    def shown(self) -> list[Table]:
+        from smelt.evaluation.tables import evaluation_table
+
+        return [evaluation_table(self)] if self.rows else []
 
     @property
     def averages(self) -> list[Average]:

@@ -18,6 +18,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
+from smelt.display.blocks import Facts, Table
+from smelt.display.shown import Shown, ShownList
 from smelt.errors import CorruptFile
 from smelt.files.reading import parse_json, read_bytes
 from smelt.files.schema import Strict, first_fault
@@ -31,6 +33,7 @@ __all__ = [
     "CostRow",
     "Level",
     "Row",
+    "Rows",
     "Variant",
     "append_rows",
     "code_version",
@@ -55,7 +58,7 @@ _MOST_BYTES = 1 << 30
 """Of a file of rows: half a million of them."""
 
 
-class Row(Strict, allow_inf_nan=False):
+class Row(Shown, Strict, allow_inf_nan=False):
     """The score of one model on one split of one task."""
 
     kind: Literal["accuracy"] = "accuracy"
@@ -114,8 +117,22 @@ class Row(Strict, allow_inf_nan=False):
         """What one of its `n` examples is called: a picture where they are told apart, else an example."""
         return self.unit or ("picture" if self.metric == "accuracy" else "example")
 
+    def shown(self) -> list[Facts]:
+        from smelt.evaluation.tables import row_facts
 
-class CostRow(Strict, allow_inf_nan=False):
+        return [row_facts(self)]
+
+
+class Rows(ShownList[Row]):
+    """Rows that show themselves as a table; those of several models are compared."""
+
+    def shown(self) -> list[Table]:
+        from smelt.evaluation.tables import rows_table
+
+        return [rows_table(self)] if self else []
+
+
+class CostRow(Shown, Strict, allow_inf_nan=False):
     """What one model of a suite cost to make and to evaluate."""
 
     kind: Literal["cost"] = "cost"
@@ -151,6 +168,11 @@ class CostRow(Strict, allow_inf_nan=False):
     def most_bytes(self) -> int:
         """The larger peak of the two: what a machine needs for one after the other, wherever each of them runs."""
         return max(self.peak_bytes, self.prepare_peak_bytes)
+
+    def shown(self) -> list[Facts]:
+        from smelt.evaluation.tables import cost_facts
+
+        return [cost_facts(self)]
 
 
 _KINDS: dict[str, type[Row] | type[CostRow]] = {"accuracy": Row, "cost": CostRow}

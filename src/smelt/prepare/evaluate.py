@@ -10,14 +10,16 @@ from typing import Any
 
 from smelt.evaluation.evaluate import Evaluation, TasksFailed, evaluate_model
 from smelt.evaluation.load import DeferredModel
-from smelt.evaluation.row import Row, append_rows
+from smelt.evaluation.row import Rows, append_rows
 from smelt.tasks.registry import Tasks
 
 __all__ = ["evaluate", "evaluate_model_or_recipe", "merged_from"]
 
 
-def evaluate(model: Any, tasks: Tasks = "clip8", *, out: str | Path | None = None, **words: Any) -> list[Row]:
+def evaluate(model: Any, tasks: Tasks = "clip8", *, out: str | Path | None = None, **words: Any) -> Rows:
     """Evaluate one model: one row per task, appended to the file `out` if it is given.
+
+    The rows are a list that shows itself as a table; added to those of another model (`a + b`) they are compared.
 
     `model` is a reference (a path, `zoo:name`, `hf:org/name`), a module or a state dict, or the path of a recipe, which
     is merged first; a state dict and a model that is a picture tower alone need `text_from`, the model with the rest.
@@ -36,7 +38,7 @@ def evaluate(model: Any, tasks: Tasks = "clip8", *, out: str | Path | None = Non
         append_rows(out, done.rows)
     if done.failures:
         raise TasksFailed(done.failures, done.rows)
-    return done.rows
+    return Rows(done.rows)
 
 
 def evaluate_model_or_recipe(model: Any, tasks: Tasks = "clip8", **words: Any) -> Evaluation:

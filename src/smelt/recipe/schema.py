@@ -19,6 +19,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, PrivateAttr, ValidationError
 
+from smelt.display.blocks import Code
+from smelt.display.shown import Shown
 from smelt.errors import RecipeError, listed, shortened, unknown
 from smelt.files.schema import Strict, faults_of, reason_of
 from smelt.recipe.tune import Tune
@@ -197,7 +199,7 @@ class DataBudget(Strict):
     labels: Annotated[int, Field(ge=0)] = 0
 
 
-class Recipe(Strict):
+class Recipe(Shown, Strict):
     """Everything a merge needs to know. See docs/reference/recipes.md for a tour."""
 
     pool: Pool
@@ -269,9 +271,17 @@ class Recipe(Strict):
 
     def save(self, path: Path) -> None:
         """Write it as a YAML file that reads back equal."""
+        path.write_text(self.text, encoding="utf-8")
+
+    @property
+    def text(self) -> str:
+        """It as YAML."""
         import yaml
 
-        path.write_text(yaml.safe_dump(self.dump(), sort_keys=False, allow_unicode=True), encoding="utf-8")
+        return yaml.safe_dump(self.dump(), sort_keys=False, allow_unicode=True)
+
+    def shown(self) -> list[Code]:
+        return [Code(self.text)]
 
     @property
     def hash(self) -> str:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from smelt.cli.from_function import Argument, Given, Option, command
 from smelt.cli.options import ALLOW_PICKLE, ANSWER, DEVICE, DTYPE, OUT, TASKS, TEXT_FROM, THREADS, TRUST
+from smelt.display.blocks import Table
+from smelt.display.text import print_blocks
 
 if TYPE_CHECKING:
-    from smelt.evaluation.evaluate import Average, Evaluation
-    from smelt.evaluation.row import Row
+    from smelt.evaluation.evaluate import Evaluation
     from smelt.tasks.result import Result
 
 __all__ = ["evaluate"]
@@ -66,9 +67,8 @@ def evaluate(given: Given) -> None:
     confusion = given["confusion"]
 
     def show() -> None:
-        _show(done)
-        for what, result in _with_confusion(done) if confusion else ():
-            _show_confusion(what, result)
+        tables = [_confusion(what, result) for what, result in _with_confusion(done)] if confusion else []
+        print_blocks([*done.shown(), *tables])
 
     given.answer(lambda: _as_dict(done, confusion), show, ascii=False)
     if done.failures:
@@ -113,89 +113,19 @@ def _as_dict(done: Evaluation, confusion: bool) -> dict[str, object]:
     return table
 
 
-def _show(done: Evaluation) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    from smelt.tasks.corruptions.corruption import CLEAN
-
-    first = done.rows[0]
-    table = Table(title=f"{first.model}, {first.split} split", title_justify="left")
-    table.add_column("task", no_wrap=True)
-    corrupted = max(len(row.corruption or "") for row in done.rows)
-    plain = all(row.metric == "accuracy" for row in done.rows)
-    levels = any(row.level for row in done.rows)
-    if levels:
-        table.add_column("level", no_wrap=True)
-    if corrupted:
-        table.add_column("corruption", min_width=corrupted)
-    if not plain:
-        table.add_column("metric")
-    what, losses = (
-        (f"{done.results[0].unit}s", True) if plain else ("examples", any(row.loss is not None for row in done.rows))
-    )
-    headings = ("accuracy %" if plain else "score %", "95 % interval", *(["loss"] if losses else []), what, "seconds")
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=heading == "95 % interval")
-
-    def condition(one: Row | Average) -> list[str]:
-        return [*([one.level or ""] if levels else []), *([one.corruption or CLEAN] if corrupted else [])]
-
-    for row, result in zip(done.rows, done.results, strict=True):
-        names = [row.task, *condition(row), *([] if plain else [row.metric])]
-        interval = f"{100 * row.low:.1f} to {100 * row.high:.1f}"
-        numbers = [f"{100 * row.accuracy:.1f}", interval, *([_loss(row.loss)] if losses else [])]
-        table.add_row(*names, *numbers, f"{row.n:,}", f"{result.seconds:.1f}")
-    empty = [] if plain else [""]
-    blank = [""] * (levels + bool(corrupted))
-    if len(done.domains) > 1:
-        table.add_section()
-        for domain, score in done.domains.items():
-            table.add_row(f"mean of {domain}", *blank, *empty, f"{100 * score:.1f}")
-    if len(done.rows) > 1:
-        table.add_section()
-        averages = done.averages
-        for one in averages:
-            numbers = [f"{100 * one.accuracy:.1f}", "", *([_loss(one.loss)] if losses else [])]
-            seconds = f"{done.seconds:.1f}" if len(averages) == 1 else ""
-            table.add_row("average", *condition(one), *empty, *numbers, f"{one.n:,}", seconds)
-        for corruption, gap in done.gaps.items():
-            where = [*([""] if levels else []), *([corruption or CLEAN] if corrupted else [])]
-            table.add_row("gap of the averages", *where, *empty, f"{100 * gap:.1f}")
-    console = Console(soft_wrap=False)
-    if not plain and not console.is_terminal:
-        console = Console(soft_wrap=False, width=120)  # names and metrics are long; a file has room for them
-    console.print(table)
-
-
-def _loss(loss: float | None) -> str:
-    return "" if loss is None else f"{loss:.3f}"
-
-
-def _show_confusion(what: str, result: Result) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
+def _confusion(what: str, result: Result) -> Table:
     matrix, names = result.confusion, result.classes
     assert matrix is not None
     if len(names) <= _LARGEST_MATRIX:
-        title = f"{what}: true class by row, answer by column"
-        table = Table(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1, 0, 0))
-        table.add_column("")
-        for number in range(len(names)):
-            table.add_column(str(number), justify="right")
-        table.add_column("right %", justify="right")
+        rows = []
         for number, name in enumerate(names):
             share = result.per_class[name]
             right = "" if share is None else f"{100 * share:.0f}"
-            table.add_row(f"{number} {name}", *(str(count) if count else "·" for count in matrix[number]), right)
-    else:
-        table = Table(title=f"{what}: the commonest mistakes", title_justify="left")
-        for heading in ("true class", "answer", "pictures"):
-            table.add_column(heading, justify="right" if heading == "pictures" else "left")
-        wrong = [(int(matrix[i, j]), i, j) for i in range(len(names)) for j in range(len(names)) if i != j]
-        for count, i, j in sorted(wrong, key=lambda one: (-one[0], one[1], one[2]))[:_LARGEST_MATRIX]:
-            if count:
-                table.add_row(names[i], names[j], str(count))
-    Console(soft_wrap=False).print(table)
+            counts = (str(count) if count else "·" for count in matrix[number])
+            rows.append([f"{number} {name}", *counts, right])
+        headings = ["", *map(str, range(len(names))), "right %"]
+        return Table(headings, rows, f"{what}: true class by row, answer by column")
+    wrong = [(int(matrix[i, j]), i, j) for i in range(len(names)) for j in range(len(names)) if i != j]
+    commonest = sorted(wrong, key=lambda one: (-one[0], one[1], one[2]))[:_LARGEST_MATRIX]
+    rows = [[names[i], names[j], str(count)] for count, i, j in commonest if count]
+    return Table(["true class", "answer", "pictures"], rows, f"{what}: the commonest mistakes", left=(0, 1))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-import typer
-
 from smelt.cli.from_function import Given, Option, command
 from smelt.cli.options import (
     ALLOW_PICKLE,
@@ -65,14 +63,4 @@ def merge(given: Given) -> None:
         raise RecipeError("where should the merged model go? Give -o OUT")
     models, words = request(given)
     summary: Summary = given.call(models, **words)
-    given.answer(lambda: dataclasses.asdict(summary), lambda: _show(summary))
-
-
-def _show(summary: Summary) -> None:
-    for note in summary.notes:
-        typer.echo(f"note: {note}")
-    resumed = f", {summary.resumed} of them from the run before" if summary.resumed else ""
-    typer.echo(
-        f"{summary.out}: {summary.tensors} tensors{resumed}, {summary.bytes / 1e6:,.1f} MB "
-        f"in {summary.seconds:.1f} s ({' + '.join(summary.stages)})"
-    )
+    given.answer(lambda: dataclasses.asdict(summary), summary.print)

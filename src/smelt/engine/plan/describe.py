@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from smelt.display.blocks import Facts
+from smelt.display.shown import Shown
 from smelt.engine.plan.ready import ReadyMerge
 from smelt.engine.run.backends import run_limits
 from smelt.engine.sink.sink import lay_out
@@ -36,9 +38,16 @@ class DataNeeds:
     passes: int
     note: str
 
+    def __str__(self) -> str:
+        return (
+            f"{self.method}, one model at a time, {self.examples:,} texts of {self.tokens} tokens: "
+            f"{self.device / 1e9:,.1f} GB where it computes (one GPU), {self.main / 1e9:,.1f} GB of main memory, "
+            f"{self.disk / 1e9:,.1f} GB of disk, {self.passes} pass{'es' * (self.passes > 1)} over the data"
+        )
+
 
 @dataclass(frozen=True)
-class PlanReport:
+class PlanReport(Shown):
     """What a merge would do."""
 
     stages: list[str]
@@ -67,6 +76,27 @@ class PlanReport:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    def shown(self) -> list[Facts]:
+        kinds = ", ".join(f"{count} {code}" for code, count in self.dtypes.items())
+        shards = self.shards[0] if len(self.shards) == 1 else f"{len(self.shards)} shards"
+        here = f", of which {self.bytes_absent / 1e6:,.1f} MB are not here" if self.absent else ""
+        pairs = [
+            ("stages", " + ".join(self.stages)),
+            ("models", ", ".join(self.models)),
+            ("tensors", f"{self.merged} merged, {self.copied} copied ({kinds}); {self.parameters:,} parameters"),
+            ("reads", f"{self.bytes_in / 1e6:,.1f} MB, up to {self.passes} times"),
+            ("writes", f"{self.bytes_out / 1e6:,.1f} MB in {shards}"),
+            ("disk", f"{self.bytes_models / 1e6:,.1f} MB of models{here}, and {self.bytes_out / 1e6:,.1f} MB more"),
+            (
+                "memory",
+                f"about {self.peak_memory / 1e6:,.0f} MB at most, of which {self.work_memory / 1e6:,.0f} MB work "
+                f"({self.device})",
+            ),
+        ]
+        for one in self.looking:
+            pairs += [("looking", str(one)), ("note", f"{one.method}: {one.note}")]
+        return [Facts([*pairs, *(("note", note) for note in self.notes)])]
 
 
 def describe_plan(

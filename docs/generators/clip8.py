@@ -67,14 +67,10 @@ PAIRS = [
 
 SHORT = [
     ("experts", "reference"),
-    ("emr_masks", "reference"),
     ("wemoe", "published"),
     ("wudi", "published"),
-    ("iso_cts", "tuned"),
     ("tsv", "published"),
-    ("adamerging", "published"),
     ("regmean", "published"),
-    ("ties", "tuned"),
     ("ties", "published"),
     ("task_arithmetic", "published"),
     ("average", "published"),

@@ -1,4 +1,4 @@
-"""Fill README.md's marked blocks: methods from the registry, results/clip8 in short, results/compare.json.
+"""Fill README.md's marked blocks: results/clip8 in a few lines, results/compare.json in a sentence.
 
 tests/docs/test_readme.py holds that the README is current.
 """
@@ -10,22 +10,15 @@ import re
 import runpy
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 RESULTS = ROOT / "results" / "compare.json"
-_HEADINGS = {
-    "method": "methods",
-    "step": "steps, before a method",
-    "basis": "bases, around it",
-    "wrapper": "wrappers, after it",
-}
 
 
 def fresh(text: str) -> str:
     """The README with its blocks as they should be."""
-    for name, content in {"methods": methods(), "clip8": clip8(), "benchmark": benchmark()}.items():
+    for name, content in {"clip8": clip8(), "speed": speed()}.items():
         text = re.sub(
             rf"(<!-- {name}:[^>]*-->\n).*?(<!-- /{name} -->)",
             lambda m, c=content: m[1] + c + "\n" + m[2],
@@ -35,49 +28,24 @@ def fresh(text: str) -> str:
     return text
 
 
-def methods() -> str:
-    """One line per stage, with its equation's page."""
-    stages = runpy.run_path(str(Path(__file__).with_name("methods.py")))["own_stages"]()
-    lines = ["| | what it does |", "|---|---|"]
-    for kind, heading in _HEADINGS.items():
-        lines.append(f"| **{heading}** | |")
-        for stage in stages:
-            if stage.kind == kind:
-                what = (stage.summary.partition(": ")[2] or stage.summary).replace("|", r"\|")
-                lines.append(f"| [{stage.name}](docs/reference/methods/{stage.name}.md) | {what} |")
-    return "\n".join(lines)
-
-
 def clip8() -> str:
     """A few lines of the suite's table."""
     text: str = runpy.run_path(str(Path(__file__).with_name("clip8.py")))["readme"]()
     return text
 
 
-def benchmark() -> str:
-    """Seconds, ratios and memory of both tools, as measured."""
-    if not RESULTS.exists():
-        return "Not measured yet: `make benchmark`."
-    data = json.loads(RESULTS.read_text())
-    head = "| merge | mergekit 0.1.5 | Smelt | ratio | memory, mergekit | memory, Smelt | floor |"
-    lines = [head, "|---|---:|---:|---:|---:|---:|---:|"]
-    for row in data["merges"]:
-        lines.append(f"| {row['name']} | " + " | ".join(_cells(row)) + f" | {row['floor_s']:.2f} s |")
-    for row in data["start_up"]:
-        lines.append(f"| `{row['name']}` | " + " | ".join(_cells(row, memory=False)) + " | | | |")
-    for row in data.get("scaling", []):
-        lines.append(f"| linear, {row['name']} tiny tensors | " + " | ".join(_cells(row, memory=False)) + " | | | |")
-    return "\n".join(lines)
-
-
-def _cells(row: dict[str, Any], memory: bool = True) -> list[str]:
-    seconds, anon = {}, {}
-    for tool, runs in row["runs"].items():
-        seconds[tool] = median(run["wall_s"] for run in runs)
-        anon[tool] = max(run["peak_anon_bytes"] for run in runs) / 1e6
-    cells = [f"{seconds[tool]:.2f} s" for tool in ("mergekit", "smelt")]
-    cells.append(f"{seconds['mergekit'] / seconds['smelt']:.1f}×")
-    return cells + ([f"{anon[tool]:,.0f} MB" for tool in ("mergekit", "smelt")] if memory else [])
+def speed() -> str:
+    """Ratios and memory over all merges that were compared."""
+    faster, peaks = [], []
+    for row in json.loads(RESULTS.read_text())["merges"]:
+        took = {tool: median(run["wall_s"] for run in runs) for tool, runs in row["runs"].items()}
+        faster.append(took["mergekit"] / took["smelt"])
+        peaks.append(max(run["peak_anon_bytes"] for run in row["runs"]["smelt"]) / 1e6)
+    return (
+        f"- **It is fast and small.** Merges of 0.5 B parameters on two CPU cores take {min(peaks):.0f} to "
+        f"{max(peaks):.0f} MB of memory, and are\n  {min(faster):.0f} to {max(faster):.0f} times as fast as mergekit's "
+        "([all of them](docs/results/speed.md); the first merge of a model also hashes it)."
+    )
 
 
 def write() -> None:

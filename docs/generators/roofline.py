@@ -29,7 +29,7 @@ def cpu(found: dict[str, Any]) -> str:
     lines = []
     for row in found["merges"]:
         took = {tool: median(run["wall_s"] for run in runs) for tool, runs in row["runs"].items()}
-        peak = max(run["peak_anon_bytes"] for run in row["runs"]["smelt"])
+        peak = {tool: max(run["peak_anon_bytes"] for run in runs) for tool, runs in row["runs"].items()}
         lines.append(
             [
                 row["name"],
@@ -39,11 +39,14 @@ def cpu(found: dict[str, Any]) -> str:
                 f"{took['smelt'] / row['floor_s']:.1f}",
                 _s(took["mergekit"]),
                 f"**{took['mergekit'] / took['smelt']:.1f}**",
-                _mb(peak),
+                _mb(peak["smelt"]),
+                _mb(peak["mergekit"]),
             ]
         )
     head = ["merge", "bytes", "floor", "Smelt", "of the floor", "mergekit 0.1.5", "times faster", "peak memory"]
-    return f"{_table(head, lines)}\n\n{_machine(found)}"
+    start = {tool: _s(median(run["wall_s"] for run in runs)) for tool, runs in found["start_up"][0]["runs"].items()}
+    said = f"`--help` takes {start['smelt']}, mergekit's {start['mergekit']}."
+    return f"{_table([*head, 'of mergekit'], lines)}\n\n{said} {_machine(found)}"
 
 
 def _moved(row: dict[str, Any]) -> int:

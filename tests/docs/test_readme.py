@@ -1,4 +1,4 @@
-"""What the README shows is what the project has: its tables are generated, its recipe plans, its Python runs."""
+"""What the README shows is what the project has: its tables are generated, its commands are there, its Python runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import shlex
 from pathlib import Path
 
 import pytest
-import yaml
 
 import smelt
 from smelt.testing.pico import pico, save
@@ -26,17 +25,11 @@ def test_its_tables_are_current() -> None:
     assert fresh(README) == README, "run `python docs/generate.py`"
 
 
-def test_its_recipe_merges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (recipe,) = blocks("yaml")
-    pool = pico(3)
-    save(pool.base, tmp_path / "models" / "base")
-    for name, state in zip(yaml.safe_load(recipe)["pool"]["models"], pool.models.values(), strict=True):
-        save(state, tmp_path / "models" / name)
-    (tmp_path / "recipe.yaml").write_text(recipe)
-    monkeypatch.chdir(tmp_path)
-    assert smelt.plan("recipe.yaml").stages == ["dare", "ties", "lines"]
-    smelt.merge("recipe.yaml", out="merged")
-    assert smelt.verify("merged").ok
+def test_it_is_short_and_its_pictures_are_small() -> None:
+    assert len(README) < 6000
+    pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", README)
+    assert [Path(picture).name for picture in pictures] == ["report.png", "hub.png"]
+    assert [picture for picture in pictures if (ROOT / picture).stat().st_size > 150_000] == []
 
 
 def test_its_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

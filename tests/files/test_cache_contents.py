@@ -150,6 +150,12 @@ def test_cleaning_by_kind_leaves_all_other_kinds():
     assert left == set(CACHE_KINDS) - {"statistics", "hashes"}
 
 
+def test_no_kind_at_all_is_nothing_to_remove():
+    put("heads", "one.f32")
+    assert smelt.clean_cache([]).removed == []
+    assert names_there() == ["heads/one.f32"]
+
+
 def test_a_dry_run_removes_nothing_and_says_the_same():
     for kind in CACHE_KINDS:
         put(kind)

@@ -49,7 +49,7 @@ class CleanedCache:
 
 
 def clean_cache(
-    kinds: Sequence[str] = (), *, older_than: str | float | None = None, dry_run: bool = False
+    kinds: Sequence[str] | None = None, *, older_than: str | float | None = None, dry_run: bool = False
 ) -> CleanedCache:
     """Remove entries from the cache: those of some kinds, those that were not used for long, or all.
 

@@ -72,7 +72,7 @@ class CacheListing:
         return sum(one.bytes for one in self.kinds)
 
 
-def list_cache(kinds: Sequence[str] = (), *, older_than: str | float | None = None) -> CacheListing:
+def list_cache(kinds: Sequence[str] | None = None, *, older_than: str | float | None = None) -> CacheListing:
     """What lies in the cache, by kind: how much, how large, and from when to when it was used.
 
     `kinds` are the ones to list, all by default. With `older_than` only that counts which was not used for so long:
@@ -86,15 +86,15 @@ def list_cache(kinds: Sequence[str] = (), *, older_than: str | float | None = No
         first, last = (min(one.made for one in own), max(one.used for one in own)) if own else (None, None)
         size = sum(one.bytes for one in own)
         listed.append(KindListing(kind, CACHE_KINDS[kind].what, len(own), size, _moment(first), _moment(last)))
-    return CacheListing(cache_folder(), listed, [] if kinds else _others())
+    return CacheListing(cache_folder(), listed, _others() if kinds is None else [])
 
 
-def kinds_named(names: Sequence[str]) -> list[str]:
-    """The kinds that were asked for, in the order of the table; all where none was."""
-    for name in names:
+def kinds_named(names: Sequence[str] | None) -> list[str]:
+    """The kinds that were asked for, in the order of the table; all where nothing was said."""
+    for name in names or ():
         if name not in CACHE_KINDS:
             raise RecipeError(unknown("kind of cache", name, CACHE_KINDS))
-    return [kind for kind in CACHE_KINDS if not names or kind in names]
+    return [kind for kind in CACHE_KINDS if names is None or kind in names]
 
 
 def age_in_seconds(age: str | float | None) -> float | None:

@@ -34,7 +34,7 @@ def ls(given: Given) -> None:
     smelt cache
     smelt cache --older-than 30d
     """
-    found: CacheListing = given.call(kinds=given["kinds"] or ())
+    found: CacheListing = given.call(kinds=given["kinds"] or None)
     given.answer(lambda: _as_json(found), lambda: _list(found))
 
 
@@ -56,7 +56,7 @@ def clean(given: Given) -> None:
     smelt cache clean --older-than 30d
     smelt cache clean --kind statistics --kind learned --dry-run
     """
-    words = {"kinds": given["kinds"] or ()}
+    words = {"kinds": given["kinds"] or None}
     if not given["dry_run"] and not given["yes"]:
         _confirm(given.call(**words, dry_run=True))
     done: CleanedCache = given.call(**words)

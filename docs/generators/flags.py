@@ -1,4 +1,4 @@
-"""The flags of every command as tables, from the command line itself: blocks for docs/reference/commands.md."""
+"""The flags of every command and the variables, as tables, from the code itself: blocks for docs/reference/commands.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ from typing import Any
 
 def blocks() -> dict[str, dict[str, str]]:
     """By page and block; see pages.py."""
-    return {"reference/commands.md": {"flags " + name: table(command) for name, command in commands()}}
+    flags = {"flags " + name: table(command) for name, command in commands()}
+    return {"reference/commands.md": {**flags, "variables": variables()}}
+
+
+def variables() -> str:
+    """The environment variables that Smelt reads."""
+    from smelt.system.variables import VARIABLES
+
+    return "\n".join(
+        ["| variable | meaning |", "|---|---|", *(f"| `{name}` | {what} |" for name, what in VARIABLES.items())]
+    )
 
 
 def commands() -> Iterator[tuple[str, Any]]:

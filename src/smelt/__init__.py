@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from smelt.engine.convert.pack import pack, unpack
     from smelt.engine.pool import ModelPool
     from smelt.ensembles.ensemble import ensemble
+    from smelt.environment.info import info
     from smelt.errors import (
         CorruptFile,
         IncompatibleModels,
@@ -67,6 +68,7 @@ __all__ = [
     "evaluate",
     "export",
     "hub",
+    "info",
     "learn",
     "list_cache",
     "list_methods",
@@ -101,6 +103,7 @@ _HOME = {
     "ensemble": "smelt.ensembles.ensemble",
     "evaluate": "smelt.prepare.evaluate",
     "export": "smelt.engine.convert.export",
+    "info": "smelt.environment.info",
     "learn": "smelt.learning.learn",
     "list_cache": "smelt.files.cache_contents",
     "list_tasks": "smelt.tasks.registry",

@@ -41,6 +41,7 @@ COMMANDS = {
     "tasks": "evaluation.tasks:tasks",
     "analyse": "evaluation.analyse:app",
     "verify": "merging.verify:verify",
+    "info": "environment.info:info",
     "cache": "environment.cache:app",
     "hub": "hub.commands:app",
 }

@@ -1,0 +1,2 @@
+smelt info
+smelt info --json

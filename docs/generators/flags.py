@@ -1,4 +1,4 @@
-"""The flags of every command and the variables, as tables, from the code itself: blocks for docs/reference/commands.md."""
+"""The flags of every command, and the variables, as tables: blocks for docs/reference/commands.md, from the code."""
 
 from __future__ import annotations
 

@@ -24,5 +24,5 @@ def on_config(config: Any) -> Any:
 
 
 if __name__ == "__main__":
-    for maker in ("methods", "pages", "readme"):
+    for maker in ("methods", "api", "pages", "readme"):
         runpy.run_path(str(DOCS / "generators" / f"{maker}.py"))["write"]()

@@ -30,7 +30,7 @@ MAKERS = (
     "roofline",
     "parity",
 )
-NOT_PAGES = ("examples/", "reference/methods/")
+NOT_PAGES = ("examples/", "reference/api/", "reference/methods/")
 """What examples hold, and the pages that methods.py writes whole."""
 
 

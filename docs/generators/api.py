@@ -23,7 +23,7 @@ _ROOMS = {
 }
 """Page -> the rooms below `smelt` whose functions it has. What is in none of them is a tool."""
 SHARED = {
-    "allow_pickle": "read models that are stored as pickles (`.bin`, `.pt`). Loading one can run code, so it is refused unless this is true.",
+    "allow_pickle": "read pickles (`.bin`, `.pt`), which can run code when they are loaded; without, they are refused.",
     "batch": "examples that are computed at a time.",
     "device": "where it computes: `cpu`, `cuda`, `cuda:1`.",
     "dtype": "the format that it computes or writes in: `float32`, `bfloat16`, `float16`, `float64`.",
@@ -34,6 +34,8 @@ SHARED = {
     "quiet": "show no bar of progress.",
     "resume": "go on with a run that was stopped, instead of beginning anew.",
     "seed": "the number that everything drawn at random follows from.",
+    "split": "the part of each task's data: `train`, `val` or `test`.",
+    "tasks": "names of tasks or folders with one, a list of them, or the name of a group such as `clip8`.",
     "tell": "a function that is called with each line of progress.",
     "text_from": "the model that lends its text tower to one that is a picture tower alone.",
     "threads": "how many threads compute; as many as there are cores unless given. The result does not depend on it.",
@@ -55,38 +57,35 @@ _PLUG_INS = {
     "Merge methods": (
         "Register with a decorator; the entry point's group is `smelt.methods`. "
         "[Write a method](../../how-to/write-a-method.md) walks through an example.",
-        [f"smelt.methods.{name}" for name in ("merge_method", "merge_step", "merge_basis", "merge_wrapper")]
-        + [f"smelt.methods.{name}" for name in ("stages", "Stage", "PerModel", "Fraction", "Positive", "Stack")],
+        "methods: merge_method merge_step merge_basis merge_wrapper stages Stage PerModel Fraction Positive Stack",
     ),
     "Families of models": (
         '`families["mine"] = MyFamily()` in a module that an entry point of the group `smelt.families` names. '
         "[Write a family](../../how-to/write-a-family.md).",
-        [f"smelt.models.families.family.{name}" for name in ("families", "Family", "Classifier", "LoadedModel")]
-        + [f"smelt.models.families.network.{name}" for name in ("Network", "Encoder")],
+        "models.families.family: families Family Classifier LoadedModel; models.families.network: Network Encoder",
     ),
     "Formats, and layouts of names": (
         "Group `smelt.formats`: how a model is stored, and how its tensors are named.",
-        ["smelt.formats.open.formats", "smelt.formats.open.Format", "smelt.formats.open.OpenOptions"]
-        + ["smelt.formats.source.Source", "smelt.formats.views.view.views", "smelt.formats.views.view.NameView"],
+        "formats.open: formats Format OpenOptions; formats.source: Source; formats.views.view: views NameView",
     ),
     "References": (
         "Group `smelt.references`: what the word before the colon in `zoo:clip-tiny` means.",
-        [f"smelt.models.references.{name}" for name in ("reference_scheme", "schemes", "Scheme")],
+        "models.references: reference_scheme schemes Scheme",
     ),
     "Kinds of tasks": (
         "Group `smelt.tasks`: what a folder or a name has to be to be a task.",
-        ["smelt.tasks.kinds.task_kinds", "smelt.tasks.kinds.TaskKind", "smelt.tasks.task.Task"],
+        "tasks.kinds: task_kinds TaskKind; tasks.task: Task",
     ),
     "Kinds of suites": (
         "Group `smelt.suites`: what `smelt bench` can run. [Write a suite](../../how-to/write-a-suite.md).",
-        ["smelt.suites.kind.suite_kinds", "smelt.suites.kind.SuiteKind"],
+        "suites.kind: suite_kinds SuiteKind",
     ),
     "Learners and mixers": (
         "Groups `smelt.learners` and `smelt.mixers`: methods that look at data first.",
-        ["smelt.learning.learner.learners", "smelt.learning.learner.learner", "smelt.learning.learner.Learner"]
-        + ["smelt.mixing.mixers.mixers", "smelt.mixing.mixers.mixer"],
+        "learning.learner: learners learner Learner; mixing.mixers: mixers mixer",
     ),
 }
+"""Heading -> what is said about it, and the names by the modules below `smelt` that have them."""
 
 
 def pages() -> dict[str, str]:
@@ -112,10 +111,12 @@ def api_pages() -> dict[str, ApiPage]:
         "errors": ("Errors", "What a call raises. Each message says what is wrong, where, and what to do."),
         "tools": ("Tools", "What is here: models, methods, caches; and whether files are what they say."),
     }
-    made = {name: ApiPage(*words[name], tuple(found[name])) for name in words}
+    made = {name: ApiPage(*words[name], tuple(sorted(found[name], key=_is_class))) for name in words}
     for name, title in (("analyse", "Analyses"), ("select", "Choosing models"), ("hub", "A hub of models")):
         module = importlib.import_module(f"smelt.{name}")
-        made[name] = ApiPage(title, _lead(module), tuple(f"smelt.{name}.{one}" for one in module.__all__))
+        made[name] = ApiPage(
+            title, _lead(module), tuple(f"smelt.{name}.{one}" for one in sorted(module.__all__, key=_is_class))
+        )
     testing = importlib.import_module("smelt.testing")
     names = tuple(f"smelt.testing.{one}" for one in testing.__all__)
     return made | {"testing": ApiPage("For the tests of plug-ins", _lead(testing), names)}
@@ -128,6 +129,11 @@ def write() -> None:
         (FOLDER / name).write_text(text, encoding="utf-8")
 
 
+def _is_class(name: str) -> bool:
+    """Functions come first."""
+    return name.rpartition(".")[2][0].isupper()
+
+
 def _room(thing: Any) -> str:
     home = thing.__module__.removeprefix("smelt.")
     return next((page for page, rooms in _ROOMS.items() if home.startswith(rooms)), "tools")
@@ -136,9 +142,9 @@ def _room(thing: Any) -> str:
 def _index(made: dict[str, ApiPage]) -> str:
     lines = [_HEAD, "# Python\n"]
     lines.append(
-        "`import smelt` is quick: what is heavy loads when it is first used. Functions are verbs, and the commands of the "
-        "[command line](../commands.md) are these functions with the same words. What a parameter means is said in its "
-        "function's text, or below where many functions share it.\n"
+        "`import smelt` is quick: what is heavy loads when it is first used. Functions are verbs, and the commands of "
+        "the [command line](../commands.md) are these functions with the same words. What a parameter means is said in "
+        "its function's text, or below where many functions share it.\n"
     )
     for name, page in made.items():
         lines += [f"## {page.title}\n", _table(page.names, f"{name}.md"), ""]
@@ -157,12 +163,14 @@ def _page(page: ApiPage) -> str:
 def _plug_ins() -> str:
     lines = [_HEAD, "# Plug-ins\n"]
     lines.append(
-        "A plug-in is any installed distribution with an entry point that names a module. The module enters what it has "
-        "into a registry when it is imported, and Smelt finds it by its name from then on.\n"
+        "A plug-in is any installed distribution with an entry point that names a module. The module enters what it "
+        "has into a registry when it is imported, and Smelt finds it by its name from then on.\n"
     )
-    for heading, (words, names) in _PLUG_INS.items():
-        lines += [f"## {heading}\n", f"{words}\n"]
-        lines += [f"::: {name}\n    options: {{heading_level: 3}}\n" for name in names]
+    for heading, (about, names) in _PLUG_INS.items():
+        lines += [f"## {heading}\n", f"{about}\n"]
+        for part in names.split("; "):
+            module, _, words = part.partition(": ")
+            lines += [f"::: smelt.{module}.{word}\n    options: {{heading_level: 3}}\n" for word in words.split()]
     return "\n".join(lines)
 
 

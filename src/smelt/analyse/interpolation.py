@@ -93,10 +93,11 @@ def interpolation_path(
 ) -> Interpolation:
     """Evaluate models on the straight line from one model to another.
 
-    Models are references, state dicts or modules; rows call them by `names`. `points` is how many, evenly from 0 to 1,
-    or the values of t themselves (0 and 1 are added: a barrier needs both ends). `tasks`, `split`, `limit`,
-    `text_from`, `device`, `dtype` and `threads` as for `smelt.evaluate`; `evaluate`, which maps a state dict to
-    rows, takes its place. With `allow_pickle` references may name pickles. Rows name the `command` that made them.
+    `first` and `second` are references, state dicts or modules; rows call them by `names`. `keys` and `skip` are
+    patterns of the tensors that move, as for `cosine_similarity`; the others stay as in `first`. `points` is how many,
+    evenly from 0 to 1, or the values of t themselves (0 and 1 are added: a barrier needs both ends). `tasks`, `split`,
+    `limit`, `text_from`, `device`, `dtype` and `threads` as for `smelt.evaluate`; `evaluate`, which maps a state dict
+    to rows, takes its place. With `allow_pickle` references may name pickles. Rows name the `command` that made them.
     """
     steps = _steps(points)
     names = names or (_name(first, "first"), _name(second, "second"))

@@ -88,10 +88,10 @@ def scale_curve(
 ) -> ScaleCurve:
     """Merge at every scale and evaluate on tasks: by default on `val`, since a scale chosen on `test` proves nothing.
 
-    `models`, `base`, `method` and other words as for `smelt.merge`; `tasks`, `split`, `limit`, `text_from` and
-    `device` as for `smelt.evaluate`. `evaluate`, which maps a state dict to rows, takes the place of that evaluation.
-    Rows are called `entry`, and `label` for people: by default the names of the stages. They name the `command` that
-    made them.
+    `scales` multiply the merged change. `models`, `base`, `method` and other words as for `smelt.merge`; `tasks`,
+    `split`, `limit`, `text_from` and `device` as for `smelt.evaluate`. `evaluate`, which maps a state dict to rows,
+    takes the place of that evaluation. Rows are called `entry`, and `label` for people: by default the names of the
+    stages. They name the `command` that made them.
     """
     recipe, relative_to, pool = read_request(models, base, method, words)
     name = entry or "+".join(call.name for call in recipe.merge)
@@ -120,7 +120,11 @@ def scale_curve(
 def scaled_merges(
     recipe: Recipe, scales: Sequence[float], *, relative_to: Path | None = None, pool: ModelPool | None = None
 ) -> Iterator[tuple[float, dict[str, Tensor]]]:
-    """(scale, merged state dict) for every scale, one at a time."""
+    """(scale, merged state dict) for every one of `scales`, one at a time.
+
+    References of the `recipe` are seen from the folder `relative_to`. `pool` are its models where they are open
+    already.
+    """
     if not scales or not all(isinstance(scale, int | float) and math.isfinite(scale) for scale in scales):
         raise RecipeError(f"scales are one or more numbers, got {list(scales)!r}")
     with ExitStack() as stack:

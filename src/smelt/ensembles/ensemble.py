@@ -26,9 +26,9 @@ def ensemble(
     """Ask several models at once: `smelt.evaluate(smelt.ensemble({"a": A, "b": B}), tasks)`.
 
     `models` is a table {name: model} or a list, where a model is whatever `smelt.evaluate` takes. `kind` is the mean of
-    their answers (with `weights`, on logits or on probabilities) or the largest score of each class ("max"). All models
-    are loaded once and stay in memory; each is run once for every picture. `text_from` gives the text tower to models
-    that are a picture tower alone.
+    their answers (with `weights`, `on="logits"` or `"probabilities"`) or the largest score of each class ("max"). All
+    models are loaded once and stay in memory; each is run once for every picture. `text_from` gives the text tower to
+    models that are a picture tower alone.
     """
     from smelt.models.families.load import load
 

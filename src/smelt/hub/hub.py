@@ -151,9 +151,10 @@ class Hub:
     ) -> ModelCard:
         """Check a model (it loads, its features are finite), copy it in (at most `limit` bytes), then label it.
 
-        It is there as a whole or not at all. A model of the zoo (`zoo:name`) stays where it is. Without `label` it
-        waits: `label` or `start_label_job` makes it count in selections. `submitted_by` is who sent it, where it came
-        from outside; then the folder it came in is not noted.
+        `ref` is a reference; `name`, `description` and `licence` are what the hub says of it. `progress` hears how far
+        it is. It is there as a whole or not at all. A model of the zoo (`zoo:name`) stays where it is. Without `label`
+        it waits: `label` or `start_label_job` makes it count in selections. `submitted_by` is who sent it, where it
+        came from outside; then the folder it came in is not noted.
         """
         from smelt.hub.models.add import Words, add_model
         from smelt.hub.models.intake import LARGEST
@@ -250,10 +251,14 @@ class Hub:
         models: Sequence[str] | None = None,
         **options: Any,
     ) -> Selection:
-        """The k models to ask about each class, by their labels on the nodes nearest to it.
+        """The `k` models to ask about each of `classes`, by their labels on the nodes nearest to it.
 
-        `captions` are the classes' own descriptions, or a Captioner; by default they come from templates and glosses.
-        `models` limits the choice to these. Other options are those of `select_models` (normalise, overall).
+        `domain` and `task` say in words what kind of pictures and what task they are for. Each class is compared with
+        its `nodes` nearest nodes of the graph. `alpha` balances how good a model is at that class (1) and at all
+        classes together (0), by the `metric` on the pictures of the nodes: all of them, or with `pictures="domain"`
+        those of the domain. `captions` are the classes' own descriptions, or a Captioner; by default they come from
+        templates and glosses. `models` limits the choice to these. Other options are those of `select_models`
+        (normalise, overall).
         """
         from smelt.hub.matching.matching import task_words
         from smelt.hub.selection.select import select_models
@@ -301,7 +306,9 @@ class Hub:
     ) -> Prediction:
         """Classify pictures (paths, PIL images, arrays [h, w, 3]) with the selected models; each is run once.
 
-        Instead of a selection its classes may be given; then `options` are those of `select`.
+        Instead of a selection its classes may be given (`selection_or_classes`); then `options` are those of `select`.
+        `templates` make sentences of class names. `weights` says how the answers of a class's models are joined: by the
+        `entropy` of each one's scores, its inverse, or all alike. `scale` multiplies the cosines, or each model's own.
         """
         from smelt.hub.selection.predict import predict
         from smelt.hub.selection.select import Selection

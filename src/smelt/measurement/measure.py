@@ -53,12 +53,14 @@ def measure(
 ) -> MeasuredStatistics:
     """Measure the diagonal Fisher information (`kind="fisher"`) or the Gram matrices (`"gram"`) of a model on a task.
 
-    `model` is a reference, a module, a state dict or a loaded model. `examples` are a fixed part of the split,
-    always the same (None: all of it). `estimator`, for Fisher: exact (pictures, by default), sampled (with `seed`;
-    texts, by default), empirical, batched_sqrt (with `batch`, which it depends on).
-    With `share="1/2"` only the first half of the examples is used, and `smelt.measurement.combine` adds them up.
-    Of a language model embeddings and head are measured only where `include` (patterns) names them.
-    `dtype` float32 halves the files; sums of shares then agree with the whole to one unit in the last place only.
+    `model` is a reference, a module, a state dict or a loaded model, and `task` a name or a folder. `examples` are a
+    fixed part of the split, always the same (None: all of it). `estimator`, for Fisher: exact (pictures, by default),
+    sampled (with `seed`; texts, by default), empirical, batched_sqrt (with `batch`, which it depends on). With
+    `share="1/2"` only the first half of the examples is used, and `smelt.measurement.combine` adds them up. Of a
+    language model embeddings and head are measured only where `include` (patterns) names them. `dtype` float32 halves
+    the files; sums of shares then agree with the whole to one unit in the last place only.
+
+    `data` keeps pictures and texts that several calls look at.
 
     The result names a folder of statistics: `out`, or one in the cache that a second call finds. `force` measures
     again.

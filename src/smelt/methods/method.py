@@ -210,7 +210,7 @@ def merge_method(
     exempt: Mapping[str, str] | None = None,
     latex: str = "",
 ) -> Callable[[F], F]:
-    """Register `function(stack, ...) -> Tensor` under a name.
+    """Register `function(stack, ...) -> Tensor` under `name`.
 
     `space` says whether the stack holds weights or deltas from the base (the engine adds the base back). Like `unit`
     it may be a function of the parameters.
@@ -220,8 +220,11 @@ def merge_method(
     (`[models, ...block]`), or for a whole matrix the whole statistic (`[models, in, in]` for a Gram matrix). A tensor
     that has no statistics in any model is treated like one that is no matrix. Statistics of whole matrices come in
     float64.
+    `prepare` is a fold over the whole model, made from the method's parameters, that runs before the merge.
+    `models` is the smallest and the largest number of models (None: any number). `paper` is an arXiv number,
+    `latex` the equation as its page shows it.
     `stretches` promises that `scale` multiplies the merged change as the last thing that is done to it. Then a search
-    merges once for all scales.
+    merges once for all scales. `exempt` names the laws of `smelt.testing` that it does not keep, each with a reason.
     """
     return _register(
         "method",
@@ -249,7 +252,10 @@ def merge_step(
     exempt: Mapping[str, str] | None = None,
     latex: str = "",
 ) -> Callable[[F], F]:
-    """Register `function(deltas, ...) -> deltas`, which may stand before any method."""
+    """Register `function(deltas, ...) -> deltas` under `name`; it may stand before any method.
+
+    `unit`, `prepare`, `paper`, `latex`, `statistics` and `exempt` as for `merge_method`.
+    """
     more = {"exempt": exempt or {}, "latex": latex}
     return _register("step", name, unit=unit, prepare=prepare, paper=paper, statistics=statistics, **more)
 
@@ -263,9 +269,10 @@ def merge_wrapper(
     exempt: Mapping[str, str] | None = None,
     latex: str = "",
 ) -> Callable[[F], F]:
-    """Register `function(merged, deltas, ...) -> merged`, which may stand after any method.
+    """Register `function(merged, deltas, ...) -> merged` under `name`; it may stand after any method.
 
-    `stretches` says that it gives twice as much of twice as much: then a search still merges once for all scales.
+    `unit`, `paper`, `latex` and `exempt` as for `merge_method`. `stretches` says that it gives twice as much of twice
+    as much: then a search still merges once for all scales.
     """
     return _register("wrapper", name, unit=unit, paper=paper, stretches=stretches, exempt=exempt or {}, latex=latex)
 
@@ -282,7 +289,8 @@ def merge_basis(
 ) -> Callable[[F], F]:
     """Register `function(deltas, ...) -> (coordinates, basis)`; `back(merged, basis)` undoes it after the method.
 
-    `stretches` as for a wrapper: it is asked of `back`.
+    `name`, `unit`, `paper`, `latex` and `exempt` as for `merge_method`, `stretches` as for a wrapper: it is asked of
+    `back`.
     """
     more = {"exempt": exempt or {}, "latex": latex}
     return _register("basis", name, unit=unit, back=back, paper=paper, stretches=stretches, **more)

@@ -55,10 +55,11 @@ def merge(
     """Merge models into one.
 
     `models` is a table {name: model} or a list, where a model is a reference (`dir:cars`, a path, `hf:org/name`),
-    a state dict or a module; or it is a recipe: a Recipe, a table, or the path of a YAML file. `method` is a name,
-    a (name, parameters) pair or a list of them. Other keywords are words of the recipe (`dtype`, `seed`, `skip`,
-    `vocab`, ...) or parameters of the method (`density=0.2`). `data_device` is where data is looked at, for methods
-    that do so; where the merge runs (`device`) if nothing is given.
+    a state dict or a module; or it is a recipe: a Recipe, a table, or the path of a YAML file. `base` is the model
+    that they were fine-tuned from, given like one of them. `method` is a name, a (name, parameters) pair or a list.
+    Other keywords are words of the recipe (`dtype`, `seed`, `skip`, `vocab`, ...) or parameters of the method
+    (`density=0.2`). `data_device` is where data is looked at, for methods that do so; where the merge runs (`device`)
+    if nothing is given.
 
     With `out` the result is a model folder and a Summary comes back; without, a state dict.
     """

@@ -54,6 +54,8 @@ def plan(
 ) -> PlanReport:
     """What `merge` with the same words would do, from headers alone; raises with every fault it finds.
 
+    `models`, `base`, `method`, `threads`, `memory` and other words are those of `smelt.merge`.
+
     Public models that are not on this machine are planned from their shapes, where these are known
     (`smelt/formats/sizes`), and are not downloaded. `device` need not be on this machine either.
     """

@@ -101,9 +101,9 @@ def tune(
 ) -> Tuned:
     """Try settings of a recipe on validation data and find the best.
 
-    What may vary is the recipe's `tune`, or the shipped grid of its method. Every combination of lists is tried, or
-    `trials` of them; of ranges so many settings as Optuna's TPE chooses (`sampler`: grid, tpe or random). The score is
-    the mean over `tasks` (of pictures or of text, not both) on `split`, which is never `test`; of equals the first
+    What may vary is the `tune` of the `recipe`, or the shipped grid of its method. Every combination of lists is tried,
+    or `trials` of them; of ranges so many settings as Optuna's TPE chooses (`sampler`: grid, tpe or random). The score
+    is the mean over `tasks` (of pictures or of text, not both) on `split`, which is never `test`; of equals the first
     value of a list and the smallest of a range wins. With `prune`, trials that cannot become the best any more are
     stopped.
 

@@ -61,7 +61,7 @@ class SetUncertainty:
 
 
 def uncertainty(logits: Any) -> Uncertainty:
-    """The uncertainties of samples from option logits [n, J, options], an array or a tensor."""
+    """The uncertainties of samples from the `logits` of options [n, J, options], an array or a tensor."""
     values = np.asarray(logits.numpy(force=True) if hasattr(logits, "numpy") else logits, dtype=np.float64)
     if values.ndim != 3 or 0 in values.shape[1:]:
         raise RecipeError(f"option logits are [samples, passes, options]; got {list(values.shape)}")

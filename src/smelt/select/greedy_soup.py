@@ -68,8 +68,9 @@ def soup(
 ) -> Selected:
     """Choose which models of a recipe to merge, by accuracy on labelled validation data.
 
-    What is not said here is what the recipe's `select: {soup: {...}}` says, else the usual: the tasks `mllm10-val` and
-    their split `val`. The folder `out` is that of `uq_merge`.
+    `recipe` names the models and the merge. What is not said here is what the recipe's `select: {soup: {...}}` says,
+    else the usual: the tasks `mllm10-val` and their split `val`. The folder `out` is that of `uq_merge`, and `store`
+    and `force` are as there.
     """
     words = {**_USUAL, **requested_words(recipe, "soup", {"tasks": tasks, "split": split, "limit": limit})}
     if words["split"] == "test":

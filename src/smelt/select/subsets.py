@@ -33,7 +33,7 @@ class Spread:
 
 
 def random_subsets(names: Sequence[str], size: int, count: int, seed: int = 0) -> list[tuple[str, ...]]:
-    """`count` different subsets of this size, each in the order of `names`."""
+    """`count` different subsets of `size`, each in the order of `names`, the same for the same `seed`."""
     if not 1 <= size <= len(names):
         raise RecipeError(f"size: a subset of {len(names)} models has 1 to {len(names)} of them; got {size}")
     possible = math.comb(len(names), size)
@@ -47,7 +47,7 @@ def random_subsets(names: Sequence[str], size: int, count: int, seed: int = 0) -
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """The mean of values, and how far they lie from it and from each other."""
+    """The mean of `values`, and how far they lie from it and from each other."""
     if not values:
         raise RecipeError("no values, no mean")
     mean = math.fsum(values) / len(values)

@@ -66,11 +66,12 @@ def uq_merge(
 ) -> Selected:
     """Choose which models of a recipe to merge, by their uncertainty on unlabelled tasks.
 
-    What is not said here is what the recipe's `select: {uq: {...}}` says, else the usual: the tasks `mllm10`, the split
-    `test` (no labels are used), four passes with pictures, texts and the model's attention (`dropout` 0.1) perturbed,
-    asked once (`repeats`), `guide` by uncertainty in descending `order`, and `choose` the global minimum. Tasks are
-    question sets, or picture tasks for CLIP models. `store` is a folder for the answers that several runs may share.
-    `guide="accuracy"` uses labels: the split has to be named then, here or in the recipe.
+    `recipe` names the models and the merge. What is not said here is what its `select: {uq: {...}}` says, else the
+    usual: the tasks `mllm10`, the split `test` (no labels are used), four `passes` with pictures (`image`), texts
+    (`text`) and the model's attention (`model`, `dropout` 0.1) perturbed, asked once (`repeats`), `guide` by
+    uncertainty in descending `order`, and `choose` the global minimum. Tasks are question sets, or picture tasks for
+    CLIP models. `store` is a folder for the answers that several runs may share. `guide="accuracy"` uses labels: the
+    split has to be named then, here or in the recipe.
 
     The folder `out` gets `trace.json`, `chosen.yaml`, `model` and `logits`. A run that was stopped goes on where it was
     when it is called again; a folder that was begun with another request is refused, `force` begins anew, with the

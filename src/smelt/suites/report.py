@@ -15,7 +15,7 @@ __all__ = ["kind_of_folder", "report", "show", "view_of"]
 
 
 def report(folder: str | Path, out: str | Path | None = None) -> Path:
-    """Write the report of a suite's folder: one HTML page, and its tables as Markdown, CSV and LaTeX beside it.
+    """Write the report of a suite's `folder`: one HTML page, and its tables as Markdown, CSV and LaTeX beside it.
 
     Reads `rows.jsonl` and `analyses/*.json` only. `out` is the page's file, `report.html` in the folder unless given;
     an older report is replaced. Returns the page's path.

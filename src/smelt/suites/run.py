@@ -56,9 +56,9 @@ def bench(
 ) -> BenchResult:
     """Run a suite: rows, analyses and a report in the folder `out` (the suite's name if nothing is given).
 
-    `methods` and `tasks` are the suite's own names of what to run; by default everything. Other words are those of
-    BenchOptions: `limit`, `curve_limit`, `preset`, `tune`, `device`, `dtype`, `threads`, `keep_models`, `executor`,
-    `workers`, `tell`. A folder with some of the rows is completed; `force` begins anew.
+    `suite` is a name or a YAML file. `methods` and `tasks` are its own names of what to run; by default everything.
+    Other words are those of BenchOptions: `limit`, `curve_limit`, `preset`, `tune`, `device`, `dtype`, `threads`,
+    `keep_models`, `executor`, `workers`, `tell`. A folder with some of the rows is completed; `force` begins anew.
     """
     from smelt.models.families.model_input import check_device
 

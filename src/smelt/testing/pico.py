@@ -58,7 +58,7 @@ class Pico:
 
 
 def pico(models: int = 3, *, seed: int = 0, dtype: torch.dtype = torch.float32) -> Pico:
-    """A base and `models` fine-tunes named red, green, blue, ... of about 5,000 numbers each."""
+    """A base and `models` fine-tunes named red, green, blue, ... of about 5,000 numbers each, drawn from `seed`."""
     return pico_of(_shapes(), models, seed, {BUFFER: torch.arange(_WIDTH)}).to(dtype)
 
 
@@ -85,7 +85,7 @@ def digest(state: Mapping[str, Tensor]) -> str:
 
 
 def save(state: Mapping[str, Tensor], folder: Path) -> Path:
-    """Write a model folder: `model.safetensors` and a config."""
+    """Write `state` as a model `folder`: `model.safetensors` and a config."""
     folder.mkdir(parents=True)
     tensors = {name: TensorInfo(dtypes.code_of(tensor.dtype), tuple(tensor.shape)) for name, tensor in state.items()}
     header, _ = encode_header(tensors, {"format": "pt"})

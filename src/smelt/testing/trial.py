@@ -55,7 +55,7 @@ def variants(stage: Stage) -> list[dict[str, Any]]:
 
 
 def merged_by(stage: Stage, pool: Pico, /, *, words: Mapping[str, Any] | None = None, **parameters: Any) -> State:
-    """A pool merged by a stage and its companion; `words` go to `smelt.merge` (threads, seed, ...)."""
+    """`pool` merged by `stage` and its companion; `words` go to `smelt.merge` (threads, seed, ...)."""
     with registered(stage):
         try:
             words = {**statistics_for(stage, pool), **(words or {})}

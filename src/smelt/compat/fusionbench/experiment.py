@@ -59,7 +59,7 @@ def run(
     quiet: bool = True,
     trust_remote_code: bool = False,
 ) -> list[Outcome]:
-    """Compose a config from overrides in FusionBench's words and carry it out.
+    """Compose a config from `overrides` in FusionBench's words and carry it out.
 
     `run("method=ties_merging", "modelpool=clip-tiny_TA8", "taskpool=clip-tiny_TA8")`. With `multirun` every
     combination of listed values is one experiment, and one that fails does not stop the others. `config_dir` is a

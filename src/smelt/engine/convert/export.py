@@ -45,9 +45,9 @@ def export(
 ) -> ExportSummary:
     """Write a language model as a GGUF file, which llama.cpp and its kin run.
 
-    `model` is a reference; `type` is one of f32, f16, bf16, q8_0, q5_0, q4_0, q4_1 (by default what the model is stored
-    in). Quantised files keep the embedding and the head at q8_0, where rounding harms most. `pre` names the
-    tokenizer's way to cut text in llama.cpp's words, where it is not found out.
+    `model` is a reference and `out` the file. `type` is one of f32, f16, bf16, q8_0, q5_0, q4_0, q4_1 (by default what
+    the model is stored in). Quantised files keep the embedding and the head at q8_0, where rounding harms most. `pre`
+    names the tokenizer's way to cut text in llama.cpp's words, where it is not found out.
     """
     began = time.monotonic()
     gguf = _library()

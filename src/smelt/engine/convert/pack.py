@@ -136,7 +136,10 @@ def unpack(
     quiet: bool = True,
     allow_pickle: bool = False,
 ) -> UnpackSummary:
-    """Write a delta pack, or any other reference, as an ordinary model folder that `from_pretrained` loads."""
+    """Write a delta pack, or any other reference, as an ordinary model folder that `from_pretrained` loads.
+
+    `pack` is the reference and `out` the folder. A file of weights has at most `shard_size` ("5GB", "500MB").
+    """
     began = time.monotonic()
     from smelt.models.references import open_ref
     from smelt.recipe.reference_name import ref_name

@@ -45,7 +45,8 @@ def neulig(
 ) -> Collaboration:
     """Fit Portland for a group of experts, and write it with its CoopVec Map and a recipe for each task.
 
-    `models` are references by name; every expert's task has its name unless `tasks` says otherwise. `examples` of each
+    `models` are references by name, `base` is what all were fine-tuned from, and `include` are patterns of the tensors
+    that are merged. Every expert's task has its name unless `tasks` says otherwise. `examples` of each
     `train` split are learned from and `validation` of each `val` split choose the epoch (None: all). Other words are
     those of FitSettings: `boosting` ("supervised", or "semi" without labels), `alignment` ("scalar", "gram", "off"),
     `alignment_weight`, `epochs`, `rate`, `batch`, `fraction`, `seed`. `smelt.evaluate(out)` asks the merged models.

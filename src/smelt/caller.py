@@ -24,10 +24,13 @@ __all__ = [
     "asked_by_recipe",
     "base_word",
     "from_shell",
+    "in_shell",
     "is_recipe",
     "join_caller",
+    "model_word",
     "option",
     "pipeline",
+    "set_flag",
     "shell_mark",
     "word",
 ]
@@ -58,6 +61,11 @@ def from_shell() -> Iterator[None]:
         yield
     finally:
         _shell = before
+
+
+def in_shell() -> bool:
+    """Whether errors are read in a shell."""
+    return _shell
 
 
 @contextmanager
@@ -99,12 +107,22 @@ def word(name: str, value: Any) -> str:
         return f"`{name}: {_yaml(value)}`"
     if not _shell or name in _OWN_FLAGS:
         return f"`{option(name, value)}`"
-    return f"`--set {shlex.quote(f'{name}={_yaml(value)}')}`"
+    return set_flag(name, value)
 
 
 def base_word() -> str:
     """How a base is given."""
     return "`base: REF` under `pool`" if _recipe.get() else f"`{option('base', Blank('REF'))}`"
+
+
+def model_word() -> str:
+    """How one more model is given."""
+    return "`--model REF`" if _shell and not _recipe.get() else "another model"
+
+
+def set_flag(name: str, value: Any) -> str:
+    """A parameter of a stage, as a shell gives it: `--set dare.density=0.5`."""
+    return f"`--set {shlex.quote(f'{name}={_yaml(value)}')}`"
 
 
 def pipeline(names: Sequence[str]) -> str:

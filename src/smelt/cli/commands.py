@@ -117,7 +117,7 @@ def run() -> None:
         typer.echo(f"smelt: {machine_fault(error)}", err=True)
         sys.exit(1)
     except Exception as error:
-        said = complaint(error)
+        said = complaint(error, ["smelt", *sys.argv[1:]])
         if said is None:
             raise
         typer.echo(said, err=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from typing import Any
 
 from typer.core import TyperGroup
@@ -39,8 +41,8 @@ class CommandGroup(TyperGroup):
             raise SmeltError("interrupted") from None
 
 
-def complaint(error: Exception) -> str | None:
-    """What to print where the parser cannot read a command line; nothing if the error is none of the parser's.
+def complaint(error: Exception, words: Sequence[str] = ()) -> str | None:
+    """What to print where the parser cannot read a command line; nothing if the error is none of its own.
 
     Told by what it has, not by its class: that is private to typer, and which one it is depends on typer's version.
     """
@@ -57,6 +59,24 @@ def complaint(error: Exception) -> str | None:
         flags = [flag for param in context.command.params for flag in (*param.opts, *param.secondary_opts)]
         near = nearest(error.option_name, flags)
         said = f"`{command}` has no flag {error.option_name!r}{f' (did you mean {near!r}?)' if near else ''}"
+    elif "unexpected extra argument" in said and (meant := _with_models(context.command, words)):
+        said = "models are given with --model, once per model, and a base with --base"
+        return f"smelt: `{command}`: {said}. Meant is perhaps\n  {meant}"
     else:
         said = f"`{command}`: {said}"
     return f"smelt: {said}; see `{command} --help`"
+
+
+def _with_models(command: Any, words: Sequence[str]) -> str | None:
+    """The command line with --model before every word that stands alone; none where a command takes no models so."""
+    flags = {flag: param for param in command.params for flag in (*param.opts, *param.secondary_opts)}
+    if "--model" not in flags:
+        return None
+    made, rest = list(words[:2]), list(words[2:])
+    while rest:
+        word = rest.pop(0)
+        param = flags.get(word.partition("=")[0])
+        made += [word] if word.startswith("-") else ["--model", word]
+        if param is not None and rest and not getattr(param, "is_flag", False) and "=" not in word:
+            made.append(rest.pop(0))
+    return shlex.join(made)

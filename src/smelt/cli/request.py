@@ -30,6 +30,11 @@ def request(given: Given) -> tuple[Any, dict[str, Any]]:
     if recipe is not None:
         if method or base or models or pool:
             raise RecipeError("give either a recipe or --method, --base and --model, not both (--set changes a recipe)")
+        if recipe.is_dir():
+            raise RecipeError(
+                f"{recipe} is a folder, and a recipe is a YAML file; models are given with --model, once per model, "
+                "and a base with --base"
+            )
         return recipe, words
     if method is not None:
         words["method"] = method
@@ -71,6 +76,6 @@ def _name_and_ref(text: str) -> tuple[str, str]:
 
 def _assignment(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
-    if not equals or not key.isidentifier():
-        raise RecipeError(f"--set takes NAME=VALUE, got {text!r}")
+    if not equals or not all(part.isidentifier() for part in key.replace("-", "_").split(".")):
+        raise RecipeError(f"--set takes NAME=VALUE or STAGE.NAME=VALUE, got {text!r}")
     return key, parse_yaml(value, f"--set {key}", kind=RecipeError)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from smelt.errors import RecipeError, nearest, unknown
+from smelt.recipe.base_as_model import counted_base, with_base_counted
 from smelt.recipe.read import read_recipe
 from smelt.recipe.schema import Recipe
 
@@ -38,27 +39,37 @@ def read_request(models: Any, base: Any = None, method: Any = None, words: Mappi
     """What `smelt.merge` and its kin are given, checked: a recipe in any of its forms, or models and a method."""
     words = words or {}
     if isinstance(models, Recipe | str | Path) or (isinstance(models, Mapping) and models.keys() & _RECIPE_MARKS):
-        strange = sorted(set(words) - _RECIPE_WORDS)
-        if strange:
-            raise RecipeError(unknown("word of the recipe", strange[0], _RECIPE_WORDS))
         if base is not None or method is not None:
             raise RecipeError(
                 "a recipe already says what to merge and how; give either a recipe or models and a method"
             )
-        return Request(*read_recipe(models, words), None)
+        said, parameters = _sorted_words(words)
+        recipe, relative_to = read_recipe(models, said)
+        return Request(with_base_counted(_placed(recipe, parameters)), relative_to, None)
     named = _named(models)
     memory = [m for m in (base, *named.values()) if m is not None and not isinstance(m, str | Path)]
     if memory and len(memory) < len(named) + (base is not None):
         raise RecipeError("give either references for all models or state dicts and modules for all")
     words, measured = _without_tensors(words, bool(memory))
+    said, parameters = _sorted_words(words)
     recipe = Recipe.parse(
         {
             "pool": {"base": _ref(base, "base"), "models": {name: _ref(m, name) for name, m in named.items()}},
-            "merge": _pipeline(method or "average", {k: v for k, v in words.items() if k not in _RECIPE_WORDS}),
-            **{key: value for key, value in words.items() if key in _RECIPE_WORDS},
+            "merge": method or "average",
+            **said,
         }
     )
+    recipe = _placed(recipe, parameters)
+    counted = counted_base(recipe)
+    if counted is not None:
+        recipe, base, named = with_base_counted(recipe), None, {counted: base, **named}
     return Request(recipe, None, _in_memory(base, named, measured) if memory else None)
+
+
+def _sorted_words(words: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Words of the recipe, and those that are parameters of its stages."""
+    said = {word: value for word, value in words.items() if word in _RECIPE_WORDS}
+    return said, {word: value for word, value in words.items() if word not in _RECIPE_WORDS}
 
 
 def _named(models: Any) -> dict[str, Any]:
@@ -77,28 +88,22 @@ def _ref(model: Any, name: str) -> str | None:
     return str(model) if isinstance(model, str | Path) else f"memory:{name}"
 
 
-def _pipeline(method: Any, parameters: Mapping[str, Any]) -> Any:
-    """Loose parameters belong to the method when it is given by name alone."""
+def _placed(recipe: Recipe, parameters: Mapping[str, Any]) -> Recipe:
+    """The recipe with parameters that were given beside it, each with the stage that it belongs to."""
     if not parameters:
-        return method
-    if isinstance(method, str):
-        _refuse_misspelt_words(method, parameters)
-        return [{method: dict(parameters)}]
-    raise RecipeError(
-        f"write {', '.join(parameters)} beside the stage it belongs to: method=[('dare', {{...}}), 'ties']"
-    )
+        return recipe
+    from smelt.recipe.stage_parameters import parameters_of, with_parameters
 
-
-def _refuse_misspelt_words(method: str, parameters: Mapping[str, Any]) -> None:
-    """A keyword that is no parameter may be meant as a word of the recipe."""
-    from smelt.methods import stages
-    from smelt.methods.aliases import ALIASES
-
-    names = [name for name, _ in ALIASES.get(method, [(method, {})]) if name in stages]
-    known = {parameter for name in names for parameter in stages[name].parameters}
-    for word in parameters:
-        if names and word not in known and nearest(word, _RECIPE_WORDS | known) in _RECIPE_WORDS:
+    known = {name for call in recipe.merge for name in parameters_of(call)}
+    for word in parameters:  # one that is no parameter may be meant as a word of the recipe
+        if known and word not in known and nearest(word, _RECIPE_WORDS | known) in _RECIPE_WORDS:
             raise RecipeError(unknown("parameter or word of the recipe", word, _RECIPE_WORDS | known))
+    if any(one.merge for one in (*recipe.parts, *(recipe.slices or ()))):
+        raise RecipeError(
+            f"{next(iter(parameters))}: parts or slices of this recipe have stages of their own; write it beside the "
+            "stage that is meant"
+        )
+    return recipe.model_copy(update={"merge": with_parameters(recipe.merge, parameters)})
 
 
 def _without_tensors(words: Mapping[str, Any], in_memory: bool) -> tuple[Mapping[str, Any], dict[str, Any]]:

@@ -20,17 +20,30 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from smelt.caller import Blank, in_shell, is_recipe, pipeline, set_flag
 from smelt.errors import RecipeError, listed, nearest, unknown
 from smelt.files.schema import given_in, reason_of
 from smelt.methods import Stage, stages
 from smelt.methods.aliases import ALIASES
+from smelt.recipe.method_names import unknown_method
 from smelt.recipe.patterns import matches
 from smelt.recipe.schema import StageCall
 
 if TYPE_CHECKING:
     from smelt.methods.method import Parameter
 
-__all__ = ["BoundStage", "Spot", "bind", "check", "constant", "describe", "normalized", "patterns_in", "resolve"]
+__all__ = [
+    "BoundStage",
+    "Spot",
+    "bind",
+    "check",
+    "constant",
+    "describe",
+    "normalized",
+    "patterns_in",
+    "resolve",
+    "route",
+]
 
 
 @dataclass(frozen=True)
@@ -56,10 +69,10 @@ def bind(
         if call.name in stages:
             composition = [(call.name, dict(call.parameters))]
         elif call.name in ALIASES:
-            composition = _route(call)
+            composition = route(call)
             notes.append(f"{call.name} is {describe(composition)}")
         else:
-            faults.append(unknown("merge method", call.name, [*stages, *ALIASES]))
+            faults.append(unknown_method(call.name, [*stages, *ALIASES]))
             continue
         for name, given in composition:
             stage = stages[name]
@@ -84,7 +97,8 @@ def describe(composition: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
     return words[0] if len(words) == 1 else f"[{', '.join(words)}]"
 
 
-def _route(call: StageCall) -> list[tuple[str, dict[str, Any]]]:
+def route(call: StageCall) -> list[tuple[str, dict[str, Any]]]:
+    """The stages that a name from another tool stands for, with the parameters that are given to it."""
     composition = [(name, dict(fixed)) for name, fixed in ALIASES[call.name]]
     for name, value in call.parameters.items():
         takers = [values for stage, values in composition if name in stages[stage].parameters]
@@ -100,8 +114,10 @@ def _order_faults(bound: Sequence[BoundStage]) -> list[str]:
     kinds = [b.stage.kind for b in bound]
     methods = [b.stage.name for b in bound if b.stage.kind == "method"]
     if not methods:
-        last = bound[-1].stage.name
-        return [f"{last} is a {kinds[-1]}, not a whole merge; put a method after it, e.g. [{last}, ties]"]
+        last, names = bound[-1].stage.name, [b.stage.name for b in bound]
+        typed = in_shell() and not is_recipe() and "density" in bound[-1].values  # which the method has, too
+        own = f" with {set_flag(f'{last}.density', Blank('NUMBER'))}" if typed else ""
+        return [f"{last} is a {kinds[-1]}, not a whole merge; put a method after it: {pipeline([*names, 'ties'])}{own}"]
     if len(methods) > 1:
         return [f"a pipeline has one method, not {len(methods)} ({', '.join(methods)}); the rest are steps or wrappers"]
     position = kinds.index("method")

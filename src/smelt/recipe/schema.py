@@ -23,6 +23,7 @@ from smelt.display.blocks import Code
 from smelt.display.shown import Shown
 from smelt.errors import RecipeError, listed, shortened, unknown
 from smelt.files.schema import Strict, faults_of, reason_of
+from smelt.recipe.method_names import method_name
 from smelt.recipe.tune import Tune
 
 __all__ = [
@@ -82,7 +83,9 @@ class StageCall(Strict):
 
 
 def _read_pipeline(value: Any) -> Any:
-    """`ties`, `{ties: {density: 0.2}}`, `[{dare: {...}}, ties]` or (name, parameters) pairs -> stage calls."""
+    """`ties`, `dare,ties`, `{ties: {density: 0.2}}`, `[{dare: {...}}, ties]` or (name, parameters) pairs as calls."""
+    if isinstance(value, str) and "," in value:
+        value = [name for name in map(str.strip, value.split(",")) if name]
     items = value if isinstance(value, list | tuple) and not _is_pair(value) else [value]
     return [_read_stage(item) for item in items]
 
@@ -95,13 +98,13 @@ def _read_stage(item: Any) -> Any:
     if isinstance(item, StageCall):
         return item
     if isinstance(item, str):
-        return {"name": item}
+        return {"name": method_name(item)}
     if _is_pair(item):
-        return {"name": item[0], "parameters": dict(item[1])}
+        return {"name": method_name(item[0]), "parameters": dict(item[1])}
     if isinstance(item, Mapping) and len(item) == 1:
         ((name, parameters),) = item.items()
         if parameters is None or isinstance(parameters, Mapping):
-            return {"name": name, "parameters": dict(parameters or {})}
+            return {"name": method_name(str(name)), "parameters": dict(parameters or {})}
     raise ValueError(f"expected a method's name or {{name: {{parameters}}}}, got {item!r}")
 
 

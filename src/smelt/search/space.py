@@ -16,6 +16,7 @@ from smelt.methods import Stage, stages
 from smelt.methods.aliases import ALIASES
 from smelt.methods.method import Parameter
 from smelt.prepare.prepare import check_recipe, stages_with_data
+from smelt.recipe.method_names import unknown_method
 from smelt.recipe.schema import Recipe, StageCall
 from smelt.recipe.tune import Choices, Range, Spread
 
@@ -142,7 +143,7 @@ def _parts(call: StageCall) -> list[Stage]:
     found = [stages[stage] for stage, _ in ALIASES.get(call.name, [(call.name, {})]) if stage in stages]
     found = found or [known for name, known in stages_with_data().items() if name == call.name]
     if not found:
-        raise RecipeError(unknown("merge method", call.name, [*stages, *ALIASES, *stages_with_data()]))
+        raise RecipeError(unknown_method(call.name, [*stages, *ALIASES, *stages_with_data()]))
     return found
 
 

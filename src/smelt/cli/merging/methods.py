@@ -12,7 +12,8 @@ import typer
 
 from smelt.cli.from_function import Argument, Given, command
 from smelt.cli.options import JSON
-from smelt.errors import RecipeError, unknown
+from smelt.errors import RecipeError
+from smelt.recipe.method_names import method_name, unknown_method
 
 if TYPE_CHECKING:
     from smelt.methods import Stage
@@ -35,13 +36,14 @@ def methods(given: Given) -> None:
     from smelt.methods.aliases import ALIASES
     from smelt.recipe.pipeline import describe
 
+    name = method_name(name) if name is not None else None
     if name is not None and name in ALIASES:
         if not as_json:
             typer.echo(f"{name} is {describe(ALIASES[name])}\n")
         name = ALIASES[name][-1][0]
     known = {**stages, **_with_data(stages)}
     if name is not None and name not in known:
-        raise RecipeError(unknown("merge method", name, [*known, *ALIASES]))
+        raise RecipeError(unknown_method(name, [*known, *ALIASES]))
     chosen = {name: known[name]} if name else known
     if as_json:
         typer.echo(json.dumps({n: _as_dict(s) for n, s in sorted(chosen.items())}, indent=2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from smelt.caller import base_word, word
+from smelt.caller import base_word, model_word, pipeline, word
 from smelt.engine.plan.checks import left_out, tensor_faults
 from smelt.engine.plan.plan import Draft, Drafts, Item, OutputSection, Plan, RunStage, Tap
 from smelt.engine.plan.slices import SlicedSection
@@ -37,7 +37,7 @@ def make_plan(recipe: Recipe, pool: ModelPool, written: Recipe | None = None) ->
     drafts = draft(recipe, pool)
     bound, notes = _bind_all(recipe, pool, drafts)
     pairing = StatisticsPairing(pool, bound, [models for _, models in drafts.pipelines])
-    faults = _pool_faults(pool, bound) + _filter_faults(drafts, bound) + pairing.faults()
+    faults = _pool_faults(pool, bound) + _count_faults(drafts, bound) + _filter_faults(drafts, bound) + pairing.faults()
     if faults:
         raise RecipeError("\n".join(faults))
     faults = tensor_faults(recipe, pool, drafts) + pairing.model_faults()
@@ -108,6 +108,29 @@ def _pool_faults(pool: ModelPool, bound: Sequence[Sequence[BoundStage]]) -> list
         for b in stages_:
             if pool.base is None and b.stage.needs_base(b.values):
                 faults.append(f"{b.stage.name} works on changes from a base, and none is given: {base_word()}")
+    return list(dict.fromkeys(faults))
+
+
+_FOR_MORE = {"slerp": "multislerp", "nuslerp": "multislerp"}
+"""What merges any number of models as these merge two."""
+
+
+def _count_faults(drafts: Drafts, bound: Sequence[Sequence[BoundStage]]) -> list[str]:
+    """Methods that merge another number of models than they are given."""
+    faults = []
+    for stages_, (_, models) in zip(bound, drafts.pipelines, strict=True):
+        for stage in (b.stage for b in stages_ if b.stage.kind == "method"):
+            low, high = stage.models
+            if low <= len(models) <= (high or len(models)):
+                continue
+            wanted = f"exactly {low}" if low == high else f"at least {low}"
+            said = f"{stage.name} merges {wanted} model{'s' * (low > 1)}, got {len(models)} ({', '.join(models)})"
+            if len(models) > low and stage.name in _FOR_MORE:
+                said += f"; {pipeline([_FOR_MORE[stage.name]])} merges any number"
+            elif len(models) < low:
+                counted = f", or the base as one of them: {base_word()}" if low == high == 2 else ""
+                said += f"; give {model_word()}{counted}"
+            faults.append(said)
     return list(dict.fromkeys(faults))
 
 
@@ -250,10 +273,6 @@ class _Builder:
             for name, parameter in stage.parameters.items():
                 if parameter.names_model and values[name] is not None and values[name] not in models:
                     self.faults.append(f"{stage.name}.{name}: {values[name]!r} is not merged into {one.key!r}")
-            low, high = stage.models
-            if stage.kind == "method" and not low <= len(models) <= (high or len(models)):
-                wanted = f"exactly {low}" if low == high else f"at least {low}"
-                self.faults.append(f"{stage.name} merges {wanted} models, got {len(models)} for {one.key!r}")
             unmeasured = stage.statistics is not None and not measured
             if unmeasured or (not matrix and stage.unit_for(values) == "matrix"):
                 if stage.kind != "method":

@@ -29,6 +29,7 @@ MAKERS = (
     "speed",
     "roofline",
     "parity",
+    "which_method",
 )
 NOT_PAGES = ("examples/", "reference/api/", "reference/methods/")
 """What examples hold, and the pages that methods.py writes whole."""

@@ -16,6 +16,13 @@ __all__ = ["main", "process"]
 def main() -> None:
     """Run the command line in this process; ends like any program, by returning or with SystemExit."""
     from smelt.caller import from_shell
+
+    if sys.argv[1:2] == ["__complete"]:
+        from smelt.cli.completion.answer import answer
+
+        with contextlib.suppress(Exception):
+            answer(sys.argv[2:])
+        return
     from smelt.cli.commands import run
     from smelt.system.process import let_idle_threads_sleep, prefer_fast_sort
 

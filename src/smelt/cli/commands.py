@@ -87,10 +87,34 @@ def _version(show: bool) -> None:
         raise typer.Exit
 
 
+def _show_completion(shell: str | None) -> None:
+    from smelt.cli.completion.install import script
+
+    if shell is not None:
+        typer.echo(script(shell), nl=False)
+        raise typer.Exit
+
+
+def _install_completion(shell: str | None) -> None:
+    from smelt.cli.completion.install import install
+
+    if shell is not None:
+        typer.echo("\n".join(install(shell)))
+        raise typer.Exit
+
+
 def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
+    show_completion: Annotated[
+        str | None,
+        typer.Option(callback=_show_completion, is_eager=True, metavar="SHELL", help="Print what makes Tab complete."),
+    ] = None,
+    install_completion: Annotated[
+        str | None,
+        typer.Option(callback=_install_completion, is_eager=True, metavar="SHELL", help="For bash, zsh or fish."),
+    ] = None,
 ) -> None:
     """Many fine-tuned models in, one good predictor out."""
 

@@ -50,6 +50,8 @@ class Option:
     """What a command line can say of it, where the function takes more."""
     default: Any = _UNSAID
     show_default: bool | str = True
+    complete: str = ""
+    """What a shell offers for it: a kind of names (`smelt.cli.completion.names`). Paths are offered where it is one."""
     own: bool = False
     """The command's own, which `Given.call` does not hand on."""
 

@@ -33,20 +33,29 @@ __all__ = [
 ]
 
 ALLOW_PICKLE = Option("Read .bin and .pt files too, with torch's weights_only.", type=bool, default=False)
-BASE = Option("The model the others were fine-tuned from.", type=str, default=None, own=True)
-DEVICE = Option("cpu, cuda or mps.")
-DTYPE = Option("Of the output: bfloat16, float16, float32, float64.")
+BASE = Option("The model the others were fine-tuned from.", type=str, default=None, own=True, complete="models")
+DEVICE = Option("cpu, cuda or mps.", complete="devices")
+DTYPE = Option("Of the output: bfloat16, float16, float32, float64.", complete="dtypes")
 FORCE = Option("Replace an existing output, at the end.")
 JSON = Option("Print the result as JSON.", ("--json",), type=bool, default=False, own=True)
 MEMORY = Option("Limit for work memory, e.g. 500MB.", type=str)
-METHOD = Option("A merge method (see `smelt methods`).", ("-m", "--method"), type=str, default=None, own=True)
-MODEL = Option("A model to merge, as REF or NAME=REF. Give it once per model.", type=list[str], default=None, own=True)
+METHOD = Option(
+    "A merge method (see `smelt methods`).", ("-m", "--method"), type=str, default=None, own=True, complete="methods"
+)
+MODEL = Option(
+    "A model to merge, as REF or NAME=REF. Give it once per model.",
+    type=list[str],
+    default=None,
+    own=True,
+    complete="models",
+)
 OUT = Option("The folder to write.", ("-o", "--out"), type=Path)
 POOL = Option(
     "Base and models by the name of a shipped pool or a YAML file: MergeBench/gemma-2-2b.",
     type=str,
     default=None,
     own=True,
+    complete="pools",
 )
 QUIET = Option("Print nothing but errors.", type=bool, default=False, own=True)
 RECIPE = Argument("A recipe: Smelt's own or mergekit's YAML.", metavar="RECIPE.yaml", type=Path, default=None, own=True)
@@ -55,10 +64,11 @@ SET = Option(
     type=list[str],
     default=None,
     own=True,
+    complete="settings",
 )
 SHARD_SIZE = Option("Largest weights file, e.g. 2GB.", type=str)
-TASKS = Option("Names, a group or folders (see `smelt tasks`).")
-TEXT_FROM = Option("The CLIP model with the text tower, if the models are picture towers alone.")
+TASKS = Option("Names, a group or folders (see `smelt tasks`).", complete="tasks")
+TEXT_FROM = Option("The CLIP model with the text tower, if the models are picture towers alone.", complete="models")
 THREADS = Option("Worker threads; all cores by default.", min=1, type=int, default=None)
 TRUST = Option("Run Python code that comes with a model or a task folder.", (FLAG,))
 

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 _SHOWN = 5
-_KINDS = Option("One kind alone, as `smelt cache` names it. Give it once per kind.", ("--kind",), metavar="KIND")
+_KINDS = Option(
+    "One kind alone, as `smelt cache` names it. Give it once per kind.",
+    ("--kind",),
+    metavar="KIND",
+    complete="cache kinds",
+)
 _OLDER = Option("Only what was not used for so long: 30d, 12h, 2w.", metavar="AGE", type=str)
 
 app = group("cache", "What Smelt keeps to be quicker the next time; remove some of it.", default="ls")

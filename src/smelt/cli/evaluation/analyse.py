@@ -146,12 +146,12 @@ def scales(given: Given) -> None:
 @app.command("path")
 @command(
     "smelt.analyse.interpolation:interpolation_path",
-    first=Argument("A model.", metavar="A"),
-    second=Argument("Another model.", metavar="B"),
+    first=Argument("A model.", metavar="A", complete="models"),
+    second=Argument("Another model.", metavar="B", complete="models"),
     points=Option("How many models on the way, both ends among them.", min=2),
     **_KEYS,
     tasks=_TASKS,
-    split=Option("Of the tasks' data."),
+    split=Option("Of the tasks' data.", complete="splits"),
     **_EVALUATED,
 )
 def path(given: Given) -> None:

@@ -23,9 +23,9 @@ _LARGEST_MATRIX = 20
 @command(
     "smelt.prepare.evaluate:evaluate_model_or_recipe",
     "smelt.evaluation.evaluate:evaluate_model",
-    model=Argument("A folder, zoo:NAME, hf:ORG/NAME, BASE+ADAPTER or RECIPE.yaml.", metavar="MODEL"),
+    model=Argument("A folder, zoo:NAME, hf:ORG/NAME, BASE+ADAPTER or RECIPE.yaml.", metavar="MODEL", complete="models"),
     tasks=TASKS,
-    split=Option("Which part of each task's data."),
+    split=Option("Which part of each task's data.", complete="splits"),
     limit=Option("At most so many examples of each task, always the same ones.", min=1),
     text_from=TEXT_FROM.but("The CLIP model with the text tower, if MODEL is a picture tower alone."),
     batch=Option("Examples at once, at most.", min=1),

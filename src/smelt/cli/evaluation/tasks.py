@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["tasks"]
 
 
-@command(name=Argument("Show one in full: a name or a folder; or list a group.", type=str, default=None), as_json=JSON)
+@command(
+    name=Argument("Show one in full: a name or a folder; or list a group.", type=str, default=None, complete="tasks"),
+    as_json=JSON,
+)
 def tasks(given: Given) -> None:
     """List the tasks, or show one."""
     name, as_json = given["name"], given.as_json

@@ -91,7 +91,7 @@ def init(given: Given) -> None:
 
 @command(
     "smelt.hub.hub:Hub.add",
-    ref=Argument("A folder, zoo:NAME or hf:ORG/NAME.", metavar="MODEL"),
+    ref=Argument("A folder, zoo:NAME or hf:ORG/NAME.", metavar="MODEL", complete="models"),
     name=Option("Its name in the hub; the folder's by default."),
     description=Option("One sentence; from its card by default."),
     licence=Option("From its card by default."),

@@ -38,7 +38,9 @@ TASK = {
     "classes_file": Option(
         "The classes from a file, one on a line.", metavar="FILE", type=Path, default=None, own=True
     ),
-    "like_task": Option("Classes and prompts of a known task.", metavar="NAME", type=str, default=None, own=True),
+    "like_task": Option(
+        "Classes and prompts of a known task.", metavar="NAME", type=str, default=None, own=True, complete="tasks"
+    ),
     "domain": Option("What the pictures are: photo, sketch, satellite image."),
     "task": Option("What is to be told apart, in words."),
     "k": Option("Models for each class.", ("-k",), min=1),

@@ -18,8 +18,8 @@ __all__ = ["app", "combine", "fisher", "gram"]
 app = group("measure", "Measure statistics of a model on a task: Fisher information, Gram matrices.")
 
 _FIRST = {
-    "model": Argument("A folder, zoo:NAME, hf:ORG/NAME or BASE+ADAPTER.", metavar="MODEL"),
-    "task": Option("The task whose data is used: a name or a folder."),
+    "model": Argument("A folder, zoo:NAME, hf:ORG/NAME or BASE+ADAPTER.", metavar="MODEL", complete="models"),
+    "task": Option("The task whose data is used: a name or a folder.", complete="tasks"),
     "examples": Option("Pictures or texts of the split, always the same ones.", min=1),
     "split": Option("Which part of the task's data."),
 }

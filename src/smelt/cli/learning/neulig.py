@@ -22,7 +22,9 @@ __all__ = ["neulig"]
     "smelt.learning.neulig.fit:FitSettings",
     out=OUT,
     base=Option("The base: its text tower and heads serve all experts."),
-    model=Option("An expert, NAME=REFERENCE; at least two.", type=list[str], default=REQUIRED, own=True),
+    model=Option(
+        "An expert, NAME=REFERENCE; at least two.", type=list[str], default=REQUIRED, own=True, complete="models"
+    ),
     task=Option("NAME=TASK, where an expert's task has another name.", type=list[str], default=None, own=True),
     boosting=Option("supervised, or semi: without labels."),
     alignment=Option("scalar, gram or off."),

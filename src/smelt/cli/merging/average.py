@@ -30,7 +30,7 @@ __all__ = ["average"]
     weights=Option("uniform, linear (later steps more) or ema."),
     decay=Option("For ema: what a step weighs against the next."),
     each=Option("Slide the window over the run: one model for every place."),
-    base=Option("Adapters: the model that they adapt."),
+    base=Option("Adapters: the model that they adapt.", complete="models"),
     lora=Option("Write a LoRA adapter of this rank.", min=1),
     dtype=DTYPE,
     threads=THREADS,

@@ -28,7 +28,7 @@ _HEADINGS = {
 }
 
 
-@command(name=Argument("Show one in full.", type=str, default=None), as_json=JSON)
+@command(name=Argument("Show one in full.", type=str, default=None, complete="methods"), as_json=JSON)
 def methods(given: Given) -> None:
     """List the merge methods, or explain one."""
     name, as_json = given["name"], given.as_json

@@ -26,8 +26,8 @@ _WORDS = {
 
 @command(
     "smelt.engine.convert.pack:pack",
-    model=Argument("The model to pack: a folder, hf:org/name, zoo:name.", metavar="MODEL"),
-    base=Option("The model it was fine-tuned from."),
+    model=Argument("The model to pack: a folder, hf:org/name, zoo:name.", metavar="MODEL", complete="models"),
+    base=Option("The model it was fine-tuned from.", complete="models"),
     out=OUT,
     bits=Option("Bits per number: 2, 4 (the default) or 8."),
     rank=Option("Store low-rank changes of this rank instead."),
@@ -61,7 +61,7 @@ def _show(done: PackSummary) -> None:
 
 @command(
     "smelt.engine.convert.pack:unpack",
-    pack=Argument("A delta pack, or any other reference to a model.", metavar="PACK"),
+    pack=Argument("A delta pack, or any other reference to a model.", metavar="PACK", complete="models"),
     out=OUT,
     shard_size=SHARD_SIZE,
     threads=THREADS,

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smelt.display.blocks import Table
+from smelt.display.shown import ShownDict
 from smelt.engine.sink.verify import Verification, verify_folder
+from smelt.methods import Stage
 
 if TYPE_CHECKING:
     from smelt.engine.plan.compatibility import Compatibility
-    from smelt.methods import Stage
-    from smelt.models.zoo.catalogue import ZooModel
+    from smelt.models.zoo.catalogue import ZooModels
 
 __all__ = ["check_models", "list_methods", "list_models", "verify"]
 
@@ -21,14 +23,22 @@ def verify(folder: str | Path) -> Verification:
     return verify_folder(Path(folder))
 
 
-def list_methods() -> dict[str, Stage]:
+class Methods(ShownDict[Stage]):
+    """Registered stages by name."""
+
+    def shown(self) -> list[Table]:
+        rows = [[name, stage.kind, stage.summary] for name, stage in sorted(self.items())]
+        return [Table(["method", "kind", "what it does"], rows, left=(0, 1, 2), cut=True)]
+
+
+def list_methods() -> Methods:
     """Every registered stage by name."""
     from smelt.methods import stages
 
-    return dict(stages)
+    return Methods(stages)
 
 
-def list_models() -> list[ZooModel]:
+def list_models() -> ZooModels:
     """The models of the zoo."""
     from smelt.models.zoo.catalogue import zoo_models
 

@@ -124,7 +124,7 @@ def test_a_type_checker_knows_what_a_user_gets_and_refuses_a_wrong_word(tmp_path
     assert "Summary" not in by_line[2]
     assert '"smelt.engine.merge.Summary"' in by_line[3]
     assert "PlanReport" in by_line[4]
-    assert "list[smelt.models.zoo.catalogue.ZooModel]" in by_line[5]
+    assert "smelt.models.zoo.catalogue.ZooModels" in by_line[5]
     assert "Compatibility" in by_line[6]
     assert "Hub" in by_line[7]
     assert 'did you mean "density"?' in by_line[8]

@@ -14,6 +14,8 @@ from typing import Any
 from smelt.advice.evidence import Advised, Citation, Witness, guideline, mean, own_run, witnesses
 from smelt.advice.situation import Situation, read_situation
 from smelt.caller import option
+from smelt.display.blocks import Code, Facts
+from smelt.display.shown import Shown
 from smelt.errors import OutputError
 from smelt.recipe.schema import Recipe
 from smelt.suites.language.published import mergebench
@@ -25,7 +27,7 @@ _POOL = {"base": "dir:BASE", "models": {"first": "dir:FIRST", "second": "dir:SEC
 
 
 @dataclass(frozen=True)
-class Advice:
+class Advice(Shown):
     """What to do, why, and what it rests on."""
 
     method: str
@@ -59,6 +61,23 @@ class Advice:
             "recipe": self.recipe.dump(),
             "commands": list(self.commands),
         }
+
+    def shown(self) -> list[Facts | Code]:
+        second = f"; second choice: {self.second_name} ({self.second})" if self.second else ""
+        about = {
+            "method": [f"{self.name} ({self.method}){second}"],
+            "why": self.why,
+            "expect": [self.expect],
+            "taken": self.taken,
+            "not": [f"{name}: {why}" for name, why in self.avoided.items()],
+            "rests on": list(map(str, self.citations)),
+        }
+        return [_facts(about), Code(self.text), _facts({"next": self.commands})]
+
+
+def _facts(about: Mapping[str, Sequence[str]]) -> Facts:
+    """Several sentences under one word."""
+    return Facts([("" if number else word, text) for word, said in about.items() for number, text in enumerate(said)])
 
 
 @dataclass(frozen=True)

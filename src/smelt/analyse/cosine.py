@@ -7,6 +7,7 @@ One pass, one Gram matrix per block, sums in float64. A model that equals its ba
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,17 @@ import torch
 
 from smelt.analyse.deltas import Deltas, Patterns
 from smelt.analyse.models import open_models
+from smelt.analyse.shown import matrix_table, notes_lines
 from smelt.analyse.tables import plain, write_matrix
+from smelt.display.blocks import Lines, Table
+from smelt.display.shades import full_shade
+from smelt.display.shown import Shown
 
 __all__ = ["CosineSimilarity", "cosine_similarity"]
 
 
 @dataclass(frozen=True)
-class CosineSimilarity:
+class CosineSimilarity(Shown):
     """The matrix of cosines between task vectors, in the order of `names`."""
 
     names: tuple[str, ...]
@@ -29,6 +34,12 @@ class CosineSimilarity:
     tensors: int
     parameters: int
     notes: tuple[str, ...] = ()
+
+    def shown(self) -> list[Table | Lines]:
+        pairs = [(i, j, value) for i, row in enumerate(self.matrix) for j, value in enumerate(row)]
+        others = [value for i, j, value in pairs if i != j and not math.isnan(value)]
+        table = matrix_table(self.names, self.matrix, full_shade(others), "cosine similarity of task vectors")
+        return [table, notes_lines(self.notes)]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for a heat map; nan becomes null, which JSON can hold."""

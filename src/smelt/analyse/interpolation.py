@@ -20,7 +20,10 @@ from torch import Tensor
 from smelt.analyse.deltas import Patterns, chosen_keys
 from smelt.analyse.evaluator import Evaluate, evaluator
 from smelt.analyse.models import open_one
+from smelt.analyse.shown import notes_lines, setting_table
 from smelt.caller import option
+from smelt.display.blocks import Lines, Table
+from smelt.display.shown import Shown
 from smelt.engine.pool import ModelPool
 from smelt.errors import RecipeError
 from smelt.files.remote_code import takes_trust
@@ -43,7 +46,7 @@ class Barrier:
 
 
 @dataclass(frozen=True)
-class Interpolation:
+class Interpolation(Shown):
     """The rows along a path, in the order of t; barriers by task and of the mean loss."""
 
     first: str
@@ -52,6 +55,10 @@ class Interpolation:
     barriers: Mapping[str, Barrier]
     mean_barrier: Barrier
     notes: tuple[str, ...] = ()
+
+    def shown(self) -> list[Table | Lines]:
+        highest = f"barrier of the mean loss: {self.mean_barrier.loss:.4f} at t = {self.mean_barrier.t:g}"
+        return [setting_table("t", self.rows), Lines([highest]), notes_lines(self.notes)]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: the means over tasks, the barriers, and every row."""

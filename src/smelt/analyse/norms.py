@@ -17,7 +17,10 @@ import torch
 
 from smelt.analyse.deltas import Deltas, Patterns
 from smelt.analyse.models import open_models
+from smelt.analyse.shown import notes_lines
 from smelt.analyse.tables import plain
+from smelt.display.blocks import Lines, Table
+from smelt.display.shown import Shown
 from smelt.files.reading import natural
 from smelt.formats.architecture.layout import Layout
 
@@ -25,7 +28,7 @@ __all__ = ["DeltaNorms", "delta_norms"]
 
 
 @dataclass(frozen=True)
-class DeltaNorms:
+class DeltaNorms(Shown):
     """Lengths of task vectors per layer and over all; `relative` is divided by the base's length (nan where 0)."""
 
     layers: tuple[str, ...]
@@ -38,6 +41,12 @@ class DeltaNorms:
     tensors: int
     parameters: int
     notes: tuple[str, ...] = ()
+
+    def shown(self) -> list[Table | Lines]:
+        lines = [(layer, [row[n] for row in self.relative.values()]) for n, layer in enumerate(self.layers)]
+        lines.append(("all", list(self.whole_relative.values())))
+        rows = [[layer, *(f"{value:.4f}" for value in values)] for layer, values in lines]
+        return [Table(["|d| / |base|", *self.models], rows, rules=[len(rows) - 1]), notes_lines(self.notes)]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; nan becomes null."""

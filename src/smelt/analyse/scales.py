@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.analyse.evaluator import Evaluate, evaluator
+from smelt.analyse.shown import setting_table
+from smelt.display.blocks import Lines, Table
+from smelt.display.shown import Shown
 from smelt.engine.merge import planned
 from smelt.engine.pool import ModelPool, opened
 from smelt.engine.request import read_request
@@ -34,7 +37,7 @@ SCALES = tuple(step / 10 for step in range(1, 11))
 
 
 @dataclass(frozen=True)
-class ScaleCurve:
+class ScaleCurve(Shown):
     """The rows of a scale curve, scale after scale."""
 
     rows: tuple[Row, ...]
@@ -53,6 +56,9 @@ class ScaleCurve:
     def best(self) -> float:
         """The scale with the highest mean accuracy; of equals, the smallest."""
         return max(sorted(self.mean_accuracy), key=lambda scale: self.mean_accuracy[scale])
+
+    def shown(self) -> list[Table | Lines]:
+        return [setting_table("scale", self.rows), Lines([f"best on {self.rows[0].split}: {self.best:g}"])]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: the averages, the best scale, and every row."""

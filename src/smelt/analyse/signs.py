@@ -22,7 +22,10 @@ from torch import Tensor
 
 from smelt.analyse.deltas import Deltas, Patterns
 from smelt.analyse.models import open_models
+from smelt.analyse.shown import matrix_table, notes_lines
 from smelt.analyse.tables import plain, write_matrix
+from smelt.display.blocks import Facts, Lines, Table
+from smelt.display.shown import Shown
 from smelt.errors import RecipeError
 from smelt.ops.block import Block
 from smelt.ops.order import Largest, keep_shares
@@ -31,8 +34,12 @@ from smelt.ops.prune import keep_rows
 __all__ = ["SignConflicts", "sign_conflicts"]
 
 
+_CHANCE = 0.5
+"""Opposite signs among changes that have nothing to do with each other."""
+
+
 @dataclass(frozen=True)
-class SignConflicts:
+class SignConflicts(Shown):
     """Shares of entries in conflict, between 0 and 1; nan where there is nothing to count."""
 
     names: tuple[str, ...]
@@ -45,6 +52,16 @@ class SignConflicts:
     tensors: int
     parameters: int
     notes: tuple[str, ...] = ()
+
+    def shown(self) -> list[Table | Facts | Lines]:
+        shares = [
+            ("entries", f"{self.entries:.1%} of the entries that any model changed are raised by some and lowered"),
+            ("", "by others"),
+            ("mass", f"{self.mass:.1%} of the changes' magnitude lies in them"),
+            ("cancelled", f"{self.cancelled:.1%} of the changes' magnitude vanishes when they are added up"),
+        ]
+        table = matrix_table(self.names, self.pairs, _CHANCE, "share of opposite signs")
+        return [table, Facts(shares), notes_lines(self.notes)]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, the pairs under `matrix` too as every heat map has them; nan becomes null."""

@@ -14,10 +14,12 @@ from typing import Any
 
 from smelt.display.blocks import Block, Cell, Code, Facts, Lines, Table
 
-__all__ = ["as_text", "print_blocks"]
+__all__ = ["as_text", "print_blocks", "room"]
 
 _WHOLE = 10_000
 """Columns where nothing limits a line."""
+_LISTING = 120
+"""The same for a table whose lines may be cut."""
 _LEAST = 16
 """Columns that are left to words, where there are more of them than room."""
 _GAP = 2
@@ -30,18 +32,26 @@ def as_text(blocks: Iterable[Block], width: int | None = None, *, colours: bool 
     drawn: list[str] = []
     before: Block | None = None
     for block in blocks:
-        if before is not None and isinstance(block, Table | Code) | isinstance(before, Table | Code):
-            drawn.append("")
-        drawn += _drawn(block, width or _WHOLE, colours) if isinstance(block, Table) else _lines(block)
-        before = block
+        if isinstance(block, Table):
+            lines = _drawn(block, width or (_LISTING if block.cut else _WHOLE), colours)
+        else:
+            lines = _lines(block)
+        apart = isinstance(block, Table | Code) or isinstance(before, Table | Code)
+        drawn += ["", *lines] if drawn and lines and apart else lines
+        before = block if lines else before
     return "\n".join(drawn)
+
+
+def room() -> int | None:
+    """The columns of the terminal, or those that `COLUMNS` gives; None where lines may be of any length."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() or os.environ.get("COLUMNS") else None
 
 
 def print_blocks(blocks: Iterable[Block]) -> None:
     """Print to a terminal in its width and with colours, or to a file: whole, unless `COLUMNS` says how wide it is."""
-    terminal = sys.stdout.isatty()
-    room = shutil.get_terminal_size().columns if terminal or os.environ.get("COLUMNS") else None
-    sys.stdout.write(as_text(blocks, room, colours=terminal) + "\n")
+    text = as_text(blocks, room(), colours=sys.stdout.isatty())
+    if text:
+        sys.stdout.write(text + "\n")
 
 
 def _lines(block: Facts | Lines | Code) -> list[str]:
@@ -53,18 +63,18 @@ def _lines(block: Facts | Lines | Code) -> list[str]:
     return [f"{word:{wide}}{text}" for word, text in block.pairs]
 
 
-def _drawn(block: Table, room: int, colours: bool) -> list[str]:
+def _drawn(block: Table, width: int, colours: bool) -> list[str]:
     from rich import box
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
 
     rows = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in block.rows]
-    widths = _widths(block, rows, room)
+    widths = _widths(block, rows, width)
     drawn = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
-    for column, (heading, width) in enumerate(zip(block.headings, widths, strict=True)):
+    for column, (heading, wide) in enumerate(zip(block.headings, widths, strict=True)):
         side: Any = "left" if column in block.left else "right"
-        drawn.add_column(Text(heading), justify=side, width=width, overflow="fold")
+        drawn.add_column(Text(heading), justify=side, width=wide, overflow="fold")
     for number, row in enumerate(rows):
         if number in block.rules:
             drawn.add_section()
@@ -72,12 +82,12 @@ def _drawn(block: Table, room: int, colours: bool) -> list[str]:
         end = Cell(_cut(last.text, widths[-1])) if block.cut else last
         drawn.add_row(*(Text(cell.text, style=_style(cell)) for cell in (*cells, end)))
     paper = StringIO()
-    wide = sum(widths) + _GAP * len(widths)
-    Console(file=paper, width=wide, force_terminal=colours, color_system="auto" if colours else None).print(drawn)
+    whole = sum(widths) + _GAP * len(widths)
+    Console(file=paper, width=whole, force_terminal=colours, color_system="auto" if colours else None).print(drawn)
     return [*([block.title] if block.title else []), *(line.rstrip() for line in paper.getvalue().splitlines())]
 
 
-def _widths(block: Table, rows: Sequence[Sequence[Cell]], room: int) -> list[int]:
+def _widths(block: Table, rows: Sequence[Sequence[Cell]], limit: int) -> list[int]:
     """Of the columns: as wide as they are, or in little room the widest made narrower, none below its numbers."""
     from rich.cells import cell_len
 
@@ -87,17 +97,17 @@ def _widths(block: Table, rows: Sequence[Sequence[Cell]], room: int) -> list[int
     least = [*whole[:-1], min(texts[-1], _LEAST)] if block.cut else least
     for widest in range(max(whole), 0, -1):
         widths = [max(low, min(full, widest)) for low, full in zip(least, whole, strict=True)]
-        if sum(widths) + _GAP * (len(widths) - 1) <= room:
+        if sum(widths) + _GAP * (len(widths) - 1) <= limit:
             break
     return [max(1, width) for width in widths]
 
 
-def _cut(text: str, room: int) -> str:
-    """In one line, and no longer than `room` cells."""
+def _cut(text: str, most: int) -> str:
+    """In one line, and no longer than so many cells."""
     from rich.cells import cell_len, set_cell_size
 
     line = " ".join(text.split())
-    return line if cell_len(line) <= room else set_cell_size(line, room - 1).rstrip() + "…"
+    return line if cell_len(line) <= most else set_cell_size(line, most - 1).rstrip() + "…"
 
 
 def _style(cell: Cell) -> str:

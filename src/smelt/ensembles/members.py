@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from smelt.display.blocks import Facts
+from smelt.display.shown import Shown
 from smelt.errors import IncompatibleModels, RecipeError
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Members"]
 
 
-class Members:
+class Members(Shown):
     """Named classifiers that are asked together. The part of a Classifier that does not depend on how they agree."""
 
     kind = ""
@@ -33,6 +35,10 @@ class Members:
             raise RecipeError("an ensemble needs at least one model")
         self.members: dict[str, Classifier] = dict(members)
         _check(self.members)
+
+    def shown(self) -> list[Facts]:
+        models = [("" if number else "models", name) for number, name in enumerate(self.members)]
+        return [Facts([("ensemble", self.kind), *models, ("device", f"{self.device}, {self.dtype}")])]
 
     @property
     def _words(self) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sys
 import time
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from smelt.display.blocks import Lines, Table
+from smelt.display.shown import Shown
 from smelt.engine.request import read_request
 from smelt.errors import InputChanged, RecipeError
 from smelt.evaluation.row import code_version, now
@@ -52,7 +55,7 @@ _HOW = frozenset({"deltas"})
 
 
 @dataclass(frozen=True)
-class Learned:
+class Learned(Shown):
     """What was learned, and what it cost when it was."""
 
     recipe: Recipe
@@ -66,6 +69,33 @@ class Learned:
     """Whether it was there already."""
     device: str = "cpu"
     peak_bytes: int = 0
+
+    @property
+    def losses(self) -> dict[str, tuple[float, float]]:
+        """The first and the last loss of every model's task."""
+        first: dict[str, float] = {}
+        last: dict[str, float] = {}
+        for line in self.trace:
+            first = line["loss"] | first
+            last = last | line["loss"]
+        return {name: (first[name], last[name]) for name in last}
+
+    def shown(self) -> list[Table | Lines]:
+        means = self.coefficients.means if self.coefficients else {}
+        headings = ["model", "first step", "last step", *["mean coefficient"] * bool(means)]
+        rows = [
+            [name, f"{first:.3f}", f"{last:.3f}", *([f"{means.get(name, math.nan):.3f}"] if means else [])]
+            for name, (first, last) in self.losses.items()
+        ]
+        labels = f"{self.budget.labels:,} labels" if self.budget.labels else "no labels"
+        split = f" of {self.budget.split}" if self.budget.split else ""
+        was = "was there already; it had taken" if self.cached else "in"
+        data = f"{self.budget.images:,} examples{split}, {labels}"
+        said = [
+            f"{len(self.trace)} steps {was} {self.seconds:.1f} s; {data}",
+            f"next: smelt merge {self.folder / 'recipe.yaml'} -o MODEL",
+        ]
+        return [Table(headings, rows, "loss of the merged model"), Lines(said)]
 
 
 @takes_trust

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from smelt.display.blocks import Lines
+from smelt.display.shown import Shown
 from smelt.errors import CorruptFile, OutputError
 from smelt.files.cache import cached_path
 from smelt.files.identity import FileIdentity
@@ -43,7 +45,7 @@ def content_key(*content: Any) -> str:
 
 
 @dataclass(frozen=True)
-class MeasuredStatistics(os.PathLike[str]):
+class MeasuredStatistics(Shown, os.PathLike[str]):
     """Statistics that lie in a folder. It can be given wherever the folder can."""
 
     folder: Path
@@ -58,6 +60,13 @@ class MeasuredStatistics(os.PathLike[str]):
 
     def __str__(self) -> str:
         return str(self.folder)
+
+    def shown(self) -> list[Lines]:
+        note, tests = self.note, [use.task for use in self.note.data if use.split == "test"]
+        warning = "note: measured on the test split of {}; what is merged with it has seen test data"
+        data = " and ".join(f"{use.examples} examples of {use.task} ({use.split or 'in memory'})" for use in note.data)
+        made = f"{self.folder}: {note.kind} ({note.estimator}) of {note.model} on {data}, {note.size / 1e6:,.1f} MB"
+        return [Lines([*map(warning.format, tests), made])]
 
 
 def cached_statistics(

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, T
 
 from pydantic import Field, TypeAdapter
 
+from smelt.display.blocks import Facts, Table
+from smelt.display.shown import Shown
 from smelt.errors import SmeltError
 from smelt.ops.block import Stack
 from smelt.registry import Registry, modules_below
@@ -103,7 +105,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Stage:
+class Stage(Shown):
     """The record of one registered stage; `exempt` names the laws it does not keep and why."""
 
     name: str
@@ -143,6 +145,16 @@ class Stage:
         """The parameters that decide what its fold gathers."""
         wanted = inspect.signature(self.prepare).parameters if self.prepare else {}
         return tuple(name for name in self.parameters if name in wanted)
+
+    def shown(self) -> list[Facts | Table]:
+        def line(one: Parameter) -> list[str]:
+            kind = f"{one.type_name}{', per model' * one.per_model}"
+            return [one.name, kind, "required" if one.required else str(one.default)]
+
+        rows = list(map(line, self.parameters.values()))
+        paper = [("paper", f"arXiv:{self.paper}")] if self.paper else []
+        about = Facts([(self.kind, self.name), ("what", self.summary), *paper])
+        return [about, *([Table(["parameter", "type", "default"], rows, left=(0, 1, 2))] if rows else [])]
 
     @property
     def doc(self) -> str:

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from smelt.display.blocks import Cell, Lines, Table
+from smelt.display.shown import Shown
 from smelt.engine.request import read_request
 from smelt.errors import CorruptFile, OutputError, RecipeError, unknown
 from smelt.files.cache import cached_path
@@ -40,7 +42,7 @@ _DEFAULT_SPLIT = "val"
 
 
 @dataclass(frozen=True)
-class Mixed:
+class Mixed(Shown):
     """What a finished mixture reports."""
 
     folder: Path
@@ -60,6 +62,19 @@ class Mixed:
     def seconds(self) -> float:
         """What learning took when it was done."""
         return float(sum(line.get("seconds", 0.0) for line in self.trace))
+
+    def shown(self) -> list[Table | Lines]:
+        learned, used = self.note.learning, self.budget
+        what = "from the cache" if self.cached else f"{learned.steps} steps in {self.seconds:.1f} s"
+        said = [f"{self.folder}: {len(self.note.experts)} experts, {what}"]
+        if learned.steps:
+            first, last = (sum(loss.values()) / len(loss) for loss in (learned.first, learned.last))
+            labels = f"{used.labels:,} labels" if used.labels else "no labels"
+            data = f"{used.images:,} examples{f' of {used.split}' if used.split else ''}, {labels}"
+            said.append(f"mean loss {first:.3f} at the start, {last:.3f} at the end ({data})")
+        tasks = ",".join(dict.fromkeys(self.note.tasks.values())) or "clip8"
+        after = Lines([f"next: smelt eval {self.folder} --tasks {tasks}"])
+        return [Lines(said), *([_gates(self.routing)] if self.routing else []), after]
 
     def load(self, *, device: str = "cpu", dtype: str = "float32") -> MixedClassifier:
         """The mixture, ready to classify."""
@@ -339,3 +354,9 @@ def _routers_file(path: str | Path) -> Path:
     if not file.is_file():
         raise RecipeError(f"there are no routers at {file}")
     return file
+
+
+def _gates(routing: Mapping[str, Any]) -> Table:
+    lines = zip(routing["rows"], routing["matrix"], strict=True)
+    rows = [[task, *(Cell(f"{gate:.2f}", gate) for gate in gates)] for task, gates in lines]
+    return Table(["task", *routing["columns"]], rows, "mean gates over all blocks: tasks by row, experts by column")

@@ -12,25 +12,39 @@ from pathlib import Path
 from typing import Literal, Unpack
 
 from smelt.caller import Blank, option
+from smelt.display.blocks import Lines
+from smelt.display.shown import Shown, ShownList
 from smelt.engine.merge import Summary
 from smelt.errors import RecipeError, unknown
 from smelt.models.training_checkpoints import Checkpoint, choose_checkpoints
 from smelt.recipe.words import RecipeWords, RunWords
 
-__all__ = ["Averaged", "Weighting", "average"]
+__all__ = ["Averaged", "Averages", "Weighting", "average"]
 
 Weighting = Literal["uniform", "linear", "ema"]
 _WEIGHTINGS = ("uniform", "linear", "ema")
 
 
 @dataclass(frozen=True)
-class Averaged:
+class Averaged(Shown):
     """What was averaged, and the merge that did it."""
 
     steps: tuple[int, ...]
     weights: tuple[float, ...]
     """They sum to 1."""
     summary: Summary
+
+    def shown(self) -> list[Lines]:
+        listed = ", ".join(f"{step} ({weight:.3f})" for step, weight in zip(self.steps, self.weights, strict=True))
+        made = f"{self.summary.out}: the average of steps {listed} in {self.summary.seconds:.1f} s"
+        return [Lines([made, *(f"note: {note}" for note in self.summary.notes)])]
+
+
+class Averages(ShownList[Averaged]):
+    """What was averaged, window after window."""
+
+    def shown(self) -> list[Lines]:
+        return [lines for one in self for lines in one.shown()]
 
 
 class _Words(RecipeWords, RunWords, total=False):
@@ -50,7 +64,7 @@ def average(
     each: bool = False,
     base: str | Path | None = None,
     **words: Unpack[_Words],
-) -> list[Averaged]:
+) -> Averages:
     """Average the checkpoints of a training run.
 
     `run` is a folder of checkpoint-500, checkpoint-1000, ... (step-*, plain numbers). `last`, `every`, `since` and
@@ -78,7 +92,7 @@ def average(
         raise RecipeError(f"{place}: one checkpoint is its own average; choose at least two")
     windows = [steps[end - width : end] for end in range(width, len(steps) + 1)]
     shares = _shares(weights, decay, width)
-    return [_average(w, shares, Path(out) / w[-1].name if each else Path(out), base, words) for w in windows]
+    return Averages(_average(w, shares, Path(out) / w[-1].name if each else Path(out), base, words) for w in windows)
 
 
 def _average(

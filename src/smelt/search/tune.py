@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from smelt.display.blocks import Lines, Table
+from smelt.display.shown import Shown
 from smelt.errors import RecipeError, SmeltError
 from smelt.files.remote_code import FLAG, is_trusted, takes_trust
 from smelt.jobs.executor import Executor
@@ -35,9 +37,12 @@ TRIALS = 30
 """How many settings are tried where they cannot be counted and nothing is said."""
 _BEST, _STUDY, _TABLE = "best.yaml", "study.db", "trials.csv"
 
+_SHOWN = 10
+"""Trials in the table that is shown; the file has all."""
+
 
 @dataclass(frozen=True)
-class Tuned:
+class Tuned(Shown):
     """What a study found."""
 
     best: Recipe
@@ -61,6 +66,23 @@ class Tuned:
     def recipe_file(self) -> Path:
         """Where the best recipe lies."""
         return self.folder / _BEST
+
+    def shown(self) -> list[Table | Lines]:
+        whole = [trial for trial in self.trials if trial.state == "complete"]
+        ranked = sorted(whole, key=lambda trial: (trial.values != self.values, -(trial.accuracy or 0), trial.number))
+        stopped = sum(trial.state == "pruned" for trial in self.trials)
+        words = list(dict.fromkeys(word for trial in ranked for word in trial.values))
+        headings = ["trial", *words, "accuracy %", "merge s", "evaluate s"]
+        title = f"mean accuracy on {self.split}, {len(self.tasks)} tasks"
+        parts = [f"{len(whole)} whole trials", f"{stopped} stopped early"]
+        parts += [f"{self.untried} points of the grid not tried"] if self.untried else []
+        setting = ", ".join(f"{word} {value}" for word, value in self.values.items())
+        again = shlex.join(["smelt", "merge", str(self.recipe_file), "-o", "OUT"])
+        said = [
+            f"{', '.join(parts)}; {self.computed} computed now, in {self.seconds:.0f} s",
+            f"best: {setting} with {100 * self.value:.2f} %. Next: {again}",
+        ]
+        return [Table(headings, [_cells(trial, words) for trial in ranked[:_SHOWN]], title, left=()), Lines(said)]
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: the best, and every trial."""
@@ -201,3 +223,9 @@ def _clear(folder: Path) -> None:
     for name in (_STUDY, _TABLE, _BEST):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / JOBS, ignore_errors=True)
+
+
+def _cells(trial: Trial, words: Sequence[str]) -> list[str]:
+    values = [str(trial.values.get(word, "")) for word in words]
+    score = f"{100 * (trial.accuracy or 0):.2f}"
+    return [str(trial.number), *values, score, f"{trial.merge_seconds:.2f}", f"{trial.evaluate_seconds:.2f}"]

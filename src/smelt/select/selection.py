@@ -7,6 +7,7 @@ answers. A run that was stopped goes on where it was; a folder that was begun wi
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from smelt.display.blocks import Lines, Table
+from smelt.display.shown import Shown
 from smelt.engine.merge import Options, merge_to_folder
 from smelt.errors import RecipeError
 from smelt.recipe.read import read_recipe
@@ -36,7 +39,7 @@ _CHOSEN, _MODEL, _LOGITS = "chosen.yaml", "model", "logits"
 
 
 @dataclass(frozen=True)
-class Selected:
+class Selected(Shown):
     """What a selection found."""
 
     models: tuple[str, ...]
@@ -48,6 +51,15 @@ class Selected:
     asked: int
     """Passes over a set that this run made; the others were there."""
     seconds: float
+
+    def shown(self) -> list[Table | Lines]:
+        again = shlex.join(["smelt", "merge", str(self.recipe_file), "-o", "OUT"])
+        said = [
+            *(f"note: {note}" for note in self.trace.notes),
+            f"{self.asked} passes made now, in {self.seconds:.0f} s; all answers are kept",
+            f"chosen: {', '.join(self.models)}. The model: {self.model}. The same again: {again}",
+        ]
+        return [*self.trace.shown(), Lines(said)]
 
     @property
     def model(self) -> Path:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from smelt.display.blocks import Table
+from smelt.display.shown import Shown
 from smelt.files.writing import write_json
 from smelt.select.scores import ModelScores
 from smelt.version import __version__
@@ -38,9 +40,26 @@ class SelectionStep:
         kept = {} if self.kept is None else {"kept": self.kept}
         return {"models": list(self.models), "added": self.added, **kept, **self.measured.to_json()}
 
+    @property
+    def cells(self) -> dict[str, str]:
+        """What is known of it, under its headings."""
+        about, cells = self.measured.to_json(), dict[str, str]()
+        if "uncertainty" in about:
+            low, high = about["interval"] or (None, None)
+            cells["uncertainty"] = f"{about['uncertainty']:.5f}"
+            cells["95 %"] = "" if low is None else f"{low:.5f} to {high:.5f}"
+        if about["accuracy"] is not None:
+            cells["accuracy %"] = f"{100 * about['accuracy']:.2f}"
+        return cells
+
+    def mark(self, chosen: bool) -> str:
+        """Whether the model stays, and whether this is the choice."""
+        kept = "" if self.kept is None else "stays" if self.kept else "goes"
+        return f"{kept} ← chosen".strip() if chosen else kept
+
 
 @dataclass
-class Trace:
+class Trace(Shown):
     """A selection from its first model to its choice."""
 
     words: Mapping[str, Any]
@@ -70,6 +89,17 @@ class Trace:
             "chosen": self.chosen,
             "models": list(self.group) if self.chosen is not None else None,
         }
+
+    def shown(self) -> list[Table]:
+        if not self.steps:
+            return []
+        steps = [(step, step.cells) for step in self.steps]
+        headings = ["step", "with", *steps[0][1], ""]
+        rows = [
+            [str(number), step.added, *cells.values(), step.mark(number == self.chosen)]
+            for number, (step, cells) in enumerate(steps, 1)
+        ]
+        return [Table(headings, rows, ", ".join(self.words["tasks"]), left=(1, len(headings) - 1))]
 
     def save(self, folder: Path) -> None:
         """Write it whole, in place of what was there."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 from smelt.evaluation.row import CostRow, Row
@@ -11,7 +13,7 @@ from smelt.reporting.analyses import read_analyses
 from smelt.reporting.pages import Pages, ReportView, read_folder
 from smelt.suites.kind import DEFAULT, OWN, SuiteKind, suite_kinds
 
-__all__ = ["kind_of_folder", "report", "show", "view_of"]
+__all__ = ["kind_of_folder", "report", "show", "table_text", "view_of"]
 
 
 def report(folder: str | Path, out: str | Path | None = None) -> Path:
@@ -33,6 +35,13 @@ def show(folder: Path, rows: Sequence[Row | CostRow]) -> None:
     scored = [row for row in rows if isinstance(row, Row)]
     pages, view = view_of(folder, scored, [row for row in rows if isinstance(row, CostRow)])
     pages.terminal(view)
+
+
+def table_text(folder: Path, rows: Sequence[Row | CostRow]) -> str:
+    """The tables of a run as they stand in a log: every kind has its own way to print them."""
+    with redirect_stdout(StringIO()) as paper:
+        show(folder, rows)
+    return paper.getvalue()
 
 
 def view_of(folder: Path, rows: Sequence[Row], costs: Sequence[CostRow] = ()) -> tuple[Pages, ReportView]:

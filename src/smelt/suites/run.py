@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+from smelt.display.blocks import Code, Lines
+from smelt.display.shown import Shown
 from smelt.errors import RecipeError, SmeltError, unknown
 from smelt.evaluation.row import CostRow, Row
 from smelt.files.remote_code import takes_trust
@@ -32,7 +34,7 @@ __all__ = ["BenchResult", "bench", "run_rounds"]
 
 
 @dataclass(frozen=True)
-class BenchResult:
+class BenchResult(Shown):
     """What a run left behind."""
 
     folder: Path
@@ -41,6 +43,12 @@ class BenchResult:
     seconds: float
     computed: int
     """Accuracy rows that this run added; the others were there."""
+
+    def shown(self) -> list[Code | Lines]:
+        from smelt.suites.report import table_text
+
+        done = f"{self.computed} numbers computed in {self.seconds:.0f} s; the report: {self.report}"
+        return [Code(table_text(self.folder, self.rows)), Lines([done])]
 
 
 @takes_trust

@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
+from smelt.display.blocks import Table
+from smelt.display.shown import ShownDict
 from smelt.errors import MissingExtra, unknown
 from smelt.files.reading import is_there
 from smelt.tasks.groups import GROUPS, OF_THE_ZOO
@@ -45,9 +47,20 @@ def task_folders() -> dict[str, Path]:
     return _zoo() | {path.parent.name: path.parent for path in sorted(_PUBLIC.glob(f"*/{PictureTask.FILE}"))}
 
 
-def list_tasks() -> dict[str, Task]:
+class TaskList(ShownDict[Task]):
+    """Tasks by name."""
+
+    def shown(self) -> list[Table]:
+        rows = [
+            [name, one.domain or one.kind, ", ".join(one.counts_by_split), one.title or one.source]
+            for name, one in self.items()
+        ]
+        return [Table(["task", "kind", "examples", "about"], rows, left=range(4), cut=True)]
+
+
+def list_tasks() -> TaskList:
     """Every task that has a name."""
-    return {name: _load(folder) for name, folder in task_folders().items()}
+    return TaskList({name: _load(folder) for name, folder in task_folders().items()})
 
 
 def find_task(name: str | Path) -> Task:

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import PrivateAttr, ValidationError
 
+from smelt.display.blocks import Lines
+from smelt.display.shown import Shown
 from smelt.errors import RecipeError, listed, unknown
 from smelt.files.identity import file_hashes
 from smelt.files.reading import read_text
@@ -62,7 +64,7 @@ class PreparedTask(ABC):
         """How a loaded model does; at most `batch` examples at once. `watch` hears what was answered so far."""
 
 
-class Task(ABC):
+class Task(Shown, ABC):
     """What is asked of a model, and how its answers are judged."""
 
     kind: ClassVar[str]
@@ -195,6 +197,18 @@ class Task(ABC):
     def words(self) -> dict[str, Any]:
         """What it says of itself, as plain data."""
         return {"kind": self.kind, "name": self.name, "version": self.version, "title": self.title}
+
+    @property
+    def counts_by_split(self) -> list[str]:
+        """Its splits, with their numbers of examples where these are known."""
+        counts = {split: self.count(split) for split in self.splits}
+        return [split if number is None else f"{split} {number:,}" for split, number in counts.items()]
+
+    def shown(self) -> list[Lines]:
+        title = f": {self.title}" if self.title else ""
+        place = [f"splits:     {', '.join(self.counts_by_split)}", f"licence:    {self.licence or 'not stated'}"]
+        head = [f"{self.name}, version {self.version}{title}", ""]
+        return [Lines([*head, *self.first_lines(), *place, f"folder:     {self.reference}", *self.last_lines()])]
 
     def first_lines(self) -> list[str]:
         """What people are told of it before its splits, licence and folder."""

@@ -71,7 +71,9 @@ def test_json_is_what_the_function_gives(name, cli, words, two):
 def test_cosine_prints_a_table_and_writes_csv(tmp_path, cli, words):
     ran = cli("analyse", "cosine", *words, "-o", tmp_path / "cos.csv")
     assert ran.code == 0
-    assert [line.split() for line in ran.out.splitlines()] == [
+    title, heads, _, *rows = ran.out.splitlines()
+    assert title == "cosine similarity of task vectors"
+    assert [line.split() for line in (heads, *rows)] == [
         ["cars", "birds"],
         ["cars", "1.000", "1.000"],
         ["birds", "1.000", "1.000"],
@@ -82,7 +84,7 @@ def test_cosine_prints_a_table_and_writes_csv(tmp_path, cli, words):
 def test_norms_print_shares_of_the_base(cli, words):
     """embed.weight of the base is 12 zeros, so its share is nan; head.weight is 12 fives."""
     out = cli("analyse", "norms", *words).out
-    lines = {line.split()[0]: line.split()[1:] for line in out.splitlines()}
+    lines = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line}
     assert lines["embed"] == ["nan", "nan"]
     assert lines["head"] == ["0.2000", "0.6000"]
     assert "layers.0" in lines
@@ -90,7 +92,7 @@ def test_norms_print_shares_of_the_base(cli, words):
 
 def test_signs_say_shares_in_words(cli, words):
     out = cli("analyse", "signs", *words, "--density", "0.5").out
-    assert "entries   0.0%" in out
+    assert "entries    0.0%" in out
     assert "cancelled" in out
 
 

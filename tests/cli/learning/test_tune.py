@@ -46,8 +46,8 @@ def test_a_study_ends_with_its_best_trials_and_the_next_command(
     assert "[ 2/2] task_arithmetic.scale " in ran.err
     lines = ran.out.splitlines()
     assert lines[0].strip() == "mean accuracy on val, 1 tasks"
-    assert "task_arithmetic.scale" in lines[2]
-    assert "100.00" in lines[4]
+    assert "task_arithmetic.scale" in lines[1]
+    assert "100.00" in lines[3]
     assert lines[-2].startswith("2 whole trials, 0 stopped early; 2 computed now")
     best = tmp_path / "out" / "best.yaml"
     assert lines[-1] == f"best: task_arithmetic.scale 1.0 with 100.00 %. Next: smelt merge {best} -o OUT"

@@ -66,7 +66,7 @@ def test_every_model_is_listed_with_its_size_and_the_first_sentence_of_its_card(
     assert photos.bytes == sum(
         (zoo / "clip-tiny-photos" / f"delta.{end}").stat().st_size for end in ("safetensors", "json")
     )
-    assert photos.description.startswith("A delta pack: the change from `../clip-tiny`")
+    assert photos.description.startswith("A delta pack: the change from ../clip-tiny")
 
 
 def test_a_pack_over_a_model_of_the_zoo_names_it_by_its_zoo_name(zoo, tmp_path):

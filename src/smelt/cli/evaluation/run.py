@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from smelt.cli.from_function import Argument, Given, Option, command
 from smelt.cli.options import ANSWER, TRUST
+from smelt.display.blocks import Cell, Table
+from smelt.display.shades import full_shade
+from smelt.display.text import print_blocks, room
 from smelt.errors import RecipeError
 from smelt.files.remote_code import trusting
 
@@ -116,55 +118,31 @@ def _show_report(one: PreparedRun, outcome: Outcome) -> None:
 
 
 def _show_matrix(found: dict[str, Any], *, colours: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    """With colours for cosines, 0 is pale."""
+    pairs = [(i, j, value) for i, row in enumerate(found["matrix"]) for j, value in enumerate(row)]
+    full = full_shade(value for i, j, value in pairs if i != j and value is not None)
 
-    table = Table("", *found["names"])
-    for name, row in zip(found["names"], found["matrix"], strict=True):
-        cells = [Text("nan" if value is None else f"{value:.3f}", _shade(value) if colours else "") for value in row]
-        table.add_row(name, *cells)
-    Console().print(table)
+    def cell(value: float | None) -> Cell:
+        return Cell("nan") if value is None else Cell(f"{value:.3f}", value / full if colours else 0.0)
 
-
-def _shade(cosine: float | None) -> str:
-    """Red for the same direction, blue for the opposite, grey for none."""
-    if cosine is None:
-        return "dim"
-    pale = round(235 * (1 - abs(cosine)))
-    return f"black on rgb(235,{pale},{pale})" if cosine >= 0 else f"black on rgb({pale},{pale},235)"
+    rows = [[Cell(name), *map(cell, row)] for name, row in zip(found["names"], found["matrix"], strict=True)]
+    print_blocks([Table(["", *found["names"]], rows)])
 
 
 def _show_table(outcomes: Sequence[Outcome]) -> None:
-    """One line per job: what was swept, the accuracy on each task and their mean, or the failure."""
-    from rich.console import Console
-    from rich.table import Table
+    """One line per job. In a narrow terminal tasks go first and their mean stays: what was swept is never cut."""
+    from smelt.compat.fusionbench.experiment import Outcomes
 
-    scores = [
-        {task: value["accuracy"] for task, value in (outcome.report or {}).items() if "accuracy" in value}
-        for outcome in outcomes
-    ]
-    tasks = list(dict.fromkeys(task for score in scores for task in score))
-    jobs = [" ".join(outcome.swept) for outcome in outcomes]
-    said = [_result(outcome) for outcome in outcomes]
-    console = Console()
-    # A column has three cells of its own beside its text. Settings are never cut: tasks go first, the mean stays.
-    texts = [max(map(len, jobs)), *(max(len(task), 5) for task in tasks), min(max(map(len, said)), _RESULT)]
-    wide = 1 + sum(3 + text for text in texts)
-    shown = tasks if not console.is_terminal or wide <= console.width else [task for task in tasks if task == "average"]
-    table = Table()
-    table.add_column("job", overflow="fold", min_width=min(max(map(len, jobs)), console.width // 2))
-    for heading in (*shown, "result"):
-        table.add_column(heading, overflow="fold")
-    for job, score, result in zip(jobs, scores, said, strict=True):
-        table.add_row(job, *(f"{100 * score[task]:.1f}" if task in score else "" for task in shown), result)
-    (console if console.is_terminal else Console(width=max(console.width, wide))).print(table)
-    if shown != tasks:
-        typer.echo("each task: in the saved reports, with --json, or in a wider terminal")
-
-
-def _result(outcome: Outcome) -> str:
-    return f"failed: {shorten(str(outcome.error), 120)}" if outcome.error else str(outcome.saved or "done")
+    (table,) = Outcomes(outcomes).shown()
+    jobs, (job, *tasks, result) = [str(row[0]) for row in table.rows], table.headings
+    wide = max(map(len, jobs)) + sum(2 + max(len(task), 5) for task in tasks) + 2 + _RESULT
+    mean = [number for number, task in enumerate(tasks, 1) if task == "average"]
+    if len(mean) == len(tasks) or wide <= (room() or wide):
+        print_blocks([table])
+        return
+    rows = [[row[0], *(row[number] for number in mean), row[-1]] for row in table.rows]
+    print_blocks([Table([job, *(tasks[number - 1] for number in mean), result], rows, left=(0, len(mean) + 1))])
+    typer.echo("each task: in the saved reports, with --json, or in a wider terminal")
 
 
 def _as_dict(one: PreparedRun, outcome: Outcome) -> dict[str, Any]:

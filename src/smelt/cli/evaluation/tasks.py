@@ -32,7 +32,7 @@ def tasks(given: Given) -> None:
         if as_json:
             typer.echo(json.dumps(_as_dict(task), indent=2, ensure_ascii=False))
         else:
-            _explain(task)
+            task.print()
         return
     known = all_tasks() if name is None else {one: find_task(one) for one in GROUPS[name]}
     if as_json:
@@ -48,23 +48,11 @@ def tasks(given: Given) -> None:
 
 
 def _line(task: Task) -> str:
-    return f"{task.name:<20} {task.summary}  [{', '.join(_splits(task))}]"
-
-
-def _explain(task: Task) -> None:
-    title = f": {task.title}" if task.title else ""
-    place = [f"splits:     {', '.join(_splits(task))}", f"licence:    {task.licence or 'not stated'}"]
-    typer.echo(f"{task.name}, version {task.version}{title}\n")
-    for line in (*task.first_lines(), *place, f"folder:     {task.reference}", *task.last_lines()):
-        typer.echo(line)
+    return f"{task.name:<20} {task.summary}  [{', '.join(task.counts_by_split)}]"
 
 
 def _counts(task: Task) -> dict[str, int | None]:
     return {split: task.count(split) for split in task.splits}
-
-
-def _splits(task: Task) -> list[str]:
-    return [split if number is None else f"{split} {number:,}" for split, number in _counts(task).items()]
 
 
 def _as_dict(task: Task) -> dict[str, Any]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import typer
+from typing import TYPE_CHECKING
 
 from smelt.cli.from_function import Given, Option, command
-from smelt.cli.learning.table import print_table
 from smelt.cli.options import ANSWER, LOADING, METHOD, MODELS, OUT, RECIPE, TEXT_FROM
 from smelt.cli.request import request
 
@@ -41,16 +38,15 @@ def learn(given: Given) -> None:
     """
     models, words = request(given)
     done: Learned = given.call(models, **words)
-    given.answer(lambda: _as_dict(done), lambda: _show(done), ascii=False)
+    given.answer(lambda: _as_dict(done), done.print, ascii=False)
 
 
 def _as_dict(done: Learned) -> dict[str, object]:
-    first, last = _ends(done.trace)
     return {
         "folder": str(done.folder),
         "recipe": done.recipe.dump(),
         "coefficients": done.coefficients.means if done.coefficients else None,
-        "loss": {name: {"first": first[name], "last": last[name]} for name in last},
+        "loss": {name: {"first": first, "last": last} for name, (first, last) in done.losses.items()},
         "steps": len(done.trace),
         "budget": done.budget.model_dump(),
         "seconds": done.seconds,
@@ -58,30 +54,3 @@ def _as_dict(done: Learned) -> dict[str, object]:
         "device": done.device,
         "peak_bytes": done.peak_bytes,
     }
-
-
-def _show(done: Learned) -> None:
-    first, last = _ends(done.trace)
-    headings = ("model", "first step", "last step", *(["mean coefficient"] if done.coefficients else []))
-    means = done.coefficients.means if done.coefficients else {}
-    rows = [
-        [name, f"{first[name]:.3f}", f"{last[name]:.3f}", *([f"{means[name]:.3f}"] if name in means else [])]
-        for name in last
-    ]
-    print_table(headings, rows, title="loss of the merged model", title_justify="left")
-    budget = done.budget
-    labels = f"{budget.labels:,} labels" if budget.labels else "no labels"
-    split = f" of {budget.split}" if budget.split else ""
-    was = "was there already; it had taken" if done.cached else "in"
-    typer.echo(f"{len(done.trace)} steps {was} {done.seconds:.1f} s; {budget.images:,} examples{split}, {labels}")
-    typer.echo(f"next: smelt merge {done.folder / 'recipe.yaml'} -o MODEL")
-
-
-def _ends(trace: list[dict[str, Any]]) -> tuple[dict[str, float], dict[str, float]]:
-    """The first and the last loss of every task."""
-    first: dict[str, float] = {}
-    last: dict[str, float] = {}
-    for line in trace:
-        first = line["loss"] | first
-        last = last | line["loss"]
-    return first, last

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from smelt.cli.from_function import Argument, Given, Option, command, group
 from smelt.cli.options import ALLOW_PICKLE, ANSWER, DEVICE, DTYPE, FORCE, JSON, OUT, QUIET, TEXT_FROM, THREADS, TRUST
 
@@ -88,13 +86,4 @@ def combine(given: Given) -> None:
 
 def _answer(given: Given, done: MeasuredStatistics) -> None:
     about = done.note.model_dump(mode="json", exclude={"format", "version", "tied"})
-    given.answer(lambda: {"folder": str(done.folder), "seconds": done.seconds, **about}, lambda: _show(done))
-
-
-def _show(done: MeasuredStatistics) -> None:
-    note = done.note
-    for use in note.data:
-        if use.split == "test":
-            typer.echo(f"note: measured on the test split of {use.task}; what is merged with it has seen test data")
-    data = " and ".join(f"{use.examples} examples of {use.task} ({use.split or 'in memory'})" for use in note.data)
-    typer.echo(f"{done.folder}: {note.kind} ({note.estimator}) of {note.model} on {data}, {note.size / 1e6:,.1f} MB")
+    given.answer(lambda: {"folder": str(done.folder), "seconds": done.seconds, **about}, done.print)

@@ -5,10 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from smelt.cli.from_function import Given, Option, command
-from smelt.cli.learning.table import print_table
 from smelt.cli.options import ANSWER, FORCE, LOADING, METHOD, MODELS, OUT, RECIPE, TEXT_FROM
 from smelt.cli.request import request
 
@@ -44,7 +41,7 @@ def mix(given: Given) -> None:
     """
     models, words = request(given)
     done: Mixed = given.call(models, **words)
-    given.answer(lambda: _as_dict(done), lambda: _show(done))
+    given.answer(lambda: _as_dict(done), done.print)
 
 
 def _as_dict(done: Mixed) -> dict[str, Any]:
@@ -55,24 +52,3 @@ def _as_dict(done: Mixed) -> dict[str, Any]:
         "note": done.note.model_dump(),
         "routing": done.routing,
     }
-
-
-def _show(done: Mixed) -> None:
-    learned = done.note.learning
-    used = done.budget
-    what = "from the cache" if done.cached else f"{learned.steps} steps in {done.seconds:.1f} s"
-    typer.echo(f"{done.folder}: {len(done.note.experts)} experts, {what}")
-    if learned.steps:
-        first, last = (sum(loss.values()) / len(loss) for loss in (learned.first, learned.last))
-        labels = f"{used.labels:,} labels" if used.labels else "no labels"
-        data = f"{used.images:,} examples{f' of {used.split}' if used.split else ''}, {labels}"
-        typer.echo(f"mean loss {first:.3f} at the start, {last:.3f} at the end ({data})")
-    if done.routing is not None:
-        _show_routing(done.routing)
-    typer.echo(f"next: smelt eval {done.folder} --tasks {','.join(dict.fromkeys(done.note.tasks.values())) or 'clip8'}")
-
-
-def _show_routing(routing: dict[str, Any]) -> None:
-    typer.echo("mean gates over all blocks: tasks by row, experts by column")
-    lines = zip(routing["rows"], routing["matrix"], strict=True)
-    print_table(["task", *routing["columns"]], ([task, *(f"{gate:.2f}" for gate in gates)] for task, gates in lines))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from smelt.cli.from_function import REQUIRED, Given, Option, command
-from smelt.cli.learning.table import print_table
 from smelt.cli.options import ANSWER, DEVICE, FORCE, OUT, THREADS, TRUST
 from smelt.errors import RecipeError
 
@@ -55,7 +54,7 @@ def neulig(given: Given) -> None:
     note, out = found.note, given["out"]
 
     def show() -> None:
-        _show(note)
+        found.print()
         typer.echo(f"epoch {note.chosen} of {given['epochs']} was chosen; written: {out}")
 
     given.answer(lambda: {"folder": str(out), **note.model_dump(mode="json")}, show)
@@ -71,9 +70,3 @@ def _named(words: list[str], flag: str) -> dict[str, str]:
             raise RecipeError(f"{flag}: {name!r} is there twice")
         found[name] = value
     return found
-
-
-def _show(note: Any) -> None:
-    rows = ([task, *(f"{row[name]:.2f}" for name in note.pool.models)] for task, row in note.map.items())
-    title = "CoopVec Map: how much of each expert a data set's pictures take"
-    print_table(["data set", *note.pool.models], rows, title=title)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from smelt.cli.from_function import Argument, Given, Option, command, group
-from smelt.cli.learning.table import print_table
 from smelt.cli.options import DEVICE, DTYPE, FORCE, JSON, OUT, QUIET, TASKS, TEXT_FROM, TRUST
 
 if TYPE_CHECKING:
     from smelt.select.selection import Selected
-    from smelt.select.trace import SelectionStep
 
 __all__ = ["app"]
 
@@ -82,39 +77,4 @@ def soup(given: Given) -> None:
 
 def _answer(given: Given) -> None:
     found: Selected = given.call()
-    given.answer(found.to_json, lambda: _show(found), ascii=False)
-
-
-def _show(found: Selected) -> None:
-    trace = found.trace
-    steps = [(step, _cells(step)) for step in trace.steps]
-    headings = ["step", "with", *steps[0][1], ""]
-    rows = (
-        [str(number), step.added, *cells.values(), _mark(step, number == trace.chosen)]
-        for number, (step, cells) in enumerate(steps, 1)
-    )
-    title = ", ".join(trace.words["tasks"])
-    print_table(headings, rows, left=(1, len(headings) - 1), title=title, title_justify="left")
-    for note in trace.notes:
-        typer.echo(f"note: {note}")
-    typer.echo(f"{found.asked} passes made now, in {found.seconds:.0f} s; all answers are kept")
-    names = ", ".join(found.models)
-    again = shlex.join(["smelt", "merge", str(found.recipe_file), "-o", "OUT"])
-    typer.echo(f"chosen: {names}. The model: {found.model}. The same again: {again}")
-
-
-def _cells(step: SelectionStep) -> dict[str, str]:
-    """What is known of a step, under its headings."""
-    about, cells = step.measured.to_json(), dict[str, str]()
-    if "uncertainty" in about:
-        low, high = about["interval"] or (None, None)
-        cells["uncertainty"] = f"{about['uncertainty']:.5f}"
-        cells["95 %"] = "" if low is None else f"{low:.5f} to {high:.5f}"
-    if about["accuracy"] is not None:
-        cells["accuracy %"] = f"{100 * about['accuracy']:.2f}"
-    return cells
-
-
-def _mark(step: SelectionStep, chosen: bool) -> str:
-    kept = "" if step.kept is None else "stays" if step.kept else "goes"
-    return f"{kept} ← chosen".strip() if chosen else kept
+    given.answer(found.to_json, found.print, ascii=False)

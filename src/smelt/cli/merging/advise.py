@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -47,25 +46,10 @@ def advise(given: Given) -> None:
         raise RecipeError("--validation and --no-validation say opposite things; give one of them")
     model = given["model"]
     advice: Advice = given.call(named_models(model) if model else None)
-    given.answer(advice.to_json, lambda: _show(advice, given["out"]), ascii=False)
 
+    def show() -> None:
+        advice.print()
+        if given["out"] is not None:
+            typer.echo(f"{'written':10}{given['out']}")
 
-def _show(advice: Advice, out: Path | None) -> None:
-    second = f"; second choice: {advice.second_name} ({advice.second})" if advice.second else ""
-    typer.echo(f"method   {advice.name} ({advice.method}){second}")
-    for number, sentence in enumerate(advice.why):
-        typer.echo(f"{'' if number else 'why':9}{sentence}")
-    typer.echo(f"{'expect':9}{advice.expect}")
-    for number, note in enumerate(advice.taken):
-        typer.echo(f"{'' if number else 'taken':9}{note}")
-    for number, (name, why) in enumerate(advice.avoided.items()):
-        typer.echo(f"{'' if number else 'not':9}{name}: {why}")
-    for number, cited in enumerate(advice.citations):
-        typer.echo(f"{'' if number else 'rests on':9}{cited}")
-    typer.echo("")
-    typer.echo(advice.text.rstrip("\n"))
-    typer.echo("")
-    for number, line in enumerate(advice.commands):
-        typer.echo(f"{'' if number else 'next':9}{line}")
-    if out is not None:
-        typer.echo(f"{'written':9}{out}")
+    given.answer(advice.to_json, show, ascii=False)

@@ -6,13 +6,11 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from smelt.cli.from_function import Argument, Given, Option, command
 from smelt.cli.options import ALLOW_PICKLE, ANSWER, DTYPE, FORCE, OUT, THREADS
 
 if TYPE_CHECKING:
-    from smelt.prepare.average import Averaged
+    from smelt.prepare.average import Averages
 
 __all__ = ["average"]
 
@@ -45,13 +43,5 @@ def average(given: Given) -> None:
     smelt average RUN --last 5 -o OUT
     smelt average RUN --from 1000 --every 2 --weights ema --decay 0.8 -o OUT
     """
-    done: list[Averaged] = given.call(quiet=given.silent)
-    given.answer(lambda: [dataclasses.asdict(one) for one in done], lambda: _show(done))
-
-
-def _show(done: list[Averaged]) -> None:
-    for one in done:
-        listed = ", ".join(f"{step} ({weight:.3f})" for step, weight in zip(one.steps, one.weights, strict=True))
-        typer.echo(f"{one.summary.out}: the average of steps {listed} in {one.summary.seconds:.1f} s")
-        for note in one.summary.notes:
-            typer.echo(f"note: {note}")
+    done: Averages = given.call(quiet=given.silent)
+    given.answer(lambda: [dataclasses.asdict(one) for one in done], done.print)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-import typer
-
 from smelt.cli.from_function import Argument, Given, Option, command
 from smelt.cli.options import ALLOW_PICKLE, ANSWER, FORCE, OUT
 
@@ -34,13 +32,4 @@ def export(given: Given) -> None:
     smelt export MODEL -o OUT.gguf --type q8_0
     """
     done: ExportSummary = given.call()
-    given.answer(lambda: dataclasses.asdict(done), lambda: _show(done))
-
-
-def _show(done: ExportSummary) -> None:
-    for note in done.notes:
-        typer.echo(f"note: {note}")
-    typer.echo(
-        f"{done.out}: {done.tensors} tensors as {done.type} ({done.architecture}), {done.bytes / 1e6:,.1f} MB "
-        f"in {done.seconds:.1f} s"
-    )
+    given.answer(lambda: dataclasses.asdict(done), done.print)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-import typer
-
 from smelt.cli.from_function import Argument, Given, Option, command
 from smelt.cli.options import ALLOW_PICKLE, ANSWER, FORCE, OUT, SHARD_SIZE, THREADS
 
@@ -14,14 +12,6 @@ if TYPE_CHECKING:
     from smelt.engine.convert.pack import PackSummary, UnpackSummary
 
 __all__ = ["pack", "unpack"]
-
-_WORDS = {
-    "codes": "as codes",
-    "low_rank": "of low rank",
-    "exact": "exact",
-    "base": "the base's",
-    "absent": "of the base absent",
-}
 
 
 @command(
@@ -43,20 +33,7 @@ def pack(given: Given) -> None:
     smelt pack MODEL --base B --rank 16 -o OUT
     """
     done: PackSummary = given.call()
-    given.answer(lambda: {**dataclasses.asdict(done), "ratio": done.ratio}, lambda: _show(done))
-
-
-def _show(done: PackSummary) -> None:
-    stored = ", ".join(f"{count} {_WORDS[how]}" for how, count in done.tensors.items() if count)
-    typer.echo(
-        f"{done.out}: {done.bytes_before / 1e6:,.1f} MB -> {done.bytes_after / 1e6:,.1f} MB "
-        f"({done.ratio:.1f} times smaller) in {done.seconds:.1f} s"
-    )
-    typer.echo(f"tensors: {stored}")
-    worst = f"; worst {done.worst_error:.4f} in {done.worst_tensor}" if done.worst_tensor else ""
-    typer.echo(f"relative error of the change: {done.error:.4f}{worst}")
-    for note in done.notes:
-        typer.echo(f"note: {note}")
+    given.answer(lambda: {**dataclasses.asdict(done), "ratio": done.ratio}, done.print)
 
 
 @command(
@@ -72,10 +49,4 @@ def _show(done: PackSummary) -> None:
 def unpack(given: Given) -> None:
     """Write a delta pack as an ordinary folder that `from_pretrained` loads."""
     done: UnpackSummary = given.call()
-    given.answer(lambda: dataclasses.asdict(done), lambda: _show_unpacked(done))
-
-
-def _show_unpacked(done: UnpackSummary) -> None:
-    typer.echo(f"{done.out}: {done.tensors} tensors, {done.bytes / 1e6:,.1f} MB in {done.seconds:.1f} s")
-    for note in done.notes:
-        typer.echo(f"note: {note}")
+    given.answer(lambda: dataclasses.asdict(done), done.print)

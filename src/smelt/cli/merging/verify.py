@@ -10,7 +10,7 @@ import typer
 
 from smelt.cli.from_function import Argument, Given, command
 from smelt.cli.options import JSON
-from smelt.formats.file_kinds import some_of
+from smelt.display.text import print_blocks
 
 if TYPE_CHECKING:
     from smelt.engine.sink.verify import Verification
@@ -36,9 +36,4 @@ def verify(given: Given) -> None:
 def _show(found: Verification) -> None:
     for fault in found.faults:
         typer.echo(f"smelt: {fault}", err=True)
-    if found.ok:
-        typer.echo(f"{found.folder}: {found.checked} files, all as the manifest says")
-    if found.unknown:
-        typer.echo(
-            f"{len(found.unknown)} more that it does not know and no program would load: {some_of(found.unknown)}"
-        )
+    print_blocks(found.found())

@@ -10,12 +10,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from smelt.compat.fusionbench.compose import ComposedConfig, compose_jobs
 from smelt.compat.fusionbench.methods import Cosine
 from smelt.compat.fusionbench.reader import EvaluationPlan, Experiment, read_experiment
 from smelt.compat.fusionbench.report import fusionbench_report
+from smelt.display.blocks import Facts, Table
+from smelt.display.shown import Shown, ShownList
 from smelt.errors import OutputError, RecipeError, SmeltError
 from smelt.evaluation.row import code_version, now
 from smelt.files.remote_code import FLAG, is_trusted, takes_trust
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
     Model: TypeAlias = str | dict[str, torch.Tensor]
 
-__all__ = ["Outcome", "PreparedRun", "attempt", "prepare", "run"]
+__all__ = ["Outcome", "Outcomes", "PreparedRun", "attempt", "prepare", "run"]
 
 
 @dataclass(frozen=True)
@@ -42,13 +45,42 @@ class PreparedRun:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Shown):
     """What became of one experiment: its report, or why there is none."""
 
     swept: tuple[str, ...]
     saved: Path | None
     report: dict[str, Any] | None = None
     error: SmeltError | None = None
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The accuracy on each task, and their mean."""
+        return {task: value["accuracy"] for task, value in (self.report or {}).items() if "accuracy" in value}
+
+    @property
+    def result(self) -> str:
+        """Where the report is, or why there is none."""
+        return f"failed: {shorten(str(self.error), 120)}" if self.error else str(self.saved or "done")
+
+    def shown(self) -> list[Facts]:
+        job = [("job", " ".join(self.swept))] if self.swept else []
+        scores = ((task, f"{100 * score:.1f} %") for task, score in self.scores.items())
+        return [Facts([*job, *scores, ("result", self.result)])]
+
+
+class Outcomes(ShownList[Outcome]):
+    """What became of the experiments of a sweep."""
+
+    def shown(self) -> list[Table]:
+        tasks = list(dict.fromkeys(task for one in self for task in one.scores))
+
+        def line(one: Outcome) -> list[str]:
+            numbers = (f"{100 * one.scores[task]:.1f}" if task in one.scores else "" for task in tasks)
+            return [" ".join(one.swept), *numbers, one.result]
+
+        rows = list(map(line, self))
+        return [Table(["job", *tasks, "result"], rows, left=(0, len(tasks) + 1))]
 
 
 @takes_trust
@@ -58,7 +90,7 @@ def run(
     config_dir: str | Path | None = None,
     quiet: bool = True,
     trust_remote_code: bool = False,
-) -> list[Outcome]:
+) -> Outcomes:
     """Compose a config from `overrides` in FusionBench's words and carry it out.
 
     `run("method=ties_merging", "modelpool=clip-tiny_TA8", "taskpool=clip-tiny_TA8")`. With `multirun` every
@@ -68,7 +100,7 @@ def run(
     """
     jobs = prepare(overrides, multirun=multirun, config_dir=config_dir)
     data = DataCache()
-    outcomes = [attempt(job, quiet=quiet, data=data) for job in jobs]
+    outcomes = Outcomes(attempt(job, quiet=quiet, data=data) for job in jobs)
     if not multirun and outcomes[0].error is not None:
         raise outcomes[0].error
     return outcomes

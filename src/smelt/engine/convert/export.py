@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.caller import option
+from smelt.display.blocks import Lines
+from smelt.display.shown import Shown
 from smelt.errors import MissingExtra, OutputError, RecipeError, unknown
 from smelt.files.writing import atomic_file
 from smelt.formats.gguf.fields import config_fields
@@ -21,7 +23,7 @@ __all__ = ["ExportSummary", "export"]
 
 
 @dataclass(frozen=True)
-class ExportSummary:
+class ExportSummary(Shown):
     """What a finished export reports."""
 
     out: str
@@ -31,6 +33,13 @@ class ExportSummary:
     bytes: int
     seconds: float
     notes: tuple[str, ...]
+
+    def shown(self) -> list[Lines]:
+        made = (
+            f"{self.out}: {self.tensors} tensors as {self.type} ({self.architecture}), {self.bytes / 1e6:,.1f} MB "
+            f"in {self.seconds:.1f} s"
+        )
+        return [Lines([*(f"note: {note}" for note in self.notes), made])]
 
 
 def export(

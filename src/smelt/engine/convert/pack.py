@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smelt.display.blocks import Lines
+from smelt.display.shown import Shown
 from smelt.engine.plan.plan import Item, Plan, Tap
 from smelt.engine.run.backends import run_limits
 from smelt.engine.run.executor import PlanExecutor
@@ -36,8 +38,18 @@ _BITS = (2, 4, 8)
 _HOW = ("codes", "low_rank", "exact", "base")
 
 
+_STORED = {
+    "codes": "as codes",
+    "low_rank": "of low rank",
+    "exact": "exact",
+    "base": "the base's",
+    "absent": "of the base absent",
+}
+"""How tensors are stored, in words."""
+
+
 @dataclass(frozen=True)
-class PackSummary:
+class PackSummary(Shown):
     """What a finished pack reports. Errors are |change - stored change| / |change|."""
 
     out: str
@@ -58,9 +70,19 @@ class PackSummary:
     def ratio(self) -> float:
         return self.bytes_before / self.bytes_after
 
+    def shown(self) -> list[Lines]:
+        stored = ", ".join(f"{count} {_STORED[how]}" for how, count in self.tensors.items() if count)
+        worst = f"; worst {self.worst_error:.4f} in {self.worst_tensor}" if self.worst_tensor else ""
+        made = (
+            f"{self.out}: {self.bytes_before / 1e6:,.1f} MB -> {self.bytes_after / 1e6:,.1f} MB "
+            f"({self.ratio:.1f} times smaller) in {self.seconds:.1f} s"
+        )
+        error = f"relative error of the change: {self.error:.4f}{worst}"
+        return [Lines([made, f"tensors: {stored}", error, *(f"note: {note}" for note in self.notes)])]
+
 
 @dataclass(frozen=True)
-class UnpackSummary:
+class UnpackSummary(Shown):
     """What a finished unpacking reports."""
 
     out: str
@@ -68,6 +90,10 @@ class UnpackSummary:
     bytes: int
     seconds: float
     notes: tuple[str, ...] = ()
+
+    def shown(self) -> list[Lines]:
+        made = f"{self.out}: {self.tensors} tensors, {self.bytes / 1e6:,.1f} MB in {self.seconds:.1f} s"
+        return [Lines([made, *(f"note: {note}" for note in self.notes)])]
 
 
 def pack(

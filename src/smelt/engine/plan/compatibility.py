@@ -7,9 +7,12 @@ them are for reports.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from smelt.display.blocks import Facts, Lines
+from smelt.display.shown import Shown
 from smelt.files.reading import natural
 
 if TYPE_CHECKING:
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
     from smelt.formats.source import Source
 
 __all__ = ["Compatibility", "ModelFit", "TensorDifference", "compare"]
+
+_SHOWN = 3
+"""Tensors that are named of many."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class ModelFit:
 
 
 @dataclass(frozen=True)
-class Compatibility:
+class Compatibility(Shown):
     """A pool's report. `ok` says that a merge of it would start."""
 
     reference: str
@@ -63,6 +69,19 @@ class Compatibility:
 
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "ok": self.ok}
+
+    def found(self) -> list[Facts | Lines]:
+        """What is there, without what is wrong."""
+        first = ("reference", f"{self.reference}: {self.tensors} tensors, {self.parameters:,} parameters")
+        fits = [pair for fit in self.models for pair in _fit_in_words(fit, self.tensors)]
+        said = ["these models can be merged"] if self.ok else []
+        if self.doubts:
+            doubts = (f"  {doubt}" for doubt in self.doubts)
+            said = ["these models are of one shape and would be merged, but:", *doubts]
+        return [Facts([first, *fits]), Lines(said)]
+
+    def shown(self) -> list[Facts | Lines]:
+        return [*self.found(), Lines([f"fault: {fault}" for fault in self.faults])]
 
 
 def compare(pool: ModelPool, **words: Any) -> Compatibility:
@@ -90,6 +109,19 @@ def compare(pool: ModelPool, **words: Any) -> Compatibility:
         tuple(faults),
         () if faults else tuple(foreign_base_in_pool(untied)),
     )
+
+
+def _fit_in_words(fit: ModelFit, tensors: int) -> list[tuple[str, str]]:
+    shapes = [f"{one.tensor} {one.model} instead of {one.reference}" for one in fit.shapes]
+    kinds = [f"{one.tensor} {one.model} instead of {one.reference}" for one in fit.dtypes]
+    parts = (("lacks", fit.missing), ("has beside", fit.extra), ("other shape:", shapes), ("other dtype:", kinds))
+    differences = [("", f"{what} {_some(names)}") for what, names in parts if names]
+    return [(fit.model, f"shares {fit.shared} of {tensors}"), *differences]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
 
 
 def _fit(name: str, reference: Source, model: Source) -> ModelFit:

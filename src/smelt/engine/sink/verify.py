@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from smelt.display.blocks import Lines
+from smelt.display.shown import Shown
 from smelt.engine.sink.provenance import MANIFEST, read_manifest
 from smelt.errors import CorruptFile, RecipeError
 from smelt.files.hashing.sha256 import FileHash, HashPool
-from smelt.formats.file_kinds import TOOL_FILES, FileKind, kind_of, shown
+from smelt.formats.file_kinds import TOOL_FILES, FileKind, kind_of, shown, some_of
 
 __all__ = ["Verification", "verify_folder"]
 
@@ -28,7 +30,7 @@ _WHAT_FOR: dict[FileKind, str] = {
 
 
 @dataclass(frozen=True)
-class Verification:
+class Verification(Shown):
     """What `smelt verify` found: the files that were checked, and a sentence for everything that is wrong."""
 
     folder: str
@@ -40,6 +42,16 @@ class Verification:
     @property
     def ok(self) -> bool:
         return not self.faults
+
+    def found(self) -> list[Lines]:
+        """What is there, without what is wrong."""
+        there = [f"{self.folder}: {self.checked} files, all as the manifest says"] if self.ok else []
+        count, names = len(self.unknown), some_of(self.unknown)
+        unknown = [f"{count} more that it does not know and no program would load: {names}"] if count else []
+        return [Lines([*there, *unknown])]
+
+    def shown(self) -> list[Lines]:
+        return [Lines([f"fault: {fault}" for fault in self.faults]), *self.found()]
 
 
 def verify_folder(folder: Path) -> Verification:

@@ -63,7 +63,7 @@ def check_model(ref: str, folder: Path, graph: SemanticGraph) -> Facts:
         _architecture(config),
         parameters,
         preprocess_words(model.preprocess),
-        _plain(first_sentence(card)),
+        first_sentence(card),
         licence[1].strip() if licence else "",
     )
 
@@ -96,11 +96,6 @@ def _try(model: Classifier, graph: SemanticGraph) -> None:
     for what, values in (("text", head), ("picture", seen)):
         if not bool(torch.isfinite(values).all()):
             raise NumericalError(f"the model's {what} features are NaN or infinite; its weights are not sound")
-
-
-def _plain(text: str) -> str:
-    """A sentence of a card without its marks: links, emphasis, code."""
-    return re.sub(r"[*`]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text))
 
 
 def _architecture(config: Mapping[str, Any]) -> str:

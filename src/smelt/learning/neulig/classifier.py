@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from smelt.display.blocks import Cell, Table
+from smelt.display.shown import Shown
 from smelt.errors import IncompatibleModels, RecipeError, unknown
 from smelt.evaluation.row import Level
 from smelt.learning.neulig.collaborate import Mode, ensembled_logits, merged_logits
@@ -32,7 +34,7 @@ _MODES = ("sample", "batch_mean", "batch_first")
 
 
 @dataclass(frozen=True)
-class Collaboration:
+class Collaboration(Shown):
     """A Classifier of several experts. Every picture goes through all of them first: that is what its CoopVec needs."""
 
     label: str
@@ -43,6 +45,13 @@ class Collaboration:
     mode: Mode = "sample"
     transferred: bool = False
     """Whether Portland serves other experts than those it was fitted for."""
+
+    def shown(self) -> list[Table]:
+        names, rows = list(self.note.pool.models), list[list[str | Cell]]()
+        for task, row in self.note.map.items():
+            rows.append([task, *(Cell(f"{row[name]:.2f}", row[name]) for name in names)])
+        title = "CoopVec Map: how much of each expert a data set's pictures take"
+        return [Table(["data set", *names], rows, title)]
 
     @property
     def eval_flags(self) -> tuple[str, ...] | None:

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from smelt.display.blocks import Facts, Table
+from smelt.display.shown import Shown, ShownList
 from smelt.errors import MissingExtra, RecipeError, unknown
 from smelt.files.reading import read_text
 from smelt.models.references import open_ref, reference_scheme
 from smelt.models.zoo.origin import NOTE, ZooOrigin, unpacked
 
-__all__ = ["ZooModel", "first_sentence", "zoo_folder", "zoo_folders", "zoo_models"]
+__all__ = ["ZooModel", "ZooModels", "first_sentence", "zoo_folder", "zoo_folders", "zoo_models"]
 
 
 @dataclass(frozen=True)
-class ZooModel:
+class ZooModel(Shown):
     """One line of `smelt models`."""
 
     name: str
@@ -26,6 +28,21 @@ class ZooModel:
     bytes: int
     """Of the weights in its own folder; a delta pack's base is not counted."""
     description: str
+
+    def shown(self) -> list[Facts]:
+        size = f"{self.parameters:,} parameters, {self.bytes / 1e6:.1f} MB"
+        return [Facts([("name", f"zoo:{self.name}"), ("kind", self.kind), ("size", size), ("about", self.description)])]
+
+
+class ZooModels(ShownList[ZooModel]):
+    """The models of the zoo."""
+
+    def shown(self) -> list[Table]:
+        rows = [
+            [f"zoo:{one.name}", f"{one.parameters:,}", f"{one.bytes / 1e6:.1f} MB", f"{one.kind}. {one.description}"]
+            for one in self
+        ]
+        return [Table(["name", "parameters", "size", "about"], rows, left=(0, 3), cut=True)]
 
 
 def zoo_folders() -> dict[str, Path]:
@@ -56,9 +73,9 @@ def zoo_folder(name: str, *, allow_pickle: bool = False) -> Path:
     return unpacked(folder) if (folder / NOTE).is_file() else folder
 
 
-def zoo_models() -> list[ZooModel]:
+def zoo_models() -> ZooModels:
     """Every model of the zoo, from headers and cards."""
-    return [_describe(name, Path(folder)) for name, folder in zoo_folders().items()]
+    return ZooModels(_describe(name, Path(folder)) for name, folder in zoo_folders().items())
 
 
 def _describe(name: str, folder: Path) -> ZooModel:
@@ -105,10 +122,11 @@ def _adapter(name: str, folder: Path) -> ZooModel:
 
 
 def first_sentence(card: Path) -> str:
-    """The first sentence of a model card, past its front matter and headings."""
+    """The first sentence of a model card, past front matter and headings, without links, emphasis and code marks."""
     if not card.is_file():
         return ""
     text: Any = re.sub(r"\A---\n.*?\n---\n", "", read_text(card), flags=re.DOTALL)
     paragraphs = (" ".join(part.split()) for part in re.split(r"\n\s*\n", re.sub(r"(?m)^#.*$", "", text)))
     first = next((part for part in paragraphs if part and part[0] not in "|<!-`"), "")
-    return re.split(r"(?<=[.!?]) ", first, maxsplit=1)[0]
+    plain = re.sub(r"[*`]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", first))
+    return re.split(r"(?<=[.!?]) ", plain, maxsplit=1)[0]

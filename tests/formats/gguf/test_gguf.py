@@ -16,7 +16,9 @@ import transformers
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from smelt.errors import CorruptFile, MissingExtra, RecipeError
+from smelt.formats.gguf.header import read_gguf_header
 from smelt.formats.gguf.source import GGUFSource
+from smelt.formats.gguf.types import TYPES
 
 SIZES = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "vocab_size": 40}
 HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
@@ -278,3 +280,26 @@ def test_without_the_gguf_package_the_extra_is_named(tmp_path: Path, monkeypatch
     monkeypatch.setitem(sys.modules, "gguf", None)
     with pytest.raises(MissingExtra, match=r"pip install 'smelt\[gguf\]'"):
         GGUFSource(tmp_path / "m.gguf")
+
+
+def test_the_table_of_types_is_that_of_the_gguf_package() -> None:
+    theirs = {kind.value: (kind.name, *gguf.GGML_QUANT_SIZES[kind]) for kind in gguf.GGMLQuantizationType}
+    assert {number: tuple(TYPES[number]) for number in TYPES if number in theirs} == theirs
+
+
+def test_a_vocabulary_that_is_longer_than_a_piece_of_the_file_is_read_whole(tmp_path: Path) -> None:
+    tokens = [f"{'long ' * (number % 7)}token {number}" for number in range(60_000)]  # 2 MB
+    long = ["passed over"] * 70_000
+    path = tmp_path / "m.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_array("tokens", tokens)
+    writer.add_array("merges", long)
+    writer.add_uint32("after", 7)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    metadata = read_gguf_header(path).metadata
+    assert metadata["tokens"] == tokens
+    assert metadata["merges"] is None
+    assert metadata["after"] == 7

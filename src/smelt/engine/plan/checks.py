@@ -16,7 +16,6 @@ frozen part  what fine-tunes never change, the vision tower of a LLaVA: copied f
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import product
 from pathlib import Path
 
 from smelt.caller import word
@@ -28,7 +27,8 @@ from smelt.formats import dtype as dtypes
 from smelt.formats.folder_files import read_config
 from smelt.formats.lora.shared_base import SharedSource
 from smelt.formats.lora.source import LoraSource
-from smelt.formats.source import Source, TensorInfo
+from smelt.formats.quantised import codes_and_scales
+from smelt.formats.source import Source
 from smelt.formats.views.view import frozen_keys, frozen_prefix
 from smelt.methods import stages
 from smelt.recipe.patterns import matches, skip_remedy
@@ -125,13 +125,6 @@ def _pattern_faults(recipe: Recipe, pool: ModelPool) -> list[str]:
     ]
 
 
-_CODES = dtypes.FP8 | {"U8", "I8", "U16", "I16", "U32", "I32"}
-_ENDS = ("", ".weight", "_blocks", ".qweight", ".weight_packed", "._data", ".W_q", ".codes")
-"""How names of codes end: FP8, bitsandbytes and EETQ, MXFP4, GPTQ and AWQ, compressed-tensors, quanto, HQQ, AQLM."""
-_SCALES = ("_scale_inv", "_scale", "_scales", ".scale", ".scales", ".absmax", ".SCB", ".weight_scale", "._scale")
-"""What the names of their scales have instead."""
-
-
 def quantised_faults(pool: ModelPool) -> list[str]:
     """A sentence for each model that is quantised."""
     faults = []
@@ -141,22 +134,11 @@ def quantised_faults(pool: ModelPool) -> list[str]:
                 f"{name} is quantised (its config.json has a quantization_config): its weights are codes, not numbers; "
                 "merge a dequantised copy"
             )
-        elif found := _codes(source.tensors):
+        elif found := next(codes_and_scales(source.tensors), None):
             faults.append(
                 f"{name}: {found[0]!r} is quantised with {found[1]!r}; merge a dequantised copy of the model instead"
             )
     return faults
-
-
-def _codes(tensors: Mapping[str, TensorInfo]) -> tuple[str, str] | None:
-    """The first tensor that has scales beside it, and their name."""
-    for key, info in tensors.items():
-        if info.dtype in _CODES:
-            stems = (key.removesuffix(end) for end in _ENDS if key.endswith(end))
-            scales = (stem + scale for stem, scale in product(stems, _SCALES))
-            if found := next((scale for scale in scales if scale in tensors and scale != key), None):
-                return key, found
-    return None
 
 
 def base_faults(recipe: Recipe, pool: ModelPool) -> tuple[list[str], list[str]]:

@@ -10,15 +10,15 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import yaml
+from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile
 from smelt.files.reading import read_json
 from smelt.files.writing import OutputMark
-from smelt.recipe.schema import Recipe
 from smelt.version import __version__
+
+if TYPE_CHECKING:
+    from smelt.recipe.schema import Recipe
 
 __all__ = ["MANIFEST", "MARK", "already_made", "encode_manifest", "model_card", "read_manifest"]
 
@@ -91,6 +91,8 @@ def model_card(
     name: str, recipe: Recipe, stages: Sequence[str], parents: Mapping[str, str], notes: Sequence[str]
 ) -> bytes:
     """README.md in the hub's format: tags, parents, the recipe that makes the model again."""
+    import yaml
+
     hub_names = [ref.removeprefix("hf:").split("@")[0] for ref in parents.values() if ref.startswith("hf:")]
     head: dict[str, object] = {"tags": ["merge", "smelt", *stages]}
     if hub_names:

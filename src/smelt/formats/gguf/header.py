@@ -7,6 +7,7 @@ does not end on a list that claims to be longer than the file. Format: magic, ve
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 from collections.abc import Mapping
@@ -16,13 +17,18 @@ from typing import Any, BinaryIO
 
 from smelt.errors import CorruptFile
 from smelt.files.reading import open_plain
+from smelt.formats.gguf.types import TYPES
 
-__all__ = ["GGUFHeader", "GGUFTensor", "read_gguf_header"]
+__all__ = ["REMEDY", "GGUFHeader", "GGUFTensor", "check_tensors", "read_gguf_header"]
+
+REMEDY = "a newer Smelt or gguf package may; or convert the model to Q8_0 or F16 with llama.cpp"
+"""Of a type that cannot be read."""
 
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
 _LONGEST = 1 << 16
 """Longer lists (vocabularies, merges) are passed over: nothing about tensors stands in them."""
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,11 @@ class GGUFTensor:
     type: int
     offset: int
     """Of its first byte in the file."""
+
+    @property
+    def nbytes(self) -> int:
+        kind = TYPES[self.type]
+        return math.prod(self.shape) // kind.block * kind.nbytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +54,24 @@ class GGUFHeader:
 def read_gguf_header(path: Path) -> GGUFHeader:
     with open_plain(path) as file:
         return _Parser(path, file, os.fstat(file.fileno()).st_size).parse()
+
+
+def check_tensors(path: Path, header: GGUFHeader) -> None:
+    """Refuse a file whose tensors are of unknown types, lie over each other or go on past its end."""
+    size, position = os.path.getsize(path), 0
+    for name, tensor in sorted(header.tensors.items(), key=lambda item: item[1].offset):
+        kind = TYPES.get(tensor.type)
+        if kind is None:
+            raise CorruptFile(f"{path}: {name!r} has the tensor type {tensor.type}, which is not known here; {REMEDY}")
+        if tensor.shape[-1:] and tensor.shape[-1] % kind.block:
+            raise CorruptFile(
+                f"{path}: {name!r} {tensor.shape} does not divide into {kind.name} blocks of {kind.block}"
+            )
+        if tensor.offset < position:
+            raise CorruptFile(f"{path}: {name!r} overlaps the tensor before it; the file is damaged")
+        position = tensor.offset + tensor.nbytes
+        if position > size:
+            raise CorruptFile(f"{path}: {name!r} ends at byte {position:,} of {size:,}; the file is cut off")
 
 
 class _Parser:
@@ -95,8 +124,11 @@ class _Parser:
         return struct.unpack(f"<{code}", self._take(struct.calcsize(code)))[0]
 
     def _string(self) -> str:
+        return self._text(self._take(self._number("Q")))
+
+    def _text(self, raw: bytes) -> str:
         try:
-            return self._take(self._number("Q")).decode()
+            return raw.decode()
         except UnicodeDecodeError:
             raise CorruptFile(f"{self.path}: a name in the header is not UTF-8; the file is damaged") from None
 
@@ -113,5 +145,28 @@ class _Parser:
             return list(struct.unpack(f"<{length}{_SCALARS[item]}", raw)) if length <= _LONGEST else None
         if 8 * length > self.size:
             raise CorruptFile(f"{self.path}: a list of {length:,} items does not fit into {self.size:,} bytes")
+        if item == _STRING:
+            return self._strings(length)
         kept = [self._value(item, depth + 1) for _ in range(length)]
         return kept if length <= _LONGEST else None
+
+    def _strings(self, length: int) -> list[str] | None:
+        """A list of texts, taken out of large pieces of the file: a vocabulary and its merges are 400,000."""
+        size_of, kept = struct.Struct("<Q").unpack_from, list[bytes]()
+        piece, at = b"", 0
+        for _ in range(length):
+            if at + 8 > len(piece):
+                piece, at = self._more(piece[at:], 8), 0
+            size = size_of(piece, at)[0]
+            if at + 8 + size > len(piece):
+                piece, at = self._more(piece[at:], 8 + size), 0
+            if length <= _LONGEST:
+                kept.append(piece[at + 8 : at + 8 + size])
+            at += 8 + size
+        self.file.seek(at - len(piece), os.SEEK_CUR)
+        return [self._text(one) for one in kept] if length <= _LONGEST else None
+
+    def _more(self, rest: bytes, need: int) -> bytes:
+        """A piece that begins with `rest` and has at least so many bytes."""
+        left = self.size - self.file.tell()
+        return rest + self._take(max(need - len(rest), min(left, _PIECE)))

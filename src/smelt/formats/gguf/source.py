@@ -16,17 +16,15 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import CorruptFile, MissingExtra, RecipeError
 from smelt.files.identity import file_identity
 from smelt.formats import dtype as dtypes
-from smelt.formats.gguf.header import GGUFHeader, GGUFTensor, read_gguf_header
+from smelt.formats.gguf.header import REMEDY, GGUFHeader, GGUFTensor, check_tensors, read_gguf_header
 from smelt.formats.gguf.names import GGUFPlace, map_names
+from smelt.formats.gguf.types import PLAIN
 from smelt.formats.source import Source, TensorInfo
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = ["GGUFSource"]
-
-_PLAIN = frozenset({"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8"})
-"""Types that GGUF and safetensors have in common, under the same names."""
 
 
 class GGUFSource(Source):
@@ -49,7 +47,7 @@ class GGUFSource(Source):
             raise RecipeError(f"{path}: is one part of a split model; join the parts with `llama-gguf-split --merge`")
         self._stored = header.tensors
         self._types = {name: self._type(name, tensor) for name, tensor in header.tensors.items()}
-        self._check_layout()
+        check_tensors(path, header)
         architecture = str(header.metadata.get("general.architecture", ""))
         self._places, why = map_names(architecture, header.tensors)
         self.mapped, self.notes = why is None, [] if why is None else [why]
@@ -126,7 +124,7 @@ class GGUFSource(Source):
         import torch
 
         kind = self._types[name]
-        if kind.name in _PLAIN:
+        if kind.name in PLAIN:
             return raw.view(dtypes.torch_dtype(kind.name))
         size = self._gguf.GGML_QUANT_SIZES[kind][1]
         return torch.from_numpy(self._gguf.dequantize(raw.numpy().reshape(-1, size), kind)).view(-1)
@@ -145,41 +143,25 @@ class GGUFSource(Source):
         """The quantisation of a tensor, if this gguf package can undo it."""
         import numpy
 
-        advice = "a newer gguf package may; or convert the model to Q8_0 or F16 with llama.cpp"
         try:
             kind = self._gguf.GGMLQuantizationType(tensor.type)
         except ValueError:
             raise CorruptFile(
-                f"{self._path}: {name!r} has the tensor type {tensor.type}, which gguf does not know; {advice}"
+                f"{self._path}: {name!r} has the tensor type {tensor.type}, which gguf does not know; {REMEDY}"
             ) from None
-        block, size = self._gguf.GGML_QUANT_SIZES[kind]
-        if kind.name not in _PLAIN:
+        size = self._gguf.GGML_QUANT_SIZES[kind][1]
+        if kind.name not in PLAIN:
             try:
                 self._gguf.dequantize(numpy.zeros((1, size), dtype=numpy.uint8), kind)
             except NotImplementedError:
                 raise RecipeError(
-                    f"{self._path}: {name!r} is {kind.name}, which gguf cannot dequantise; {advice}"
+                    f"{self._path}: {name!r} is {kind.name}, which gguf cannot dequantise; {REMEDY}"
                 ) from None
-        if tensor.shape[-1:] and tensor.shape[-1] % block:
-            raise CorruptFile(
-                f"{self._path}: {name!r} {tensor.shape} does not divide into {kind.name} blocks of {block}"
-            )
         return kind
 
     def _offered(self, name: str) -> str:
         kind: str = self._types[name].name
-        return kind if kind in _PLAIN else "F32"
-
-    def _check_layout(self) -> None:
-        size, position = os.path.getsize(self._path), 0
-        for name, tensor in sorted(self._stored.items(), key=lambda item: item[1].offset):
-            block, width = self._gguf.GGML_QUANT_SIZES[self._types[name]]
-            end = tensor.offset + math.prod(tensor.shape) // block * width
-            if tensor.offset < position:
-                raise CorruptFile(f"{self._path}: {name!r} overlaps the tensor before it; the file is damaged")
-            if end > size:
-                raise CorruptFile(f"{self._path}: {name!r} ends at byte {end:,} of {size:,}; the file is cut off")
-            position = end
+        return kind if kind in PLAIN else "F32"
 
     def _head_count(self, header: GGUFHeader, architecture: str, place: GGUFPlace) -> int:
         fields, shape = header.metadata, header.tensors[place.name].shape

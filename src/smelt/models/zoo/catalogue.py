@@ -12,9 +12,11 @@ from smelt.display.shown import Shown, ShownList
 from smelt.errors import MissingExtra, RecipeError, unknown
 from smelt.files.reading import read_text
 from smelt.models.references import open_ref, reference_scheme
-from smelt.models.zoo.origin import NOTE, ZooOrigin, unpacked
 
-__all__ = ["ZooModel", "ZooModels", "first_sentence", "zoo_folder", "zoo_folders", "zoo_models"]
+__all__ = ["NOTE", "ZooModel", "ZooModels", "first_sentence", "zoo_folder", "zoo_folders", "zoo_models"]
+
+NOTE = "origin.json"
+"""What lies in the folder of a model that is not in the zoo whole; `origin.py` reads it."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,11 @@ def zoo_folder(name: str, *, allow_pickle: bool = False) -> Path:
         listed = ", ".join(sorted(folders)) or "no models"
         raise RecipeError(f"{unknown('zoo model', name, folders)}; the zoo has: {listed}")
     folder = Path(folders[name])
-    return unpacked(folder) if (folder / NOTE).is_file() else folder
+    if not (folder / NOTE).is_file():
+        return folder
+    from smelt.models.zoo.origin import unpacked
+
+    return unpacked(folder)
 
 
 def zoo_models() -> ZooModels:
@@ -83,6 +89,8 @@ def _describe(name: str, folder: Path) -> ZooModel:
     from smelt.recipe.reference_name import ref_name
 
     if (folder / NOTE).is_file():  # nothing is unpacked only to be listed
+        from smelt.models.zoo.origin import ZooOrigin
+
         origin = ZooOrigin.load(folder)
         kind = f"model, {origin.place}"
         return ZooModel(name, kind, origin.parameters, origin.bytes, first_sentence(folder / "README.md"))

@@ -20,10 +20,9 @@ from smelt.files.cache import cached_path
 from smelt.files.reading import read_json
 from smelt.files.schema import Strict, first_fault
 from smelt.files.writing import atomic_folder
+from smelt.models.zoo.catalogue import NOTE
 
 __all__ = ["NOTE", "ZooOrigin", "unpacked"]
-
-NOTE = "origin.json"
 
 
 class ZooOrigin(Strict):

@@ -1,0 +1,27 @@
+"""Quantised weights, told from names and types: codes have scales beside them, under names that each library has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+
+from smelt.formats import dtype as dtypes
+from smelt.formats.source import TensorInfo
+
+__all__ = ["codes_and_scales"]
+
+_CODES = dtypes.FP8 | {"U8", "I8", "U16", "I16", "U32", "I32"}
+_ENDS = ("", ".weight", "_blocks", ".qweight", ".weight_packed", "._data", ".W_q", ".codes")
+"""How names of codes end: FP8, bitsandbytes and EETQ, MXFP4, GPTQ and AWQ, compressed-tensors, quanto, HQQ, AQLM."""
+_SCALES = ("_scale_inv", "_scale", "_scales", ".scale", ".scales", ".absmax", ".SCB", ".weight_scale", "._scale")
+"""What the names of their scales have instead."""
+
+
+def codes_and_scales(tensors: Mapping[str, TensorInfo]) -> Iterator[tuple[str, str]]:
+    """Every tensor that has scales beside it, and the name of these."""
+    for key, info in tensors.items():
+        if info.dtype in _CODES:
+            stems = (key.removesuffix(end) for end in _ENDS if key.endswith(end))
+            scales = (stem + scale for stem, scale in product(stems, _SCALES))
+            if found := next((scale for scale in scales if scale in tensors and scale != key), None):
+                yield key, found

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     )
     from smelt.files.cache_cleaning import clean_cache
     from smelt.files.cache_contents import list_cache
-    from smelt.inspection import check_models, list_methods, list_models, verify
+    from smelt.inspection.checks import check_models, verify
+    from smelt.inspection.inspect import inspect
+    from smelt.inspection.lists import list_methods, list_models
     from smelt.learning.learn import learn
     from smelt.learning.neulig.neulig import neulig
     from smelt.measurement.measure import measure
@@ -69,6 +71,7 @@ __all__ = [
     "export",
     "hub",
     "info",
+    "inspect",
     "learn",
     "list_cache",
     "list_methods",
@@ -92,7 +95,8 @@ __all__ = [
 
 _MODULES = ("analyse", "hub", "methods", "select", "testing")
 _HOME = {
-    **dict.fromkeys(("check_models", "list_methods", "list_models", "verify"), "smelt.inspection"),
+    **dict.fromkeys(("check_models", "verify"), "smelt.inspection.checks"),
+    **dict.fromkeys(("list_methods", "list_models"), "smelt.inspection.lists"),
     **dict.fromkeys(("pack", "unpack"), "smelt.engine.convert.pack"),
     "ModelPool": "smelt.engine.pool",
     "Recipe": "smelt.recipe.schema",
@@ -104,6 +108,7 @@ _HOME = {
     "evaluate": "smelt.prepare.evaluate",
     "export": "smelt.engine.convert.export",
     "info": "smelt.environment.info",
+    "inspect": "smelt.inspection.inspect",
     "learn": "smelt.learning.learn",
     "list_cache": "smelt.files.cache_contents",
     "list_tasks": "smelt.tasks.registry",

@@ -85,7 +85,7 @@ def test_a_command_says_no_other_default_than_its_function_but_for_a_reason(name
 
 
 def test_a_flag_without_a_parameter_needs_a_type():
-    @command("smelt.inspection:verify", foldr=Option("Misspelt."))
+    @command("smelt.inspection.checks:verify", foldr=Option("Misspelt."))
     def broken(given):
         """A table that names what the function does not take."""
 

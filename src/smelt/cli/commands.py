@@ -38,6 +38,7 @@ COMMANDS = {
     "average": "merging.average:average",
     "export": "merging.export:export",
     "models": "merging.models:models",
+    "inspect": "merging.inspect:inspect",
     "tasks": "evaluation.tasks:tasks",
     "analyse": "evaluation.analyse:app",
     "verify": "merging.verify:verify",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -22,7 +23,19 @@ from smelt.formats.source import Source
 from smelt.formats.views.view import with_common_names
 from smelt.registry import Registry
 
-__all__ = ["Format", "OpenBase", "OpenOptions", "formats", "is_adapter", "is_delta", "is_pickle", "open_path"]
+__all__ = [
+    "Format",
+    "OpenBase",
+    "OpenOptions",
+    "format_of",
+    "formats",
+    "gguf_files",
+    "is_adapter",
+    "is_delta",
+    "is_pickle",
+    "open_path",
+    "pickle_files",
+]
 
 _DELTA = "delta.safetensors"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
@@ -51,9 +64,10 @@ class Format(Protocol):
         """The model at a recognised path; CorruptFile where it is damaged."""
 
 
+_OWN = ("mixture", "delta_pack", "safetensors", "gguf", "pickle")
 formats: Registry[Format] = Registry(
     "smelt.formats",
-    own=lambda: dict.fromkeys(("mixture", "delta_pack", "safetensors", "gguf", "pickle"), __name__),
+    own=lambda: dict.fromkeys(_OWN, __name__),
     home=lambda found: type(found).__module__,
 )
 """Every registered format by name."""
@@ -72,6 +86,18 @@ def is_delta(path: Path) -> bool:
 def is_pickle(name: str) -> bool:
     """Whether a file of this name holds a model's weights as pickle; what trainers leave beside them does not."""
     return name.endswith(_PICKLES) and not _TRAINER.match(name)
+
+
+def gguf_files(path: Path) -> list[Path]:
+    """The GGUF files at a path."""
+    return sorted(path.glob("*.gguf")) if path.is_dir() else [path] if path.suffix == ".gguf" else []
+
+
+def pickle_files(path: Path) -> list[Path]:
+    """The pickles of a model: one file, or the shards of a folder, all of them."""
+    if not path.is_dir():
+        return [path]
+    return complete_shards(path, [path / name for name in names_in(path) if is_pickle(name)])
 
 
 class _MixtureFolder:
@@ -118,15 +144,12 @@ class _GGUF:
     """One file, or a folder with nothing but one such file."""
 
     def recognises(self, path: Path) -> bool:
-        return len(self._files(path)) == 1
+        return len(gguf_files(path)) == 1
 
     def open(self, path: Path, options: OpenOptions) -> Source:
         from smelt.formats.gguf.source import GGUFSource
 
-        return GGUFSource(self._files(path)[0])
-
-    def _files(self, path: Path) -> list[Path]:
-        return sorted(path.glob("*.gguf")) if path.is_dir() else [path] if path.suffix == ".gguf" else []
+        return GGUFSource(gguf_files(path)[0])
 
 
 class _Pickle:
@@ -138,10 +161,17 @@ class _Pickle:
     def open(self, path: Path, options: OpenOptions) -> Source:
         from smelt.formats.pickles import open_pickles
 
-        files = [path]
-        if path.is_dir():
-            files = complete_shards(path, [path / name for name in names_in(path) if is_pickle(name)])
-        return open_pickles(path, files, allow=options.allow_pickle)
+        return open_pickles(path, pickle_files(path), allow=options.allow_pickle)
+
+
+def format_of(path: Path) -> str:
+    """The name of the first format that recognises a path. Plug-ins are looked for where none of Smelt's own does."""
+    for name in chain(_OWN, formats):
+        if formats[name].recognises(path):
+            return name
+    if path.is_dir():
+        raise CorruptFile(f"{path}: no model weights (*.safetensors) in this folder")
+    raise RecipeError(f"{path}: not a model (a folder, or a .safetensors or .gguf file)")
 
 
 def open_path(path: Path, *, allow_pickle: bool = False, open_base: OpenBase | None = None) -> Source:
@@ -149,12 +179,7 @@ def open_path(path: Path, *, allow_pickle: bool = False, open_base: OpenBase | N
 
     `open_base` opens the base that a pack names; without it, a base is looked for as a path seen from the pack.
     """
-    found = next((one for one in formats.values() if one.recognises(path)), None)
-    if found is None:
-        if path.is_dir():
-            raise CorruptFile(f"{path}: no model weights (*.safetensors) in this folder")
-        raise RecipeError(f"{path}: not a model (a folder, or a .safetensors or .gguf file)")
-    source = found.open(path, OpenOptions(open_base or _base_at_path, allow_pickle))
+    source = formats[format_of(path)].open(path, OpenOptions(open_base or _base_at_path, allow_pickle))
     source.beside = source.beside or identities_beside(source.folder)
     return with_common_names(source)
 

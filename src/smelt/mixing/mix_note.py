@@ -56,12 +56,18 @@ class MixNote(Note):
     sha256: dict[str, str]
 
     @classmethod
-    def load(cls, folder: Path) -> Self:
-        """Read the note of a folder and hold its files against it."""
+    def read(cls, folder: Path) -> Self:
+        """The note of a folder in which all files are there that it speaks of."""
         note = super().load(folder)
         missing = [name for name in (MODEL, EXPERTS, ROUTERS) if not (folder / name).is_file()]
         if missing:
             raise CorruptFile(f"{folder}: is a mixed model without {', '.join(missing)}; mix it again")
+        return note
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """The same, its files held against their hashes."""
+        note = cls.read(folder)
         files = [folder / name for name in (MODEL, EXPERTS, ROUTERS)]
         changed = [path.name for path, found in file_hashes(files).items() if found != note.sha256.get(path.name)]
         if changed:

@@ -28,11 +28,13 @@ __all__ = [
     "Scheme",
     "absolute_ref",
     "adapter_base",
+    "find_ref",
     "local_path",
     "open_ref",
     "ref_seen_from",
     "reference_scheme",
     "schemes",
+    "split_adapter",
 ]
 
 
@@ -87,9 +89,9 @@ def _open(ref: str, relative_to: Path | None, allow_pickle: bool, over: tuple[Pa
     """`over` are the adapters whose base this is."""
     found: Path | Source | None = local_path(ref, relative_to)
     if found is None and "+" in ref:
-        base, adapter = _split_adapter(ref, relative_to)
-        return _adapt(_open(base, relative_to, allow_pickle, over), _find(adapter, relative_to))
-    found = found or _find(ref, relative_to, allow_pickle)
+        base, adapter = split_adapter(ref, relative_to)
+        return _adapt(_open(base, relative_to, allow_pickle, over), find_ref(adapter, relative_to))
+    found = found or find_ref(ref, relative_to, allow_pickle)
     if isinstance(found, Source):
         return found
     if found in over:
@@ -131,7 +133,7 @@ def ref_seen_from(ref: str, folder: Path) -> str:
     if path is not None:
         return os.path.relpath(path, folder)
     if "+" in ref:
-        return "+".join(ref_seen_from(part, folder) for part in _split_adapter(ref, None))
+        return "+".join(ref_seen_from(part, folder) for part in split_adapter(ref, None))
     return ref
 
 
@@ -141,7 +143,7 @@ def absolute_ref(ref: str, relative_to: Path) -> str:
     if path is not None:
         return str(path)
     if "+" in ref:
-        return "+".join(absolute_ref(part, relative_to) for part in _split_adapter(ref, relative_to))
+        return "+".join(absolute_ref(part, relative_to) for part in split_adapter(ref, relative_to))
     return ref
 
 
@@ -161,7 +163,7 @@ def _adapt(base: Source, folder: Path | Source) -> Source:
     return LoraSource(base, folder)
 
 
-def _split_adapter(ref: str, relative_to: Path | None) -> tuple[str, str]:
+def split_adapter(ref: str, relative_to: Path | None) -> tuple[str, str]:
     """`A+B` at the plus that separates two references (a path may hold a plus of its own)."""
     cuts = [i for i, letter in enumerate(ref) if letter == "+"]
     for cut in reversed(cuts):
@@ -183,7 +185,8 @@ def local_path(ref: str, relative_to: Path | None = None) -> Path | None:
     return None
 
 
-def _find(ref: str, relative_to: Path | None, allow_pickle: bool = False) -> Path | Source:
+def find_ref(ref: str, relative_to: Path | None = None, allow_pickle: bool = False) -> Path | Source:
+    """Where the model lies that a reference means, or the model itself; not for BASE+ADAPTER."""
     if (path := local_path(ref, relative_to)) is not None:
         return path
     if (scheme := _scheme(ref)) is not None:

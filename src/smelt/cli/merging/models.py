@@ -21,7 +21,7 @@ __all__ = ["models"]
 
 
 @command(
-    "smelt.inspection:check_models",
+    "smelt.inspection.checks:check_models",
     pool=Argument("A file with `base` and `models` (or a recipe).", metavar="POOL.yaml", type=Path, default=None),
     base=BASE.but(own=False),
     model=MODEL,
@@ -42,7 +42,7 @@ def models(given: Given) -> None:
     if pool is None and not model:
         if base is not None:
             raise RecipeError("a base alone is no pool: give the models to compare with it")
-        from smelt.inspection import list_models
+        from smelt.inspection.lists import list_models
 
         zoo = list_models()
         given.answer(lambda: [dataclasses.asdict(one) for one in zoo], zoo.print)

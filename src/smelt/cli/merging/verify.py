@@ -19,7 +19,9 @@ __all__ = ["verify"]
 
 
 @command(
-    "smelt.inspection:verify", folder=Argument("The folder of a merged model.", metavar="OUT", type=Path), as_json=JSON
+    "smelt.inspection.checks:verify",
+    folder=Argument("The folder of a merged model.", metavar="OUT", type=Path),
+    as_json=JSON,
 )
 def verify(given: Given) -> None:
     """Recompute the hash of every file, compare it with the manifest, and name what lies there beside.

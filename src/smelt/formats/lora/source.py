@@ -27,7 +27,7 @@ from smelt.formats.source import Source, equal_tensors, read_whole
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["LoraSource"]
+__all__ = ["LoraSource", "adapter_weights"]
 
 _TILE = 1 << 16
 """Elements per tile, about: half of a block on a CPU, and enough rows for a matrix product to be quick."""
@@ -41,7 +41,7 @@ class LoraSource(Source):
     def __init__(self, base: Source, folder: Path):
         seen = identities(path for path in [folder / "adapter_config.json"] if path.exists())  # `load` misses it
         config = AdapterConfig.load(folder)
-        self.base, self._adapter = base, FileSource(str(folder), [_weights(folder)])
+        self.base, self._adapter = base, FileSource(str(folder), [adapter_weights(folder)])
         self.label = f"{base.label}+{folder}"
         self.tensors, self.tied, self.folder, self.beside = base.tensors, base.tied, base.folder, base.beside
         # The config is an origin of the numbers too: it holds the scaling.
@@ -182,7 +182,8 @@ def _overlap(start: int, out: Tensor, begin: int, tile: Tensor) -> tuple[Tensor,
     return out[low - start : high - start], tile[low - begin : high - begin]
 
 
-def _weights(folder: Path) -> Path:
+def adapter_weights(folder: Path) -> Path:
+    """The file of an adapter's matrices."""
     path = folder / "adapter_model.safetensors"
     if path.is_file():
         return path

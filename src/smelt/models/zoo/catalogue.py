@@ -13,7 +13,7 @@ from smelt.errors import MissingExtra, RecipeError, unknown
 from smelt.files.reading import read_text
 from smelt.models.references import open_ref, reference_scheme
 
-__all__ = ["NOTE", "ZooModel", "ZooModels", "first_sentence", "zoo_folder", "zoo_folders", "zoo_models"]
+__all__ = ["NOTE", "ZooModel", "ZooModels", "first_sentence", "zoo_folder", "zoo_folders", "zoo_models", "zoo_place"]
 
 NOTE = "origin.json"
 """What lies in the folder of a model that is not in the zoo whole; `origin.py` reads it."""
@@ -64,14 +64,19 @@ def zoo_folders() -> dict[str, Path]:
     return folders
 
 
-@reference_scheme("zoo")
-def zoo_folder(name: str, *, allow_pickle: bool = False) -> Path:
-    """The folder of one model of the zoo."""
+def zoo_place(name: str) -> Path:
+    """The folder of one model in the zoo, whole or not."""
     folders = zoo_folders()
     if name not in folders:
         listed = ", ".join(sorted(folders)) or "no models"
         raise RecipeError(f"{unknown('zoo model', name, folders)}; the zoo has: {listed}")
-    folder = Path(folders[name])
+    return Path(folders[name])
+
+
+@reference_scheme("zoo")
+def zoo_folder(name: str, *, allow_pickle: bool = False) -> Path:
+    """The folder of one model of the zoo, made first where it does not lie there whole."""
+    folder = zoo_place(name)
     if not (folder / NOTE).is_file():
         return folder
     from smelt.models.zoo.origin import unpacked

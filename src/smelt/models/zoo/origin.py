@@ -50,6 +50,10 @@ class ZooOrigin(Strict):
         except ValidationError as error:
             raise CorruptFile(f"{file}: {first_fault(error)}") from None
 
+    def made_at(self, folder: Path) -> Path:
+        """The model's folder in the cache, whether it is there or not."""
+        return cached_path("zoo", f"{folder.name}-{self.key(folder)[:12]}")
+
     @property
     @abstractmethod
     def place(self) -> str:
@@ -67,7 +71,7 @@ class ZooOrigin(Strict):
 def unpacked(folder: Path) -> Path:
     """The model's folder in the cache, made if it is not there. `folder` holds its origin.json."""
     origin = ZooOrigin.load(folder)
-    place = cached_path("zoo", f"{folder.name}-{origin.key(folder)[:12]}")
+    place = origin.made_at(folder)
     if (place / "config.json").is_file():
         return place
     try:

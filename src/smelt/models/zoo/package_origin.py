@@ -46,7 +46,7 @@ class PackageOrigin(ZooOrigin):
         from smelt.formats.gguf.source import GGUFSource
         from smelt.formats.gguf.tokenizer_reader import tokenizer_files
 
-        packed = self._packed_file(folder.name)
+        packed = self.packed_file(folder.name)
         if not packed.is_file() or file_hashes([packed])[packed] != self.sha256:
             raise CorruptFile(f"{packed}: is not the file of {self.package} {self.version}; install the package again")
         metadata = read_gguf_header(packed).metadata
@@ -64,7 +64,7 @@ class PackageOrigin(ZooOrigin):
         _write_json(out / "generation_config.json", _generation(metadata))
         _write_json(out / "config.json", _config(metadata, self.dtype, tied="lm_head.weight" not in source.tensors))
 
-    def _packed_file(self, name: str) -> Path:
+    def packed_file(self, name: str) -> Path:
         """The package's file."""
         from importlib import metadata
 

@@ -24,7 +24,7 @@ from pydantic import Field
 from smelt.errors import CorruptFile, RecipeError, SmeltError
 from smelt.files.schema import Strict
 from smelt.formats.safetensors import FileSource
-from smelt.formats.source import Source, read_whole
+from smelt.formats.source import Source, TensorInfo, read_whole
 from smelt.models.zoo.origin import NOTE, ZooOrigin
 
 __all__ = ["Tower", "TowersOrigin", "weights_hash"]
@@ -69,6 +69,12 @@ class TowersOrigin(ZooOrigin):
             )
         for file in self._small_files(folder):
             shutil.copyfile(file, out / ("config.json" if file.name == self.config else file.name))
+
+    def tensors(self, folder: Path) -> dict[str, TensorInfo]:
+        """Every tensor of the whole model, from headers."""
+        with ExitStack() as stack:
+            found = _tensors(folder.name, folder / self.weights, self.towers, stack)
+            return {key: source.tensors[stored] for key, source, stored in found}
 
     def _small_files(self, folder: Path) -> list[Path]:
         """Everything but note, card and weights, the config last: where it is, all is."""

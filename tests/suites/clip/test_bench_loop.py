@@ -138,6 +138,34 @@ def test_a_finished_suite_computes_nothing_again(root: Path, half_done: Path, me
     assert sum("there already" in line for line in lines) == len(lines) == 9
 
 
+def test_a_finished_suite_does_not_analyse_its_models_again(root: Path, half_done: Path, merges: Any) -> None:
+    files = {name: half_done / "analyses" / f"{name}.json" for name in ("cosine", "norms", "signs")}
+    before = {name: (file.stat().st_ino, file.read_bytes()) for name, file in files.items()}
+    smelt.bench(root / "pico.yaml", out=half_done)
+    assert {name: (file.stat().st_ino, file.read_bytes()) for name, file in files.items()} == before
+    files["cosine"].unlink()
+    smelt.bench(root / "pico.yaml", out=half_done)
+    assert {name: file.read_bytes() for name, file in files.items()} == {name: old for name, (_, old) in before.items()}
+
+
+def test_experts_can_be_asked_their_own_task_alone(own: Any, merges: Any, tmp_path: Path) -> None:
+    lines: list[str] = []
+    done = smelt.bench(
+        own(experts="own_task"), out=tmp_path / "out", methods=["average"], tune=False, tell=lines.append
+    )
+    assert scores(done, "pretrained", "reference") == {"plain": 0.0, "turned": 0.0}
+    assert scores(done, "expert-plain", "reference") == {"plain": 1.0}
+    assert scores(done, "expert-turned", "reference") == {"turned": 1.0}
+    assert [line[:7] for line in lines] == ["[ 1/4] ", "[ 2/4] ", "[ 3/4] ", "[ 4/4] "]
+    assert '<section id="experts">' not in done.report.read_text()
+
+
+def test_an_expert_whose_task_is_not_asked_is_not_asked_either(own: Any, merges: Any, tmp_path: Path) -> None:
+    words: dict[str, Any] = {"methods": ["average"], "tasks": ["turned"], "tune": False}
+    done = smelt.bench(own(experts="own_task"), out=tmp_path / "out", **words)
+    assert {row.entry for row in accuracy_rows(done)} == {"pretrained", "expert-turned", "average"}
+
+
 @pytest.mark.parametrize(
     ("entry", "variant"),
     [

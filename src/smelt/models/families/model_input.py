@@ -12,11 +12,13 @@ from smelt.files.reading import read_json_table
 from smelt.formats import dtype as dtypes
 from smelt.formats.source import MemorySource, Source, TensorInfo, read_whole
 from smelt.models.families.preprocess import Preprocess
+from smelt.system.process import usable_cores
+from smelt.system.threads import single_core_pool
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["ModelInput", "check_device", "known_config"]
+__all__ = ["ModelInput", "check_device", "known_config", "read_all"]
 
 
 @dataclass
@@ -96,6 +98,16 @@ class ModelInput:
         """The config that a file of weights holds itself (GGUF), where no config.json lies beside."""
         own = getattr(self.source, "config", None)
         return own() if self.config is None and callable(own) else None
+
+
+def read_all(places: Mapping[str, tuple[ModelInput, str]]) -> dict[str, Tensor]:
+    """The tensors of a model, {name: (whose it is, its name there)}, read by threads of one core each.
+
+    A pack's tensors are decoded in small pieces, and a piece that two cores share costs more than it saves.
+    """
+    with single_core_pool(usable_cores(), "smelt-read") as pool:
+        found = pool.map(lambda place: place[0].read(place[1]), places.values())
+        return dict(zip(places, found, strict=True))
 
 
 def known_config(given: ModelInput, text: ModelInput) -> Mapping[str, Any]:

@@ -56,16 +56,16 @@ class HeatMap:
 def experts_matrix(rows: Iterable[Row], grid: Grid) -> Matrix | None:
     """Each expert on every task of the table: how much a fine-tune forgets of what it was not tuned for.
 
-    The pre-trained model comes last. None where there are no experts.
+    The pre-trained model comes last. None where no expert was asked another task than its own.
     """
     found: dict[tuple[str, str], float] = {}
     for row in rows:
         if is_expert(row) and row.split == grid.split:
             found[row.entry.removeprefix(EXPERT), row.task] = row.accuracy
+    if all(name == task for name, task in found):
+        return None
     names = {name for name, _ in found}
     order = (*(t for t in grid.tasks if t in names), *sorted(names.difference(grid.tasks)))
-    if not order:
-        return None
     values = [tuple(found.get((name, task)) for task in grid.tasks) for name in order]
     if grid.base is not None:
         order = (*order, grid.base.label)

@@ -65,25 +65,32 @@ class ClipPlan(SuitePlan):
             "models": model_fingerprints(suite.pool, allow_pickle=suite.allow_pickle),
             "tasks": {name: task.fingerprint() for name, task in known.items()},
         }
-        references = len(suite.pool.models) + (suite.pool.base is not None)
+        references = len(self.experts) + (suite.pool.base is not None)
         later = 2 * len(self.tunable) + len(suite.paths) if options.tune else 0
         self.total = references + len(self.entries) * len(self.parts) + later
 
     def rounds(self, state: RunState) -> Iterator[Iterator[Step]]:
         """What a later round needs stands in the folder when it begins; last, the analyses that need no pictures."""
-        from smelt.analyse.write import write_analyses
-
         self.state = state
-        options, suite = self.options, self.suite
+        options = self.options
         if options.workers > 1:  # side by side; alone, an entry measures what it needs when its turn comes
             for _ in run_jobs(self._measurements(), executor=options.executor, workers=options.workers):
                 pass  # what fails here fails again in its entry, which says so
         yield self._first()
         yield self._curves()
         yield self._tuned_steps()
-        write_analyses(suite.pool, state.path, suite.include or None, allow_pickle=suite.allow_pickle)
+        self._analyse()
         if not state.folder.rows:  # every step failed, which was told: a request that cannot be served
             read_folder(state.path)
+
+    def _analyse(self) -> None:
+        """Once for a folder: its models stay the same."""
+        if all((self.state.path / "analyses" / f"{name}.json").is_file() for name in ("cosine", "norms", "signs")):
+            return
+        from smelt.analyse.write import write_analyses
+
+        suite = self.suite
+        write_analyses(suite.pool, self.state.path, suite.include or None, allow_pickle=suite.allow_pickle)
 
     def summary(self, step: Step, rows: Sequence[Row]) -> str:
         """The mean over clean pictures; a curve or a path has none."""
@@ -112,9 +119,10 @@ class ClipPlan(SuitePlan):
     def _first(self) -> Iterator[Step]:
         """References, and every entry at its published setting."""
         if self.suite.pool.base is not None:
-            yield self._reference("pretrained", "Pre-trained", self.suite.pool.base)
-        for name, ref in self.suite.pool.models.items():
-            yield self._reference(f"expert-{name}", f"Expert: {name}", ref)
+            yield self._reference("pretrained", "Pre-trained", self.suite.pool.base, self.tasks)
+        for name, ref in self.experts.items():
+            tasks = self.tasks if self.suite.experts == "every_task" else [name]
+            yield self._reference(f"expert-{name}", f"Expert: {name}", ref, tasks)
         for part in self.parts:
             for name, entry in self.entries.items():
                 if entry.ensemble is not None:
@@ -147,8 +155,14 @@ class ClipPlan(SuitePlan):
             return {}
         return {name: entry for name, entry in self.entries.items() if self._has_scale(entry)}
 
-    def _reference(self, name: str, label: str, ref: str) -> Step:
-        cells = self._cells(name, "reference", None)
+    @property
+    def experts(self) -> dict[str, str]:
+        """The models that are asked by themselves."""
+        own = self.suite.experts == "own_task"
+        return {name: ref for name, ref in self.suite.pool.models.items() if not own or name in self.tasks}
+
+    def _reference(self, name: str, label: str, ref: str, tasks: Sequence[str]) -> Step:
+        cells = [cell for cell in self._cells(name, "reference", None) if cell.task in tasks]
         missing = self.state.missing(cells)
         command = ["smelt", "eval", ref, "--tasks", ",".join(_tasks(missing)), *self._how()]
         about = {"entry": name, "label": label, "variant": "reference", "command": shlex.join(command)}

@@ -72,6 +72,8 @@ class ClipSuite(BaseSuite):
     kind: Literal["clip"] = "clip"
     pool: Pool
     tasks: list[str]
+    experts: Literal["every_task", "own_task"] = "every_task"
+    """What the pool's models are asked before they are merged: every task, or the one that each is named after."""
     include: list[str] = []
     """Patterns of the tensors that are merged; the others stay the base's."""
     allow_pickle: bool = False

@@ -22,7 +22,7 @@ from smelt.models.families.clip.tensor_origins import TOWERS, VISION, WHOLE, che
 from smelt.models.families.empty_model import buildable
 from smelt.models.families.family import Family, families
 from smelt.models.families.guarded_loading import without_code
-from smelt.models.families.model_input import ModelInput
+from smelt.models.families.model_input import ModelInput, read_all
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -71,7 +71,7 @@ def _assemble(given: ModelInput, text: ModelInput, device: str, dtype: str) -> C
 
     config = whole_config(given, text)
     model = _empty_model(config, given.label)
-    state = {name: owner.read(here) for name, (owner, here) in places(given, text, model.state_dict()).items()}
+    state = read_all(places(given, text, model.state_dict()))
     vision = _digest({name: tensor for name, tensor in state.items() if name.startswith(VISION)})
     rest = _digest({name: tensor for name, tensor in state.items() if not name.startswith(VISION)})
     model.load_state_dict(state, strict=True, assign=True)

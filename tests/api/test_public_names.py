@@ -1,6 +1,7 @@
 """The public API is plain: functions are functions and modules are modules, whatever was imported before."""
 
 import ast
+import importlib
 import inspect
 import json
 import pydoc
@@ -8,10 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 from types import FunctionType, ModuleType
+from typing import Any
 
 import pytest
 
 import smelt
+from smelt.display.shown import Shown
 from smelt.learning.learner import learners
 from smelt.learning.neulig.fit import FitSettings, FitWords
 from smelt.methods import stages
@@ -138,3 +141,39 @@ def test_a_type_checker_knows_what_a_user_gets_and_refuses_a_wrong_word(tmp_path
     assert 'did you mean "density"?' in by_line[8]
     assert "No overload" in by_line[9]
     assert '"out"' in by_line[10]
+
+
+MODELS, PLACES = ("dict[str, torch.Tensor]",), ("Path", "str", "bool", "int", "None")
+FOR_THE_SHELL = ("clean_cache", "info", "inspect", "diff", "list_cache")
+"""About a machine and its files, which are looked after in a terminal."""
+
+
+def returned(function: FunctionType) -> list[Any]:
+    """The classes of what a function gives back, without models in memory and places on a disk."""
+    words = str(inspect.signature(function).return_annotation).split(" | ")
+    home = importlib.import_module(function.__module__)
+    names: dict[str, Any] = {}
+    for node in ast.walk(ast.parse(inspect.getsource(home))):  # imports for type checkers are imports, too
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("smelt"):
+            names |= {alias.name: (node.module, alias.name) for alias in node.names}
+    found = []
+    for word in words:
+        if word not in (*MODELS, *PLACES):
+            module, name = names.get(word, (function.__module__, word))
+            found.append(getattr(importlib.import_module(module), name))
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in FOR_THE_SHELL])
+def test_what_a_verb_gives_shows_itself_in_a_terminal_and_a_notebook(name: str) -> None:
+    assert all(issubclass(kind, Shown) for kind in returned(getattr(smelt, name)))
+
+
+@pytest.mark.parametrize("kind", ["cosine_similarity", "delta_norms", "sign_conflicts", "scale_curve"])
+def test_so_do_analyses(kind: str) -> None:
+    assert all(issubclass(one, Shown) for one in returned(getattr(smelt.analyse, kind)))
+
+
+@pytest.mark.parametrize("name", ["models", "model", "select", "strengths", "predict"])
+def test_so_do_answers_of_a_hub(name: str) -> None:
+    assert all(issubclass(one, Shown) for one in returned(getattr(smelt.hub.Hub, name)))

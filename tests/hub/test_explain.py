@@ -56,14 +56,14 @@ def test_where_every_model_is_chosen_there_is_no_runner_up() -> None:
 
 
 def test_the_text_shows_every_number_of_the_choice() -> None:
-    lines = _selection().explain("puppy").text().splitlines()
+    lines = str(_selection().explain("puppy")).splitlines()
     assert lines[0].split() == ["puppy", "similarity", "first", "second", "(runner-up)"]
-    assert lines[1].split() == ["dog", "(dog.n.01)", "0.900", "0.750", "0.250"]
+    assert lines[2].split() == ["dog", "(dog.n.01)", "0.900", "0.750", "0.250"]
     assert lines[-1].split()[-2:] == ["1.219", "0.604"]
 
 
 def test_the_selections_text_names_classes_models_and_nodes() -> None:
-    text = _selection().text()
+    text = str(_selection())
     assert text.startswith("2 classes, photo, sorting; k = 1, alpha = 0.7")
     assert ["puppy", "first", "dog,", "wheel"] in [line.split() for line in text.splitlines()]
     assert ["third", "0.000"] in [line.split() for line in text.splitlines()]

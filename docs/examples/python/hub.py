@@ -16,7 +16,7 @@ selection = hub.select(classes=["three", "eight", "horse"], domain="small pictur
 assert selection.used == ("clip-tiny-rn-digits", "clip-tiny-rn-photos")
 why = selection.explain("horse")
 assert [node.name for node in why.nodes] == ["horse", "dog"]
-assert "horse.n.01" in why.text()  # the table that --explain prints
+assert "horse.n.01" in str(why)  # the table that --explain prints
 
 # Pictures in (files, PIL images or arrays), classes out. Each chosen model runs once.
 answers = hub.predict(zoo.pixels(zoo.node("horse.n.01").pictures), selection)

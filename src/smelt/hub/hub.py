@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from smelt.hub.graph.graph import NewNode, SemanticGraph
     from smelt.hub.labels.label import NodeText
-    from smelt.hub.models.cards import LabelJob, ModelCard, Prediction, Progress, Strengths, Token
+    from smelt.hub.models.cards import LabelJob, ModelCard, ModelCards, Prediction, Progress, Strengths, Token
     from smelt.hub.selection.select import Selection
     from smelt.hub.store.schema import ModelRow
     from smelt.hub.store.store import HubStore
@@ -125,7 +125,7 @@ class Hub:
                 self._graph = SemanticGraph.load(self._store.graph_folder(version))
             return self._graph
 
-    def models(self, search: str = "") -> list[ModelCard]:
+    def models(self, search: str = "") -> ModelCards:
         """Every model by name, or those whose name, description or architecture has all of these words."""
         from smelt.hub.models.cards import cards
 
@@ -167,7 +167,7 @@ class Hub:
 
     def add_zoo(
         self, names: Sequence[str] | None = None, *, label: bool = True, progress: Callable[[str], None] | None = None
-    ) -> list[ModelCard]:
+    ) -> ModelCards:
         """Models of the zoo by reference, those that are not here yet. `progress` hears the name of each."""
         from smelt.hub.models.zoo import hub_models
 

@@ -82,15 +82,18 @@ def _confirm(would: CleanedCache) -> None:
 
 
 def _list(found: CacheListing) -> None:
-    from smelt.cli.hub.options import table
+    from smelt.display.blocks import Table
+    from smelt.display.text import print_blocks
     from smelt.reporting.words import bytes_text
 
     there = [one for one in found.kinds if one.entries]
     if there:
         rows = [
-            (one.kind, one.entries, bytes_text(one.bytes), _day(one.first), _day(one.last), one.what) for one in there
+            [one.kind, f"{one.entries:,}", bytes_text(one.bytes), _day(one.first), _day(one.last), one.what]
+            for one in there
         ]
-        table(("kind", "entries", "size", "first use", "last use", "what"), rows, ("entries", "size"), last="cut")
+        headings = ["kind", "entries", "size", "first use", "last use", "what"]
+        print_blocks([Table(headings, rows, left=(0, 3, 4, 5), cut=True)])
         entries = sum(one.entries for one in there)
         typer.echo(f"{found.folder}: {entries:,} entries, {bytes_text(found.bytes)}")
     else:

@@ -7,8 +7,9 @@ import json
 import typer
 
 from smelt.cli.from_function import Argument, Given, Option, command
-from smelt.cli.hub.options import FILES, HUB, KEY_ENV, QUIET, as_text, opened, table, watched
+from smelt.cli.hub.options import FILES, HUB, KEY_ENV, QUIET, as_text, opened, watched
 from smelt.cli.options import FORCE, JSON
+from smelt.display.text import print_blocks
 from smelt.errors import RecipeError, SmeltError
 
 __all__ = ["add", "init", "label", "ls", "rm", "show"]
@@ -127,13 +128,7 @@ def ls(given: Given) -> None:
     if given.as_json:
         typer.echo(as_text(cards))
         return
-    rows = [
-        (one.name, one.status, f"{one.parameters / 1e6:.1f} M", f"{one.bytes / 1e6:.1f} MB", one.description)
-        for one in cards
-    ]
-    if rows:
-        headings = ("model", "status", "parameters", "size", "description")
-        table(headings, rows, right=("parameters", "size"), last="cut")
+    cards.print()
     typer.echo(f"{len(cards)} model{'s' * (len(cards) != 1)} in {shown}")
 
 
@@ -154,31 +149,7 @@ def show(given: Given) -> None:
 
         typer.echo(json.dumps({**plain(card), "strengths": plain(found)}, indent=2))
         return
-    for what in (
-        "name",
-        "description",
-        "status",
-        "error",
-        "architecture",
-        "parameters",
-        "licence",
-        "submitted_by",
-        "ref",
-        "base",
-        "hash",
-    ):
-        if value := getattr(card, what):
-            word = what.replace("_", " ")
-            typer.echo(f"{word:<14}{value:,}" if isinstance(value, int) else f"{word:<14}{value}")
-    if found is None:
-        return
-    typer.echo(f"\nright on {100 * found.overall:.1f} % of {found.pictures:,} pictures, among {found.nodes} nodes")
-    for title, part in (("by style", found.by_style), ("by branch", found.by_branch)):
-        if part:
-            table((title, "right %"), [(key, f"{100 * v:.1f}") for key, v in part.items()], right=("right %",))
-    for title, nodes in (("best nodes", found.best), ("worst nodes", found.worst)):
-        rows = [(one.name, one.id, f"{100 * one.recall:.0f}", one.pictures) for one in nodes]
-        table((title, "", "right %", "pictures"), rows, right=("right %", "pictures"))
+    print_blocks([*card.shown(), *(found.shown() if found else [])])
 
 
 @command(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from smelt.cli.from_function import Given, Option
 from smelt.cli.options import QUIET as NOTHING_BUT_ERRORS
@@ -16,13 +16,8 @@ from smelt.files.reading import read_text
 if TYPE_CHECKING:
     from smelt.hub.hub import Hub
 
-__all__ = ["FILES", "HUB", "KEY_ENV", "QUIET", "TASK", "TaskRequest", "as_text", "opened", "table", "watched"]
+__all__ = ["FILES", "HUB", "KEY_ENV", "QUIET", "TASK", "TaskRequest", "as_text", "opened", "watched"]
 
-_LEAST = 12
-"""Cells of a column that is cut, at least."""
-_BETWEEN = 3
-"""Cells between two columns."""
-_EDGES = 2
 HUB = Option(
     "The hub: a folder, or postgresql://... with --files. $SMELT_HUB, or one in your data folder, by default.",
     metavar="PLACE",
@@ -103,47 +98,6 @@ def watched(what: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
             before[:] = [done]
 
         yield heard
-
-
-def table(
-    headings: Sequence[str],
-    rows: Sequence[Sequence[Any]],
-    right: Sequence[str] = (),
-    *,
-    last: Literal["fold", "cut"] = "fold",
-) -> None:
-    """Print a table; columns named in `right` stand to the right.
-
-    With `last="cut"` a row is one line: all columns are whole but the last, which ends in an ellipsis where the
-    terminal does.
-    """
-    from rich import box
-    from rich.cells import cell_len
-    from rich.console import Console
-    from rich.table import Table
-
-    console, cells = Console(soft_wrap=False), [list(map(str, row)) for row in rows]
-    if last == "cut":
-        whole = sum(max(map(cell_len, column)) + _BETWEEN for column in list(zip(headings, *cells, strict=True))[:-1])
-        room = max(_LEAST, console.width - whole - _EDGES)
-        console.width = whole + room + _EDGES  # what does not fit is left to the terminal; no column is narrowed
-        for row in cells:
-            row[-1] = _cut(row[-1], room)
-    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in headings:
-        side: Any = "right" if heading in right else "left"
-        drawn.add_column(heading, justify=side, overflow="fold", no_wrap=last == "cut")
-    for row in cells:
-        drawn.add_row(*row)
-    console.print(drawn, markup=False)
-
-
-def _cut(text: str, room: int) -> str:
-    """In one line, and no longer than `room` cells."""
-    from rich.cells import cell_len, set_cell_size
-
-    line = " ".join(text.split())
-    return line if cell_len(line) <= room else set_cell_size(line, room - 1).rstrip() + "…"
 
 
 def as_text(record: Any) -> str:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from smelt.cli.from_function import Argument, Given, Option, command
-from smelt.cli.hub.options import FILES, HUB, KEY_ENV, TASK, TaskRequest, opened, table
+from smelt.cli.hub.options import FILES, HUB, KEY_ENV, TASK, TaskRequest, opened
 from smelt.cli.options import JSON
+from smelt.display.text import print_blocks
 
 if TYPE_CHECKING:
     from smelt.hub.models.cards import Prediction
@@ -55,9 +56,8 @@ def select(given: Given) -> None:
             content["explanations"] = [chosen.explain(name).as_dict() for name in chosen.task.classes]
         typer.echo(json.dumps(content, indent=2))
         return
-    typer.echo(chosen.text())
-    for name in chosen.task.classes if explain else ():
-        typer.echo(f"\n{chosen.explain(name).text()}")
+    evidence = [block for name in chosen.task.classes for block in chosen.explain(name).shown()] if explain else []
+    print_blocks([*chosen.shown(), *evidence])
 
 
 @command(
@@ -88,12 +88,7 @@ def predict(given: Given) -> None:
     if given.as_json:
         typer.echo(json.dumps(_predictions(pictures, done), indent=2))
         return
-    rows = [
-        (one["picture"], *(f"{name} {score:.3f}" for name, score in list(one["scores"].items())[:3]))
-        for one in _predictions(pictures, done)["predictions"]
-    ]
-    table(("picture", "best", "second", "third")[: 1 + min(3, len(done.classes))], rows)
-    typer.echo(f"by {', '.join(done.used)}")
+    print_blocks(done.table([str(path) for path in pictures]))
 
 
 def _captioner(given: Given, graph: Any) -> Any:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+
+from smelt.display.blocks import Facts, Lines, Table
+from smelt.display.shown import Shown, ShownList
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,6 +24,7 @@ __all__ = [
     "JobStatus",
     "LabelJob",
     "ModelCard",
+    "ModelCards",
     "ModelStatus",
     "NodeScore",
     "Prediction",
@@ -34,6 +38,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+_CARD = "name description status error architecture parameters licence submitted_by ref base hash".split()
+"""What is shown of a model."""
 ModelStatus: TypeAlias = Literal["waiting", "labelling", "ready", "failed"]
 """waiting: no label on the hub's graph yet; labelling: a job is at it; failed: the last job could not."""
 JobStatus: TypeAlias = Literal["waiting", "running", "done", "failed"]
@@ -42,7 +48,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class ModelCard:
+class ModelCard(Shown):
     """One model of the hub."""
 
     name: str
@@ -71,6 +77,23 @@ class ModelCard:
     submitted_by: str = ""
     """The name on the token it came with; empty if it was added on the machine itself."""
 
+    def shown(self) -> list[Facts]:
+        found = ((word, getattr(self, word)) for word in _CARD)
+        written = ((word, f"{value:,}" if isinstance(value, int) else str(value)) for word, value in found if value)
+        return [Facts([(word.replace("_", " "), value) for word, value in written])]
+
+
+class ModelCards(ShownList[ModelCard]):
+    """Models of a hub."""
+
+    def shown(self) -> list[Table]:
+        rows = [
+            [one.name, one.status, f"{one.parameters / 1e6:.1f} M", f"{one.bytes / 1e6:.1f} MB", one.description]
+            for one in self
+        ]
+        headings = ["model", "status", "parameters", "size", "description"]
+        return [Table(headings, rows, left=(0, 1, 4), cut=True)] if rows else []
+
 
 @dataclass(frozen=True)
 class NodeScore:
@@ -84,7 +107,7 @@ class NodeScore:
 
 
 @dataclass(frozen=True)
-class Strengths:
+class Strengths(Shown):
     """What a model is good at, by its label."""
 
     model: str
@@ -97,9 +120,22 @@ class Strengths:
     nodes: int = 0
     pictures: int = 0
 
+    def shown(self) -> list[Lines | Table]:
+        overall = f"right on {100 * self.overall:.1f} % of {self.pictures:,} pictures, among {self.nodes} nodes"
+        parts = [("by style", self.by_style), ("by branch", self.by_branch)]
+        tables = [
+            Table([title, "right %"], [[key, f"{100 * share:.1f}"] for key, share in part.items()])
+            for title, part in parts
+            if part
+        ]
+        for title, nodes in (("best nodes", self.best), ("worst nodes", self.worst)):
+            rows = [[one.name, one.id, f"{100 * one.recall:.0f}", f"{one.pictures:,}"] for one in nodes]
+            tables.append(Table([title, "", "right %", "pictures"], rows, left=(0, 1)))
+        return [Lines([overall]), *tables]
+
 
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(Shown):
     """What the selected models say of some pictures."""
 
     classes: tuple[str, ...]
@@ -114,6 +150,18 @@ class Prediction:
     def names(self) -> list[str]:
         """The best class for every picture."""
         return [self.classes[number] for number in self.best]
+
+    def shown(self) -> list[Table | Lines]:
+        return self.table([str(number) for number in range(1, len(self.best) + 1)])
+
+    def table(self, pictures: Sequence[str]) -> list[Table | Lines]:
+        """The best three classes of every picture, which have these names."""
+        rows = []
+        for name, scores in zip(pictures, self.scores, strict=True):
+            order = (-scores).argsort(kind="stable")[:3]
+            rows.append([name, *(f"{self.classes[int(number)]} {scores[number]:.3f}" for number in order)])
+        headings = ["picture", "best", "second", "third"][: 1 + min(3, len(self.classes))]
+        return [Table(headings, rows, left=range(len(headings))), Lines([f"by {', '.join(self.used)}"])]
 
 
 @dataclass(frozen=True)
@@ -141,7 +189,7 @@ class Token:
     revoked: datetime | None
 
 
-def cards(store: HubStore, labelling: Labelling, graph: SemanticGraph, search: str = "") -> list[ModelCard]:
+def cards(store: HubStore, labelling: Labelling, graph: SemanticGraph, search: str = "") -> ModelCards:
     """All models, or those that the words of a search fit, by name."""
     from smelt.hub.store.jobs import job_rows
 
@@ -151,7 +199,7 @@ def cards(store: HubStore, labelling: Labelling, graph: SemanticGraph, search: s
     last: dict[str, LabelJob] = {}
     for job in job_rows(store):
         last.setdefault(job.model, job)
-    return [_card_of(row, row.name in ready, last.get(row.name)) for row in rows]
+    return ModelCards(_card_of(row, row.name in ready, last.get(row.name)) for row in rows)
 
 
 def card(store: HubStore, labelling: Labelling, graph: SemanticGraph, name: str) -> ModelCard:

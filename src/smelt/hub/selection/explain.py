@@ -1,15 +1,17 @@
-"""Explanations: why a class got its models, as data first and then as lines for a terminal."""
+"""Explanations: why a class got its models, as data first and then as tables."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+from smelt.display.blocks import Block, Cell, Lines, Table
+from smelt.display.shown import Shown
 
 if TYPE_CHECKING:
     from smelt.hub.selection.select import Selection
 
-__all__ = ["Explanation", "ModelEvidence", "NodeEvidence", "explain", "selection_text"]
+__all__ = ["Explanation", "ModelEvidence", "NodeEvidence", "explain", "selection_blocks"]
 
 _LIST = 12
 """Classes and models that a terminal gets to see before the rest is only counted."""
@@ -41,7 +43,7 @@ class ModelEvidence:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Shown):
     """Why one class got its models."""
 
     name: str
@@ -65,8 +67,8 @@ class Explanation:
         """In plain lists, numbers and words (JSON)."""
         return {**asdict(self), "models": [asdict(one) for one in self.models], "nodes": list(map(asdict, self.nodes))}
 
-    def text(self) -> str:
-        """For a terminal: a table with a row for each node, a column for each model."""
+    def shown(self) -> list[Table]:
+        """A row for each node, a column for each model."""
         head = [self.name, "similarity", *(_named(one) for one in self.models)]
         rows = [
             [f"{node.name} ({node.id})", f"{node.similarity:.3f}", *(f"{value:.3f}" for value in node.recall.values())]
@@ -77,7 +79,7 @@ class Explanation:
             ["all classes", "", *(f"{one.overall:.3f}" for one in self.models)],
             [f"reuse ({self.alpha:g} of it this class)", "", *(f"{one.reuse:.3f}" for one in self.models)],
         ]
-        return _table([head, *rows, *sums])
+        return [Table(head, [*rows, *sums], rules=[len(rows)])]
 
 
 def explain(selection: Selection, name: str, *, others: int = 1) -> Explanation:
@@ -112,35 +114,27 @@ def explain(selection: Selection, name: str, *, others: int = 1) -> Explanation:
     return Explanation(name, selection.alpha, models, nodes)
 
 
-def selection_text(selection: Selection) -> str:
-    """A whole selection for a terminal: the models of each class, then the ranking of all models."""
+def selection_blocks(selection: Selection) -> list[Block]:
+    """A whole selection: the models of each class, then the ranking of all models."""
     words, count = selection.task, len(selection.task.classes)
-    lines = [
-        f"{count} class{'es' * (count != 1)}, {words.domain}, {words.task}; "
-        f"k = {selection.k}, alpha = {selection.alpha:g}"
-    ]
+    settings = f"k = {selection.k}, alpha = {selection.alpha:g}"
+    title = f"{count} class{'es' * (count != 1)}, {words.domain}, {words.task}; {settings}"
     classes = [
         [name, ", ".join(models), ", ".join(selection.nodes_of(number)[:3])]
         for number, (name, models) in enumerate(zip(words.classes, selection.chosen_names, strict=True))
     ]
-    lines.append(_table([["class", "models", "nearest nodes"], *classes[:_LIST]]))
-    if len(classes) > _LIST:
-        lines.append(f"and {len(classes) - _LIST} more class{'es' * (len(classes) != _LIST + 1)}")
     ranking = [
-        [name, f"{overall:.3f}", "used" if name in selection.used else ""] for name, overall in selection.ranking
+        [name, Cell(f"{overall:.3f}", best=name in selection.used), "used" if name in selection.used else ""]
+        for name, overall in selection.ranking
     ]
-    lines += ["", _table([["model", "overall", ""], *ranking[:_LIST]])]
-    if len(ranking) > _LIST:
-        lines.append(f"and {len(ranking) - _LIST} more models")
-    return "\n".join(lines)
+    more = len(classes) - _LIST
+    return [
+        Table(["class", "models", "nearest nodes"], classes[:_LIST], title, left=range(3)),
+        Lines([f"and {more} more class{'es' * (more != 1)}"] if more > 0 else []),
+        Table(["model", "overall", ""], ranking[:_LIST], left=(0, 2)),
+        Lines([f"and {len(ranking) - _LIST} more models"] if len(ranking) > _LIST else []),
+    ]
 
 
 def _named(model: ModelEvidence) -> str:
     return model.name if model.role == "chosen" else f"{model.name} (runner-up)"
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )

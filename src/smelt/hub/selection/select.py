@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from smelt.display.shown import Shown
 from smelt.errors import RecipeError, unknown
 from smelt.hub.matching.match import Match
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from smelt.display.blocks import Block
     from smelt.hub.graph.graph import SemanticGraph
     from smelt.hub.labels.index import Index
     from smelt.hub.labels.label import Label
@@ -62,7 +64,7 @@ class NodeWords:
 
 
 @dataclass(frozen=True, eq=False)
-class Selection:
+class Selection(Shown):
     """Which models were chosen for every class, with all the numbers that it follows from."""
 
     task: TaskWords
@@ -113,11 +115,10 @@ class Selection:
             raise RecipeError(unknown("class", name, self.task.classes))
         return explain(self, name)
 
-    def text(self) -> str:
-        """The selection for a terminal."""
-        from smelt.hub.selection.explain import selection_text
+    def shown(self) -> list[Block]:
+        from smelt.hub.selection.explain import selection_blocks
 
-        return selection_text(self)
+        return selection_blocks(self)
 
     def as_dict(self) -> dict[str, Any]:
         """All of it in plain lists, numbers and words (JSON)."""

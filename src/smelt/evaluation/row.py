@@ -21,6 +21,7 @@ from pydantic import Field, ValidationError
 from smelt.display.blocks import Facts, Table
 from smelt.display.shown import Shown, ShownList
 from smelt.errors import CorruptFile
+from smelt.files.positioned import read_at
 from smelt.files.reading import parse_json, read_bytes
 from smelt.files.schema import Strict, first_fault
 from smelt.files.writing import locked
@@ -215,12 +216,12 @@ def _parse(line: bytes, where: str) -> Row | CostRow:
 def _end_last_line(descriptor: int) -> None:
     """Cut off a torn last line; a whole one that lacks only its end gets it."""
     size = start = os.lseek(descriptor, 0, os.SEEK_END)
-    while start and os.pread(descriptor, 1, start - 1) != b"\n":
+    while start and read_at(descriptor, 1, start - 1) != b"\n":
         start -= 1
     if start == size:
         return
     try:
-        _parse(os.pread(descriptor, size - start, start), "the last line")
+        _parse(read_at(descriptor, size - start, start), "the last line")
     except CorruptFile:
         os.ftruncate(descriptor, start)
     else:

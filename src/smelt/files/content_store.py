@@ -14,6 +14,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from smelt.errors import CorruptFile, OutputError
+from smelt.files.positioned import BINARY
 
 __all__ = ["ContentStore", "copy_in"]
 
@@ -55,7 +56,7 @@ class ContentStore:
 def copy_in(source: Path, target: Path, limit: int) -> tuple[str, int]:
     """Copy a plain file, never more than `limit` bytes, onto the disk; gives the SHA-256 of what was written."""
     try:
-        descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(source, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | BINARY)
     except OSError as error:
         raise CorruptFile(f"{source}: cannot be read ({error.strerror})") from None
     digest, size, buffer = hashlib.sha256(), 0, memoryview(bytearray(_CHUNK))

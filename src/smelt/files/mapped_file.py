@@ -30,11 +30,13 @@ def mapped_bytes(path: Path) -> NDArray[np.uint8]:
     import numpy as np
 
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY)
         try:
             size = os.fstat(descriptor).st_size
             if not size:
                 raise CorruptFile(f"{path}: cannot be opened (it is empty)")
+            if not hasattr(mmap, "PROT_READ"):  # Windows, where a mapping needs no descriptor of the C library
+                return np.memmap(path, np.uint8, "r")
             return np.asarray(_Mapping(descriptor, size))
         finally:
             os.close(descriptor)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from smelt.errors import CorruptFile, SmeltError, shortened
+from smelt.files.positioned import BINARY
 from smelt.system.process import gc_paused
 
 __all__ = [
@@ -147,7 +148,7 @@ def open_plain(path: str | Path, kind: type[SmeltError] = CorruptFile) -> Binary
     """A plain file, open for reading. Nothing waits, whatever lies there."""
     try:
         # Without O_NONBLOCK, opening a pipe waits for somebody who writes into it.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | BINARY)
     except (OSError, ValueError) as error:
         raise kind(f"{shortened(str(path))}: {_reason(error)}") from None
     mode = os.fstat(descriptor).st_mode

@@ -65,7 +65,7 @@ def atomic_file(path: Path, *, fault: str = "cannot be written", durable: bool =
         path.parent.mkdir(parents=True, exist_ok=True)
         yield draft
         if durable:
-            _fsync(draft, os.O_RDONLY)
+            _fsync(draft, os.O_RDWR if os.name == "nt" else os.O_RDONLY)  # Windows wants the right to write for it
         os.replace(draft, path)
     except OSError as error:
         raise OutputError(f"{path}: {fault} ({error.strerror or error})") from None
@@ -144,8 +144,9 @@ def move_into_place(draft: Path, place: Path) -> None:
 
 
 def fsync_folder(folder: Path) -> None:
-    """After this, names in a folder survive a power cut."""
-    _fsync(folder, os.O_RDONLY | os.O_DIRECTORY)
+    """After this, names in a folder survive a power cut. Windows opens no folder, so there it is left to the system."""
+    if hasattr(os, "O_DIRECTORY"):
+        _fsync(folder, os.O_RDONLY | os.O_DIRECTORY)
 
 
 def _fsync(path: Path, flags: int) -> None:
@@ -236,7 +237,7 @@ def try_lock(descriptor: int, patience: float | None = None) -> bool:
 
 def lock_folder(folder: Path, busy: SmeltError) -> int:
     """An open folder that no other process can have until the descriptor is closed; raises `busy` where one has it."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder if hasattr(os, "O_DIRECTORY") else os.devnull, os.O_RDONLY)  # Windows opens no folder
     if not try_lock(descriptor):
         os.close(descriptor)
         raise busy

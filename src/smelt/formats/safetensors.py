@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, shortened
 from smelt.files.identity import file_identity
+from smelt.files.positioned import BINARY, read_into
 from smelt.files.reading import is_there, open_plain, parse_json, read_json
 from smelt.formats import dtype as dtypes
 from smelt.formats.source import Source, TensorInfo
@@ -174,7 +175,7 @@ class FileSource(Source):
             twice = tensors.keys() & header.tensors.keys()
             if twice:
                 raise CorruptFile(f"{path}: {sorted(twice)[0]!r} stands in another file of this model too")
-            self._descriptors.append(os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)))
+            self._descriptors.append(os.open(path, os.O_RDONLY | BINARY))
             tensors.update(header.tensors)
             self._where.update({name: (number, offset) for name, offset in header.offsets.items()})
         self.tensors = tensors
@@ -198,7 +199,7 @@ class FileSource(Source):
         number, offset = self._where[key]
         position, done = offset + start * dtypes.item_size(self.tensors[key].dtype), 0
         while done < len(out):
-            got = os.preadv(self._descriptors[number], [out[done:]], position + done)
+            got = read_into(self._descriptors[number], out[done:], position + done)
             if got == 0:
                 raise CorruptFile(f"{self._paths[number]}: ended while {key!r} was being read; the file has changed")
             done += got

@@ -25,6 +25,7 @@ from typing import Any
 from smelt.engine.sink.provenance import MANIFEST, MARK
 from smelt.errors import CorruptFile, OutputError, shortened
 from smelt.files.identity import FileIdentity, check_unchanged, hash_file
+from smelt.files.positioned import BINARY, read_at
 from smelt.files.reading import check_name, open_plain, os_reason, parse_json
 from smelt.files.writing import OutputMark, check_overwrite, is_free, recover_swap, swap_folder, try_lock
 from smelt.formats.source import Source
@@ -57,7 +58,7 @@ class Journal:
     def refuse_if_busy(cls, folder: Path) -> None:
         """Raise where another run holds the journal of this folder."""
         try:
-            descriptor = os.open(folder / cls.NAME, os.O_RDWR)
+            descriptor = os.open(folder / cls.NAME, os.O_RDWR | BINARY)
         except OSError:
             return
         free = try_lock(descriptor)
@@ -68,7 +69,7 @@ class Journal:
     def finished(self) -> set[str] | None:
         """The tensors that an earlier run of the same plan finished, or None if it was not the same."""
         assert self._descriptor is not None
-        content = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
+        content = read_at(self._descriptor, os.fstat(self._descriptor).st_size, 0)
         lines = [_parse(line) for line in content.splitlines()]
         if not lines or lines[0] != self._head:
             return None
@@ -85,6 +86,8 @@ class Journal:
 
     def remove(self) -> None:
         """Take it away, with its folder where nothing else is left in there, and only then let go of it."""
+        if os.name == "nt":  # which removes nothing that is open
+            self.close()
         with contextlib.suppress(OSError):  # somebody has removed it, or the next run has begun there
             os.unlink(self._folder / self.NAME)
             os.rmdir(self._folder)
@@ -106,7 +109,7 @@ def _held(path: Path) -> int | None:
     """The journal, open and locked; nothing where the run that had it took it away in this moment, its work done."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | BINARY, 0o644)
     except FileNotFoundError:  # the folder went away between the two lines
         return None
     if not try_lock(descriptor):
@@ -296,7 +299,8 @@ def _bytes_in(folder: Path) -> int:
     total = 0
     with contextlib.suppress(FileNotFoundError):  # another run is just finishing there
         for path in folder.rglob("*"):
-            total += path.stat().st_blocks * 512
+            about = path.stat()
+            total += about.st_blocks * 512 if hasattr(about, "st_blocks") else about.st_size
     return total
 
 

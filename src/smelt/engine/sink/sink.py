@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from smelt.engine.plan.plan import Item, Plan
 from smelt.engine.sink.output import OutputFolder
 from smelt.files.hashing.sha256 import IncrementalHashes
+from smelt.files.positioned import BINARY, write_at
 from smelt.files.writing import reserve
 from smelt.formats import dtype as dtypes
 from smelt.formats.safetensors import encode_header
@@ -191,9 +192,9 @@ class _ShardWriter:
         return self.path.is_file() and self.path.stat().st_size == self.size
 
     def prepare(self) -> None:
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | BINARY, 0o644)
         try:
-            os.pwrite(descriptor, self._head, 0)
+            _write_all(descriptor, memoryview(self._head), 0)
             reserve(descriptor, self.size)
         finally:
             os.close(descriptor)
@@ -210,13 +211,13 @@ class _ShardWriter:
         return self._offsets[key]
 
     def write(self, view: memoryview, position: int) -> None:
-        _write_at(self._open(), view, position)
+        _write_all(self._open(), view, position)
 
     def write_once(self, view: memoryview, position: int) -> None:
         """By a descriptor of its own: what is written together may lie in very many files."""
-        descriptor = os.open(self.path, os.O_RDWR)
+        descriptor = os.open(self.path, os.O_RDWR | BINARY)
         try:
-            _write_at(descriptor, view, position)
+            _write_all(descriptor, view, position)
         finally:
             os.close(descriptor)
 
@@ -234,11 +235,11 @@ class _ShardWriter:
     def _open(self) -> int:
         with self._lock:
             if self._descriptor is None:
-                self._descriptor = os.open(self.path, os.O_RDWR)
+                self._descriptor = os.open(self.path, os.O_RDWR | BINARY)
             return self._descriptor
 
 
-def _write_at(descriptor: int, view: memoryview, position: int) -> None:
+def _write_all(descriptor: int, view: memoryview, position: int) -> None:
     while len(view):
-        written = os.pwrite(descriptor, view, position)
+        written = write_at(descriptor, view, position)
         view, position = view[written:], position + written

@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
+from smelt.files.positioned import BINARY, read_at, read_into
 from smelt.system.process import native_library, usable_cores
 
 __all__ = ["Begin", "FileHash", "HashPool", "IncrementalHashes", "StopFlag", "files_at_once", "hash_both"]
@@ -57,7 +58,7 @@ class FileHash:
     def __init__(self, path: Path, size: int | None = None):
         """Of its first `size` bytes, all that it has now by default. They may still be on their way into the file."""
         self._path = path
-        self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        self._descriptor = os.open(path, os.O_RDONLY | BINARY)
         self.size = os.fstat(self._descriptor).st_size if size is None else size
         self._fast = _fast()
         self._message = _Message((ctypes.c_uint32 * 8)(*_BEGIN), self._descriptor, 0)
@@ -85,7 +86,7 @@ class FileHash:
             self.advance(self.size, stop)
             if stop.is_set():
                 return ""
-            rest = os.pread(self._descriptor, self.size - self.position, self.position)
+            rest = read_at(self._descriptor, self.size - self.position, self.position)
             if len(rest) < self.size - self.position:
                 self._refuse()
         finally:
@@ -105,7 +106,7 @@ class FileHash:
     def _advance_plainly(self, count: int, stop: StopFlag) -> None:
         room = memoryview(bytearray(min(count, _CHUNK)))
         while count and not stop.is_set():
-            got = os.preadv(self._descriptor, [room[: min(count, _CHUNK)]], self.position)
+            got = read_into(self._descriptor, room[: min(count, _CHUNK)], self.position)
             if not got:
                 self._refuse()
             self._plain.update(room[:got])
@@ -114,7 +115,7 @@ class FileHash:
 
     def _refuse(self) -> None:
         """The file could not be read: say why."""
-        os.pread(self._descriptor, 1, self.position)
+        read_at(self._descriptor, 1, self.position)
         raise OSError(f"{self._path}: ended while it was being hashed; the file has changed")
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, MissingExtra, RecipeError
 from smelt.files.identity import file_identity
+from smelt.files.positioned import BINARY, read_into
 from smelt.formats import dtype as dtypes
 from smelt.formats.gguf.header import REMEDY, GGUFHeader, GGUFTensor, check_tensors, read_gguf_header
 from smelt.formats.gguf.names import GGUFPlace, map_names
@@ -66,7 +67,7 @@ class GGUFSource(Source):
         }
         if self.mapped and "lm_head.weight" not in self._places:
             self.tied = {"lm_head.weight": "model.embed_tokens.weight"}
-        self._descriptor: int | None = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        self._descriptor: int | None = os.open(path, os.O_RDONLY | BINARY)
 
     def config(self) -> dict[str, Any] | None:
         """The Hugging Face config that transformers makes of the file; None without transformers or its support."""
@@ -134,7 +135,7 @@ class GGUFSource(Source):
             raise ValueError(f"{self._path} is closed")
         view, done = raw.numpy().data, 0
         while done < len(view):
-            got = os.preadv(self._descriptor, [view[done:]], position + done)
+            got = read_into(self._descriptor, view[done:], position + done)
             if got == 0:
                 raise CorruptFile(f"{self._path}: ended while {name!r} was being read; the file has changed")
             done += got

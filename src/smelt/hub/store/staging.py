@@ -35,7 +35,7 @@ class Staging:
         lock, folder = self.folder / f"{name}{_LOCK}", self.folder / name
         with self._alone():
             self.folder.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
             try_lock(descriptor)
             folder.mkdir()
         try:
@@ -71,7 +71,7 @@ class Staging:
     @staticmethod
     def _is_free(lock: Path) -> bool:
         try:
-            descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+            descriptor = os.open(lock, os.O_RDWR)
         except FileNotFoundError:
             return True
         try:

@@ -65,6 +65,29 @@ def test_a_merge_of_stored_models_loads_no_torch_and_one_without_the_machine_giv
     ).read_bytes()
 
 
+_WITHOUT = """
+import sys
+import smelt
+import smelt.system.process
+smelt.system.process.native_library = lambda folder, name: None
+for number in "12":
+    smelt.merge(sys.argv[1], out=sys.argv[2] + number)
+"""
+
+
+@pytest.mark.parametrize(("fused", "times"), [("1", 1), ("0", 0)])
+def test_a_machine_that_is_missing_is_told_of_once_unless_it_is_not_wanted(
+    recipe: Path, tmp_path: Path, fused: str, times: int
+) -> None:
+    command = [sys.executable, "-c", _WITHOUT, str(recipe), str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "SMELT_FUSED": fused})
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("merges run in torch") == times
+    assert (tmp_path / "out1" / "model.safetensors").read_bytes() == (
+        tmp_path / "out2" / "model.safetensors"
+    ).read_bytes()
+
+
 @needs_machine
 def test_what_is_not_finite_is_named_as_torch_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good = {"w": torch.ones(3000)}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import numpy as np
 
 from smelt.engine.plan.plan import Span
+from smelt.engine.run.cpu import machine
 from smelt.engine.run.cpu.fold_pass import ReadPart, RowFactors, add_fold, shared_request, wanted_share
 from smelt.engine.run.cpu.machine import (
     BatchRun,
@@ -271,7 +272,9 @@ class VectorBackend:
 
     @staticmethod
     def _files(item: Item, start: int) -> list[tuple[int, int]] | None:
-        """Where the numbers from `start` on lie, where all of them lie in files."""
+        """Where the numbers from `start` on lie, where all of them lie in files that the machine can read."""
+        if not machine.READS_FILES:
+            return None
         found = []
         for tap in item.all_taps:
             place = tap.source.stored_at(tap.key)

@@ -19,13 +19,17 @@
 #define EXPORT __attribute__((visibility("default")))
 #endif
 
-/* One library for all processors of a kind: the widest vectors that the machine has are chosen when it is loaded. */
+/* One library for all processors of a kind: the widest vectors that the machine has are chosen when it is loaded, or where
+   compiler or system cannot do that, at every call (WITH_FMA). Elsewhere a kind of processor has them or has not. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
 #define EVERY_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #define FOR_EVERY_PROCESSOR
 #include <immintrin.h>
 #else
 #define EVERY_PROCESSOR
+#if defined(__x86_64__) && defined(__GNUC__)
+#define WITH_FMA __attribute__((target("avx2,fma,bmi,bmi2")))
+#endif
 #endif
 #if defined(__GNUC__)
 #define INLINE static inline __attribute__((always_inline))
@@ -801,10 +805,8 @@ INLINE int64_t one(Op *op, const Tap *taps, void *out, int out_format, float *re
     return 0;
 }
 
-/* Run `ops` over `count` elements, `width` at a time, of a span of which `before` have been run already: 0, or 1 where an
-   input is not finite, or 2 where a result is not. Operations on rows want rows of `width`. */
-EXPORT EVERY_PROCESSOR int64_t smelt_run(Op *ops, int64_t n_ops, const Tap *taps, void *out, int64_t out_format,
-                                         float *registers, int64_t width, int64_t before, int64_t count) {
+INLINE int64_t run(Op *ops, int64_t n_ops, const Tap *taps, void *out, int64_t out_format, float *registers, int64_t width,
+                   int64_t before, int64_t count) {
     for (int64_t at = 0; at < count; at += width) {
         int n = (int)(count - at < width ? count - at : width);
         for (int64_t k = 0; k < n_ops; k++) {
@@ -815,24 +817,25 @@ EXPORT EVERY_PROCESSOR int64_t smelt_run(Op *ops, int64_t n_ops, const Tap *taps
     return 0;
 }
 
-/* Which vector instructions it works with here: 4 AVX-512, 3 AVX2, 2 NEON, 1 SSE2, 0 unknown. `smelt info` tells it. */
-EXPORT int64_t smelt_instructions(void) {
-#if defined(FOR_EVERY_PROCESSOR)
-    if (__builtin_cpu_supports("x86-64-v4")) return 4;
-    return __builtin_cpu_supports("x86-64-v3") ? 3 : 1;
-#elif defined(__AVX512F__)
-    return 4;
-#elif defined(__AVX2__)
-    return 3;
-#elif defined(__aarch64__) || defined(_M_ARM64)
-    return 2;
-#elif defined(__x86_64__) || defined(_M_X64)
-    return 1;
-#else
-    return 0;
+#if defined(WITH_FMA)
+WITH_FMA static int64_t run_with_fma(Op *ops, int64_t n_ops, const Tap *taps, void *out, int64_t out_format, float *registers,
+                                     int64_t width, int64_t before, int64_t count) {
+    return run(ops, n_ops, taps, out, out_format, registers, width, before, count);
+}
 #endif
+
+/* Run `ops` over `count` elements, `width` at a time, of a span of which `before` have been run already: 0, or 1 where an
+   input is not finite, or 2 where a result is not. Operations on rows want rows of `width`. */
+EXPORT EVERY_PROCESSOR int64_t smelt_run(Op *ops, int64_t n_ops, const Tap *taps, void *out, int64_t out_format,
+                                         float *registers, int64_t width, int64_t before, int64_t count) {
+#if defined(WITH_FMA)
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
+        return run_with_fma(ops, n_ops, taps, out, out_format, registers, width, before, count);
+#endif
+    return run(ops, n_ops, taps, out, out_format, registers, width, before, count);
 }
 
+/* The rest reads files. On Windows a library does not know Python's descriptors, and is given what was read. */
 #if !defined(_WIN32)
 INLINE int64_t size_of(int64_t format) { return format == F32 ? 4 : 2; }
 

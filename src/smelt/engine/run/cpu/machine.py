@@ -8,6 +8,8 @@ sample of a tensor instead of all of it (`SamplePieces`).
 from __future__ import annotations
 
 import ctypes
+import logging
+import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,27 +29,53 @@ if TYPE_CHECKING:
     from smelt.engine.run.cpu.program import Program
     from smelt.formats.source import Source
 
-__all__ = ["FORMATS", "BatchRun", "CompiledProgram", "PassScratch", "ProgramRun", "SamplePieces", "library"]
+__all__ = [
+    "FORMATS",
+    "READS_FILES",
+    "BatchRun",
+    "CompiledProgram",
+    "PassScratch",
+    "ProgramRun",
+    "SamplePieces",
+    "library",
+]
+
+
+READS_FILES = os.name != "nt"
+"""Whether the machine reads files itself. On Windows it does not know Python's descriptors, and gets what was read."""
+
+_MISSING = (
+    "smelt: the compiled pass is not there, so merges run in torch: the same results, more slowly. "
+    "With a C compiler, `pip install --force-reinstall --no-deps smelt` builds it; SMELT_FUSED=0 says nothing"
+)
 
 
 @cache
 def library() -> ctypes.CDLL | None:
     """The library with its functions `smelt_run` and those around it, or None."""
     found = native_library(Path(__file__).parent, "_machine")
-    if found is None:
-        return None
     try:
-        run, run_files, run_jobs = found.smelt_run, found.smelt_run_files, found.smelt_run_jobs
-        read_pieces = found.smelt_read_pieces
+        if found is not None:
+            _declare(found)
     except AttributeError:  # made by another version of Smelt
-        return None
+        found = None
+    if found is None and os.environ.get("SMELT_FUSED") != "0":
+        logging.getLogger(__name__).warning(_MISSING)
+    return found
+
+
+def _declare(found: ctypes.CDLL) -> None:
+    """What its functions take and give."""
     pointer, number = ctypes.c_void_p, ctypes.c_int64
-    run.argtypes = [pointer, number, pointer, pointer, number, pointer, number, number, number]
-    run_files.argtypes = [pointer, number, pointer, number, *run.argtypes[3:], number]
+    passed: list[Any] = [pointer, number, pointer, pointer, number, pointer, number, number, number]
+    found.smelt_run.argtypes, found.smelt_run.restype = passed, number
+    if not READS_FILES:
+        return
+    run_files, run_jobs, read_pieces = found.smelt_run_files, found.smelt_run_jobs, found.smelt_read_pieces
+    run_files.argtypes = [pointer, number, pointer, number, *passed[3:], number]
     run_jobs.argtypes = [pointer, number, pointer, pointer]
     read_pieces.argtypes = [*[number] * 6, pointer]
-    run.restype = run_files.restype = run_jobs.restype = read_pieces.restype = number
-    return found
+    run_files.restype = run_jobs.restype = read_pieces.restype = number
 
 
 FORMATS = {"BF16": 0, "F16": 1, "F32": 2}
@@ -240,7 +268,7 @@ class SamplePieces:
     def read(self, source: Source, key: str, out: NDArray[np.uint8]) -> None:
         """Fill `out` with them, as they are stored."""
         size, place, machine = dtypes.item_size(source.tensors[key].dtype), source.stored_at(key), library()
-        if place is not None and machine is not None:
+        if place is not None and machine is not None and READS_FILES:
             file, begin = place
             steps = (begin + self.start * size, self.stride * size, self.length * size, self.many, self.last * size)
             if machine.smelt_read_pieces(file, *steps, out.ctypes.data) == 0:

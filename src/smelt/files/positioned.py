@@ -1,0 +1,49 @@
+"""Reading and writing at a place of an open file: by any number of threads, as nobody moves where the file stands.
+
+Windows has no such functions. There each of these moves it, and all wait for each other.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+__all__ = ["BINARY", "read_at", "read_into", "write_at"]
+
+BINARY = getattr(os, "O_BINARY", 0)
+"""A flag of `os.open`: bytes are what they are. Without it Windows takes some of them for ends of lines."""
+
+_TURN = threading.Lock()
+
+if hasattr(os, "preadv"):
+
+    def read_into(descriptor: int, room: memoryview, position: int) -> int:
+        """Fill the room, or less of it, from this byte of the file on; the number of bytes, 0 at its end."""
+        return os.preadv(descriptor, [room], position)
+
+    def write_at(descriptor: int, content: bytes | memoryview, position: int) -> int:
+        """Write some of this to the file, from this byte on; the number of bytes."""
+        return os.pwrite(descriptor, content, position)
+
+else:
+
+    def read_into(descriptor: int, room: memoryview, position: int) -> int:
+        """Fill the room, or less of it, from this byte of the file on; the number of bytes, 0 at its end."""
+        with _TURN:
+            os.lseek(descriptor, position, os.SEEK_SET)
+            with os.fdopen(descriptor, "rb", buffering=0, closefd=False) as file:
+                return file.readinto(room) or 0
+
+    def write_at(descriptor: int, content: bytes | memoryview, position: int) -> int:
+        """Write some of this to the file, from this byte on; the number of bytes."""
+        with _TURN:
+            os.lseek(descriptor, position, os.SEEK_SET)
+            return os.write(descriptor, content)
+
+
+def read_at(descriptor: int, count: int, position: int) -> bytes:
+    """So many bytes of the file, fewer at its end."""
+    room, done = bytearray(count), 0
+    while done < count and (got := read_into(descriptor, memoryview(room)[done:], position + done)):
+        done += got
+    return bytes(room[:done])

@@ -6,6 +6,7 @@ one wheel of a platform serves every version of Python.
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -28,6 +29,11 @@ MINGW_FLAGS = ["-Wa,-muse-unaligned-vector-move"]
 
 class SharedLibraries(build_ext):
     """Extensions as libraries that nobody imports: not named like modules, and linked with nothing of Python's."""
+
+    def finalize_options(self) -> None:
+        if os.name == "nt" and self.compiler is None and shutil.which("gcc"):
+            self.compiler = "mingw32"  # it knows vectors and attributes that MSVC does not
+        super().finalize_options()
 
     def get_ext_filename(self, fullname: str) -> str:
         windows = os.name == "nt" or self.compiler_type() == "mingw32"
@@ -89,7 +95,7 @@ def exact_tag(prefix: str) -> str | None:
     """The version that a tag gives to exactly this commit."""
     if not (ROOT / ".git").exists():  # an sdist, perhaps inside of another project's tree
         return None
-    command = ["git", "describe", "--exact-match", "--dirty", "--match", f"{prefix}[0-9]*"]
+    command = ["git", "describe", "--tags", "--exact-match", "--dirty", "--match", f"{prefix}[0-9]*"]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     except (OSError, subprocess.SubprocessError):

@@ -21,6 +21,7 @@ __all__ = [
     "listed",
     "nearest",
     "shortened",
+    "some",
     "unknown",
 ]
 
@@ -50,12 +51,21 @@ class RecipeError(SmeltError):
 
 
 class IncompatibleModels(SmeltError):
-    """The models do not fit each other. `faults` holds every reason, not only the first."""
+    """The models do not fit each other. `faults` holds every reason, not only the first.
+
+    Where it is known what the models differ in, `causes` says so; the message then has a few faults as examples, and
+    not what can be done about each.
+    """
 
     exit_code = 2
 
-    def __init__(self, faults: Iterable[str], cannot: str = "be merged"):
-        self.faults = tuple(faults)
+    def __init__(self, faults: Iterable[str], cannot: str = "be merged", causes: Iterable[str] = (), remedy: str = ""):
+        self.faults, self.causes = tuple(faults), tuple(causes)
+        if self.causes:
+            said = [fault.partition("; ")[0] for fault in self.faults]
+            head = f"{'; '.join(self.causes)}: these cannot {cannot}{f'; {remedy}' if remedy else ''}"
+            super().__init__(head + "".join(f"\n  - {one}" for one in some(said)))
+            return
         head = f"the models cannot {cannot}:" + ("" if len(self.faults) > 1 else " ")
         super().__init__(head + listed(self.faults))
 
@@ -89,6 +99,11 @@ class MissingExtra(SmeltError):
 def shortened(text: str, most: int = 200) -> str:
     """What is quoted of somebody's file: its beginning, where it is longer than that, and how much there is of it."""
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} letters in all)"
+
+
+def some(faults: Sequence[str], most: int = 3) -> list[str]:
+    """The first few, and how many more there are."""
+    return [*faults[:most], *([f"and {len(faults) - most:,} more"] if len(faults) > most else [])]
 
 
 def listed(faults: Sequence[str], head: str = "") -> str:

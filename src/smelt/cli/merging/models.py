@@ -12,7 +12,7 @@ from smelt.cli.from_function import Argument, Given, command
 from smelt.cli.options import ALLOW_PICKLE, BASE, JSON, MODEL
 from smelt.cli.request import named_models
 from smelt.display.text import print_blocks
-from smelt.errors import RecipeError
+from smelt.errors import IncompatibleModels, RecipeError
 
 if TYPE_CHECKING:
     from smelt.engine.plan.compatibility import Compatibility
@@ -55,5 +55,8 @@ def models(given: Given) -> None:
 
 def _report(found: Compatibility) -> None:
     print_blocks(found.found())
-    for fault in found.faults:
-        typer.echo(f"smelt: {fault}", err=True)
+    if found.faults:
+        from smelt.engine.plan.causes import remedy
+
+        refusal = IncompatibleModels(found.faults, causes=found.causes, remedy=remedy(found.causes))
+        typer.echo(f"smelt: {refusal}", err=True)

@@ -60,6 +60,8 @@ class Compatibility(Shown):
     parameters: int
     models: tuple[ModelFit, ...]
     faults: tuple[str, ...]
+    causes: tuple[str, ...] = ()
+    """What the models differ in, where that explains the faults: `hidden_size 128 (base) and 192 (birds)`."""
     doubts: tuple[str, ...] = ()
     """Questions that a merge would ask, and run all the same: whether this is the base."""
 
@@ -88,6 +90,7 @@ def compare(pool: ModelPool, **words: Any) -> Compatibility:
     """Compare every model with the reference; `words` are those of a recipe (`skip`, `missing`, `config`, ...)."""
     from smelt.engine.plan.base_check import foreign_base_in_pool
     from smelt.engine.plan.build import draft
+    from smelt.engine.plan.causes import causes
     from smelt.engine.plan.checks import leave_frozen, tensor_faults
     from smelt.engine.plan.ready import config_faults
     from smelt.engine.pool import BASE, ModelPool
@@ -107,6 +110,7 @@ def compare(pool: ModelPool, **words: Any) -> Compatibility:
         sum(info.count for info in reference.tensors.values()),
         tuple(_fit(name, reference, s) for name, s in untied.all.items() if name != untied.reference_name),
         tuple(faults),
+        tuple(causes(untied)) if faults else (),
         () if faults else tuple(foreign_base_in_pool(untied)),
     )
 

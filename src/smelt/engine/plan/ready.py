@@ -16,6 +16,7 @@ from typing import Any
 
 from smelt.caller import Blank, word
 from smelt.engine.plan.build import make_plan
+from smelt.engine.plan.causes import with_causes
 from smelt.engine.plan.checks import base_faults, leave_frozen, left_out
 from smelt.engine.plan.plan import Plan
 from smelt.engine.pool import BASE, ModelPool
@@ -264,10 +265,11 @@ def make_ready(recipe: Recipe, pool: ModelPool) -> ReadyMerge:
     without, faults = leave_frozen(recipe, pool)
     if faults:
         raise IncompatibleModels(faults)
-    alignment = align(recipe, pool)
-    # An adapter's factors are taken from unrounded changes.
-    unrounded = without.model_copy(update={"dtype": "float32"}) if recipe.lora else without
-    plan = replace(make_plan(unrounded, alignment.pool, recipe), recipe=recipe)
+    with with_causes(pool):
+        alignment = align(recipe, pool)
+        # An adapter's factors are taken from unrounded changes.
+        unrounded = without.model_copy(update={"dtype": "float32"}) if recipe.lora else without
+        plan = replace(make_plan(unrounded, alignment.pool, recipe), recipe=recipe)
     faults = config_faults(recipe, pool)
     if faults:
         raise IncompatibleModels(faults)

@@ -7,10 +7,13 @@ the command line: 2 for a request that cannot be served (recipe, models, paramet
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
 
 __all__ = [
     "CorruptFile",
+    "Faults",
     "IncompatibleModels",
     "InputChanged",
     "MissingExtra",
@@ -26,6 +29,7 @@ __all__ = [
 ]
 
 
+T = TypeVar("T")
 _LONGEST = 20_000
 """Letters of a message; a list of two hundred faults fits."""
 _FEW = 60
@@ -45,9 +49,40 @@ class SmeltError(Exception):
 
 
 class RecipeError(SmeltError):
-    """The request itself is wrong: an unknown name, a bad value, a missing part."""
+    """The request itself is wrong: an unknown name, a bad value, a missing part. `faults` has them one by one."""
 
     exit_code = 2
+    faults: tuple[str, ...] = ()
+
+
+class Faults:
+    """What is wrong with a request, gathered while it is read, and told together at the end."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    @contextmanager
+    def gathering(self) -> Iterator[None]:
+        """A RecipeError inside ends this part of the reading, and not the whole."""
+        try:
+            yield
+        except RecipeError as error:
+            self.found += error.faults or [str(error)]
+
+    def attempt(self, read: Callable[[], T], instead: T) -> T:
+        """What is read; `instead` where a fault was found."""
+        found = [instead]
+        with self.gathering():
+            found = [read()]
+        return found[0]
+
+    def refuse(self, head: str = "", alone: str = "") -> None:
+        """Raise if anything was found; `head` stands above several, `alone` before a single one."""
+        found = tuple(dict.fromkeys(self.found))
+        if found:
+            error = RecipeError(listed(found, head) if len(found) > 1 else f"{alone}{found[0]}")
+            error.faults = found
+            raise error
 
 
 class IncompatibleModels(SmeltError):

@@ -507,3 +507,52 @@ def test_the_note_is_told_by_plan_and_merge(cli, two, tmp_path):
     assert ran.code == 0, ran.err
     assert f"note: {note}" in ran.out
     assert note in json.loads((tmp_path / "out" / "manifest.json").read_text())["notes"]
+
+
+def test_every_fault_of_a_configuration_is_told_at_once(tmp_path, cli):
+    given = {
+        "merge_method": "dare_ties",
+        "base_mdoel": "./base",
+        "models": [
+            {"model": "./cars", "paramters": {"weight": 1}},
+            {"model": 3},
+            {"model": "./birds", "parameters": {"densty": 0.5, "lambda": 1.0}},
+        ],
+        "parameters": {"normalize": "perhaps"},
+        "tokenizer_source": "union",
+        "tokenizer": {"source": "base"},
+    }
+    ran = cli("plan", write_yaml(tmp_path / "r.yaml", given))
+    assert (ran.code, ran.err.splitlines()) == (
+        2,
+        [
+            "smelt: this configuration of mergekit has faults:",
+            "  - no key in the configuration named 'base_mdoel' (did you mean 'base_model'?)",
+            "  - no key in an entry of models named 'paramters' (did you mean 'parameters'?)",
+            "  - not a model reference: 3",
+            "  - dare_ties needs a base_model",
+            "  - dare_ties needs a value for 'weight' of cars",
+            "  - dare_ties needs a value for 'weight' of birds",
+            "  - normalize must be true or false, got 'perhaps'",
+            "  - no parameter of dare_ties named 'densty' (did you mean 'density'?)",
+            "  - lambda belongs to the whole merge, and mergekit ignores it beside a model (birds); write it under the "
+            "parameters of the slice or of the configuration",
+            "  - give tokenizer_source or tokenizer, not both",
+        ],
+    )
+
+
+def test_faults_of_several_slices_are_told_at_once():
+    given = {
+        "merge_method": "passthrough",
+        "slices": [
+            {"sources": [{"model": "./cars", "layer_range": [0]}]},
+            {"sources": [{"model": "./birds", "layer_range": [0, 2], "scale": 1}]},
+            {"sources": "cars"},
+        ],
+    }
+    refused(given, "layer_range is [first, one past the last], got [0]", "named 'scale'", "sources must be a list")
+
+
+def test_the_case_of_a_method_does_not_matter():
+    assert stages(config("TIES", own=WEIGHTS)) == stages(config("ties", own=WEIGHTS))

@@ -24,10 +24,11 @@ def pipeline_of(
     if method not in _METHODS:
         raise RecipeError(unknown("mergekit method", method, _METHODS))
     role, build = _METHODS[method]
+    faults = settings.faults.found
     if role in ("required", "first") and base is None:
-        raise RecipeError(f"mergekit: {method} needs a base_model")
+        faults.append(f"{method} needs a base_model")
     if sliced and role != "counted" and role != "none" and base is not None and base not in listed:
-        raise RecipeError(f"mergekit: {method} needs the base_model among the sources of every slice, with its layers")
+        faults.append(f"{method} needs the base_model among the sources of every slice, with its layers")
     others = [name for name in listed if name != base]
     if role in ("required", "optional"):
         models = others if base is not None else list(listed)
@@ -38,7 +39,8 @@ def pipeline_of(
     else:
         models = list(listed)
     if not models:
-        raise RecipeError(f"mergekit: {method} has no model to merge beside the base")
+        faults.append(f"{method} has no model to merge beside the base")
+        settings.faults.refuse()
     stages = build(settings, models, base is not None)
     settings.finish()
     return stages, models

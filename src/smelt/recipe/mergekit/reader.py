@@ -11,9 +11,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from smelt.errors import RecipeError, unknown
+from smelt.errors import Faults, RecipeError, unknown
 from smelt.recipe.mergekit.methods import pipeline_of
 from smelt.recipe.mergekit.values import MergekitSettings, ModelTable
+from smelt.recipe.method_names import method_name
 from smelt.recipe.reference_name import ref_name
 
 __all__ = ["from_mergekit"]
@@ -49,29 +50,32 @@ def from_mergekit(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 class _MergekitReader:
     def __init__(self, data: Mapping[str, Any]):
-        _known(data, _TOP, "the configuration")
-        self._data = data
-        kinds = [kind for kind in ("models", "slices", "modules") if data.get(kind)]
-        if len(kinds) != 1:
-            raise RecipeError(f"mergekit: give exactly one of models, slices and modules, not {kinds or 'none'}")
-        self._method = str(data["merge_method"])
+        self._data, self._faults = data, Faults()
+        self._method = method_name(str(data["merge_method"]))
         self.notes: list[str] = []
         self._refs: dict[str, str] = {}
-        self._base = self._name(data["base_model"]) if data.get("base_model") is not None else None
+        self._base: str | None = None
+        with self._faults.gathering():
+            _known(data, _TOP, "the configuration")
+        kinds = [kind for kind in ("models", "slices", "modules") if data.get(kind)]
+        if len(kinds) != 1:
+            self._faults.found.append(f"give exactly one of models, slices and modules, not {kinds or 'none'}")
+        if data.get("base_model") is not None:
+            with self._faults.gathering():
+                self._base = self._name(data["base_model"])
 
     def recipe(self) -> dict[str, Any]:
-        data, models = self._data, list[str]()
-        if data.get("modules"):
-            parts = [self._module(name, module) for name, module in data["modules"].items()]
-            body: dict[str, Any] = {"parts": parts, "merge": parts[0]["merge"]}
-        elif data.get("slices"):
-            slices = self._slices(data["slices"], ())
-            body = {"slices": slices, "merge": slices[0]["merge"]}
-        else:
-            merge, models = self._models(data["models"], ())
-            body = {"merge": merge}
+        """The recipe as plain data; everything that is wrong is told together."""
+        data = self._data
+        body, models = dict[str, Any](), list[str]()
+        with self._faults.gathering():
+            body, models = self._body()
         merged = list(dict.fromkeys(_models_of(body))) or models
         base = self._base if self._base not in merged else None
+        tokenizer = dict[str, Any]()
+        with self._faults.gathering():
+            tokenizer = self._tokenizer(base, merged)
+        self._faults.refuse("this configuration of mergekit has faults:", alone="mergekit: ")
         if self._base in merged:  # the first of the pool is the one whose vocabulary and names hold
             merged = [self._base, *(name for name in merged if name != self._base)]
         for stages in _pipelines_of(body):
@@ -83,38 +87,56 @@ class _MergekitReader:
             "vocab": "rows",
             "chat_template": data.get("chat_template"),
             "config": "base" if base else self._base or merged[0],
-            **self._tokenizer(base, merged),
+            **tokenizer,
         }
         return {key: value for key, value in recipe.items() if value is not None}
+
+    def _body(self) -> tuple[dict[str, Any], list[str]]:
+        """What merges what, and the models where they are one list."""
+        data = self._data
+        if data.get("modules"):
+            if not isinstance(data["modules"], Mapping):
+                raise RecipeError(f"modules must be a table, got {data['modules']!r}")
+            parts = [self._module(name, module) for name, module in data["modules"].items()]
+            return {"parts": parts, "merge": parts[0]["merge"]}, []
+        if data.get("slices"):
+            slices = self._slices(data["slices"], ())
+            return {"slices": slices, "merge": slices[0]["merge"]}, []
+        merge, models = self._models(data.get("models"), ())
+        return {"merge": merge}, models
 
     def _models(self, entries: Any, scopes: Sequence[Any]) -> tuple[Any, list[str]]:
         own: dict[str, Any] = {}
         for entry in _list(entries, "models"):
-            _known(entry, _MODEL, "an entry of models")
-            name = self._name(entry.get("model"))
-            if name in own:
-                raise RecipeError(f"mergekit: {self._refs[name]} is listed twice")
-            own[name] = entry.get("parameters")
+            with self._faults.gathering():
+                _known(entry, _MODEL, "an entry of models")
+            with self._faults.gathering():
+                name = self._name(entry.get("model"))
+                if name in own:
+                    raise RecipeError(f"{self._refs[name]} is listed twice")
+                own[name] = entry.get("parameters")
         return self._pipeline(own, scopes)
 
     def _slices(self, entries: Any, scopes: Sequence[Any]) -> list[dict[str, Any]]:
         slices = []
         for entry in _list(entries, "slices"):
-            _known(entry, _SLICE, "a slice")
-            other = entry.get("base_model")
-            if other is not None and self._name(other) != self._base:
-                raise RecipeError(
-                    "mergekit: a slice with a base_model of its own is not supported; use one base for all"
-                )
+            with self._faults.gathering():
+                _known(entry, _SLICE, "a slice")
+            with self._faults.gathering():
+                other = entry.get("base_model")
+                if other is not None and self._name(other) != self._base:
+                    raise RecipeError("a slice with a base_model of its own is not supported; use one base for all")
             own: dict[str, Any] = {}
             ranges: dict[str, list[int]] = {}
             for source in _list(entry.get("sources"), "sources"):
-                _known(source, _SOURCE, "a source of a slice")
-                name = self._name(source.get("model"))
-                if name in own:
-                    raise RecipeError(f"mergekit: {self._refs[name]} is listed twice in a slice")
-                own[name] = source.get("parameters")
-                ranges[name] = _layers(source.get("layer_range"))
+                with self._faults.gathering():
+                    _known(source, _SOURCE, "a source of a slice")
+                with self._faults.gathering():
+                    name = self._name(source.get("model"))
+                    if name in own:
+                        raise RecipeError(f"{self._refs[name]} is listed twice in a slice")
+                    own[name], ranges[name] = source.get("parameters"), [0, 0]
+                    ranges[name] = _layers(source.get("layer_range"))
             merge, models = self._pipeline(own, [entry.get("parameters"), *scopes], sliced=True)
             one: dict[str, Any] = {"models": {name: ranges[name] for name in models}, "merge": merge}
             if self._base in ranges and self._base not in models:
@@ -123,7 +145,10 @@ class _MergekitReader:
         return slices
 
     def _module(self, name: str, module: Any) -> dict[str, Any]:
-        _known(module, _MODULE, f"module {name!r}")
+        with self._faults.gathering():
+            _known(module, _MODULE, f"module {name!r}")
+        if not isinstance(module, Mapping):
+            return {"keys": [], "merge": [], "models": []}
         keys = _MODULE_PREFIXES.get(name, [f"{name}.*", f"model.{name}.*"])
         if module.get("slices"):
             slices = self._slices(module["slices"], [module.get("parameters")])
@@ -133,14 +158,18 @@ class _MergekitReader:
 
     def _pipeline(self, own: Mapping[str, Any], scopes: Sequence[Any], sliced: bool = False) -> tuple[Any, list[str]]:
         settings = MergekitSettings(self._method, own, [*scopes, self._data.get("parameters")])
-        found = pipeline_of(self._method, settings, list(own), self._base, sliced=sliced)
-        self.notes += settings.notes
+        found: tuple[Any, list[str]] = [], list(own)
+        if not own:  # what was wrong with each is known by now
+            return found
+        with self._faults.gathering():
+            found = pipeline_of(self._method, settings, list(own), self._base, sliced=sliced)
+            self.notes += settings.notes
         return found
 
     def _tokenizer(self, base: str | None, merged: Sequence[str]) -> dict[str, Any]:
         legacy, modern = self._data.get("tokenizer_source"), self._data.get("tokenizer")
         if legacy is not None and modern is not None:
-            raise RecipeError("mergekit: give tokenizer_source or tokenizer, not both")
+            raise RecipeError("give tokenizer_source or tokenizer, not both")
         if legacy is None and modern is None:
             return {}
         settings = {"source": legacy} if modern is None else modern
@@ -150,7 +179,7 @@ class _MergekitReader:
             source = self._data.get("base_model") or "base"
         tokens = settings.get("tokens") or {}
         if not isinstance(tokens, Mapping):
-            raise RecipeError(f"mergekit: tokenizer.tokens must be a table, got {tokens!r}")
+            raise RecipeError(f"tokenizer.tokens must be a table, got {tokens!r}")
         tokens = {token: self._token(token, rule, base) for token, rule in tokens.items()}
         return {
             "vocab": source if source in ("union", "base") else self._tokenizer_model(source, base, merged),
@@ -172,7 +201,7 @@ class _MergekitReader:
         name = self._name(ref)
         if name != base and name not in merged:
             raise RecipeError(
-                f"mergekit: the tokenizer's source {self._refs[name]} is not one of the models; "
+                f"the tokenizer's source {self._refs[name]} is not one of the models; "
                 "merge with base or union, or list it"
             )
         return self._pool_name(ref, base)
@@ -227,7 +256,7 @@ def _reference(ref: Any) -> str:
         lora = ref.get("lora")
         return _path_reference(ref.get("model")) + (f"+{_path_reference(lora)}" if lora else "")
     if not isinstance(ref, str) or not ref:
-        raise RecipeError(f"mergekit: not a model reference: {ref!r}")
+        raise RecipeError(f"not a model reference: {ref!r}")
     if os.path.exists(os.path.expanduser(ref)):
         return ref
     return "+".join(_one_reference(part) for part in ref.split("+"))
@@ -240,7 +269,7 @@ def _path_reference(path: Any) -> str:
     _known(path, _PATH, "a model reference")
     where, revision = path.get("path"), path.get("revision")
     if not isinstance(where, str) or not where or not isinstance(revision, str | None):
-        raise RecipeError(f"mergekit: not a model reference: {dict(path)!r}")
+        raise RecipeError(f"not a model reference: {dict(path)!r}")
     return _one_reference(where, revision)
 
 
@@ -256,19 +285,19 @@ def _one_reference(part: str, revision: str | None = None) -> str:
 
 def _layers(given: Any) -> list[int]:
     if not isinstance(given, list) or len(given) != 2 or not all(type(n) is int for n in given):
-        raise RecipeError(f"mergekit: layer_range is [first, one past the last], got {given!r}")
+        raise RecipeError(f"layer_range is [first, one past the last], got {given!r}")
     return given
 
 
 def _list(value: Any, what: str) -> list[Mapping[str, Any]]:
     if not isinstance(value, list) or not value or not all(isinstance(v, Mapping) for v in value):
-        raise RecipeError(f"mergekit: {what} must be a list of tables")
+        raise RecipeError(f"{what} must be a list of tables")
     return value
 
 
 def _known(table: Any, keys: Sequence[str], where: str) -> None:
     if not isinstance(table, Mapping):
-        raise RecipeError(f"mergekit: {where} must be a table, got {table!r}")
-    for key in table:
-        if key not in keys:
-            raise RecipeError(f"mergekit: {unknown(f'key in {where}', str(key), keys)}")
+        raise RecipeError(f"{where} must be a table, got {table!r}")
+    faults = Faults()
+    faults.found += [unknown(f"key in {where}", str(key), keys) for key in table if key not in keys]
+    faults.refuse()

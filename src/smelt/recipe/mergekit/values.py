@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from smelt.errors import RecipeError, unknown
+from smelt.errors import Faults, RecipeError, unknown
 
 __all__ = ["REQUIRED", "MergekitSettings", "ModelTable"]
 
@@ -26,8 +26,10 @@ class MergekitSettings:
 
     def __init__(self, method: str, own: Mapping[str, Any], scopes: Sequence[Any]):
         self._method = method
-        self._own = {name: _table(values) for name, values in own.items()}
-        self._scopes = [_table(values) for values in scopes]
+        self.faults = Faults()
+        """What is wrong, told by `finish`; until then a value that cannot be read is taken for its default."""
+        self._own = {name: self._table(values) for name, values in own.items()}
+        self._scopes = [self._table(values) for values in scopes]
         self._asked: set[str] = set()
         self._of_models: set[str] = set()
         self.notes: list[str] = []
@@ -36,11 +38,12 @@ class MergekitSettings:
     def shared(self, name: str, default: Any) -> Any:
         """A parameter of the whole merge, as a native value."""
         self._asked.add(name)
-        return self._value(name, self._scopes, default, where="")
+        return self.faults.attempt(lambda: self._value(name, self._scopes, default, where=""), default)
 
     def flag(self, name: str, default: bool) -> Any:
         """A shared yes or no, which may vary by filter."""
-        return _mapped(self.shared(name, default), lambda value: _truth(name, value))
+        value = self.shared(name, default)
+        return self.faults.attempt(lambda: _mapped(value, lambda one: _truth(name, one)), default)
 
     def choice(self, name: str, default: bool, yes: str, no: str) -> Any:
         """A shared yes or no, as the native words for them."""
@@ -50,7 +53,8 @@ class MergekitSettings:
         """A shared yes or no that decides over the others, so that it cannot vary."""
         value = self.flag(name, default)
         if not isinstance(value, bool):
-            raise RecipeError(f"mergekit: {name} of {self._method} cannot vary by filter here; write true or false")
+            self.faults.found.append(f"{name} of {self._method} cannot vary by filter here; write true or false")
+            return default
         return value
 
     def each(self, name: str, models: Sequence[str], default: Any, change: Callable[[Any], Any] | None = None) -> Any:
@@ -59,8 +63,10 @@ class MergekitSettings:
         self._of_models.add(name)
         table = ModelTable()
         for model in models:
-            value = self._value(name, [self._own.get(model, {}), *self._scopes], default, where=f" of {model}")
-            table[model] = _mapped(value, change) if change else value
+            table[model] = default
+            with self.faults.gathering():
+                value = self._value(name, [self._own.get(model, {}), *self._scopes], default, where=f" of {model}")
+                table[model] = _mapped(value, change) if change else value
         first, *others = table.values()
         return first if all(value == first for value in others) else table
 
@@ -70,7 +76,7 @@ class MergekitSettings:
         self._of_models.update(names)
 
     def finish(self) -> None:
-        """Refuse what nobody asked for: a misspelt parameter must not vanish."""
+        """Refuse what is wrong, and what nobody asked for: a misspelt parameter must not vanish."""
         self.ignore("int8_mask")
         if _WEIGHT not in self._asked and any(_WEIGHT in table for table in [*self._own.values(), *self._scopes]):
             self.ignore(_WEIGHT)
@@ -78,14 +84,21 @@ class MergekitSettings:
         for table in [*self._own.values(), *self._scopes]:
             for name in table:
                 if name not in self._asked:
-                    raise RecipeError(f"mergekit: {unknown(f'parameter of {self._method}', name, self._asked)}")
+                    self.faults.found.append(unknown(f"parameter of {self._method}", name, self._asked))
         for model, table in self._own.items():
             for name in table:
-                if name not in self._of_models:
-                    raise RecipeError(
-                        f"mergekit: {name} belongs to the whole merge, and mergekit ignores it beside a model "
-                        f"({model}); write it under the parameters of the slice or of the configuration"
+                if name in self._asked and name not in self._of_models:
+                    self.faults.found.append(
+                        f"{name} belongs to the whole merge, and mergekit ignores it beside a model ({model}); write "
+                        "it under the parameters of the slice or of the configuration"
                     )
+        self.faults.refuse()
+
+    def _table(self, values: Any) -> Mapping[str, Any]:
+        if values is None or isinstance(values, Mapping):
+            return values or {}
+        self.faults.found.append(f"parameters must be a table, got {values!r}")
+        return {}
 
     def _value(self, name: str, scopes: Sequence[Mapping[str, Any]], default: Any, where: str) -> Any:
         entries: list[dict[str, Any]] = []
@@ -98,7 +111,7 @@ class MergekitSettings:
                 break
         else:
             if default is REQUIRED:
-                raise RecipeError(f"mergekit: {self._method} needs a value for {name!r}{where}")
+                raise RecipeError(f"{self._method} needs a value for {name!r}{where}")
             entries.append({"value": default})
         last = next(i for i, entry in enumerate(entries) if "filter" not in entry)
         entries = entries[: last + 1]
@@ -120,15 +133,7 @@ def _truth(name: str, value: Any) -> bool:
         value = words.get(value.lower(), value)
     if isinstance(value, bool) or value in (0, 1):
         return bool(value)
-    raise RecipeError(f"mergekit: {name} must be true or false, got {value!r}")
-
-
-def _table(values: Any) -> Mapping[str, Any]:
-    if values is None:
-        return {}
-    if not isinstance(values, Mapping):
-        raise RecipeError(f"mergekit: parameters must be a table, got {values!r}")
-    return values
+    raise RecipeError(f"{name} must be true or false, got {value!r}")
 
 
 def _entries(setting: Any) -> list[dict[str, Any]]:
@@ -139,7 +144,7 @@ def _entries(setting: Any) -> list[dict[str, Any]]:
         entries = []
         for one in setting:
             if not isinstance(one, Mapping) or "value" not in one or set(one) - {"value", "filter"}:
-                raise RecipeError(f"mergekit: a conditional value has `value` and `filter`, got {one!r}")
+                raise RecipeError(f"a conditional value has `value` and `filter`, got {one!r}")
             pattern = one.get("filter")
             value = _gradient(one["value"])
             entries.append(
@@ -155,7 +160,7 @@ def _gradient(value: Any) -> Any:
         return _number(value)
     numbers = [_number(one) for one in value]
     if not numbers or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
-        raise RecipeError(f"mergekit: only numbers can vary over layers, got {value!r}")
+        raise RecipeError(f"only numbers can vary over layers, got {value!r}")
     return {"depth": numbers, "outside": numbers[0]} if len(numbers) > 1 else numbers[0]
 
 

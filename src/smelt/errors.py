@@ -32,7 +32,7 @@ __all__ = [
 T = TypeVar("T")
 _LONGEST = 20_000
 """Letters of a message; a list of two hundred faults fits."""
-_FEW = 60
+_FEW = 12
 """Options that are worth listing."""
 
 

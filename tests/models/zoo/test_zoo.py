@@ -7,7 +7,7 @@ import pytest
 
 from checkpoints import random_state, write_model
 from smelt.engine.convert.pack import pack
-from smelt.errors import MissingExtra, RecipeError
+from smelt.errors import MissingExtra, RecipeError, unknown
 from smelt.models.references import open_ref, ref_seen_from
 from smelt.models.zoo.catalogue import zoo_folder, zoo_models
 from smelt.recipe.reference_name import ref_name
@@ -45,9 +45,15 @@ def test_a_model_is_named_as_in_the_zoo(zoo):
     assert ref_name("zoo:clip-tiny-photos") == "clip-tiny-photos"
 
 
-def test_an_unknown_name_is_refused_with_the_nearest_and_the_list(zoo):
-    with pytest.raises(RecipeError, match=r"'clip-tiny-photo' \(did you mean 'clip-tiny-photos'\?\).*clip-tiny, clip"):
+def test_an_unknown_name_is_refused_with_the_nearest_and_where_all_are_listed(zoo):
+    near = r"'clip-tiny-photo' \(did you mean 'clip-tiny-photos'\?\); `smelt\.list_models\(\)` lists them$"
+    with pytest.raises(RecipeError, match=near):
         open_ref("zoo:clip-tiny-photo")
+
+
+def test_of_very_many_names_a_dozen_is_listed():
+    said = unknown("model", "zzz", [f"m{number:02}" for number in range(20)])
+    assert said.endswith("(there is: m00, m01, m02, m03, m04, m05, m06, m07, m08, m09, m10, m11 and 8 more)")
 
 
 def test_without_the_zoo_the_way_to_install_it_is_told(monkeypatch):

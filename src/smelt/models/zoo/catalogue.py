@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from smelt.caller import in_shell
 from smelt.display.blocks import Facts, Table
 from smelt.display.shown import Shown, ShownList
 from smelt.errors import MissingExtra, RecipeError, unknown
@@ -68,8 +69,8 @@ def zoo_place(name: str) -> Path:
     """The folder of one model in the zoo, whole or not."""
     folders = zoo_folders()
     if name not in folders:
-        listed = ", ".join(sorted(folders)) or "no models"
-        raise RecipeError(f"{unknown('zoo model', name, folders)}; the zoo has: {listed}")
+        where = "`smelt models`" if in_shell() else "`smelt.list_models()`"
+        raise RecipeError(f"{unknown('zoo model', name, folders)}; {where} lists them")
     return Path(folders[name])
 
 

@@ -103,10 +103,13 @@ def one_base() -> str:
 def few() -> str:
     """How much easier two models are than eight."""
     two, eight = (best_merge(f"ViT, {number} experts") for number in (2, 8))
+    pair = maker("neulig")["baselines"]("ViT, 2 experts")
     return (
         f"Fewer models are easier: the best plain merge of two of these experts has {two[0]:.1f} % where the experts "
         f"have {two[1]:.1f},\nthat of eight {eight[0]:.1f} of {eight[1]:.1f} "
-        "([groups of two to eight](../results/neulig.md)). The choice matters more with every further model."
+        "([groups of two to eight](../results/neulig.md)). "
+        f"Of two,\na plain average has {pair['average']:.1f}, and task arithmetic at its usual scale, which is meant for "
+        f"many, {pair['task_arithmetic']:.1f}."
     )
 
 

@@ -65,3 +65,5 @@ def test_two_models_are_easier_than_eight() -> None:
     (two, of_two), (eight, of_eight) = MADE["best_merge"]("ViT, 2 experts"), MADE["best_merge"]("ViT, 8 experts")
     assert two / of_two > 0.99
     assert eight / of_eight < 0.9
+    pair = MADE["maker"]("neulig")["baselines"]("ViT, 2 experts")
+    assert pair["average"] > pair["task_arithmetic"] + 5

@@ -20,6 +20,7 @@ from safetensors.torch import save_file
 
 import smelt
 from pico_llama import pairs, write_chat_task, write_llama
+from smelt.evaluation.row import Row, read_rows
 from smelt.methods import stages
 from smelt.methods.explanation import example_recipe
 from smelt.prepare.prepare import stages_with_data
@@ -157,6 +158,27 @@ def test_python_example_runs(path: Path) -> None:
 @pytest.mark.parametrize("path", examples("commands/*.sh"))
 @pytest.mark.usefixtures("room")
 def test_commands_succeed(path: Path, cli: Callable[..., Any]) -> None:
+    run_commands(path, cli)
+
+
+def test_the_first_tutorial_runs_and_gives_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Callable[..., Any]
+) -> None:
+    folder = EXAMPLES / "tutorials" / "first-merge"
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(folder / "two-experts.yaml", tmp_path)
+    for path in sorted(folder.glob("*.sh")):
+        run_commands(path, cli)
+    made = {
+        row.label: row.accuracy for row in read_rows(tmp_path / "two-experts" / "rows.jsonl") if row.task == "clothing"
+    }
+    page = (DOCS / "tutorials" / "first-merge.md").read_text()
+    shown = dict(re.findall(r"^(Pre-trained|Simple averaging|TIES|WUDI) +[\d.]+ +([\d.]+)", page, re.MULTILINE))
+    assert len(shown) == 4
+    assert {name: 100 * made[name] for name in shown} == pytest.approx({n: float(s) for n, s in shown.items()}, abs=2)
+
+
+def run_commands(path: Path, cli: Callable[..., Any]) -> None:
     for line in path.read_text().replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         if not words:

@@ -1,0 +1,1 @@
+smelt bench two-experts.yaml -o two-experts --limit 100

@@ -108,8 +108,8 @@ def few() -> str:
         f"Fewer models are easier: the best plain merge of two of these experts has {two[0]:.1f} % where the experts "
         f"have {two[1]:.1f},\nthat of eight {eight[0]:.1f} of {eight[1]:.1f} "
         "([groups of two to eight](../results/neulig.md)). "
-        f"Of two,\na plain average has {pair['average']:.1f}, and task arithmetic at its usual scale, which is meant for "
-        f"many, {pair['task_arithmetic']:.1f}."
+        f"Of two,\na plain average has {pair['average']:.1f}, and task arithmetic at its usual scale, which is meant "
+        f"for many, {pair['task_arithmetic']:.1f}."
     )
 
 

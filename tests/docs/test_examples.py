@@ -169,9 +169,8 @@ def test_the_first_tutorial_runs_and_gives_what_it_shows(
     shutil.copy(folder / "two-experts.yaml", tmp_path)
     for path in sorted(folder.glob("*.sh")):
         run_commands(path, cli)
-    made = {
-        row.label: row.accuracy for row in read_rows(tmp_path / "two-experts" / "rows.jsonl") if row.task == "clothing"
-    }
+    rows = [row for row in read_rows(tmp_path / "two-experts" / "rows.jsonl") if isinstance(row, Row)]
+    made = {row.label: row.accuracy for row in rows if row.task == "clothing"}
     page = (DOCS / "tutorials" / "first-merge.md").read_text()
     shown = dict(re.findall(r"^(Pre-trained|Simple averaging|TIES|WUDI) +[\d.]+ +([\d.]+)", page, re.MULTILINE))
     assert len(shown) == 4

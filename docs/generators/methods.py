@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,13 @@ _WITH_DATA = (
     "Named under `merge` like a method; data is looked at first ([Merging with data](../../how-to/data.md)). "
     "So it is for the methods `fisher`, `regmean`, `stitch` and `adarank` unless the recipe gives `statistics`."
 )
+
+
+def _maker(name: str) -> dict[str, Any]:
+    """Another maker of this folder."""
+    return runpy.run_path(str(Path(__file__).with_name(f"{name}.py")))
+
+
 _HEAD = "<!-- Written by docs/generate.py from the docstring in src/smelt/methods/. Change it there. -->\n"
 
 
@@ -104,7 +112,7 @@ def _page(stage: Any) -> str:
     if learner:
         lines += ["", "Where the recipe gives no `statistics` they are learned first, with these parameters:\n"]
         lines += _parameters(learner)
-    lines += ["", "## At a glance\n"]
+    lines += ["", *_results(stage), "## At a glance\n"]
     lines += [
         f"| kind | {stage.kind} |",
         "|---|---|",
@@ -129,7 +137,7 @@ def _page(stage: Any) -> str:
 
 
 def _learned_page(stage: Any) -> str:
-    lines = [*_opening(stage), "## Parameters\n", *_parameters(stage), "", "## At a glance\n"]
+    lines = [*_opening(stage), "## Parameters\n", *_parameters(stage), "", *_results(stage), "## At a glance\n"]
     lines += [
         f"| used by | {_command(stage)} |",
         "|---|---|",
@@ -156,7 +164,7 @@ def _opening(stage: Any) -> list[str]:
     return [
         _HEAD,
         f"# {stage.name}\n",
-        _body(said.text),
+        _body(said.text, stage.latex),
         "",
         "## When to use it\n",
         f"{_linked(said.use)}\n",
@@ -191,15 +199,32 @@ def _file(stage: Any) -> str:
     return "src/" + stage.function.__module__.replace(".", "/") + ".py"
 
 
-def _body(doc: str) -> str:
-    """The docstring in Markdown: indented lines are formulas, everything else is prose."""
+def _results(stage: Any) -> list[str]:
+    """Where it stood in our suites, and what it costs."""
+    return ["## In our suites\n", _standing(stage), "", "## What it costs\n", _costs(stage), ""]
+
+
+_standing = _maker("standings")["standing"]
+_costs = _maker("costs")["costs"]
+
+
+def _body(text: str, latex: str) -> str:
+    """What a docstring says of a method, in Markdown. The indented lines are its equations, which `latex` has too."""
     parts = []
-    for chunk in re.split(r"\n\s*\n", doc):
+    for chunk in re.split(r"\n\s*\n", text):
         if all(line.startswith("    ") for line in chunk.splitlines()):
-            parts.append("```text\n" + inspect.cleandoc(chunk) + "\n```")
+            parts.append(_equations(latex))
         else:
             parts.append(_prose(chunk))
     return "\n\n".join(parts)
+
+
+def _equations(latex: str) -> str:
+    """One below the other; names of several letters are upright."""
+    texts = re.split(r"(\\text\{[^}]*\})", latex)
+    texts[::2] = [re.sub(r"(?<![\\A-Za-z])([A-Za-z][A-Za-z0-9]+)", r"\\mathrm{\1}", text) for text in texts[::2]]
+    lines = "".join(texts).split(r" \\ ")
+    return "$$\n\\begin{aligned}\n" + " \\\\\n".join(f"& {line}" for line in lines) + "\n\\end{aligned}\n$$"
 
 
 def _prose(text: str) -> str:

@@ -58,34 +58,33 @@ class Line:
     """One entry of a view."""
 
     stages: tuple[str, ...]
+    label: str
     said: str
     cell: Any
     ranked: bool
 
 
 def standing(stage: Any) -> str:
-    """The table of a stage's page, or that there is none."""
-    lines = []
+    """The table of a stage's page with what its numbers stand beside, or that there is none."""
+    lines, beside = [], []
     for view in VIEWS:
         entries, base = table(view)
-        places = sorted((line.cell.accuracy for line in entries if line.ranked), reverse=True)
-        best = max((line for line in entries if line.ranked), key=lambda line: line.cell.accuracy)
-        for line in entries:
-            if _belongs(stage, line.stages):
-                place = f"{places.index(line.cell.accuracy) + 1} of {len(places)}" if line.ranked else "not ranked"
-                span = f"{_percent(line.cell.low)} to {_percent(line.cell.high)}"
-                context = f"{_percent(base.accuracy)} … {_percent(best.cell.accuracy)}"
-                lines.append(
-                    f"| [{view.title}](../../results/{view.page}), {line.cell.n:,} {view.unit} | {line.said} | "
-                    f"{_percent(line.cell.accuracy)} ({span}) | {place} | {context} |"
-                )
+        ranked = sorted((line for line in entries if line.ranked), key=lambda line: -line.cell.accuracy)
+        mine = [line for line in entries if _belongs(stage, line.stages)]
+        link = f"[{view.title}](../../results/{view.page})"
+        for line in mine:
+            better = sum(one.cell.accuracy > line.cell.accuracy for one in ranked)
+            place = f"{better + 1} of {len(ranked)}" if line.ranked else "not ranked"
+            span = f"{_percent(line.cell.low)} to {_percent(line.cell.high)}"
+            lines.append(f"| {link}: {line.said} | {_percent(line.cell.accuracy)} ({span}) | {place} |")
+        if mine:
+            best = f"best merge {_percent(ranked[0].cell.accuracy)} ({ranked[0].label})"
+            asked = f"{mine[0].cell.n:,} {view.unit}"
+            beside.append(f"- {view.title}, {asked}: base {_percent(base.accuracy)}, {best}")
     if not lines:
         return "It was not run in our suites."
-    head = [
-        "| suite | as it was run | score in % (95 % interval) | place | base … best merge |",
-        "|---|---|---:|---:|---:|",
-    ]
-    return "\n".join([*head, *lines])
+    head = ["| suite, and how it was run | score in % (95 % interval) | place |", "|---|---:|---:|"]
+    return "\n".join([*head, *lines, "", "What these numbers stand beside:", "", *beside])
 
 
 @functools.cache
@@ -106,7 +105,7 @@ def table(view: View) -> tuple[tuple[Line, ...], Any]:
         if not calls or again or {_place(row) for row in rows} != tasks:
             continue
         ranked = variant != "reference" and rows[0].way == "merge"
-        lines.append(Line(calls, _said(rows[0]), _mean(rows), ranked))
+        lines.append(Line(calls, rows[0].label, _said(rows[0]), _mean(rows), ranked))
     asked = {place[1:] for place in tasks}
     parts = {place[0] for place in tasks} | {None}
     base = [row for row in tests if row.entry == "pretrained" and row.part in parts and _place(row)[1:] in asked]

@@ -4,6 +4,16 @@
     mean(n) = sum_i w_i n_i / sum_i w_i
 
 An example for docs/how-to/write-a-method.md; not from a paper. A model that left the tensor untouched adds nothing.
+
+Use it for models of equal standing whose changes differ much in size, as after trainings of different length. Avoid it
+where a large change is large for a reason.
+
+Its parameters:
+    weights: how much each model counts; only the ratios matter. Try `1` for all, or `0.5` to `2` to favour some.
+    scale: multiplies the merged change. Try `0.5` to `1`.
+
+Example:
+    merge: {balanced: {scale: 1.0}}
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class _Masked:
     split="train",
     examples=1000,
     latex=(
-        r"\min_S\; mean_x\, loss\left(f(base + \sigma(S) \circ d_i,\, x)\right) + l1 \cdot mean\, \sigma(S) \\ "
+        r"W = base + \sigma(S) \circ d_i \\ \min_S\; mean_x\, loss\left(f(W, x)\right) + l1 \cdot mean\, \sigma(S) \\ "
         r"m_i = [\, S \text{ among the top density} \,]"
     ),
 )

@@ -35,7 +35,7 @@ from smelt.methods.statistics.regmean import NotNegative, Share
 __all__ = ["LATEX", "RegMeanPlus"]
 
 LATEX = (
-    r"G_i(l) = mean_x\; x\,x^{\top} \quad \text{where } x \text{ has passed the merged layers } 1 \dots l-1 \\ "
+    r"G_i(l) = mean_x\; x\,x^{\top} \\ \qquad x \text{ having passed the merged layers} \\ "
     r"W(l) = \left(\sum_i W_i(l)\, H_i(l)\right) \left(\sum_i H_i(l)\right)^{-1}"
 )
 

@@ -23,10 +23,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from smelt.methods.method import Stage
 
-__all__ = ["Explanation", "ParameterText", "example_recipe", "explain", "passes"]
+__all__ = ["Explanation", "ParameterText", "declared_costs", "example_recipe", "explain"]
 
 _POOL = "zoo:clip-tiny"
 _NAMES = ("digits", "flags", "letters")
+_PIECES = {
+    "element": "Tensors stream through in blocks: memory does not grow with the models.",
+    "row": "Tensors stream through in whole rows: memory does not grow with the models.",
+    "tensor": "One whole tensor of all models is in memory at a time.",
+    "matrix": "One whole matrix of all models is in memory at a time, in float64.",
+}
 
 
 @dataclass(frozen=True)
@@ -90,13 +96,17 @@ def example_recipe(stage: Stage) -> str:
     return f"pool:\n{base}  models:\n{models}{words}"
 
 
-def passes(stage: Stage) -> int:
-    """How often the weights are read at most, with the parameters as they are by default."""
+def declared_costs(stage: Stage) -> list[str]:
+    """What follows from a stage's record: how often the weights are read, and how much of a tensor is held at once."""
     count = stage.models[1] or 2
     values = {one.name: 1.0 if one.required else one.default for one in stage.parameters.values()}
     columns = {name: [v] * count if stage.parameters[name].per_model else v for name, v in values.items()}
     fold = stage.fold_for(columns)
-    return 1 + (fold.passes if fold is not None else 0)
+    passes = 1 + (fold.passes if fold is not None else 0)
+    read = "The weights are read once." if passes == 1 else f"The weights are read up to {passes} times."
+    if callable(stage.unit):
+        return [read, "How much of a tensor is in memory at once depends on `over`: a block, whole rows, or all of it."]
+    return [read, _PIECES[stage.unit]]
 
 
 def _values(text: str) -> tuple[str, ...]:

@@ -55,8 +55,8 @@ __all__ = ["WeMoE"]
     "wemoe",
     paper="2402.00433",
     latex=(
-        r"W_s = W + \sum_i g_{si}\,(W_i - W) \quad \text{in the MLPs} \\ "
-        r"g_s = mean_h\, router(h) \quad \text{over the tokens of sample } s \\ "
+        r"W_s = W + \sum_i g_{s i}\,(W_i - W) \quad \text{in the MLPs} \\ "
+        r"g_s = mean_h\, router(h) \quad \text{over its tokens } h \\ "
         r"W' = W + scale \sum_i (W_i - W) \quad \text{elsewhere}"
     ),
 )

@@ -72,7 +72,8 @@ def _with_data(stages: Mapping[str, Stage]) -> dict[str, Stage]:
 
 
 def _explain(stage: Stage) -> None:
-    from smelt.methods.explanation import example_recipe, explain
+    from smelt.methods import stages
+    from smelt.methods.explanation import declared_costs, example_recipe, explain
 
     said, width = explain(stage), min(shutil.get_terminal_size().columns, 120)
     typer.echo(f"{stage.name} ({stage.kind})\n")
@@ -83,6 +84,8 @@ def _explain(stage: Stage) -> None:
     _parameters(stage, "Parameters:", width)
     if learner := _learner(stage):
         _parameters(learner, "While it learns, where the recipe gives no `statistics`:", width)
+    if stage.name in stages:
+        typer.echo(textwrap.fill(" ".join(declared_costs(stage)), width) + "\n")
     if recipe := example_recipe(stage):
         typer.echo("Example:")
         typer.echo(textwrap.indent(recipe, "  "))

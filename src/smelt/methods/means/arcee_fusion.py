@@ -78,9 +78,9 @@ def standing_out(quartiles: list[list[Cut]]) -> float:
     models=(1, 1),
     exempt={"copies": "only the changes that stand out are taken over"},
     latex=(
-        r"importance = |d| \cdot KL\left(softmax(x) \,\|\, softmax(base)\right) \\ "
+        r"importance = |d| \cdot KL(p \,\|\, q) \\ p = softmax(x), \quad q = softmax(base) \\ "
         r"out = base + d\,[importance \ge cut] \\ "
-        r"cut = median + 1.5\,(\text{upper quartile} - \text{lower quartile})"
+        r"cut = Q_2 + 1.5\,(Q_3 - Q_1)"
     ),
 )
 def arcee_fusion(deltas: Stack, found: tuple[NDArray[np.float32], list[list[Cut]]]) -> Tensor:

@@ -5,8 +5,9 @@
 Model soups, Wortsman et al. 2022, arXiv:2203.05482. The base is not counted. Weights that sum to zero are refused.
 
 Use it as the first thing to try, and for models of one task: checkpoints of one run, or fine-tunes with other seeds.
-It needs no base, no data and no setting. Avoid it for experts of many tasks: each change arrives divided by the number
-of models, so that the merge stays close to the base. `task_arithmetic` adds more of each.
+It needs no base, no data and no setting. Of ten small adapters in mllm10 it made the best merge. Avoid it for full
+fine-tunes on many tasks: each change arrives divided by the number of models, so that the merge stays close to the
+base, as in clip8. `task_arithmetic` adds more of each.
 
 Its parameters:
     weights: how much each model counts; only the ratios matter, unless `normalize` is false. Try `1` for all, or `0.5`

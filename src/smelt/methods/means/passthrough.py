@@ -1,5 +1,7 @@
 """Passthrough: one model as it is, times `scale`. With layer slices it stacks layers of several models.
 
+    out = scale * x
+
 Use it with `slices`, to stack layers of one or several models into a deeper one, or in a part of a recipe, to take
 some tensors from one model. Avoid it to merge: it takes one model at a time. A stack of layers usually has to be
 trained further before it is better than its parents.

@@ -61,8 +61,8 @@ def _keep(deltas: Stack, band: list[list[Cut]]) -> Stack:
     prepare=_band,
     exempt={"copies": "a trimmed change is not the whole change"},
     latex=(
-        r"d'_k = d_k \left[\,top \cdot N \le rank\,|d_k| < (top + density)\,N\,\right] \\ "
-        r"\text{ranks among the } N \text{ entries of a tensor, the largest first}"
+        r"d'_k = d_k \left[\,top \le \frac{rank\,|d_k|}{N} < top + density\,\right] \\ "
+        r"\text{ranks in a tensor of size } N, \text{ largest first}"
     ),
 )
 def breadcrumbs(

@@ -87,7 +87,7 @@ def _prepare(density: list[float], window: list[float], rescale: str) -> DrawnMa
     prepare=_prepare,
     exempt={"copies": "copies drop different entries"},
     latex=(
-        r"p_k = density - \frac{window}{2} + window \cdot \frac{rank_k + \tfrac12}{columns} \\ "
+        r"p_k = density + window \left(\frac{rank_k + \tfrac12}{columns} - \tfrac12\right) \\ "
         r"d'_k = \frac{b_k}{p_k}\, d_k \\ b_k \sim Bernoulli(p_k)"
     ),
 )

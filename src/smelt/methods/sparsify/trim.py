@@ -48,7 +48,7 @@ def _keep(deltas: Stack, cuts: list[list[Cut]]) -> Stack:
     exempt={"copies": "a trimmed change is not the whole change"},
     latex=(
         r"d'_k = d_k \left[\,rank\,|d_k| < density \cdot N\,\right] \\ "
-        r"\text{ranks among the } N \text{ entries of the model or the tensor, the largest first}"
+        r"\text{ranks among all } N \text{ entries, the largest first}"
     ),
 )
 def trim(

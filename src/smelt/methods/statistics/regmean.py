@@ -52,7 +52,7 @@ NotNegative: TypeAlias = Annotated[float, Field(ge=0)]
     paper="2212.09849",
     latex=(
         r"W = \left(\sum_i W_i H_i\right) \left(\sum_i H_i\right)^{-1} \\ "
-        r"H_i = reduction \cdot G_i + (1 - reduction)\,diag(G_i) + ridge\cdot g\,I \\ "
+        r"H_i = reduction \cdot G_i \\ \; {} + (1 - reduction)\,diag(G_i) + ridge \cdot g\, I \\ "
         r"G_i = mean_x\; x\,x^{\top} \\ g = \text{mean diagonal of all } G_i"
     ),
 )

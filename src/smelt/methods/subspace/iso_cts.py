@@ -47,7 +47,8 @@ if TYPE_CHECKING:
         r"\sum_i d_i \approx U_c S_c V_c^{\top} \;(\text{top } k) \\ "
         r"d_i - U_c U_c^{\top} d_i \approx U_i S_i V_i^{\top} \;(\text{top } s) \\ "
         r"U = polar\left[U_c\, U_1 \cdots U_n\right] \\ V = polar\left[V_c\, V_1 \cdots V_n\right] \\ "
-        r"out = base + scale \cdot mean(S_c, S_1, \dots, S_n)\, U V^{\top}"
+        r"r = \min(rows, columns) \\ s = round\,\frac{r - \lfloor common \cdot r \rfloor}{n} \\ k = r - n s \\ "
+        r"level = mean(S_c, S_1, \dots, S_n) \\ out = base + scale \cdot level \cdot U V^{\top}"
     ),
 )
 def iso_cts(deltas: Stack, *, common: Fraction = 0.8, scale: float = 1.0) -> Tensor:

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     unit="matrix",
     paper="2602.05536",
     latex=(
-        r"M = U S V^{\top} \\ a_{ri} = u_r^{\top} d_i \\ "
-        r"s_{ri} = \frac{\langle u_r^{\top} M,\, a_{ri}\rangle}{|a_{ri}|^2} \\ "
-        r"S_r \leftarrow S_r \cdot \frac{n}{\sum_i \max(alpha,\, s_{ri})}"
+        r"M = U S V^{\top} \\ a_{r i} = u_r^{\top} d_i \\ "
+        r"s_{r i} = \frac{\langle u_r^{\top} M,\, a_{r i}\rangle}{|a_{r i}|^2} \\ "
+        r"S_r \leftarrow S_r \cdot \frac{n}{\sum_i \max(alpha,\, s_{r i})}"
     ),
 )
 def svc(merged: Tensor, deltas: Stack, *, alpha: Positive = 0.1) -> Tensor:

@@ -1,12 +1,11 @@
 """WUDI: the change that disturbs each model least on the inputs which that model's own change points at.
 
     loss(D) = sum_i |(D - d_i) d_i^T|^2 / |d_i|^2,         D starts at sum_i d_i
-
-Its gradient is 2 (D C - B) with C = sum_i d_i^T d_i / |d_i|^2 and B = sum_i d_i d_i^T d_i / |d_i|^2. So gradient flow
-has a closed form on the eigenvectors V, eigenvalues l of C (the trace of C is n, whatever the scale of the changes):
-
     D(t) = D* + (D(0) - D*) e^(-Ct) = D(0) + (B V f/l - D(0) V f) V^T,         f = 1 - e^(-l t),  D* C = B
+    C = sum_i d_i^T d_i / |d_i|^2,  B = sum_i d_i d_i^T d_i / |d_i|^2,         V, l: eigenvectors and -values of C
 
+The gradient of the loss is 2 (D C - B). So gradient flow has the closed form D(t) on the eigenvectors of C (whose trace
+is the number of models, whatever the scale of the changes).
 `solver: spectral` (also known as swudi, arXiv:2606.07289) evaluates it. `time` counts gradient steps of the natural
 length 1 / (largest l), i.e. t = time / max(l): directions whose eigenvalue is above max(l) / time are solved, those
 far below stay at the sum. The default 300 is the number of steps of the paper's optimiser; a large `time` gives the
@@ -58,8 +57,9 @@ if TYPE_CHECKING:
     exempt={"copies": "it starts at the sum and stops early, so weak directions stay near n times the change"},
     latex=(
         r"loss(D) = \sum_i \frac{\left|(D - d_i)\, d_i^{\top}\right|^2}{|d_i|^2} \\ D(0) = \sum_i d_i \\ "
-        r"D(t) = D^* + \left(D(0) - D^*\right) e^{-Ct} \\ C = \sum_i \frac{d_i^{\top} d_i}{|d_i|^2} \\ "
-        r"D^* C = \sum_i \frac{d_i d_i^{\top} d_i}{|d_i|^2}"
+        r"D(t) = D^* + \left(D(0) - D^*\right) e^{-C t} \\ D^* C = B \\ "
+        r"C = \sum_i \frac{d_i^{\top} d_i}{|d_i|^2} = V\, diag(l)\, V^{\top} \\ "
+        r"B = \sum_i \frac{d_i d_i^{\top} d_i}{|d_i|^2}"
     ),
 )
 def wudi(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     paper="2410.17146",
     stretches=True,
     exempt={"copies": "shallow layers are scaled down, by definition"},
-    latex=r"out = base + \left(low + (high - low) \cdot depth\right) \cdot merged",
+    latex=r"f = low + (high - low) \cdot depth \\ out = base + f \cdot merged",
 )
 def lines(
     merged: Tensor,

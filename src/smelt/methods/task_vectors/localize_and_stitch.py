@@ -39,7 +39,7 @@ def _localize(density: list[float]) -> Largest | None:
     prepare=_localize,
     exempt={"copies": "a trimmed change is not the whole change"},
     latex=(
-        r"m_i = \left[\,|d_i| \text{ among the top density of the model}\,\right] \\ "
+        r"m_i = [\,|d_i| \text{ in the top density of the model}\,] \\ "
         r"out = base + \frac{\sum_i m_i d_i}{\max\left(1, \sum_i m_i\right)}"
     ),
 )

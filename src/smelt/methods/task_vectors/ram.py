@@ -67,8 +67,8 @@ def _sharing(r: float, limit: float, epsilon: float) -> Sum:
     exempt={"copies": "changes of at most epsilon are dropped, by definition"},
     latex=(
         r"f_i = 1 + r \cdot \min\left(\frac{shared_i}{unique_i}, limit\right) \\ "
-        r"out = base + f_i\, d_i \quad \text{where only model } i \text{ changed the entry} \\ "
-        r"out = base + mean_i\, d_i \quad \text{over those that changed it, where several did}"
+        r"out = base + f_i\, d_i \quad \text{where only } i \text{ changed} \\ "
+        r"out = base + mean_i\, d_i \quad \text{where several did}"
     ),
 )
 def ram_plus(

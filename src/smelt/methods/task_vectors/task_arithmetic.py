@@ -6,7 +6,8 @@ Ilharco et al. 2023, arXiv:2212.04089.
 
 Use it as the baseline for experts of several tasks: one number to tune, cheap, and a search over `scale` merges once
 for all values. A negative scale takes a skill away. Avoid it as the last word: changes that collide are simply added,
-and in clip8 `tsv`, `wudi` and, once its scale was tuned, `ties` stood above it.
+and in clip8 `tsv`, `wudi` and, once its scale was tuned, `ties` stood above it. Networks with BatchNorm need its
+statistics estimated again after the merge.
 
 Its parameters:
     scale: multiplies the summed changes. Try `0.2` to `0.5` for several models, `1` for one, `-1` to `-0.3` to remove

@@ -6,9 +6,11 @@ Yadav et al. 2023, arXiv:2306.01708. Same as the authors' code: the trim ranks o
 ranks in each tensor, as mergekit and peft do). Differs from it: exactly floor(count * density) entries survive
 (theirs keeps one more), weights enter the election, and an exact tie leaves the base unchanged.
 
-Use it for experts of several tasks without data, where changes collide: small ones are left out and opposite ones do
-not cancel. Tune `scale` if you can; it matters more than `density`. Avoid it for LoRA adapters as they are (`knots`
-before it): their change has no small entries to leave out. For two models of one task `average` is simpler.
+Use it for full fine-tunes of several tasks without data, where changes collide: small ones are left out and opposite
+ones do not cancel. Tune `scale` if you can; it matters more than `density`. Avoid it for LoRA adapters as they are
+(`knots` before it): their change has no small entries to leave out, and in llm5, whose models are adapters, it stood
+last. Networks with BatchNorm need its statistics estimated again after the merge. For models of one task `average` is
+simpler.
 
 Its parameters:
     density: the share of its changes that each model keeps, the largest. Try `0.1` to `0.5`.

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from smelt.files.cache_cleaning import clean_cache
     from smelt.files.cache_contents import list_cache
     from smelt.inspection.checks import check_models, verify
+    from smelt.inspection.diff import diff
     from smelt.inspection.inspect import inspect
     from smelt.inspection.lists import list_methods, list_models
     from smelt.learning.learn import learn
@@ -66,6 +67,7 @@ __all__ = [
     "bench",
     "check_models",
     "clean_cache",
+    "diff",
     "ensemble",
     "evaluate",
     "export",
@@ -104,6 +106,7 @@ _HOME = {
     "average": "smelt.prepare.average",
     "bench": "smelt.suites.run",
     "clean_cache": "smelt.files.cache_cleaning",
+    "diff": "smelt.inspection.diff",
     "ensemble": "smelt.ensembles.ensemble",
     "evaluate": "smelt.prepare.evaluate",
     "export": "smelt.engine.convert.export",

@@ -6,7 +6,7 @@ import pytest
 
 from analysed_by_hand import pool, tensors
 from smelt.analyse import delta_norms
-from smelt.analyse.norms import _layers
+from smelt.formats.architecture.layers import layers_in_order
 
 BASE = tensors(layers__0__w=[0, 6], layers__0__b=[8], layers__1__w=[6, 8], norm__w=[1])
 
@@ -42,7 +42,7 @@ def test_layers_follow_the_data():
     vision_model.encoder.layers.10.mlp.fc1.weight vision_model.encoder.layers.9.mlp.fc1.weight
     vision_model.post_layernorm.bias visual_projection.weight
     """.split()
-    assert list(dict.fromkeys(_layers(keys).values())) == [
+    assert list(dict.fromkeys(layers_in_order(keys).values())) == [
         "text_model.embeddings",
         "text_model.encoder.layers.0",
         "text_model.final_layer_norm",
@@ -55,4 +55,4 @@ def test_layers_follow_the_data():
         "visual_projection",
     ]
     gpt = ["wte.weight", "h.0.mlp.weight", "h.1.mlp.weight", "ln_f.weight"]
-    assert list(dict.fromkeys(_layers(gpt[::-1]).values())) == ["wte", "h.0", "h.1", "ln_f"]
+    assert list(dict.fromkeys(layers_in_order(gpt[::-1]).values())) == ["wte", "h.0", "h.1", "ln_f"]

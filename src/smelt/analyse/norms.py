@@ -9,7 +9,7 @@ model changed are named and left out. Sums in float64.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +21,7 @@ from smelt.analyse.shown import notes_lines
 from smelt.analyse.tables import plain
 from smelt.display.blocks import Lines, Table
 from smelt.display.shown import Shown
-from smelt.files.reading import natural
-from smelt.formats.architecture.layout import Layout
+from smelt.formats.architecture.layers import layers_in_order
 
 __all__ = ["DeltaNorms", "delta_norms"]
 
@@ -69,7 +68,7 @@ def delta_norms(
     """
     with open_models(pool, base, allow_pickle=allow_pickle) as models:
         deltas = Deltas(models, keys, skip, quiet=quiet)
-        layer_of = _layers(deltas.keys)
+        layer_of = layers_in_order(deltas.keys)
         layers = list(dict.fromkeys(layer_of.values()))
         squared = torch.zeros(len(layers), len(deltas.names) + 1, dtype=torch.float64)
         for block in deltas:
@@ -98,29 +97,3 @@ def delta_norms(
 
 def _ratio(length: float, base: float) -> float:
     return length / base if base else math.nan
-
-
-def _layers(keys: Iterable[str]) -> dict[str, str]:
-    """The layer of every tensor, the layers in the order in which data flows through them."""
-    layout = Layout.of(keys)
-    towers = {stack.split(".")[0] for stack in layout.stacks}
-
-    def position(key: str) -> tuple[Any, ...]:
-        tower = key.split(".")[0]
-        before, block = layout.before_blocks(key), layout.block(key)
-        inside = 0 if before and not block else 1 if block else 2
-        if tower not in towers:
-            return (0 if before else 2, "", inside, natural(key))
-        return (1, tower, inside, natural(key))
-
-    return {key: _layer(key) for key in sorted(layout.names, key=position)}
-
-
-def _layer(key: str) -> str:
-    """`text_model.encoder.layers.3` for a tensor inside a block, else the first two parts of its module's name."""
-    block = Layout.block(key)
-    if block is not None:
-        stack, index, _ = block
-        return f"{stack}.{index}" if stack else str(index)
-    *module, last = key.split(".")
-    return ".".join(module[:2]) or last

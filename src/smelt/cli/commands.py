@@ -39,6 +39,7 @@ COMMANDS = {
     "export": "merging.export:export",
     "models": "merging.models:models",
     "inspect": "merging.inspect:inspect",
+    "diff": "merging.diff:diff",
     "tasks": "evaluation.tasks:tasks",
     "analyse": "evaluation.analyse:app",
     "verify": "merging.verify:verify",

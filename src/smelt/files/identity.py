@@ -31,6 +31,7 @@ __all__ = [
     "file_identity",
     "hash_file",
     "identities",
+    "known_hashes",
 ]
 
 _SHOWN = 5
@@ -133,6 +134,12 @@ def file_hashes(files: Mapping[Path, FileIdentity] | Iterable[Path]) -> Mapping[
         return hashes.result()
     finally:
         hashes.close()
+
+
+def known_hashes(files: Mapping[Path, FileIdentity]) -> dict[Path, str]:
+    """The SHA-256 of those files for which it is remembered; nothing is read."""
+    memory = _HashCache()
+    return {path: known for path, seen in files.items() if (known := memory.get(path, seen))}
 
 
 class _HashCache:

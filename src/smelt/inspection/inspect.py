@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from smelt.errors import RecipeError
 from smelt.formats.architecture.layout import Layout
 from smelt.formats.quantised import codes_and_scales
-from smelt.formats.source import MemorySource, Source, TensorInfo
+from smelt.formats.source import MemorySource, TensorInfo
 from smelt.inspection import small_files
 from smelt.inspection.headers import StoredModel, read_model, read_source
 from smelt.inspection.model_facts import DtypeFacts, FileFacts, ModelFacts, QuantisedFacts
+from smelt.inspection.open_model import in_memory
 
 __all__ = ["inspect"]
 
@@ -56,12 +56,8 @@ def inspect(model: str | Path | Any) -> ModelFacts:
 def _stored(model: Any) -> StoredModel:
     if isinstance(model, str | Path):
         return read_model(str(model))
-    if isinstance(model, Source):
-        return read_source(model, type(model).__name__)
-    state = model.state_dict() if hasattr(model, "state_dict") else model
-    if not isinstance(state, Mapping):
-        raise RecipeError(f"a model is a reference, a state dict or a module, got {type(model).__name__}")
-    return read_source(MemorySource("state dict", state), "state dict")
+    source = in_memory(model)
+    return read_source(source, "state dict" if isinstance(source, MemorySource) else type(source).__name__)
 
 
 def _dtypes(stored: StoredModel) -> dict[str, DtypeFacts]:

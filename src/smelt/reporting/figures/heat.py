@@ -107,16 +107,20 @@ def signs_map(matrix: Matrix) -> HeatMap:
     )
 
 
-def plain_map(matrix: Matrix) -> HeatMap:
-    """Any numbers: 0 is blank, the largest on either side of it is full; a name that meets itself is framed."""
+def plain_map(matrix: Matrix, write: Callable[[float], str] | None = None) -> HeatMap:
+    """Any numbers: 0 is blank, the largest on either side of it is full; a name that meets itself is framed.
+
+    `write` says how a number is written, where two digits after the point are not the right ones.
+    """
+    write = write or _two_digits
     known = [value for row in matrix.values for value in row if value is not None]
     most = max(map(abs, known), default=0.0) or 1.0
 
     def tip(row: str, column: str, text: str) -> str:
         return f"{row}, {column}: {text}"
 
-    scale = _from_zero(most, known, _two_digits)
-    return _map(matrix, _two_digits, lambda value: abs(value) / most, tip, scale)
+    scale = _from_zero(most, known, write)
+    return _map(matrix, write, lambda value: abs(value) / most, tip, scale)
 
 
 def _scale(low: str, high: str, pale: float = 0.0, dark: float = 1.0) -> tuple[Shade, ...]:

@@ -43,10 +43,15 @@ def _measured(stage: Any) -> list[str]:
     pool = {1: "one expert", 2: "two experts"}.get(found["models"], f"the {found['models']} experts")
     if stage.name == "average":
         return [f"A merge of {pool} of clip8 took {found['cpu_s']:.1f} s of one core; other pages count in this unit."]
-    beside = {"step": " before the mean", "basis": " around the mean", "wrapper": " after the mean"}.get(stage.kind, "")
+    beside = {
+        "step": ", with it before the mean,",
+        "basis": ", with it around the mean,",
+        "wrapper": ", with it after the mean,",
+    }.get(stage.kind, "")
     times = found["cpu_s"] / found["average_cpu_s"]
     much = f"{times:.1f}" if times < 10 else f"{times:.0f}"
     lines = [f"A merge of {pool} of clip8{beside} took {much} times the CPU of averaging them."]
+    lines += ["Those are full fine-tunes; adapters of low rank cost less."] if stage.kind == "basis" else []
     work, usual = found["work_bytes"] / 1e6, _benchmark()["stages"]["average"]["work_bytes"] / 1e6
     return lines + ([f"It worked in {work:.0f} MB, averaging in {usual:.0f} MB."] if work > 2 * usual else [])
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import pytest
 
@@ -22,6 +23,15 @@ class Both(Shown):
 class Sums(ShownList[int]):
     def shown(self) -> list[Block]:
         return [Lines([str(sum(self))])]
+
+
+@dataclass(frozen=True)
+class Sum(Shown):
+    one: int
+    other: int
+
+    def shown(self) -> list[Block]:
+        return [Lines([str(self.one + self.other)])]
 
 
 def test_a_result_as_text() -> None:
@@ -88,9 +98,15 @@ def test_a_list_of_results_stays_one_when_another_is_added() -> None:
 
 def test_ipython_is_given_the_text_and_a_page_the_html() -> None:
     formatters = pytest.importorskip("IPython.core.formatters")
-    data, _ = formatters.DisplayFormatter().format(Sums([1, 2]))
-    assert data["text/plain"] == "3"
-    assert data["text/html"].endswith("<p>3</p></div>")
+    for result in (Sums([1, 2]), Sum(1, 2)):
+        data, _ = formatters.DisplayFormatter().format(result)
+        assert data["text/plain"] == "3"
+        assert data["text/html"].endswith("<p>3</p></div>")
+
+
+def test_a_table_in_a_notebook_is_written_and_not_shown_by_rich(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert "photos         75.0" in as_text([TABLE])
 
 
 def test_zero_has_no_shade_and_the_sign_chooses_the_colour() -> None:

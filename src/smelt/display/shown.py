@@ -34,8 +34,12 @@ class Shown:
         """What Jupyter, Colab and VS Code show."""
         return as_html(self.shown())
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """What IPython asks for first: text, which for a class with its own `repr` would else be that, and HTML."""
+        return {"text/plain": str(self), "text/html": self._repr_html_()}
+
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What IPython shows."""
+        """What it asks for of lists and tables, of which it thinks that it knows how to print them."""
         printer.text(str(self))
 
 

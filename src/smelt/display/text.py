@@ -83,7 +83,9 @@ def _drawn(block: Table, width: int, colours: bool) -> list[str]:
         drawn.add_row(*(Text(cell.text, style=_style(cell)) for cell in (*cells, end)))
     paper = StringIO()
     whole = sum(widths) + _GAP * len(widths)
-    Console(file=paper, width=whole, force_terminal=colours, color_system="auto" if colours else None).print(drawn)
+    # In a notebook rich would show the table by itself, instead of writing it.
+    how: Any = {"force_terminal": colours, "color_system": "auto" if colours else None, "force_jupyter": False}
+    Console(file=paper, width=whole, **how).print(drawn)
     return [*([block.title] if block.title else []), *(line.rstrip() for line in paper.getvalue().splitlines())]
 
 

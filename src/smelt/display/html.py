@@ -17,7 +17,7 @@ _STYLE = f"""<style>
 .smelt {{ font-variant-numeric:tabular-nums; max-width:100%; overflow-x:auto; }}
 .smelt table {{ border-collapse:collapse; margin:.2em 0 .6em; font-size:13px; }}
 .smelt caption {{ text-align:left; font-weight:600; padding:.2em 0; color:inherit; }}
-.smelt table th, .smelt table td {{ text-align:right; padding:.2em .7em; background:none; border:0;
+.smelt table th, .smelt table td {{ text-align:right; padding:.2em .7em; background:none; border:0; white-space:nowrap;
   vertical-align:top; }}
 .smelt table .l {{ text-align:left; white-space:normal; }}
 .smelt table thead th {{ border-bottom:1px solid {_LINE}; font-weight:600; }}

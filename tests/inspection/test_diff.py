@@ -319,3 +319,9 @@ def test_what_cannot_be_compared_is_one_line_and_exit_code_2(pair, tmp_path, mon
     for (code, said), words in zip(run(*commands), cases.values(), strict=True):
         is_one_line(code, said, words)
         assert code == 2
+
+
+def test_the_names_of_models_are_completed(cli):
+    pytest.importorskip("smelt_zoo")
+    for words in (("inspect", "zoo:clip-tiny-p"), ("diff", "zoo:clip-tiny-p"), ("diff", "a", "zoo:clip-tiny-p")):
+        assert "zoo:clip-tiny-photos" in cli("__complete", "zsh", *words).out

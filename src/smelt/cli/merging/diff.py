@@ -18,8 +18,8 @@ __all__ = ["diff"]
 
 @command(
     "smelt.inspection.diff:diff",
-    first=Argument("A model: a folder, a file, zoo:name, hf:org/name, BASE+ADAPTER.", metavar="A"),
-    second=Argument("Another model, of the same format or another.", metavar="B"),
+    first=Argument("A model: a folder, a file, zoo:name, hf:org/name, BASE+ADAPTER.", metavar="A", complete="models"),
+    second=Argument("Another model, of the same format or another.", metavar="B", complete="models"),
     keys=Option("Only tensors whose name matches, e.g. '*.mlp.*'. May be given again.", type=list[str]),
     skip=Option("All but tensors whose name matches.", type=list[str]),
     tolerance=Option("Numbers that differ by no more than this are equal.", min=0),

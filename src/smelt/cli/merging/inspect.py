@@ -16,7 +16,7 @@ __all__ = ["inspect"]
 
 @command(
     "smelt.inspection.inspect:inspect",
-    model=Argument("A folder, a file, zoo:name, hf:org/name, BASE+ADAPTER.", metavar="MODEL"),
+    model=Argument("A folder, a file, zoo:name, hf:org/name, BASE+ADAPTER.", metavar="MODEL", complete="models"),
     tensors=Option("List every tensor: name, dtype, shape.", type=bool, default=False, own=True),
     keys=Option(
         "List the tensors whose name matches, e.g. '*.mlp.*'. May be given again.",

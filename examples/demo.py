@@ -34,8 +34,8 @@ task. Can they become one model of the same size that does all eight?
 
 LEFT_OUT = """\
 RegMean looked at 64 training pictures of each task, without labels; the others
-saw none. Left out: some twenty more merges, mixtures and ensembles, scales tuned
-on validation pictures, the rest of the test pictures, experts on other tasks.
+saw none. Left out: some twenty more merges, mixtures and ensembles, scales that
+are tuned on validation pictures, more test pictures, experts on other tasks.
 `make demo-full` has most of it (about 8 minutes), results/clip8 all of it."""
 
 

@@ -6,7 +6,7 @@ import sys
 
 # Runs one command after the other in one process; root's right to pass over permissions is given up first.
 PROGRAM = """
-import contextlib, ctypes, io, json, os, resource, struct, sys
+import contextlib, ctypes, io, json, os, resource, signal, struct, sys
 limit, commands = json.loads(sys.argv[1])
 from smelt.cli import main
 if os.geteuid() == 0:
@@ -18,8 +18,12 @@ if os.geteuid() == 0:
     assert system.capset(ctypes.create_string_buffer(head), struct.pack("6I", *words)) == 0
 if limit:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+def too_long(*_):
+    raise TimeoutError("takes longer than a minute")
+signal.signal(signal.SIGALRM, too_long)
 for command in commands:
     sys.argv, code, said = ["smelt", *command], 0, io.StringIO()
+    signal.alarm(60)
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
         try:
             main()
@@ -27,6 +31,7 @@ for command in commands:
             code = end.code
         except BaseException as error:
             code = repr(error)
+    signal.alarm(0)
     print(json.dumps([code, said.getvalue()]), flush=True)
 """
 

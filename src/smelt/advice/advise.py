@@ -17,6 +17,7 @@ from smelt.caller import option
 from smelt.display.blocks import Code, Facts
 from smelt.display.shown import Shown
 from smelt.errors import OutputError
+from smelt.files.writing import write_file
 from smelt.recipe.schema import Recipe
 from smelt.suites.language.published import mergebench
 
@@ -284,10 +285,7 @@ def _yaml(recipe: Recipe, about: str) -> str:
 def _write(path: Path, text: str, force: bool) -> None:
     if path.exists() and not force:
         raise OutputError(f"{path} exists; give another name, or {option('force')} to replace it")
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written ({error.strerror})") from None
+    write_file(path, text)
 
 
 def _commands(candidate: _Candidate, situation: Situation, file: str) -> Iterator[str]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import io
 import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from smelt.files.writing import write_file
 
 __all__ = ["plain", "write_json", "write_matrix"]
 
@@ -26,16 +29,13 @@ def plain(value: Any) -> Any:
 
 def write_json(path: Path, value: Any) -> Path:
     """Write plain data, and the folders on its way."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(plain(value), indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    return path
+    return write_file(path, json.dumps(plain(value), indent=1, allow_nan=False) + "\n", durable=False)
 
 
 def write_matrix(path: Path, names: Sequence[str], matrix: Sequence[Sequence[float]]) -> Path:
     """Write a square table with names above and beside it, every digit kept."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["", *names])
-        writer.writerows([name, *map(repr, row)] for name, row in zip(names, matrix, strict=True))
-    return path
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["", *names])
+    writer.writerows([name, *map(repr, row)] for name, row in zip(names, matrix, strict=True))
+    return write_file(path, text.getvalue(), durable=False)

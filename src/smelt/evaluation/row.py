@@ -20,7 +20,7 @@ from pydantic import Field, ValidationError
 
 from smelt.display.blocks import Facts, Table
 from smelt.display.shown import Shown, ShownList
-from smelt.errors import CorruptFile
+from smelt.errors import CorruptFile, OutputError
 from smelt.files.positioned import read_at
 from smelt.files.reading import parse_json, read_bytes
 from smelt.files.schema import Strict, first_fault
@@ -185,11 +185,29 @@ def append_rows(path: str | Path, rows: Iterable[Row | CostRow]) -> None:
     if not lines:
         return
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a+b", buffering=0) as file, locked(file.fileno()):
-        _end_last_line(file.fileno())
-        os.write(file.fileno(), lines)
-        os.fsync(file.fileno())
+    new = not path.exists()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "a+b", buffering=0) as file, locked(file.fileno()):
+            _end_last_line(file.fileno())
+            _write_or_leave(file.fileno(), lines)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            if new and not path.stat().st_size:
+                path.unlink()
+        raise OutputError(f"{path}: the rows cannot be written ({error.strerror})") from None
+
+
+def _write_or_leave(descriptor: int, lines: bytes) -> None:
+    """All of the lines at the end of a file, on disk; or the file as it was."""
+    size = os.lseek(descriptor, 0, os.SEEK_END)
+    try:
+        while lines:
+            lines = lines[os.write(descriptor, lines) :]
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, size)
+        raise
 
 
 def read_rows(path: str | Path) -> list[Row | CostRow]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -32,6 +33,7 @@ __all__ = [
     "atomic_file",
     "atomic_folder",
     "check_overwrite",
+    "check_writable",
     "exclusive",
     "fsync_folder",
     "is_free",
@@ -68,7 +70,7 @@ def atomic_file(path: Path, *, fault: str = "cannot be written", durable: bool =
             _fsync(draft, os.O_RDWR if os.name == "nt" else os.O_RDONLY)  # Windows wants the right to write for it
         os.replace(draft, path)
     except OSError as error:
-        raise OutputError(f"{path}: {fault} ({error.strerror or error})") from None
+        raise OutputError(f"{path}: {fault} ({_reason(error)})") from None
     finally:
         with suppress(OSError):  # renamed, or never made
             os.unlink(draft)
@@ -110,9 +112,27 @@ def atomic_folder(folder: Path, *, replace: bool = False, fault: str = "cannot b
         else:
             os.rename(draft, place)
     except OSError as error:
-        raise OutputError(f"{folder}: {fault} ({error.strerror or error})") from None
+        raise OutputError(f"{folder}: {fault} ({_reason(error)})") from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _reason(error: OSError) -> str:
+    """What the system refused. Where a folder was copied, what it refused first: there is a text for every file."""
+    if isinstance(error, shutil.Error):
+        first = re.search(r"\[Errno \d+\] ([^:'\"]+)", str(error))
+        return first[1].strip() if first else str(error)
+    return error.strerror or str(error)
+
+
+def check_writable(place: Path, fault: str = "cannot be written there") -> None:
+    """Refuse a place that this user cannot write to, before any work is done. Its folder need not exist yet."""
+    try:
+        above = next(one for one in (place, *place.absolute().parents) if one.exists())
+    except OSError as error:
+        raise OutputError(f"{place}: {fault} ({_reason(error)})") from None
+    if not os.access(above, os.W_OK) or (above != place and not above.is_dir()):
+        raise OutputError(f"{place}: {fault} ({above} is nothing that this user can write to)")
 
 
 def swap_folder(draft: Path, place: Path, aside: Path) -> None:

@@ -21,7 +21,7 @@ from smelt.errors import CorruptFile, RecipeError
 from smelt.files.identity import FileIdentity, check_unchanged, file_identity
 from smelt.files.note import Note
 from smelt.files.schema import Strict
-from smelt.files.writing import OutputMark, atomic_folder, check_overwrite
+from smelt.files.writing import OutputMark, atomic_folder, check_overwrite, check_writable
 from smelt.formats import dtype as dtypes
 from smelt.formats.safetensors import FileSource, encode_header
 from smelt.formats.source import Source, TensorInfo
@@ -220,6 +220,7 @@ def write_statistics(
 def check_statistics_place(folder: Path, *, force: bool) -> None:
     """Refuse a place that something else takes, before any work is done."""
     check_overwrite(folder, _MARK, force=force)
+    check_writable(folder, "the statistics cannot be written there")
 
 
 def _write_values(path: Path, note: StatisticsNote, tensors: Mapping[str, Tensor]) -> StatisticsNote:

@@ -28,7 +28,7 @@ from smelt.errors import CorruptFile, OutputError
 from smelt.files.cache import cached_path
 from smelt.files.identity import hash_file
 from smelt.files.reading import read_json
-from smelt.files.writing import atomic_folder, is_free
+from smelt.files.writing import atomic_folder, check_writable, is_free
 from smelt.formats import dtype as dtypes
 from smelt.formats.folder_files import small_files
 from smelt.formats.source import read_whole
@@ -147,11 +147,9 @@ def check_out(out: Path, key: str | None = None) -> None:
                     f"{out}: holds this very result, but its files have changed; remove it, or choose another place"
                 )
             return
-        above = next(place for place in out.parents if place.exists())
     except OSError as error:
         raise OutputError(f"{out}: the result cannot be written there ({error.strerror or error})") from None
-    if not above.is_dir() or not os.access(above, os.W_OK):
-        raise OutputError(f"{out}: the result cannot be written there ({above} is no folder that can be written to)")
+    check_writable(out, "the result cannot be written there")
 
 
 def hand_over(folder: Path, out: Path, key: str) -> Path:

@@ -11,6 +11,7 @@ from typing import Any
 from smelt.evaluation.evaluate import Evaluation, TasksFailed, evaluate_model
 from smelt.evaluation.load import DeferredModel
 from smelt.evaluation.row import Rows, append_rows
+from smelt.files.writing import check_writable
 from smelt.tasks.registry import Tasks
 
 __all__ = ["evaluate", "evaluate_model_or_recipe", "merged_from"]
@@ -33,6 +34,8 @@ def evaluate(model: Any, tasks: Tasks = "clip8", *, out: str | Path | None = Non
 
     Where some language tasks cannot be asked the others still are; then `TasksFailed` is raised, which has their rows.
     """
+    if out is not None:
+        check_writable(Path(out), "the rows cannot be written")
     done = evaluate_model_or_recipe(model, tasks, **words)
     if out is not None:
         append_rows(out, done.rows)

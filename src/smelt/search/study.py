@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from smelt.caller import option
-from smelt.errors import CorruptFile, MissingExtra, RecipeError
+from smelt.errors import CorruptFile, MissingExtra, OutputError, RecipeError
+from smelt.files.writing import write_file
 from smelt.recipe.tune import Choices
 from smelt.search.space import Point, Space
 
@@ -25,6 +26,8 @@ __all__ = ["Sampler", "Study", "Trial", "check_sampler"]
 
 Sampler: TypeAlias = Literal["grid", "tpe", "random"]
 _NAME = "smelt"
+_NO_PLACE = ("disk is full", "readonly database", "unable to open database", "disk I/O error")
+"""What SQLite says where it cannot write."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ class Study:
             begun = self._study.user_attrs.get("about")
         except Exception as error:  # SQLAlchemy has a tree of its own
             said = str(error).strip().splitlines()[0]
+            if any(word in said for word in _NO_PLACE):
+                raise OutputError(f"{path}: the study cannot be written ({said})") from None
             raise CorruptFile(
                 f"{path}: not a study that can be read ({said}); give {option('force')} to begin anew"
             ) from None
@@ -228,4 +233,4 @@ def write_trials(path: Path, trials: Sequence[Trial], tasks: Sequence[str]) -> N
         spent = [f"{trial.merge_seconds:.3f}", f"{trial.evaluate_seconds:.3f}"]
         first = [trial.number, trial.phase, trial.state, "" if trial.accuracy is None else trial.accuracy]
         table.writerow([*first, *values, *scores, *spent, trial.recipe_hash, trial.error])
-    path.write_text(text.getvalue(), encoding="utf-8")
+    write_file(path, text.getvalue(), durable=False)

@@ -9,6 +9,7 @@ from smelt.cli.from_function import Argument, Given, Option, command
 from smelt.cli.options import ALLOW_PICKLE, ANSWER, DEVICE, DTYPE, OUT, TASKS, TEXT_FROM, THREADS, TRUST
 from smelt.display.blocks import Table
 from smelt.display.text import print_blocks
+from smelt.files.writing import check_writable
 
 if TYPE_CHECKING:
     from smelt.evaluation.evaluate import Evaluation
@@ -59,6 +60,8 @@ def evaluate(given: Given) -> None:
     smelt eval zoo:llm5-maths --tasks llm5,llm5-general --limit 20
     smelt eval zoo:mllm10-digits --tasks mllm10
     """
+    if given["out"] is not None:
+        check_writable(given["out"], "the rows cannot be written")
     done: Evaluation = given.call(quiet=given.silent)
     if given["out"] is not None:
         from smelt.evaluation.row import append_rows

@@ -120,9 +120,19 @@ class ClipPlan(SuitePlan):
         """References, and every entry at its published setting."""
         if self.suite.pool.base is not None:
             yield self._reference("pretrained", "Pre-trained", self.suite.pool.base, self.tasks)
+        if self.suite.experts == "own_task":  # a measure of the merges and no more, so that these come first
+            yield from self._merges()
+            yield from self._experts()
+        else:
+            yield from self._experts()
+            yield from self._merges()
+
+    def _experts(self) -> Iterator[Step]:
         for name, ref in self.experts.items():
             tasks = self.tasks if self.suite.experts == "every_task" else [name]
             yield self._reference(f"expert-{name}", f"Expert: {name}", ref, tasks)
+
+    def _merges(self) -> Iterator[Step]:
         for part in self.parts:
             for name, entry in self.entries.items():
                 if entry.ensemble is not None:

@@ -17,7 +17,7 @@ QUICK  := tests/ops tests/methods tests/recipe tests/files tests/formats tests/e
 
 .PHONY: demo demo-full language test quick check unit browser postgres docs parity benchmark setup clean
 
-# In about a minute, with what it needs alone; the long one has two dozen merges and tunes some, in about eight.
+# In a minute and a half, with what it needs alone; the long one has two dozen merges and tunes some, in about eight.
 demo: $(DEMO)
 	@$(RUN) examples/demo.py
 

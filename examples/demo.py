@@ -1,4 +1,4 @@
-"""The demo: eight real experts, five merges, eight real tasks, one report, in about a minute.        make demo
+"""The demo: eight real experts, five merges, eight real tasks, one report, in a minute and a half.        make demo
 
 It runs one command, `smelt bench examples/demo.yaml`, and tells from its rows what came out. Nothing is prepared: every
 model is merged and asked while one waits. What is done already is not done again, so a demo that was stopped goes on

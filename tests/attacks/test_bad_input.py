@@ -39,6 +39,7 @@ READS = {
     "tasks": "tasks BAD",
     "verify": "verify BAD",
     "inspect": "inspect BAD",
+    "diff": "diff BAD two",
     "measure fisher": "measure fisher BAD --task colours --split val --examples 4 -o OUT",
     "measure gram": "measure gram BAD --task colours --split val --examples 4 -o OUT",
     "measure combine": "measure combine BAD BAD -o OUT",

@@ -88,6 +88,20 @@ def test_a_word_or_value_that_no_stage_takes_is_refused(merge: Any, tune: Any, s
         spaces(merge, tune)
 
 
+def test_a_parameter_that_one_stage_has_needs_no_stage() -> None:
+    (space,) = spaces([{"dare": {"density": 0.5}}, "ties"], {"scale": [0.3, 1.0]})
+    assert space.points() == [{"ties.scale": 0.3}, {"ties.scale": 1.0}]
+
+
+def test_one_that_two_stages_have_is_refused_with_both_spellings_and_all_faults_at_once() -> None:
+    tune = {"density": [0.1], "scal": [1], "scale": [1], "ties.scale": [2]}
+    with pytest.raises(RecipeError) as caught:
+        spaces([{"dare": {"density": 0.5}}, "ties"], tune)
+    assert "tune.density: dare and ties both have it; write dare.density or ties.density" in str(caught.value)
+    assert "tune.scal: no parameter of the recipe named 'scal' (did you mean 'scale'?)" in str(caught.value)
+    assert "tune.ties.scale: is the same as ties.scale, which stands beside it" in str(caught.value)
+
+
 def test_all_faults_are_named_at_once() -> None:
     with pytest.raises(RecipeError, match="has faults") as caught:
         spaces("ties", {"ties.densty": [1], "ties.scale": ["high"], "tise.scale": [1]})
@@ -98,7 +112,7 @@ def test_all_faults_are_named_at_once() -> None:
     ("tune", "said"),
     [
         ({}, "is a table {stage.parameter: values}"),
-        ({"scale": [1]}, "written stage.parameter, e.g. ties.density; got 'scale'"),
+        ({"ties.": [1]}, "written stage.parameter, e.g. ties.density, or density alone; got 'ties.'"),
         ({"ties.scale": []}, "ties.scale lists no value to try"),
         ({"ties.scale": [1, 2, 1]}, "ties.scale lists 1 twice"),
         ({"ties.scale": 0.3}, "is a list of values or"),

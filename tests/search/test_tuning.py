@@ -32,6 +32,20 @@ def test_a_grid_is_tried_whole_and_of_equals_the_first_value_is_the_best(whole: 
     assert {trial.state for trial in whole.trials} == {"complete"}
 
 
+def test_settings_that_are_as_good_as_the_best_are_told(whole: Tuned) -> None:
+    """From 0.6 on all scales score the same, so that this data does not decide between them."""
+    same = [{SCALE: scale} for scale in SCALES if scale >= 0.5 and scale != 0.6]
+    assert sorted(whole.equals, key=str) == sorted(same, key=str)
+    assert whole.to_json()["equals"] == whole.equals
+    told = next(line for line in str(whole).splitlines() if "the same" in line)
+    assert f"{len(same)} other settings score the same: " in told
+    assert "The first value that is listed was taken" in told
+
+
+def test_a_scale_is_tuned_without_its_stage(study: Run) -> None:
+    assert study({"tune": {"scale": [0.2, 0.9]}}).values == {SCALE: 0.9}
+
+
 def test_the_first_of_a_list_is_not_the_smallest(study: Run) -> None:
     assert study({"tune": {SCALE: [0.2, 0.9, 0.7, 0.8]}}).values == {SCALE: 0.9}
 

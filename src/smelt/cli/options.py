@@ -16,6 +16,7 @@ __all__ = [
     "FORCE",
     "JSON",
     "LOADING",
+    "LORA",
     "MEMORY",
     "METHOD",
     "MODEL",
@@ -38,6 +39,7 @@ DEVICE = Option("cpu, cuda or mps.", complete="devices")
 DTYPE = Option("Of the output: bfloat16, float16, float32, float64.", complete="dtypes")
 FORCE = Option("Replace an existing output, at the end.")
 JSON = Option("Print the result as JSON.", ("--json",), type=bool, default=False, own=True)
+LORA = Option("Write a LoRA adapter of this rank instead of a whole model.", metavar="RANK", min=1)
 MEMORY = Option("Limit for work memory, e.g. 500MB.", type=str)
 METHOD = Option(
     "A merge method (see `smelt methods`).", ("-m", "--method"), type=str, default=None, own=True, complete="methods"

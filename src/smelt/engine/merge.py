@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from smelt.caller import asked_by_recipe, option
 from smelt.display.blocks import Lines
 from smelt.display.shown import Shown
+from smelt.engine.adapter_output import adapter_size, with_adapters_base
 from smelt.engine.pool import ModelPool, opened, with_statistics
 from smelt.engine.sink.provenance import already_made
 from smelt.errors import (
@@ -70,11 +71,14 @@ class Summary(Shown):
     stages: tuple[str, ...]
     notes: tuple[str, ...]
     recipe_hash: str
+    lora: int | None = None
+    """The rank, where the output is an adapter; tensors and bytes are then the adapter's own."""
 
     def shown(self) -> list[Lines]:
         resumed = f", {self.resumed} of them from the run before" if self.resumed else ""
+        kind = f"an adapter of rank {self.lora}, " if self.lora else ""
         made = (
-            f"{self.out}: {self.tensors} tensors{resumed}, {self.bytes / 1e6:,.1f} MB "
+            f"{self.out}: {kind}{self.tensors} tensors{resumed}, {self.bytes / 1e6:,.1f} MB "
             f"in {self.seconds:.1f} s ({' + '.join(self.stages)})"
         )
         return [Lines([*(f"note: {note}" for note in self.notes), made])]
@@ -124,6 +128,7 @@ def plan_to_memory(
 def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to: Path | None = None) -> Summary:
     """Merge into a folder that appears when it is complete."""
     began = time.monotonic()
+    recipe = with_adapters_base(recipe, relative_to)
     with (
         asked_by_recipe(recipe.stated),
         opened(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle) as models,
@@ -143,15 +148,17 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
         finally:
             hashes.close()
     plan = ready.plan
+    tensors, size = adapter_size(out) if recipe.lora else (len(plan.items), plan.bytes_out)
     return Summary(
         str(out),
-        len(plan.items),
-        plan.bytes_out,
+        tensors,
+        size,
         time.monotonic() - began,
         done,
         plan.stage_names,
         (*plan.notes, *said),
         recipe.hash,
+        recipe.lora,
     )
 
 

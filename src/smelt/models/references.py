@@ -28,6 +28,7 @@ __all__ = [
     "Scheme",
     "absolute_ref",
     "adapter_base",
+    "base_of_adapter",
     "find_ref",
     "local_path",
     "open_ref",
@@ -125,6 +126,14 @@ def adapter_base(folder: Path, relative_to: Path | None = None) -> str:
         if (path := local_path(base, place)) is not None:
             return str(path)
     return f"hf:{base}" if ":" not in base and base.count("/") == 1 else base
+
+
+def base_of_adapter(ref: str, relative_to: Path | None = None) -> str | None:
+    """The reference of the base that an adapter stands over, as the reference or the adapter names it; else None."""
+    path = local_path(ref, relative_to)
+    if path is None:
+        return split_adapter(ref, relative_to)[0] if "+" in ref else None
+    return adapter_base(path, relative_to) if path.is_dir() and is_adapter(path) else None
 
 
 def ref_seen_from(ref: str, folder: Path) -> str:

@@ -1,6 +1,7 @@
 """The `tune` word of a recipe: which parameters may vary, and over what.
 
     tune: {task_arithmetic.scale: [0.1, 0.2, 0.3]}                        a list: these values
+    tune: {scale: [0.1, 0.2, 0.3]}                                        the same, where one stage has a scale
     tune: {ties.density: {low: 0.05, high: 0.5, log: true}}               a range; `step` makes it a ladder
     tune: {ties.merge: [sum, mean], ties.scale: [0.3, 1.0]}               several: every combination
     tune: {consensus.threshold.cars: [0.2, 0.4]}                          of one model, where each may have its own
@@ -68,8 +69,8 @@ def _read(value: Any) -> list[dict[str, Spread]]:
 
 
 def _word(word: Any) -> str:
-    if not isinstance(word, str) or len(parts := word.split(".", 2)) < 2 or not all(parts):
-        raise ValueError(f"a parameter is written stage.parameter, e.g. ties.density; got {word!r}")
+    if not isinstance(word, str) or not all(word.split(".", 2)):
+        raise ValueError(f"a parameter is written stage.parameter, e.g. ties.density, or density alone; got {word!r}")
     return word
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
-from smelt.errors import RecipeError, SmeltError, listed, nearest, unknown
+from smelt.errors import Faults, RecipeError, SmeltError, listed, nearest, unknown
 from smelt.methods import Stage, stages
 from smelt.methods.aliases import ALIASES
 from smelt.methods.method import Parameter
@@ -60,9 +60,10 @@ class Space:
 
 def read_space(recipe: Recipe, phases: Sequence[Mapping[str, Spread]]) -> list[Space]:
     """The phases, checked: every word names a parameter, every value makes a recipe."""
-    faults: list[str] = []
-    spaces = []
-    for phase in _expanded(recipe, phases):
+    gathered = Faults()
+    staged = [_with_stages(recipe, phase, gathered) for phase in phases]
+    faults, spaces = gathered.found, []
+    for phase in _expanded(recipe, staged):
         whole = set()
         for word, spread in phase.items():
             try:
@@ -107,6 +108,29 @@ def _expanded(recipe: Recipe, phases: Sequence[Mapping[str, Spread]]) -> Iterato
         else:
             (word,) = starred
             yield from ({f"{word[:-1]}{model}": phase[word]} for model in recipe.pool.models)
+
+
+def _with_stages(recipe: Recipe, phase: Mapping[str, Spread], faults: Faults) -> dict[str, Spread]:
+    """The words of a phase, each with its stage: `scale` is that of the one stage that has a scale."""
+    found: dict[str, Spread] = {}
+    for word, spread in phase.items():
+        with faults.gathering():
+            whole = word if "." in word else _with_stage(recipe, word)
+            if whole in found:
+                raise RecipeError(f"tune.{word}: is the same as {whole}, which stands beside it; give it once")
+            found[whole] = spread
+    return found
+
+
+def _with_stage(recipe: Recipe, name: str) -> str:
+    takers = [call.name for call in recipe.merge if any(name in stage.parameters for stage in _parts(call))]
+    if len(takers) > 1:
+        ways = " or ".join(f"{stage}.{name}" for stage in takers)
+        raise RecipeError(f"tune.{name}: {' and '.join(takers)} both have it; write {ways}")
+    if not takers:
+        known = sorted({one for call in recipe.merge for stage in _parts(call) for one in stage.parameters})
+        raise RecipeError(f"tune.{name}: {unknown('parameter of the recipe', name, known)}")
+    return f"{takers[0]}.{name}"
 
 
 def _place(recipe: Recipe, word: str) -> tuple[int, str, str | None]:

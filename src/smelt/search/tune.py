@@ -6,6 +6,7 @@ Checks everything that was asked for before the first trial; the trials themselv
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import shutil
 import time
@@ -39,6 +40,8 @@ _BEST, _STUDY, _TABLE = "best.yaml", "study.db", "trials.csv"
 
 _SHOWN = 10
 """Trials in the table that is shown; the file has all."""
+_TOLD = 3
+"""Settings that are as good as the best, of those that are named."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,13 @@ class Tuned(Shown):
         """Where the best recipe lies."""
         return self.folder / _BEST
 
+    @property
+    def equals(self) -> list[dict[str, Any]]:
+        """The other settings whose score is the best, too: nothing on this data decides between them."""
+        whole = [trial for trial in self.trials if trial.state == "complete" and trial.values != self.values]
+        same = [trial.values for trial in whole if math.isclose(trial.accuracy or 0.0, self.value, rel_tol=1e-12)]
+        return [values for number, values in enumerate(same) if values not in same[:number]]
+
     def shown(self) -> list[Table | Lines]:
         whole = [trial for trial in self.trials if trial.state == "complete"]
         ranked = sorted(whole, key=lambda trial: (trial.values != self.values, -(trial.accuracy or 0), trial.number))
@@ -76,12 +86,17 @@ class Tuned(Shown):
         title = f"mean accuracy on {self.split}, {len(self.tasks)} tasks"
         parts = [f"{len(whole)} whole trials", f"{stopped} stopped early"]
         parts += [f"{self.untried} points of the grid not tried"] if self.untried else []
-        setting = ", ".join(f"{word} {value}" for word, value in self.values.items())
         again = shlex.join(["smelt", "merge", str(self.recipe_file), "-o", "OUT"])
         said = [
             f"{', '.join(parts)}; {self.computed} computed now, in {self.seconds:.0f} s",
-            f"best: {setting} with {100 * self.value:.2f} %. Next: {again}",
+            f"best: {_setting(self.values)} with {100 * self.value:.2f} %. Next: {again}",
         ]
+        if same := [_setting(values) for values in self.equals]:
+            more = f" and {len(same) - _TOLD} more" if len(same) > _TOLD else ""
+            many = "another setting scores" if len(same) == 1 else f"{len(same)} other settings score"
+            said.insert(
+                1, f"{many} the same: {'; '.join(same[:_TOLD])}{more}. The first value that is listed was taken"
+            )
         return [Table(headings, [_cells(trial, words) for trial in ranked[:_SHOWN]], title, left=()), Lines(said)]
 
     def to_json(self) -> dict[str, Any]:
@@ -91,6 +106,7 @@ class Tuned(Shown):
             "best": self.best.dump(),
             "value": self.value,
             "values": self.values,
+            "equals": self.equals,
             "split": self.split,
             "tasks": list(self.tasks),
             "trials": [trial.to_json() for trial in self.trials],
@@ -223,6 +239,10 @@ def _clear(folder: Path) -> None:
     for name in (_STUDY, _TABLE, _BEST):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / JOBS, ignore_errors=True)
+
+
+def _setting(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{word} {value}" for word, value in values.items())
 
 
 def _cells(trial: Trial, words: Sequence[str]) -> list[str]:

@@ -80,3 +80,48 @@ def test_a_change_that_an_adapter_cannot_hold_is_refused(adapters: Path) -> None
             out=adapters / "no",
         )
     assert not (adapters / "no").exists()
+
+
+def flags(folder: Path) -> list[object]:
+    return [word for name, ref in pool(folder).items() for word in ("--model", f"{name}={ref}")]
+
+
+def test_two_adapters_that_become_a_whole_model_are_told_of_lora(adapters: Path, cli) -> None:
+    """Ranks 2 and 4: an adapter of rank 6 holds any sum of the two, and the command says so."""
+    ran = cli("merge", *flags(adapters), "-o", adapters / "whole")
+    assert ran.code == 0
+    assert "red, blue are adapters of 0.0 MB together, and this is a whole model of 0.1 MB" in ran.out
+    assert "`--lora 6` writes one adapter instead, of the rank that theirs sum to" in ran.out
+    assert "a whole model" not in cli("merge", *flags(adapters), "--lora", 6, "-o", adapters / "thin").out
+
+
+def test_lora_writes_an_adapter_over_the_base_that_all_adapters_name(adapters: Path, cli) -> None:
+    """The mean of changes of ranks 2 and 4 has rank 6 at most: nothing is lost, and the size is the adapter's."""
+    out = adapters / "thin"
+    ran = cli("merge", *flags(adapters), "--lora", 6, "-o", out)
+    assert ran.code == 0
+    assert "the merged change lost 0.0% of its size" in ran.out
+    stored = (out / "adapter_model.safetensors").stat().st_size
+    # q_proj, up_proj and v_proj of two layers, two factors each
+    assert f"{out}: an adapter of rank 6, 12 tensors, {stored / 1e6:,.1f} MB in " in ran.out
+    summary = smelt.merge(pool(adapters), lora=6, out=adapters / "again")
+    assert (summary.bytes, summary.tensors, summary.lora) == (stored, 12, 6)
+    dense = smelt.merge(pool(adapters))
+    loaded = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(adapters / "base"), out).merge_and_unload()
+    for name, tensor in loaded.state_dict().items():
+        torch.testing.assert_close(tensor, dense[name], rtol=1e-4, atol=1e-5)
+
+
+def test_ties_on_adapters_that_loses_much_names_knots_which_loses_nothing(adapters: Path, cli) -> None:
+    words = [*flags(adapters), "--base", adapters / "base", "--lora", 6]
+    ran = cli("merge", "-m", "ties", *words, "-o", adapters / "lossy")
+    assert ran.code == 0
+    assert "`-m knots,ties` merges within what the adapters span, and loses nothing" in ran.out
+    ran = cli("merge", "-m", "knots,ties", *words, "-o", adapters / "whole")
+    assert "the merged change lost 0.0% of its size" in ran.out
+    assert "`-m knots" not in ran.out
+
+
+def test_a_rank_below_the_sum_is_told_the_sum(adapters: Path, cli) -> None:
+    ran = cli("merge", *flags(adapters), "--lora", 2, "-o", adapters / "cut")
+    assert "`--lora 6` holds all that the adapters span" in ran.out

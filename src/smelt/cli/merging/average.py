@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smelt.cli.from_function import Argument, Given, Option, command
-from smelt.cli.options import ALLOW_PICKLE, ANSWER, DTYPE, FORCE, OUT, THREADS
+from smelt.cli.options import ALLOW_PICKLE, ANSWER, DTYPE, FORCE, LORA, OUT, THREADS
 
 if TYPE_CHECKING:
     from smelt.prepare.average import Averages
@@ -29,7 +29,7 @@ __all__ = ["average"]
     decay=Option("For ema: what a step weighs against the next."),
     each=Option("Slide the window over the run: one model for every place."),
     base=Option("Adapters: the model that they adapt.", complete="models"),
-    lora=Option("Write a LoRA adapter of this rank.", min=1),
+    lora=LORA,
     dtype=DTYPE,
     threads=THREADS,
     allow_pickle=ALLOW_PICKLE,

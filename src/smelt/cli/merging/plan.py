@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from smelt.cli.from_function import Given, command
-from smelt.cli.options import ALLOW_PICKLE, DEVICE, JSON, MEMORY, METHOD, MODELS, POOL, RECIPE, THREADS
+from smelt.cli.options import ALLOW_PICKLE, DEVICE, JSON, LORA, MEMORY, METHOD, MODELS, POOL, RECIPE, THREADS
 from smelt.cli.request import request
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ __all__ = ["plan"]
     method=METHOD,
     **MODELS,
     pool=POOL,
+    lora=LORA,
     threads=THREADS,
     memory=MEMORY,
     device=DEVICE.but("cpu or cuda."),

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from smelt.caller import Blank, word
+from smelt.engine.adapter_output import adapter_notes
 from smelt.engine.plan.build import make_plan
 from smelt.engine.plan.causes import with_causes
 from smelt.engine.plan.checks import base_faults, leave_frozen, left_out
@@ -274,7 +275,7 @@ def make_ready(recipe: Recipe, pool: ModelPool) -> ReadyMerge:
     if faults:
         raise IncompatibleModels(faults)
     ready = ReadyMerge(plan, alignment.pool, alignment, config_from)
-    return ready.noting([*over, *alignment.notes, *_beside(recipe, pool, config_from)])
+    return ready.noting([*over, *alignment.notes, *adapter_notes(recipe, pool), *_beside(recipe, pool, config_from)])
 
 
 def _beside(recipe: Recipe, pool: ModelPool, config_from: str) -> list[str]:

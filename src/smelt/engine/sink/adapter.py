@@ -13,7 +13,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from smelt.caller import base_word
+from smelt.caller import base_word, pipeline, word
+from smelt.engine.adapter_output import summed_rank
 from smelt.engine.plan.plan import Item, Plan
 from smelt.engine.pool import BASE, ModelPool
 from smelt.engine.sink.sink import Sink
@@ -23,6 +24,7 @@ from smelt.formats.architecture.layout import Layout, Orientation
 from smelt.formats.folder_files import read_config
 from smelt.formats.safetensors import encode_header
 from smelt.formats.source import TensorInfo
+from smelt.methods import stages
 from smelt.ops.spectral import svd
 from smelt.recipe.patterns import skip_remedy
 
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 __all__ = ["AdapterSink"]
 
 _ROUNDING = 1e-6
+_WORTH_TELLING = 0.01
+_LINEAR = {"average", "task_arithmetic"}
+"""Sums of adapters stay within what the adapters span; all other methods leave it, unless a basis keeps them there."""
 
 
 class AdapterSink(Sink):
@@ -53,6 +58,7 @@ class AdapterSink(Sink):
         self._shares: dict[str, float] = {}
         """The share of each layer's change that the cut lost."""
         self._faults: dict[int, str] = {}
+        self._stages, self._summed_rank = plan.stage_names, summed_rank(pool)
 
     def write(self, item: Item, start: int, values: memoryview) -> None:
         import torch
@@ -105,7 +111,18 @@ class AdapterSink(Sink):
         """The same in words."""
         told = self.report()
         worst = f"; most, {told['worst']:.1%}, in {told['worst_tensor']}" if told["worst_tensor"] else ""
-        return f"cut to rank {self._rank}, the merged change lost {told['lost']:.1%} of its size{worst}"
+        said = f"cut to rank {self._rank}, the merged change lost {told['lost']:.1%} of its size{worst}"
+        return said + self._hint(told["lost"])
+
+    def _hint(self, lost: float) -> str:
+        """What loses less, if adapters were merged and the cut lost more than rounding does."""
+        if self._summed_rank is None or lost < _WORTH_TELLING:
+            return ""
+        ranks = f"{word('lora', self._summed_rank)} holds all that the adapters span"
+        if set(self._stages) <= _LINEAR or any(stages[name].kind == "basis" for name in self._stages):
+            return f". {ranks}" if self._rank < self._summed_rank else ""
+        inside = f"{pipeline(['knots', *self._stages])} merges within what the adapters span"
+        return f". {inside}" + (f", and {ranks}" if self._rank < self._summed_rank else ", and loses nothing")
 
     def files(self) -> dict[str, bytes | Path]:
         """adapter_model.safetensors and adapter_config.json, as PEFT reads them."""

@@ -63,6 +63,17 @@ class LoraSource(Source):
         self._pairs: OrderedDict[LowRank, tuple[Tensor, Tensor]] = OrderedDict()
         self._lengths: dict[LowRank, Tensor] = {}
 
+    @property
+    def rank(self) -> int:
+        """The highest rank of its products; 0 if it has none."""
+        products = (product for found in self._plan.low_rank.values() for product in found)
+        return max((self._adapter.tensors[product.a].shape[0] for product in products), default=0)
+
+    @property
+    def adapter_bytes(self) -> int:
+        """Of the adapter alone, without its base."""
+        return sum(info.nbytes for info in self._adapter.tensors.values())
+
     def read(self, key: str, start: int, out: Tensor) -> None:
         import torch
 

@@ -7,3 +7,6 @@ smelt merge -m ties --base base --model c=cars --model b=dir:birds \
 
 # limits and speed do not change a byte of the result
 smelt merge first.yaml -o three --threads 1 --memory 200MB --quiet
+
+# several stages with commas; a parameter of one of them has its name in front
+smelt merge -m dare,ties --base base --model cars --model birds --set dare.density=0.5 -o four

@@ -42,7 +42,12 @@ JSON = Option("Print the result as JSON.", ("--json",), type=bool, default=False
 LORA = Option("Write a LoRA adapter of this rank instead of a whole model.", metavar="RANK", min=1)
 MEMORY = Option("Limit for work memory, e.g. 500MB.", type=str)
 METHOD = Option(
-    "A merge method (see `smelt methods`).", ("-m", "--method"), type=str, default=None, own=True, complete="methods"
+    "A merge method, or stages with commas: dare,ties (see `smelt methods`).",
+    ("-m", "--method"),
+    type=str,
+    default=None,
+    own=True,
+    complete="methods",
 )
 MODEL = Option(
     "A model to merge, as REF or NAME=REF. Give it once per model.",
@@ -62,7 +67,7 @@ POOL = Option(
 QUIET = Option("Print nothing but errors.", type=bool, default=False, own=True)
 RECIPE = Argument("A recipe: Smelt's own or mergekit's YAML.", metavar="RECIPE.yaml", type=Path, default=None, own=True)
 SET = Option(
-    "A parameter of the method or a word of the recipe: density=0.2, dtype=bfloat16.",
+    "A parameter (density=0.2; of one stage dare.density=0.5) or a word of the recipe (skip=lm_head.*).",
     type=list[str],
     default=None,
     own=True,

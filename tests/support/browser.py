@@ -29,7 +29,7 @@ def find_browser() -> str:
     if found is None and os.environ.get("SMELT_REQUIRE_BROWSER") == "1":
         pytest.fail(f"SMELT_REQUIRE_BROWSER is set, but there is no browser ({', '.join(names)})")
     if found is None:
-        pytest.skip(f"THE HUB'S PAGES ARE NOT CHECKED IN A BROWSER: none of {', '.join(names)} is installed")
+        pytest.skip(f"PAGES ARE NOT CHECKED IN A BROWSER: none of {', '.join(names)} is installed")
     return found
 
 

@@ -175,7 +175,7 @@ def test_parts_add_up_to_the_bytes_of_the_whole(tmp_path: Path) -> None:
         ({"model_hash": "other", "model": "birds"}, "another model .cars and birds."),
         ({"dtype": "F32"}, "another dtype"),
         ({"kind": "mask"}, "is a mask, which is no sum"),
-        ({"data": (use(3, 4),)}, "some examples would count twice.*--share"),
+        ({"data": (use(3, 4),)}, "some examples would count twice.*share='1/2'"),
         ({"data": (use(0, 4, hash="longer"),)}, "some examples would count twice"),
     ],
 )

@@ -107,7 +107,7 @@ def test_words_that_nothing_reads_and_names_that_are_not_there_are_refused(
 def test_a_model_without_a_task_of_its_name_is_refused_with_the_way_out(models: Path, room: Path) -> None:
     pool = {"base": str(models / "base"), "models": {"nobody": str(models / "one")}}
     wanted = Recipe.parse({"pool": pool, "merge": "regmean", "data": SEEN})
-    with pytest.raises(RecipeError, match=r"no data for 'nobody'.*data: \{tasks: \{nobody: TASK\}\}"):
+    with pytest.raises(RecipeError, match=r"no data for 'nobody'.*`data=\{'tasks': \{'nobody': 'TASK'\}\}`"):
         smelt.merge(wanted)
 
 

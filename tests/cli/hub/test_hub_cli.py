@@ -136,7 +136,7 @@ def test_a_node_that_wordnet_does_not_know_is_described(full, tmp_path, monkeypa
     monkeypatch.setattr("smelt.hub.graph.wordnet.WordNet.open", lambda: Words())
     Image.fromarray(pixels("blue", 5)).save(tmp_path / "a.png")
     words = ("node", "gadget.x.01", tmp_path / "a.png")
-    assert "--name and --definition (WordNet has no" in full(*words, code=2)
+    assert "--name NAME and --definition TEXT (WordNet has no" in full(*words, code=2)
     said = full(*words, "--name", "gadget", "--definition", "a clever thing", "--parent", "colour.n.01")
     assert "gadget.x.01: gadget, a clever thing under colour.n.01; the graph has 5 nodes now" in said
     assert "ids are like" in full("node", "gadget", tmp_path / "a.png", code=2)

@@ -76,7 +76,7 @@ def test_a_place_that_is_taken_is_refused_before_anything_is_learned(scene: Path
         assert isinstance(error, OutputError)
         assert "exists and holds something else" in str(error)
     _, error = run(scene / "recipe.yaml", "-o", scene / "recipe.yaml" / "out", "--quiet")
-    assert "is no folder that can be written to" in str(error)
+    assert "is nothing that this user can write to" in str(error)
 
 
 def test_json_has_the_recipe_and_the_budget(scene: Path):

@@ -11,9 +11,9 @@ import time
 
 import pytest
 import uvicorn
-from browser import open_browser
 from service_hub import png
 
+from browser import open_browser
 from smelt.hub.service import create_app
 
 WIDTHS = (360, 390, 768, 1280, 1920)

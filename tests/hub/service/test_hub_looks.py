@@ -8,10 +8,10 @@ The hub has the long names of the zoo's graph and models. Skipped where there is
 from pathlib import Path
 
 import pytest
-from browser import open_browser
 from service_hub import png, shade
 from test_hub_browser import BEYOND, serve
 
+from browser import open_browser
 from smelt.hub.graph.graph import NewNode, SemanticGraph
 from smelt.hub.hub import Hub
 from smelt.suites.report import report

@@ -835,6 +835,22 @@ EXPORT EVERY_PROCESSOR int64_t smelt_run(Op *ops, int64_t n_ops, const Tap *taps
     return run(ops, n_ops, taps, out, out_format, registers, width, before, count);
 }
 
+/* Which vector instructions it works with here: 4 AVX-512, 3 AVX2, 2 NEON, 1 SSE2, 0 unknown. `smelt info` tells it. */
+EXPORT int64_t smelt_instructions(void) {
+#if defined(FOR_EVERY_PROCESSOR)
+    if (__builtin_cpu_supports("x86-64-v4")) return 4;
+    return __builtin_cpu_supports("x86-64-v3") ? 3 : 1;
+#elif defined(WITH_FMA)
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") ? 3 : 1;
+#elif defined(__aarch64__) || defined(_M_ARM64)
+    return 2;
+#elif defined(__x86_64__) || defined(_M_X64)
+    return 1;
+#else
+    return 0;
+#endif
+}
+
 /* The rest reads files. On Windows a library does not know Python's descriptors, and is given what was read. */
 #if !defined(_WIN32)
 INLINE int64_t size_of(int64_t format) { return format == F32 ? 4 : 2; }

@@ -56,6 +56,7 @@ postgres:
 
 docs: $(STAMP)
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[docs]'
+	$(BIN)/python docs/fetch.py
 	$(BIN)/python docs/generate.py
 	$(BIN)/mkdocs build --strict
 

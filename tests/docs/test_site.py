@@ -25,6 +25,7 @@ PICTURES = os.environ.get("SMELT_SITE_PICTURES")
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
+    subprocess.run([sys.executable, str(ROOT / "docs" / "fetch.py")], check=True)
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     ran = subprocess.run(
         command, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True

@@ -1,8 +1,8 @@
 """Typeset the equations of the pages while the site is built: a hook of mkdocs.
 
 A page has LaTeX between dollars, as git hosts show it. KaTeX, which docs/fetch.py fetches, turns it into HTML here, so
-that a reader's browser runs no script and asks no server; it needs KaTeX's style and fonts alone, which are part of the site. LaTeX
-that KaTeX does not know stops the build.
+that a reader's browser runs no script and asks no server; it needs KaTeX's style and fonts alone, which are
+part of the site. LaTeX that KaTeX does not know stops the build.
 """
 
 from __future__ import annotations

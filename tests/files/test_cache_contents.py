@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -375,6 +376,7 @@ def on_a_terminal(command, typed):
 
     child, terminal = pty.fork()
     if child == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a job in the background ignores it
         os.execv(command[0], command)
     said = b""
     try:

@@ -22,6 +22,10 @@ import pytest
             ["merge", "--modle", "x"],
             "smelt: `smelt merge` has no flag '--modle' (did you mean '--model'?); see `smelt merge --help`",
         ),
+        (
+            ["merge", "--density", "0.2"],
+            "smelt: `smelt merge` has no flag '--density'; a method's parameter is given with `--set density=VALUE`",
+        ),
         (["--versoin"], "smelt: `smelt` has no flag '--versoin' (did you mean '--version'?); see `smelt --help`"),
         (["eval"], "smelt: `smelt eval`: missing argument 'MODEL'; see `smelt eval --help`"),
         (["merge", "--model"], "smelt: option '--model' requires an argument"),

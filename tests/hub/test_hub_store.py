@@ -316,7 +316,7 @@ def test_other_databases_are_refused(where):
 
 def test_a_server_needs_a_folder_for_the_files(monkeypatch):
     monkeypatch.delenv("SMELT_HUB_FILES", raising=False)
-    with pytest.raises(RecipeError, match="--files"):
+    with pytest.raises(RecipeError, match="files=FOLDER"):
         find_location("postgresql://host/db")
 
 

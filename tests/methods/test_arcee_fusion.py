@@ -35,5 +35,5 @@ def test_an_untouched_model_gives_the_base():
 
 
 def test_one_model_exactly():
-    with pytest.raises(smelt.IncompatibleModels, match="exactly 1"):
+    with pytest.raises(smelt.RecipeError, match="exactly 1"):
         merge_rows("arcee_fusion", [1], [2])

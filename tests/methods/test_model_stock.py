@@ -45,5 +45,5 @@ def test_over_rows_each_output_unit_has_its_own_step():
 
 
 def test_one_model_is_refused():
-    with pytest.raises(smelt.IncompatibleModels, match="at least 2"):
+    with pytest.raises(smelt.RecipeError, match="at least 2"):
         merge_rows("model_stock", [1, 0])

@@ -29,5 +29,5 @@ def test_t_must_be_given():
 
 
 def test_one_model_exactly():
-    with pytest.raises(smelt.IncompatibleModels, match="exactly 1"):
+    with pytest.raises(smelt.RecipeError, match="exactly 1"):
         merge_rows("nearswap", [1], [2], t=0.1)

@@ -21,5 +21,5 @@ def test_scale_may_differ_by_tensor():
 
 
 def test_one_model_exactly():
-    with pytest.raises(smelt.IncompatibleModels, match="exactly 1"):
+    with pytest.raises(smelt.RecipeError, match="exactly 1"):
         merge_rows("passthrough", [1], [2])

@@ -59,5 +59,5 @@ def test_opposite_and_zero_tensors_give_numbers():
 
 
 def test_two_models_exactly():
-    with pytest.raises(smelt.IncompatibleModels, match="exactly 2"):
+    with pytest.raises(smelt.RecipeError, match="exactly 2"):
         merge_rows("slerp", [1], [2], [3])

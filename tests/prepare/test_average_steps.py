@@ -78,7 +78,7 @@ def test_wrong_words_are_refused(run: Path, tmp_path: Path) -> None:
         smelt.average(run, out=out, weights="ema", decay=2)
     with pytest.raises(smelt.RecipeError, match="how wide is the window"):
         smelt.average(run, out=out, each=True)
-    with pytest.raises(smelt.RecipeError, match="say which with `base`"):
+    with pytest.raises(smelt.RecipeError, match="say which with base=REF"):
         smelt.average(run, out=out, lora=2)
     write_model(run / "checkpoint-600", state(6.0, layers=3))
     with pytest.raises(smelt.IncompatibleModels, match=r"layers\.2"):

@@ -57,6 +57,8 @@ def complaint(error: Exception, words: Sequence[str] = ()) -> str | None:
     command = context.command_path
     if kind == "NoSuchOption" and hasattr(error, "option_name"):
         flags = [flag for param in context.command.params for flag in (*param.opts, *param.secondary_opts)]
+        if "--set" in flags and (meant := _as_setting(error.option_name)):
+            return f"smelt: `{command}` has no flag {error.option_name!r}; a method's parameter is given with `{meant}`"
         near = nearest(error.option_name, flags)
         said = f"`{command}` has no flag {error.option_name!r}{f' (did you mean {near!r}?)' if near else ''}"
     elif "unexpected extra argument" in said and (meant := _with_models(context.command, words)):
@@ -65,6 +67,14 @@ def complaint(error: Exception, words: Sequence[str] = ()) -> str | None:
     else:
         said = f"`{command}`: {said}"
     return f"smelt: {said}; see `{command} --help`"
+
+
+def _as_setting(flag: str) -> str | None:
+    """How a flag is written that is a parameter of some method: `--density` is `--set density=VALUE`."""
+    from smelt.methods import stages
+
+    name = flag.lstrip("-").replace("-", "_")
+    return f"--set {name}=VALUE" if any(name in stage.parameters for stage in stages.values()) else None
 
 
 def _with_models(command: Any, words: Sequence[str]) -> str | None:

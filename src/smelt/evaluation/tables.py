@@ -91,7 +91,7 @@ def evaluation_table(done: Evaluation) -> Table:
             numbers = {score: _percent(one.accuracy), "loss": _loss(one.loss), count: f"{one.n:,}"}
             lines.append({"task": "average", **condition(one), **numbers, **seconds})
         for corruption, gap in done.gaps.items():
-            lines.append({"task": "gap of the averages", "corruption": corruption or "", score: _percent(gap)})
+            lines.append({"task": "gap", "corruption": corruption or "", score: _percent(gap)})
     headings = [*_NAMES, score, _INTERVAL, "loss", count, "seconds"]
     shown = [head for head in headings if any(line.get(head) for line in lines)]
     left = range(sum(head in _NAMES for head in shown))

@@ -99,7 +99,7 @@ def test_a_model_is_submitted_selected_and_asked_in_the_browser(own_hub, browser
 
         browser.click(".button")  # the job's page reloads itself too, so the next one is waited for by its title
         browser.wait_for("document.querySelector('h1')?.innerText === 'brought'")
-        assert "100.0 %" in browser.run("document.querySelector('.tile.best').innerText")
+        browser.wait_for("document.querySelector('.tile.best')?.innerText.includes('100.0 %')")
 
         browser.open(address)
         browser.fill("#classes", "red\ngreen\nblue")

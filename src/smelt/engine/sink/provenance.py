@@ -105,7 +105,7 @@ def model_card(
 ---
 # {name}
 
-Made by merging the models below with [Smelt](https://pypi.org/project/smelt/) {__version__}: {", ".join(stages)}.
+Made by merging the models below with Smelt {__version__}: {", ".join(stages)}.
 
 | model | reference |
 |---|---|

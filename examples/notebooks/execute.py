@@ -25,6 +25,11 @@ REPOSITORY = "OWNER/smelt"
 """Where the project is hosted on GitHub. It is not yet: whoever hosts it writes the address here and runs this."""
 HERE = Path(__file__).parent
 NAMES = ("merge_and_look", "your_own_tasks", "which_models", "language_model")
+SOURCES = {
+    "smelt": f"git+https://github.com/{REPOSITORY}",
+    "smelt-zoo": f"git+https://github.com/{REPOSITORY}#subdirectory=zoo",
+}
+"""What is installed from there: `smelt` on PyPI is another project."""
 SECONDS = 900
 """That one cell may take on a busy machine."""
 
@@ -35,7 +40,8 @@ import importlib.util
 import subprocess
 import sys
 
-PACKAGES = [{packages}]
+PACKAGES = [{packages}
+]
 if not (importlib.util.find_spec("smelt") and importlib.util.find_spec("smelt_zoo")):
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *PACKAGES], check=True)"""
 
@@ -43,7 +49,7 @@ if not (importlib.util.find_spec("smelt") and importlib.util.find_spec("smelt_zo
 def notebook_of(name: str) -> NotebookNode:
     """The notebook of a source, without outputs."""
     first, _, rest = (HERE / f"{name}.py").read_text(encoding="utf-8").partition("\n")
-    packages = ", ".join(f'"{word}"' for word in first.removeprefix("# needs: ").split())
+    packages = "".join(f'\n    "{_package(word)}",' for word in first.removeprefix("# needs: ").split())
     link = f"https://colab.research.google.com/github/{REPOSITORY}/blob/main/examples/notebooks/{name}.ipynb"
     cells = [
         new_markdown_cell(f"[![Open in Colab]({_BADGE})]({link})"),
@@ -62,6 +68,12 @@ def notebook_of(name: str) -> NotebookNode:
     cells[0], cells[1], cells[2] = cells[2], cells[0], cells[1]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     return new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
+
+
+def _package(needed: str) -> str:
+    """`smelt[clip]` as pip finds it."""
+    source = SOURCES.get(needed.partition("[")[0])
+    return f"{needed} @ {source}" if source else needed
 
 
 def execute(name: str, folder: Path) -> NotebookNode:

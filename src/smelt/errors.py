@@ -21,6 +21,7 @@ __all__ = [
     "OutputError",
     "RecipeError",
     "SmeltError",
+    "did_you_mean",
     "listed",
     "nearest",
     "shortened",
@@ -154,6 +155,12 @@ def nearest(name: object, options: Iterable[str]) -> str | None:
         return None
     near = difflib.get_close_matches(name, sorted(options), n=1, cutoff=0.6)
     return near[0] if near else None
+
+
+def did_you_mean(name: object, options: Iterable[str]) -> str:
+    """` (did you mean 'ties'?)`, to stand after a name that is unknown; nothing where no option is near."""
+    near = nearest(name, options)
+    return f" (did you mean {near!r}?)" if near else ""
 
 
 def unknown(what: str, name: object, options: Iterable[str]) -> str:

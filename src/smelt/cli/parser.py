@@ -8,7 +8,7 @@ from typing import Any
 
 from typer.core import TyperGroup
 
-from smelt.errors import RecipeError, SmeltError, nearest, unknown
+from smelt.errors import RecipeError, SmeltError, did_you_mean, unknown
 
 __all__ = ["CommandGroup", "complaint"]
 
@@ -59,8 +59,7 @@ def complaint(error: Exception, words: Sequence[str] = ()) -> str | None:
         flags = [flag for param in context.command.params for flag in (*param.opts, *param.secondary_opts)]
         if "--set" in flags and (meant := _as_setting(error.option_name)):
             return f"smelt: `{command}` has no flag {error.option_name!r}; a method's parameter is given with `{meant}`"
-        near = nearest(error.option_name, flags)
-        said = f"`{command}` has no flag {error.option_name!r}{f' (did you mean {near!r}?)' if near else ''}"
+        said = f"`{command}` has no flag {error.option_name!r}{did_you_mean(error.option_name, flags)}"
     elif "unexpected extra argument" in said and (meant := _with_models(context.command, words)):
         said = "models are given with --model, once per model, and a base with --base"
         return f"smelt: `{command}`: {said}. Meant is perhaps\n  {meant}"

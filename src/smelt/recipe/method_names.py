@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from smelt.caller import in_shell
-from smelt.errors import nearest, shortened
+from smelt.errors import did_you_mean, shortened
 
 __all__ = ["method_name", "unknown_method"]
 
@@ -22,7 +22,5 @@ def method_name(written: str) -> str:
 
 def unknown_method(name: str, options: Iterable[str]) -> str:
     """`no merge method named 'tise' (did you mean 'ties'?)`, and where all of them are listed: there are too many."""
-    near = nearest(name, options)
-    hint = f" (did you mean {near!r}?)" if near else ""
     where = "`smelt methods`" if in_shell() else "`smelt.list_methods()`"
-    return f"no merge method named {shortened(name)!r}{hint}; {where} lists them"
+    return f"no merge method named {shortened(name)!r}{did_you_mean(name, options)}; {where} lists them"

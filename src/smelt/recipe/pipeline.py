@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from smelt.caller import Blank, in_shell, is_recipe, pipeline, set_flag
-from smelt.errors import RecipeError, listed, nearest, unknown
+from smelt.errors import RecipeError, did_you_mean, listed, unknown
 from smelt.files.schema import given_in, reason_of
 from smelt.methods import Stage, stages
 from smelt.methods.aliases import ALIASES
@@ -146,8 +146,7 @@ def check(
     for name in given:
         if name not in stage.parameters:
             known = ", ".join(stage.parameters) or "none"
-            near = nearest(name, stage.parameters)
-            hint = f" (did you mean {near!r}?)" if near else ""
+            hint = did_you_mean(name, stage.parameters)
             faults.append(f"{stage.name} has no parameter {name!r}{hint}; it has: {known}")
     for parameter in stage.parameters.values():
         if parameter.name not in given:

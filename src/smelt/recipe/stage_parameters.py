@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from smelt.caller import in_shell, set_flag
-from smelt.errors import RecipeError, nearest, unknown
+from smelt.errors import RecipeError, did_you_mean, unknown
 from smelt.methods import Stage, stages
 from smelt.methods.aliases import ALIASES
 from smelt.recipe.method_names import method_name
@@ -39,8 +39,7 @@ def _with_parameter(calls: list[StageCall], word: str, value: Any) -> list[Stage
     takers = [call for call in calls if word in parameters_of(call)]
     if not takers:
         known = list(dict.fromkeys(parameter for call in calls for parameter in parameters_of(call)))
-        near = nearest(word, known)
-        hint = f" (did you mean {near!r}?)" if near else ""
+        hint = did_you_mean(word, known)
         raise RecipeError(f"no stage of {_listed(calls)} has a parameter {word!r}{hint}; they have: {', '.join(known)}")
     if len(takers) > 1:
         ways = " or ".join(_spelling(calls, call, word, value) for call in takers)

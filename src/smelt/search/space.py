@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
-from smelt.errors import Faults, RecipeError, SmeltError, listed, nearest, unknown
+from smelt.errors import Faults, RecipeError, SmeltError, did_you_mean, listed, unknown
 from smelt.methods import Stage, stages
 from smelt.methods.aliases import ALIASES
 from smelt.methods.method import Parameter
@@ -150,8 +150,7 @@ def _parameter(recipe: Recipe, word: str) -> Parameter:
     parts = _parts(call)
     known = {parameter.name: parameter for stage in reversed(parts) for parameter in stage.parameters.values()}
     if name not in known:
-        near = nearest(name, known)
-        hint = f" (did you mean {near!r}?)" if near else ""
+        hint = did_you_mean(name, known)
         raise RecipeError(f"{call.name} has no parameter {name!r}{hint}; it has: {', '.join(known) or 'none'}")
     if model is not None:
         if not known[name].per_model:

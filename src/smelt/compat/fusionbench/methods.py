@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, validate_call
 
-from smelt.errors import RecipeError, listed, nearest, unknown
+from smelt.errors import RecipeError, did_you_mean, listed, unknown
 from smelt.files.schema import faults_of, given_in, place_of, reason_of
 
 __all__ = ["Cosine", "Meaning", "meaning_of", "own_methods"]
@@ -95,9 +95,7 @@ def _defaults(composition: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str,
 def _fault(name: str, fault: Any, known: Sequence[str]) -> str:
     key = place_of(fault)
     if fault["type"] == "unexpected_keyword_argument":
-        near = nearest(key, known)
-        hint = f" (did you mean {near!r}?)" if near else ""
-        return f"{name} has no parameter {key!r}{hint}; it has: {', '.join(known) or 'none'}"
+        return f"{name} has no parameter {key!r}{did_you_mean(key, known)}; it has: {', '.join(known) or 'none'}"
     if fault["type"] == "missing_keyword_only_argument":
         return f"method.{key} is missing"
     return f"method.{key}: {reason_of(fault).lower()}, got {given_in(fault)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -25,11 +24,11 @@ from smelt.errors import (
     RecipeError,
     shortened,
 )
-from smelt.files.identity import InputHashes, check_unchanged
+from smelt.files.hashing.input_hashes import InputHashes
+from smelt.files.identity import check_unchanged
 from smelt.files.reading import os_reason
 from smelt.recipe.schema import Recipe
 from smelt.system.progress import Progress
-from smelt.version import __version__
 
 if TYPE_CHECKING:
     import torch
@@ -134,19 +133,16 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
         opened(recipe.pool, relative_to=relative_to, allow_pickle=recipe.allow_pickle) as models,
         with_statistics(models, recipe.statistics, relative_to=relative_to) as pool,
     ):
+        from smelt.engine.plan.base_check import foreign_base_in_plan
+        from smelt.engine.plan.ready import make_ready
+        from smelt.engine.run.backends import preload_torch
+
         sources = [*pool.all.values(), *pool.statistics.values()]
         hashes = InputHashes({file: seen for source in sources for file, seen in source.files.items()})
-        try:
-            from smelt.engine.plan.base_check import foreign_base_in_plan
-            from smelt.engine.plan.ready import make_ready
-            from smelt.engine.run.backends import preload_torch
-
-            ready = make_ready(recipe, pool)
-            ready = ready.noting(foreign_base_in_plan(ready.plan))
-            preload_torch(ready.plan, options.device)
-            done, said = _write(ready, out, options, hashes)
-        finally:
-            hashes.close()
+        ready = make_ready(recipe, pool)
+        ready = ready.noting(foreign_base_in_plan(ready.plan))
+        preload_torch(ready.plan, options.device)
+        done, said = _write(ready, out, options, hashes)
     plan = ready.plan
     tensors, size = adapter_size(out) if recipe.lora else (len(plan.items), plan.bytes_out)
     return Summary(
@@ -226,22 +222,13 @@ def _write_model(
 ) -> Sequence[str]:
     from smelt.engine.sink.sink import FolderSink
 
-    recipe = ready.plan.recipe
     files = ready.files(name)
-    metadata = {
-        "format": "pt",
-        "smelt": __version__,
-        "recipe": json.dumps(recipe.dump(), separators=(",", ":")),
-        "recipe_hash": recipe.hash,
-        "parents": json.dumps(ready.parent_hashes(hashes.result()), separators=(",", ":")),
-    }
-    if ready.plan.statistics:
-        metadata["statistics"] = json.dumps(ready.statistics_hashes(hashes.result()), separators=(",", ":"))
-    sink = FolderSink(folder, ready.plan, metadata)
+    sink = FolderSink(folder, ready.plan, ready.metadata(hashes.placeholders()))
     try:
-        _execute(ready.plan, sink, options, skip=folder.finished)
-        known = sink.hashes()
-        folder.complete({**files, **sink.files()}, known, lambda all_: ready.manifest(all_, hashes.result()))
+        _execute(ready.plan, sink, options, skip=folder.finished, hashes=hashes)
+        digests = hashes.result()
+        known = sink.complete(ready.metadata(digests))
+        folder.complete({**files, **sink.files()}, known, lambda all_: ready.manifest(all_, digests))
     finally:
         sink.close()
     return ()
@@ -253,20 +240,21 @@ def _write_adapter(
     from smelt.engine.sink.adapter import AdapterSink
 
     sink = AdapterSink(ready.plan, ready.pool)
-    _execute(ready.plan, sink, options)
+    _execute(ready.plan, sink, options, hashes=hashes)
     files = {**sink.files(), "README.md": ready.card(name)}
     folder.complete(files, {}, lambda known: ready.manifest(known, hashes.result(), lora=sink.report()))
     return (sink.note(),)
 
 
-def _execute(plan: Plan, sink: Any, options: Options, skip: Any = ()) -> None:
+def _execute(plan: Plan, sink: Any, options: Options, skip: Any = (), hashes: InputHashes | None = None) -> None:
     from smelt.engine.run.backends import run_limits
     from smelt.engine.run.executor import PlanExecutor
 
     device = _device(options.device)
     bounds = run_limits(plan, options.threads, options.memory, device.split(":")[0])
     with Progress(options.quiet) as progress:
-        PlanExecutor(plan, sink, progress, threads=bounds.threads, memory=bounds.memory, device=device).run(skip)
+        words: Any = {"threads": bounds.threads, "memory": bounds.memory, "device": device, "hashes": hashes}
+        PlanExecutor(plan, sink, progress, **words).run(skip)
 
 
 def _device(name: str) -> str:

@@ -11,6 +11,7 @@ __all__ = ["CompiledPart", "compiled_parts"]
 
 _INSTRUCTIONS = {4: "AVX-512 (x86-64-v4)", 3: "AVX2 (x86-64-v3)", 1: "SSE2 (x86-64)", 2: "NEON"}
 """What the machine says of itself (`smelt_instructions` in machine.c)."""
+_LANES = {16: "AVX-512 (16 lanes)", 8: "AVX2 (8 lanes)", 4: "4 lanes", 1: "1 lane"}
 _SUFFIXES = (".so", ".dll", ".dylib", ".pyd")
 
 
@@ -27,15 +28,14 @@ class CompiledPart:
 
 
 def compiled_parts() -> list[CompiledPart]:
-    """The vector machine of merges, and SHA-256."""
+    """The vector machine of merges, and BLAKE3."""
     from smelt.engine.run.cpu.machine import library
-    from smelt.files.hashing.sha256 import files_at_once
+    from smelt.files.hashing.blake3 import compiled_blake3
 
-    machine = library()
-    hashes = files_at_once() > 1
+    machine, hashes = library(), compiled_blake3()
     folder = Path(__file__).parents[1]
     merges = "runs merges in torch instead; the same result, later"
-    hashing = "hashes with hashlib instead; the same result, later"
+    hashing = "hashes files when they are complete instead; the same result, later"
     return [
         CompiledPart(
             "merges",
@@ -44,10 +44,10 @@ def compiled_parts() -> list[CompiledPart]:
             None if machine is not None else f"{_why_not(folder / 'engine/run/cpu', '_machine')}; {merges}",
         ),
         CompiledPart(
-            "SHA-256",
-            hashes,
-            "SHA" if hashes else None,
-            None if hashes else f"{_why_not(folder / 'files/hashing', '_sha256')}; {hashing}",
+            "BLAKE3",
+            hashes is not None,
+            _LANES.get(hashes.smelt_blake3_lanes()) if hashes is not None else None,
+            None if hashes is not None else f"{_why_not(folder / 'files/hashing', '_blake3')}; {hashing}",
         ),
     ]
 
@@ -66,9 +66,7 @@ def _why_not(folder: Path, name: str) -> str:
     if not files:
         return "not compiled: there was no C compiler when Smelt was installed"
     try:
-        found = ctypes.CDLL(str(files[0]))
+        ctypes.CDLL(str(files[0]))
     except OSError:
         return f"{files[0].name} cannot be loaded here: it was made for another system"
-    if name == "_sha256" and hasattr(found, "smelt_sha256_here") and not found.smelt_sha256_here():
-        return "the processor has no instructions for SHA-256"
     return f"{files[0].name} was made by another version of Smelt; install it again"

@@ -1,40 +1,48 @@
-"""Who a file is: what tells that a path still has the very bytes that it had, and the SHA-256 of these bytes.
+"""Who a file is: what tells that a path still has the very bytes that it had, and the hashes that go by it.
 
 Size and time of change are not enough, since whoever edits a file can put its time back. The system's own time (ctime)
 moves with every write and cannot be set. It moves too when a file gets another name, owner or rights; a hard link that
 is made or removed, as the hub's store does, is known by the number of names and is no change of the bytes.
 
-Hashes are made in the background while other work goes on, and remembered for files that did not change.
+Hashes are remembered for files that did not change: SHA-256, which the hub, packs and notes speak of, and BLAKE3, which
+merges make of what they read (hashing/).
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from smelt.errors import CorruptFile, InputChanged
 from smelt.files.cache import cached_path, write_cached
-from smelt.files.hashing.sha256 import FileHash, HashPool
 from smelt.files.reading import find_json_table
+from smelt.system.process import usable_cores
 
 __all__ = [
     "FileIdentity",
-    "InputHashes",
+    "HashKind",
+    "HashMemory",
     "cache_key",
     "check_unchanged",
     "file_hashes",
     "file_identity",
     "hash_file",
+    "hub_hash",
     "identities",
     "known_hashes",
 ]
 
+HashKind: TypeAlias = Literal["sha256", "blake3"]
 _SHOWN = 5
+_MOST_THREADS = 4
+"""More than a disk likes to be read by, and few enough to leave cores for the rest."""
+_MOST_REMEMBERED = 10_000
 _BLOB = re.compile(r"^[0-9a-f]{64}$")
 """What the Hugging Face cache calls a file: its hash."""
 
@@ -97,70 +105,61 @@ def _change(path: Path, before: FileIdentity) -> str | None:
 
 def hash_file(path: Path) -> str:
     """The SHA-256 of a file's bytes, as `sha256sum` prints it."""
-    return FileHash(path).finish()
-
-
-class InputHashes:
-    """Hashes of the input files, computed by threads of their own from the moment it is made.
-
-    A hash is remembered under the file's path and identity, so that a second merge of the same models does not read
-    them once more. Files of the Hugging Face cache carry their hash as their name.
-    """
-
-    def __init__(self, files: Mapping[Path, FileIdentity]):
-        """`files` as they were before they were read: one that changes meanwhile must not be known by what it was."""
-        self._files = files
-        self._memory = _HashCache()
-        self._known = {path: known for path, seen in files.items() if (known := self._memory.get(path, seen))}
-        self._new = [path for path in files if path not in self._known]
-        self._hashers = HashPool(partial(FileHash, path) for path in self._new)
-
-    def result(self) -> Mapping[Path, str]:
-        new = {path: future.result() for path, future in zip(self._new, self._hashers.futures, strict=True)}
-        self._memory.keep({cache_key(path, self._files[path]): found for path, found in new.items()})
-        return {path: self._known.get(path) or new[path] for path in self._files}
-
-    def close(self) -> None:
-        self._hashers.close()
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def file_hashes(files: Mapping[Path, FileIdentity] | Iterable[Path]) -> Mapping[Path, str]:
-    """SHA-256 of every file; one that did not change since it was last asked for is not read again.
+    """SHA-256 of every file, several at a time; one that did not change since it was last asked for is not read again.
 
     Files of an open model come as they were when they were opened; a path alone is what lies there now.
     """
-    hashes = InputHashes(files if isinstance(files, Mapping) else identities(files))
-    try:
-        return hashes.result()
-    finally:
-        hashes.close()
+    files = files if isinstance(files, Mapping) else identities(files)
+    memory = HashMemory("sha256")
+    known = {path: found for path, seen in files.items() if (found := memory.get(path, seen))}
+    unknown = [path for path in files if path not in known]
+    if unknown:
+        with ThreadPoolExecutor(min(_MOST_THREADS, usable_cores(), len(unknown)), "smelt-hash") as threads:
+            known |= dict(zip(unknown, threads.map(hash_file, unknown), strict=True))
+        memory.keep({path: (files[path], known[path]) for path in unknown})
+    return {path: known[path] for path in files}
 
 
-def known_hashes(files: Mapping[Path, FileIdentity]) -> dict[Path, str]:
-    """The SHA-256 of those files for which it is remembered; nothing is read."""
-    memory = _HashCache()
+def known_hashes(files: Mapping[Path, FileIdentity], kind: HashKind) -> dict[Path, str]:
+    """The hashes of those files for which they are remembered; nothing is read."""
+    memory = HashMemory(kind)
     return {path: known for path, seen in files.items() if (known := memory.get(path, seen))}
 
 
-class _HashCache:
-    """The remembered hashes: a small JSON file in the user's cache folder. Losing it costs time only."""
+def hub_hash(path: Path) -> str | None:
+    """The SHA-256 that the cache of the Hugging Face hub has for a file: it is the file's name there."""
+    real = path.resolve()
+    return real.name if real.parent.name == "blobs" and _BLOB.match(real.name) else None
 
-    def __init__(self) -> None:
+
+class HashMemory:
+    """Remembered hashes of one kind, in a small JSON file in the user's cache folder. Losing it costs time only."""
+
+    def __init__(self, kind: HashKind):
+        self._kind: HashKind = kind
         self._path = cached_path("hashes", "hashes.json")
         self._known: dict[str, str] = find_json_table(self._path) or {}
 
     def get(self, path: Path, seen: FileIdentity) -> str | None:
-        real = path.resolve()
-        if _BLOB.match(real.name) and real.parent.name == "blobs":
-            return real.name
-        return self._known.get(cache_key(path, seen))
+        known = hub_hash(path) if self._kind == "sha256" else None
+        return known or self._known.get(self._key(path, seen))
 
-    def keep(self, new: Mapping[str, str]) -> None:
-        """Hashes by the identity of their files."""
-        if new.items() <= self._known.items():
+    def keep(self, new: Mapping[Path, tuple[FileIdentity, str]]) -> None:
+        """Hashes of files, which were so when they were hashed."""
+        named = {self._key(path, seen): digest for path, (seen, digest) in new.items()}
+        if named.items() <= self._known.items():
             return
-        self._known = dict(list({**self._known, **new}.items())[-10_000:])
+        self._known = dict(list({**self._known, **named}.items())[-_MOST_REMEMBERED:])
         write_cached(self._path, json.dumps(self._known))
+
+    def _key(self, path: Path, seen: FileIdentity) -> str:
+        """SHA-256 have no prefix: they were there first."""
+        return cache_key(path, seen) if self._kind == "sha256" else f"{self._kind}|{cache_key(path, seen)}"
 
 
 def cache_key(path: Path, seen: FileIdentity) -> str:

@@ -7,13 +7,24 @@ from __future__ import annotations
 
 import os
 import threading
+from typing import NamedTuple
 
-__all__ = ["BINARY", "read_at", "read_into", "write_at"]
+__all__ = ["BINARY", "FilePlace", "read_at", "read_into", "write_at"]
 
 BINARY = getattr(os, "O_BINARY", 0)
 """A flag of `os.open`: bytes are what they are. Without it Windows takes some of them for ends of lines."""
 
 _TURN = threading.Lock()
+
+
+class FilePlace(NamedTuple):
+    """A byte of an open file, for code in C, and the address of the tree of the file's hash: 0 where none is made."""
+
+    descriptor: int
+    position: int
+    tree: int = 0
+
+
 
 if hasattr(os, "preadv"):
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, shortened
+from smelt.files.hashing.input_hashes import note_read
 from smelt.files.identity import file_identity
 from smelt.files.positioned import BINARY, read_into
 from smelt.files.reading import is_there, open_plain, parse_json, read_json
@@ -203,6 +204,7 @@ class FileSource(Source):
             if got == 0:
                 raise CorruptFile(f"{self._paths[number]}: ended while {key!r} was being read; the file has changed")
             done += got
+        note_read(self._descriptors[number], position, out)
 
     def stored_at(self, key: str) -> tuple[int, int] | None:
         number, offset = self._where[key]

@@ -7,7 +7,7 @@ that differs, which in two fine-tunes comes early.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from smelt.files.identity import FileIdentity, known_hashes
@@ -26,7 +26,7 @@ def same_files(first: Source, second: Source) -> bool:
         return False
     if [seen.size for seen in ours.values()] != [seen.size for seen in theirs.values()]:
         return False
-    hashes = known_hashes({**ours, **theirs})
+    hashes = [known_hashes({**ours, **theirs}, kind) for kind in ("blake3", "sha256")]
     return all(_same(one, other, ours, theirs, hashes) for one, other in zip(ours, theirs, strict=True))
 
 
@@ -35,12 +35,13 @@ def _same(
     other: Path,
     ours: Mapping[Path, FileIdentity],
     theirs: Mapping[Path, FileIdentity],
-    hashes: Mapping[Path, str],
+    hashes: Sequence[Mapping[Path, str]],
 ) -> bool:
     if (ours[one].inode, ours[one].device) == (theirs[other].inode, theirs[other].device):
         return True
-    if one in hashes and other in hashes:
-        return hashes[one] == hashes[other]
+    for known in hashes:
+        if one in known and other in known:
+            return known[one] == known[other]
     return same_bytes(one, other)
 
 

@@ -61,12 +61,9 @@ def write_mixed(
         save_tensors(folder.path / MODEL, {n: t.to(formats.get(n, t.dtype)) for n, t in mixed.state.items()})
         save_tensors(folder.path / EXPERTS, mixed.deltas)
         save_routers(mixed.routers, folder.path / ROUTERS)
-        known = {
-            name: (hash_file(folder.path / name), (folder.path / name).stat().st_size)
-            for name in (MODEL, EXPERTS, ROUTERS)
-        }
-        note = MixNote(**record.note, sha256={name: digest for name, (digest, _) in known.items()})
-        folder.complete(_files(out.resolve().name, note, record), known, lambda all_: _manifest(note, record, all_))
+        hashes = {name: hash_file(folder.path / name) for name in (MODEL, EXPERTS, ROUTERS)}
+        note = MixNote(**record.note, sha256=hashes)
+        folder.complete(_files(out.resolve().name, note, record), {}, lambda all_: _manifest(note, record, all_))
     return note
 
 

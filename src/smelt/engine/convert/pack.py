@@ -268,10 +268,11 @@ def copy_weights(
 ) -> tuple[Mapping[str, tuple[str, int]], Mapping[str, bytes | Path]]:
     """Write the weights; returns the hashes of the shards, and their index where there are several."""
     bounds = run_limits(plan, threads, None)
-    sink = FolderSink(folder, plan, {"format": "pt", "smelt": __version__})
+    metadata = {"format": "pt", "smelt": __version__}
+    sink = FolderSink(folder, plan, metadata)
     try:
         with _Unpacking(quiet) as progress:
             PlanExecutor(plan, sink, progress, threads=bounds.threads, memory=bounds.memory).run()
-        return sink.hashes(), sink.files()
+        return sink.complete(metadata), sink.files()
     finally:
         sink.close()

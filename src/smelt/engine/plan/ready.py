@@ -23,6 +23,7 @@ from smelt.engine.plan.plan import Plan
 from smelt.engine.pool import BASE, ModelPool
 from smelt.engine.sink.provenance import encode_manifest, model_card
 from smelt.errors import IncompatibleModels, RecipeError, unknown
+from smelt.files.hashing.input_hashes import FileDigest
 from smelt.files.reading import check_plain, parse_json, read_json_table
 from smelt.formats import dtype as dtypes
 from smelt.formats.architecture.layout import Layout
@@ -36,6 +37,7 @@ from smelt.models.vocabulary.plan import POLICIES, VocabularyPlan, plan_vocabula
 from smelt.models.vocabulary.source import VocabSource
 from smelt.recipe.schema import Recipe
 from smelt.system.process import gc_paused
+from smelt.version import __version__
 
 __all__ = ["AlignedPool", "ReadyMerge", "align", "config_faults", "make_ready"]
 
@@ -204,15 +206,27 @@ class ReadyMerge:
         recipe = self.plan.recipe
         return model_card(name, recipe, self.plan.stage_names, recipe.pool.refs, self.plan.notes)
 
-    def parent_hashes(self, hashes: Mapping[Path, str]) -> dict[str, dict[str, str]]:
-        """For each parent, the SHA-256 of its files by their names (with the folder's, where two are alike)."""
+    def parent_hashes(self, hashes: Mapping[Path, FileDigest]) -> dict[str, dict[str, dict[str, str]]]:
+        """For each parent, the hashes of its files by their names (with the folder's, where two are alike)."""
         return {name: _by_file(source, hashes) for name, source in self.plan.parents.items()}
 
-    def statistics_hashes(self, hashes: Mapping[Path, str]) -> dict[str, dict[str, str]]:
+    def statistics_hashes(self, hashes: Mapping[Path, FileDigest]) -> dict[str, dict[str, dict[str, str]]]:
         """The same for what stages read beside the models."""
         return {name: _by_file(source, hashes) for name, source in self.plan.statistics.items()}
 
-    def manifest(self, files: Mapping[str, tuple[str, int]], hashes: Mapping[Path, str], **more: Any) -> bytes:
+    def metadata(self, hashes: Mapping[Path, FileDigest]) -> dict[str, str]:
+        """What the headers of the weights say; its length does not depend on the digests."""
+        recipe = self.plan.recipe
+        found = {
+            "format": "pt",
+            "smelt": __version__,
+            "recipe": _compact(recipe.dump()),
+            "recipe_hash": recipe.hash,
+            "parents": _compact(self.parent_hashes(hashes)),
+        }
+        return found | ({"statistics": _compact(self.statistics_hashes(hashes))} if self.plan.statistics else {})
+
+    def manifest(self, files: Mapping[str, tuple[str, int]], hashes: Mapping[Path, FileDigest], **more: Any) -> bytes:
         recipe = self.plan.recipe
         by_file = self.parent_hashes(hashes)
         parents = {name: {"ref": recipe.pool.refs[name], "files": by_file[name]} for name in self.plan.parents}
@@ -246,12 +260,16 @@ def _torch_version() -> str:
         return torch.__version__
 
 
-def _by_file(source: Source, hashes: Mapping[Path, str]) -> dict[str, str]:
+def _by_file(source: Source, hashes: Mapping[Path, FileDigest]) -> dict[str, dict[str, str]]:
     names = [path.name for path in source.files]
     return {
-        path.name if names.count(path.name) == 1 else f"{path.parent.name}/{path.name}": hashes[path]
+        path.name if names.count(path.name) == 1 else f"{path.parent.name}/{path.name}": hashes[path].entry()
         for path in source.files
     }
+
+
+def _compact(content: Any) -> str:
+    return json.dumps(content, separators=(",", ":"))
 
 
 @gc_paused()

@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from smelt.engine.plan.plan import Item, Span
+from smelt.files.positioned import FilePlace
 from smelt.ops.fold import Fold
 
-__all__ = ["Advance", "Backend", "Write"]
+__all__ = ["Advance", "Backend", "PlaceOf", "Write"]
 
 Write: TypeAlias = Callable[[Item, int, memoryview], None]
 """Takes merged elements of an item from a start on, as bytes in its output dtype."""
+PlaceOf: TypeAlias = Callable[[Item, int], FilePlace | None]
+"""Where merged elements of an item from a start on are written, where that is a place in a file."""
 Advance: TypeAlias = Callable[[int], None]
 """Told how many bytes of input are done."""
 

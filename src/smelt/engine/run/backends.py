@@ -17,8 +17,9 @@ from smelt.recipe.schema import parse_size
 from smelt.system.process import usable_cores
 
 if TYPE_CHECKING:
-    from smelt.engine.run.backend import Advance, Backend, Write
+    from smelt.engine.run.backend import Advance, Backend, PlaceOf, Write
     from smelt.engine.run.eager import EagerBackend
+    from smelt.files.hashing.input_hashes import InputHashes
 
 __all__ = ["Backends", "RunLimits", "preload_torch", "run_limits", "work_memory"]
 
@@ -76,7 +77,17 @@ def work_memory(item: Item, blocking: Blocking) -> int:
 class Backends:
     """The backend of each item of a run."""
 
-    def __init__(self, seed: int, device: str, write: Write, advance: Advance, work: int = 0):
+    def __init__(
+        self,
+        seed: int,
+        device: str,
+        write: Write,
+        advance: Advance,
+        work: int = 0,
+        *,
+        place_of: PlaceOf | None = None,
+        hashes: InputHashes | None = None,
+    ):
         """`work` is the number of bytes that the plan reads; a CPU need not know."""
         self._seed, self._device, self._write, self._advance = seed, device, write, advance
         self._lock = threading.Lock()
@@ -85,7 +96,7 @@ class Backends:
         if device == "cpu":
             from smelt.engine.run.cpu.backend import vector_backend
 
-            self._vector = vector_backend(seed, write, advance)
+            self._vector = vector_backend(seed, write, advance, place_of, hashes)
         else:
             from smelt.engine.run.gpu.backend import gpu_backend
 

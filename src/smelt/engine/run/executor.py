@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial, reduce
+from queue import SimpleQueue
 from typing import Any, Protocol, TypeAlias
 
 from smelt.caller import is_recipe, join_caller
@@ -25,6 +26,8 @@ from smelt.engine.run.backend import Backend
 from smelt.engine.run.backends import Backends
 from smelt.engine.sink.sink import Sink
 from smelt.errors import NumericalError
+from smelt.files.hashing.input_hashes import InputHashes, hashing_reads
+from smelt.files.positioned import FilePlace
 from smelt.ops.fold import Fold
 from smelt.system.process import gc_frozen, keep_freed_memory
 
@@ -97,6 +100,7 @@ def run_workflows(
     waiting = enumerate(workflows)
     upcoming = next(waiting, None)
     futures: dict[Future[Any], tuple[_Running, int]] = {}
+    ended: SimpleQueue[Future[Any]] = SimpleQueue()
     spent = active = 0
     try:
         while upcoming is not None or futures:
@@ -104,16 +108,17 @@ def run_workflows(
                 number, (workflow, cost) = upcoming
                 running = _Running(workflow, cost, number)
                 spent, active = spent + cost, active + 1
-                if not _advance(running, None, threads, futures, finished):
+                if not _advance(running, None, threads, futures, ended, finished):
                     spent, active = spent - cost, active - 1
                 upcoming = next(waiting, None)
-            done, _ = wait(futures, return_when=FIRST_COMPLETED) if futures else (set(), None)
-            for future in done:
-                running, number = futures.pop(future)
-                running.results.add(number, future.result())
-                running.left -= 1
-                if running.left == 0 and not _advance(running, running.results.total, threads, futures, finished):
-                    spent, active = spent - running.cost, active - 1
+            if not futures:
+                continue
+            future = ended.get()
+            running, number = futures.pop(future)
+            running.results.add(number, future.result())
+            running.left -= 1
+            if running.left == 0 and not _advance(running, running.results.total, threads, futures, ended, finished):
+                spent, active = spent - running.cost, active - 1
     except BaseException:
         for future in futures:
             future.cancel()
@@ -140,6 +145,7 @@ def _advance(
     result: Any,
     threads: ThreadPoolExecutor,
     futures: dict[Future[Any], tuple[_Running, int]],
+    ended: SimpleQueue[Future[Any]],
     finished: Callable[[int, Any], None],
 ) -> bool:
     """Hand a workflow its result and submit its next batch; False at its end. A batch of nothing is done at once."""
@@ -153,7 +159,9 @@ def _advance(
     running.results = OrderedJoin(batch.join)
     running.left = len(batch.tasks)
     for number, task in enumerate(batch.tasks):
-        futures[threads.submit(task)] = (running, number)
+        future = threads.submit(task)
+        futures[future] = (running, number)
+        future.add_done_callback(ended.put)
     return True
 
 
@@ -193,13 +201,23 @@ class PlanExecutor:
     """One run of one plan."""
 
     def __init__(
-        self, plan: Plan, sink: Sink, progress: ProgressListener, *, threads: int, memory: int, device: str = "cpu"
+        self,
+        plan: Plan,
+        sink: Sink,
+        progress: ProgressListener,
+        *,
+        threads: int,
+        memory: int,
+        device: str = "cpu",
+        hashes: InputHashes | None = None,
     ):
-        self._plan, self._sink, self._progress = plan, sink, progress
+        """With `hashes`, what is merged is hashed where it is read."""
+        self._plan, self._sink, self._progress, self._hashes = plan, sink, progress, hashes
         self._threads, self._memory = threads, memory
         self._blocking = Blocking.for_device(device.split(":")[0])
         work = plan.bytes_in if device != "cpu" else 0
-        self._backends = Backends(plan.recipe.seed, device, self._write, progress.advance, work)
+        words: Any = {"place_of": self._place_of, "hashes": hashes}
+        self._backends = Backends(plan.recipe.seed, device, self._write, progress.advance, work, **words)
         self._model_folds: dict[tuple[int, int], Fold] = {}
 
     def run(self, skip: Collection[str] = ()) -> None:
@@ -212,7 +230,8 @@ class PlanExecutor:
         threads = ThreadPoolExecutor(self._threads, "smelt", join_caller, (is_recipe(),))
         try:
             self._fold_models(threads)
-            todo = [part for item in self._plan.items if item.key not in skip for part in item.matrix_items]
+            items = [item for item in self._plan.items if item.key not in skip]
+            todo = [part for item in self._sink.in_good_order(items) for part in item.matrix_items]
             self._progress.begin("merging", sum(item.bytes_in for item in todo))
             together = bundles(todo, self._is_small)
             left = Counter(part.key for part in todo)
@@ -223,6 +242,13 @@ class PlanExecutor:
 
     def _write(self, item: Item, start: int, values: memoryview) -> None:
         self._sink.write(*in_its_place(item, start, values))
+
+    def _place_of(self, item: Item, start: int) -> FilePlace | None:
+        whole = item.whole
+        if whole is None:
+            return self._sink.place_of(item, start)
+        in_order = item.matrices is not None and not item.matrices.transposed
+        return self._sink.place_of(whole, item.first + start) if in_order else None
 
     def _done(self, items: list[Item], left: Counter[str]) -> None:
         """Tell the sink of tensors whose last matrix is merged; `left` counts those that are not."""
@@ -311,16 +337,22 @@ class PlanExecutor:
     def _merge_together(self, items: list[Item]) -> None:
         backend = self._backends.of(items[0])
         folds = [run_here(self._tensor_folds(item, backend, len(item.stages))) for item in items]
-        self._sink.write_all(items, backend.merge_small(items, folds))
+        with hashing_reads(self._hashes):
+            merged = backend.merge_small(items, folds)
+        self._sink.write_all(items, merged)
         self._progress.advance(sum(item.bytes_in for item in items))
 
     def _merge_item(self, item: Item) -> Workflow:
         backend = self._backends.of(item)
         if item.copied:
-            yield TaskBatch([partial(backend.copy_span, item, span) for span in backend.spans(item)])
+            yield TaskBatch([partial(self._hashed, backend.copy_span, item, span) for span in backend.spans(item)])
             return
         folds = yield from self._tensor_folds(item, backend, len(item.stages))
-        yield TaskBatch([partial(backend.merge_span, item, folds, span) for span in backend.spans(item)])
+        yield TaskBatch([partial(self._hashed, backend.merge_span, item, folds, span) for span in backend.spans(item)])
+
+    def _hashed(self, work: Callable[..., None], *words: Any) -> None:
+        with hashing_reads(self._hashes):
+            work(*words)
 
     def _tensor_folds(self, item: Item, backend: Backend, upto: int) -> Workflow:
         """The folds of the stages before `upto`: those of the model as they stand, those of this tensor worked out."""

@@ -24,7 +24,8 @@ from typing import Any
 
 from smelt.engine.sink.provenance import MANIFEST, MARK
 from smelt.errors import CorruptFile, OutputError, shortened
-from smelt.files.identity import FileIdentity, check_unchanged, hash_file
+from smelt.files.hashing.blake3 import blake3_of
+from smelt.files.identity import FileIdentity, check_unchanged
 from smelt.files.positioned import BINARY, read_at
 from smelt.files.reading import check_name, open_plain, os_reason, parse_json
 from smelt.files.writing import OutputMark, check_overwrite, is_free, recover_swap, swap_folder, try_lock
@@ -194,7 +195,7 @@ class OutputFolder:
         for path in self.path.rglob("*"):
             name = path.relative_to(self.path).as_posix()
             if path.is_file() and name not in hashes and name != MANIFEST:
-                hashes[name] = (hash_file(path), path.stat().st_size)
+                hashes[name] = (blake3_of(path), path.stat().st_size)
         self.put(MANIFEST, manifest(hashes))
         check_unchanged(self._inputs)
         self._publish()

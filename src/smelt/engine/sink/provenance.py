@@ -1,6 +1,6 @@
 """What an output folder says about itself: `manifest.json` for programs, and `README.md`, its model card, for people.
 
-The manifest names what the folder is made of and from, with a SHA-256 for every file, and is written last. It holds no
+The manifest names what the folder is made of and from, with a BLAKE3 for every file, and is written last. It holds no
 time and no path but those that the recipe names, so the same merge gives the same bytes.
 """
 
@@ -10,9 +10,10 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from smelt.errors import CorruptFile
+from smelt.files.identity import HashKind
 from smelt.files.reading import read_json
 from smelt.files.writing import OutputMark
 from smelt.version import __version__
@@ -20,7 +21,7 @@ from smelt.version import __version__
 if TYPE_CHECKING:
     from smelt.recipe.schema import Recipe
 
-__all__ = ["MANIFEST", "MARK", "already_made", "encode_manifest", "model_card", "read_manifest"]
+__all__ = ["MANIFEST", "MARK", "ManifestEntry", "already_made", "encode_manifest", "model_card", "read_manifest"]
 
 MANIFEST = "manifest.json"
 _SEAL = "manifest_sha256"
@@ -29,11 +30,11 @@ MARK = OutputMark(MANIFEST, ("smelt", "files", _SEAL))
 
 
 def encode_manifest(content: Mapping[str, Any], files: Mapping[str, tuple[str, int]]) -> bytes:
-    """The manifest's bytes; `files` gives name -> (sha256, bytes)."""
+    """The manifest's bytes; `files` gives name -> (BLAKE3, bytes)."""
     body = {
         "smelt": __version__,
         **content,
-        "files": {name: {"sha256": digest, "bytes": size} for name, (digest, size) in sorted(files.items())},
+        "files": {name: {"blake3": digest, "bytes": size} for name, (digest, size) in sorted(files.items())},
     }
     return _encode({**body, _SEAL: _seal(body)})
 
@@ -41,8 +42,8 @@ def encode_manifest(content: Mapping[str, Any], files: Mapping[str, tuple[str, i
 def already_made(
     folder: Path,
     recipe_hash: str,
-    parents: Mapping[str, Mapping[str, str]],
-    statistics: Mapping[str, Mapping[str, str]] | None = None,
+    parents: Mapping[str, Mapping[str, Any]],
+    statistics: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> bool:
     """Whether a folder is the finished output of this very merge, by this version: a resumed run has nothing to do."""
     try:
@@ -57,8 +58,16 @@ def already_made(
     return same
 
 
-def read_manifest(folder: Path) -> tuple[dict[str, tuple[str, int]], bool]:
-    """The files that a folder's manifest knows, name -> (sha256, bytes), and whether it is as it was written.
+class ManifestEntry(NamedTuple):
+    """What a manifest says of a file. Those of Smelt 0.1 and 0.2 have SHA-256."""
+
+    kind: HashKind
+    digest: str
+    size: int
+
+
+def read_manifest(folder: Path) -> tuple[dict[str, ManifestEntry], bool]:
+    """The files that a folder's manifest knows, by name, and whether it is as it was written.
 
     A CorruptFile says why nothing can be read from it.
     """
@@ -72,11 +81,12 @@ def read_manifest(folder: Path) -> tuple[dict[str, tuple[str, int]], bool]:
         raise CorruptFile(f"{path}: is not a manifest that Smelt wrote") from None
 
 
-def _entry(entry: Any) -> tuple[str, int]:
-    digest, size = entry["sha256"], entry["bytes"]
+def _entry(entry: Any) -> ManifestEntry:
+    kind: HashKind = "blake3" if "blake3" in entry else "sha256"
+    digest, size = entry[kind], entry["bytes"]
     if not isinstance(digest, str) or type(size) is not int or not 0 <= size < 1 << 63:
         raise ValueError("no hash and size")
-    return digest, size
+    return ManifestEntry(kind, digest, size)
 
 
 def _encode(manifest: Mapping[str, Any]) -> bytes:

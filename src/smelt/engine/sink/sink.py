@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 from smelt.engine.plan.plan import Item, Plan
 from smelt.engine.sink.output import OutputFolder
-from smelt.files.hashing.sha256 import IncrementalHashes
-from smelt.files.positioned import BINARY, write_at
+from smelt.files.hashing.blake3 import TreeHash
+from smelt.files.positioned import BINARY, FilePlace, write_at
 from smelt.files.writing import reserve
 from smelt.formats import dtype as dtypes
 from smelt.formats.safetensors import encode_header
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
 __all__ = ["INDEX_NAME", "FolderSink", "MemorySink", "Shard", "Sink", "index_file", "lay_out"]
 
 INDEX_NAME = "model.safetensors.index.json"
+_AHEAD = 1 << 28
+"""Bytes of a file for which there is room before they are written, at least: a run that is killed leaves no more."""
+_RUN = 1 << 23
+"""Bytes of one shard that are merged before those of the next."""
+_AT_ONCE = 8
+"""Shards that are written at once."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,13 @@ class Sink(Protocol):
     def write(self, item: Item, start: int, values: memoryview) -> None:
         """Take the elements of a tensor from `start` on, in its output dtype. Called from any thread."""
 
+    def place_of(self, item: Item, start: int) -> FilePlace | None:
+        """Where these elements belong in a file, for whoever writes and hashes them itself; None where that is nowhere."""
+
+    def in_good_order(self, items: Sequence[Item]) -> Sequence[Item]:
+        """The order in which tensors are best merged."""
+        return items
+
     def done(self, item: Item) -> None:
         """All of the tensor is written. Called from one thread."""
 
@@ -111,28 +125,43 @@ def _empty_tensor(info: TensorInfo) -> torch.Tensor:
 
 
 class FolderSink(Sink):
-    """The weights of a model folder: shards of known size whose blocks land at their offsets."""
+    """The weights of a model folder: shards of known size whose blocks land at their offsets.
+
+    Headers come last: they hold hashes that are known when everything is merged.
+    """
 
     def __init__(self, folder: OutputFolder, plan: Plan, metadata: Mapping[str, str]):
+        """`metadata` is as long as what `complete` will be given."""
         self._folder = folder
         self._shards = lay_out(plan.items, parse_size(plan.recipe.shard_size))
         self._writers = [_ShardWriter(folder.path / shard.name, shard, metadata) for shard in self._shards]
         if folder.finished and not all(writer.intact for writer in self._writers):
             folder.restart()
         for writer in self._writers:
-            writer.prepare()
+            writer.prepare(folder.finished)
         self._home = {key: number for number, shard in enumerate(self._shards) for key in shard.tensors}
-        self._hash = IncrementalHashes([(writer.path, writer.size) for writer in self._writers])
-        for number, writer in enumerate(self._writers):
-            for start, end in writer.written(folder.finished):
-                self._hash.found(number, start, end)
 
     def write(self, item: Item, start: int, values: memoryview) -> None:
-        number = self._home[item.key]
-        writer = self._writers[number]
-        place = writer.start(item.key) + start * dtypes.item_size(item.info.dtype)
-        writer.write(values, place)
-        self._hash.wrote(number, place, place + len(values))
+        writer = self._writers[self._home[item.key]]
+        writer.write(values, writer.start(item.key) + start * dtypes.item_size(item.info.dtype))
+
+    def place_of(self, item: Item, start: int) -> FilePlace | None:
+        writer = self._writers[self._home[item.key]]
+        return writer.place(writer.start(item.key) + start * dtypes.item_size(item.info.dtype))
+
+    def in_good_order(self, items: Sequence[Item]) -> Sequence[Item]:
+        """Some of each shard in turn: a file system lets one thread at a time write to a file."""
+        runs: list[list[list[Item]]] = [[] for _ in self._shards]
+        room = 0
+        for item in items:
+            mine = runs[self._home[item.key]]
+            if not mine or room <= 0:
+                mine.append([])
+                room = _RUN
+            mine[-1].append(item)
+            room -= item.info.nbytes
+        turns = (zip_longest(*runs[first : first + _AT_ONCE], fillvalue=()) for first in range(0, len(runs), _AT_ONCE))
+        return [item for turn in turns for run in chain.from_iterable(turn) for item in run]
 
     def done(self, item: Item) -> None:
         self.done_all([item])
@@ -152,7 +181,6 @@ class FolderSink(Sink):
         done = 0
         for number, start, end in runs:
             self._writers[number].write_once(values[done : done + end - start], start)
-            self._hash.wrote(number, start, end)
             done += end - start
 
     def done_all(self, items: Sequence[Item]) -> None:
@@ -164,54 +192,53 @@ class FolderSink(Sink):
         """The index, where there are several shards."""
         return {INDEX_NAME: index_file(self._shards)} if len(self._shards) > 1 else {}
 
-    def hashes(self) -> dict[str, tuple[str, int]]:
-        """Name -> (SHA-256, bytes) of every shard, all of which are finished."""
-        digests = self._hash.result()
-        return {w.path.name: (digest, w.size) for w, digest in zip(self._writers, digests, strict=True)}
+    def complete(self, metadata: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+        """Write the headers of the shards, all of whose tensors are there; name -> (BLAKE3, bytes) of each."""
+        return {writer.path.name: (writer.complete(metadata), writer.size) for writer in self._writers}
 
     def close(self) -> None:
-        self._hash.close()
         for writer in self._writers:
             writer.close()
 
 
 class _ShardWriter:
-    """One weights file, open only while tensors are being written to it."""
+    """One weights file, open only while tensors are being written to it. What is written is hashed."""
 
     def __init__(self, path: Path, shard: Shard, metadata: Mapping[str, str]):
-        self.path = path
-        self._head, self._offsets = shard.header(metadata)
+        self.path, self._shard = path, shard
+        head, self._offsets = shard.header(metadata)
+        self._head_size = len(head)
         self._sizes = {key: info.nbytes for key, info in shard.tensors.items()}
-        self.size = len(self._head) + sum(self._sizes.values())
+        self.size = self._head_size + sum(self._sizes.values())
         self._left = set(self._sizes)
         self._lock = Lock()
         self._descriptor: int | None = None
+        self._reserved = 0
+        self._tree = TreeHash(self.size)
 
     @property
     def intact(self) -> bool:
         return self.path.is_file() and self.path.stat().st_size == self.size
 
-    def prepare(self) -> None:
+    def prepare(self, finished: Collection[str]) -> None:
+        """Make the file, without room for what is to come. Those tensors are there that an earlier run has finished."""
+        self._left.difference_update(finished)
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | BINARY, 0o644)
         try:
-            _write_all(descriptor, memoryview(self._head), 0)
-            reserve(descriptor, self.size)
+            os.ftruncate(descriptor, self.size)
         finally:
             os.close(descriptor)
-
-    def written(self, finished: Collection[str]) -> Iterator[tuple[int, int]]:
-        """Where bytes have their last value: the header, and the tensors that an earlier run has finished."""
-        yield 0, len(self._head)
-        for key in self._left.intersection(finished):
-            self._left.discard(key)
-            yield self._offsets[key], self._offsets[key] + self._sizes[key]
 
     def start(self, key: str) -> int:
         """Where a tensor begins in the file."""
         return self._offsets[key]
 
+    def place(self, position: int) -> FilePlace:
+        return FilePlace(self._open(position), position, self._tree.address or 0)
+
     def write(self, view: memoryview, position: int) -> None:
-        _write_all(self._open(), view, position)
+        _write_all(self._open(position), view, position)
+        self._tree.add(position, view)
 
     def write_once(self, view: memoryview, position: int) -> None:
         """By a descriptor of its own: what is written together may lie in very many files."""
@@ -220,6 +247,14 @@ class _ShardWriter:
             _write_all(descriptor, view, position)
         finally:
             os.close(descriptor)
+        self._tree.add(position, view)
+
+    def complete(self, metadata: Mapping[str, str]) -> str:
+        """Write the header; the hash of the file."""
+        head, _ = self._shard.header(metadata)
+        assert len(head) == self._head_size, "tensors lie behind a header of this length"
+        self.write_once(memoryview(head), 0)
+        return self._tree.finish(self.path)
 
     def done(self, key: str) -> None:
         self._left.discard(key)
@@ -232,10 +267,15 @@ class _ShardWriter:
                 os.close(self._descriptor)
                 self._descriptor = None
 
-    def _open(self) -> int:
+    def _open(self, position: int) -> int:
+        """The open file, with room for what is written from this byte on."""
         with self._lock:
             if self._descriptor is None:
                 self._descriptor = os.open(self.path, os.O_RDWR | BINARY)
+            if position + _AHEAD > self._reserved and self._reserved < self.size:
+                more = min(self.size, max(self._reserved, position) + 2 * _AHEAD)
+                reserve(self._descriptor, self._reserved, more)
+                self._reserved = more
             return self._descriptor
 
 

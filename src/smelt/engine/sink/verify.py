@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping, Set
-from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from smelt.display.blocks import Lines
 from smelt.display.shown import Shown
-from smelt.engine.sink.provenance import MANIFEST, read_manifest
+from smelt.engine.sink.provenance import MANIFEST, ManifestEntry, read_manifest
 from smelt.errors import CorruptFile, RecipeError
-from smelt.files.hashing.sha256 import FileHash, HashPool
+from smelt.files.hashing.blake3 import blake3_of
+from smelt.files.identity import hash_file
 from smelt.formats.file_kinds import TOOL_FILES, FileKind, kind_of, shown, some_of
 
 __all__ = ["Verification", "verify_folder"]
@@ -112,29 +111,27 @@ class _Home:
         return None
 
 
-def _file_faults(home: _Home, files: Mapping[str, tuple[str, int]]) -> list[str]:
-    """Of files by name, in their order. Those that are there and of the right size are hashed, several at once."""
+def _file_faults(home: _Home, files: Mapping[str, ManifestEntry]) -> list[str]:
+    """Of files by name, in their order. Those that are there and of the right size are hashed."""
     faults = {name: home.fault(name) for name in files}
-    for name in [name for name, fault in faults.items() if fault is None]:
-        size = (home.folder / name).stat().st_size
-        if size != files[name][1]:
-            faults[name] = f"{shown(name)}: has {size:,} bytes instead of {files[name][1]:,}"
-    whole = [name for name, fault in faults.items() if fault is None]
-    hashers = HashPool(partial(FileHash, home.folder / name) for name in whole)
-    try:
-        for name, future in zip(whole, hashers.futures, strict=True):
-            faults[name] = _content_fault(name, future, files[name][0])
-    finally:
-        hashers.close()
+    for name, fault in faults.items():
+        if fault is None:
+            faults[name] = _content_fault(home.folder / name, name, files[name])
     return [fault for fault in faults.values() if fault is not None]
 
 
-def _content_fault(name: str, found: Future[str], wanted: str) -> str | None:
+def _content_fault(path: Path, name: str, wanted: ManifestEntry) -> str | None:
     try:
-        same = found.result() == wanted
+        size = path.stat().st_size
+        if size != wanted.size:
+            return f"{shown(name)}: has {size:,} bytes instead of {wanted.size:,}"
+        digest = {"blake3": blake3_of, "sha256": hash_file}[wanted.kind](path)
     except OSError as error:
         return f"{shown(name)}: cannot be read ({error.strerror or error})"
-    return None if same else f"{shown(name)}: its content has changed (SHA-256 differs from the manifest)"
+    if digest == wanted.digest:
+        return None
+    kind = {"blake3": "BLAKE3", "sha256": "SHA-256"}[wanted.kind]
+    return f"{shown(name)}: its content has changed ({kind} differs from the manifest)"
 
 
 def _strangers(folder: Path, known: Set[str]) -> Iterator[tuple[str, str | None]]:

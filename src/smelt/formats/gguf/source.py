@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, MissingExtra, RecipeError
+from smelt.files.hashing.input_hashes import note_read
 from smelt.files.identity import file_identity
 from smelt.files.positioned import BINARY, read_into
 from smelt.formats import dtype as dtypes
@@ -139,6 +140,7 @@ class GGUFSource(Source):
             if got == 0:
                 raise CorruptFile(f"{self._path}: ended while {name!r} was being read; the file has changed")
             done += got
+        note_read(self._descriptor, position, view)
 
     def _type(self, name: str, tensor: GGUFTensor) -> Any:
         """The quantisation of a tensor, if this gguf package can undo it."""

@@ -24,6 +24,7 @@ from smelt.engine.run.cpu.program import WIDTH, Program
 from smelt.engine.run.cpu.rule_table import RULES, RuleCall, Support, stored_dtype
 from smelt.engine.run.cpu.template import KnownResult, Template, form_of_cuts
 from smelt.engine.run.non_finite import refuse_inputs, refuse_result
+from smelt.files.positioned import FilePlace
 from smelt.formats import dtype as dtypes
 from smelt.ops.block import Place
 
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smelt.engine.plan.plan import Item, RunStage
-    from smelt.engine.run.backend import Advance, Write
+    from smelt.engine.run.backend import Advance, PlaceOf, Write
+    from smelt.files.hashing.input_hashes import InputHashes
     from smelt.methods.method import Space
     from smelt.ops.fold import Fold
 
@@ -52,16 +54,29 @@ _PIECE = 256
 """Elements of a sample that are read at once: few, since neighbours are alike."""
 
 
-def vector_backend(seed: int, write: Write, advance: Advance) -> VectorBackend | None:
+def vector_backend(
+    seed: int, write: Write, advance: Advance, place_of: PlaceOf | None = None, hashes: InputHashes | None = None
+) -> VectorBackend | None:
     """The backend, where its machine is there."""
-    return VectorBackend(seed, write, advance) if library() is not None else None
+    return VectorBackend(seed, write, advance, place_of, hashes) if library() is not None else None
 
 
 class VectorBackend:
     """One run's work on spans. Shared by all threads."""
 
-    def __init__(self, seed: int, write: Write, advance: Advance):
+    def __init__(
+        self,
+        seed: int,
+        write: Write,
+        advance: Advance,
+        place_of: PlaceOf | None = None,
+        hashes: InputHashes | None = None,
+    ):
+        """With `place_of` the machine writes results itself, where they have a place in a file; `hashes` has the trees
+        of the files that it reads.
+        """
         self._seed, self._write, self._advance = seed, write, advance
+        self._place_of, self._hashes = place_of, hashes
         self._support = Support()
         self._templates: dict[tuple[object, ...], Template] = {}
         self._local = threading.local()
@@ -115,14 +130,32 @@ class VectorBackend:
         return known[kind]
 
     def merge_span(self, item: Item, folds: Mapping[int, Fold], span: Span) -> None:
-        program, row_factors = self._merge_program(item, folds, span)
-        machine_run = ProgramRun(program, [stored_dtype(tap) for tap in item.all_taps], item.info.dtype)
+        what, row_factors = self._compiled(item, folds, span)
+        formats = [stored_dtype(tap) for tap in item.all_taps]
+        machine_run = ProgramRun(what.program, formats, item.info.dtype, what.ops)
+        files, to = self._files(item, span.start, hashed=True), self._place_of and self._place_of(item, span.start)
         size = dtypes.item_size(item.info.dtype)
+        if row_factors is not None or files is None or to is None:
+            for start, stop in span.blocks():
+                out = self._buffer("out", (stop - start) * size)
+                self._merge_block(machine_run, row_factors, item, start, stop, out)
+                self._write(item, start, out.data)
+                self._advance(item.bytes_of(stop - start))
+            return
+        piece, buffers = self._pieces(item)
+        out = self._buffer("out", piece * size)
+        if machine_run.feed_files(files, buffers, piece, span.stop - span.start, out, to):
+            self._find_fault(item, folds, span)
+        self._advance(item.bytes_of(span.stop - span.start))
+
+    def _find_fault(self, item: Item, folds: Mapping[int, Fold], span: Span) -> NoReturn:
+        """The machine has met something odd in a span: look for it block by block, and refuse it."""
+        what, _ = self._compiled(item, folds, span)
+        machine_run = ProgramRun(what.program, [stored_dtype(tap) for tap in item.all_taps], item.info.dtype, what.ops)
         for start, stop in span.blocks():
-            out = self._buffer("out", (stop - start) * size)
-            self._merge_block(machine_run, row_factors, item, start, stop, out)
-            self._write(item, start, out.data)
-            self._advance(item.bytes_of(stop - start))
+            out = self._buffer("out", (stop - start) * dtypes.item_size(item.info.dtype))
+            self._feed(machine_run, item, start, stop, out, self._read(item, start, stop))
+        raise OSError(f"{item.key!r}: a file that it is read from changed, or could not be read for a moment")
 
     def _merge_block(
         self,
@@ -150,8 +183,8 @@ class VectorBackend:
             if item.copied:
                 item.copied_from.source.read_bytes(item.copied_from.key, 0, out[begin:end].data)
                 continue
-            what, row_factors = self._compiled(item, found)
-            files, formats = self._files(item, 0), [stored_dtype(tap) for tap in item.all_taps]
+            what, row_factors = self._compiled(item, found, Span(0, item.info.count, item.info.count))
+            files, formats = self._files(item, 0, hashed=True), [stored_dtype(tap) for tap in item.all_taps]
             if files is None or row_factors is not None:
                 machine_run = ProgramRun(what.program, formats, item.info.dtype, what.ops)
                 self._merge_block(machine_run, row_factors, item, 0, item.info.count, out[begin:end])
@@ -164,10 +197,11 @@ class VectorBackend:
             _refuse(item, self._read(item, 0, item.info.count), out[begin : begin + item.info.nbytes], 0)
         return out.data
 
-    def _compiled(self, item: Item, folds: Mapping[int, Fold]) -> tuple[CompiledProgram, RowFactors | None]:
-        """The program that merges all of an item. What it has in common with those of others is made once."""
-        span = Span(0, item.info.count, item.info.count)
-        found = {position: fold.at(item.place(0, span.stop)) for position, fold in folds.items()}
+    def _compiled(
+        self, item: Item, folds: Mapping[int, Fold], span: Span
+    ) -> tuple[CompiledProgram, RowFactors | None]:
+        """The program that merges a span of an item. What it has in common with those of others is made once."""
+        found = {position: fold.at(item.place(span.start, span.stop)) for position, fold in folds.items()}
         form = form_of_cuts(found) if not _differs_by_tensor(item.stages) else None
         kind = (*_kind(item), form)
         if form is None or (kind not in self._templates and len(self._templates) >= _TEMPLATES):
@@ -262,17 +296,23 @@ class VectorBackend:
         if files is None:
             fault = machine_run.feed(read or self._read(item, start, stop), stop - start, out)
         else:
-            whole = _width(item)
-            piece = max(1, _READ // whole) * whole
-            sizes = [piece * dtypes.item_size(stored_dtype(tap)) for tap in item.all_taps]
-            buffers = [self._buffer(f"in {number}", size) for number, size in enumerate(sizes)]
+            piece, buffers = self._pieces(item)
             fault = machine_run.feed_files(files, buffers, piece, stop - start, out)
         if fault:
             _refuse(item, self._read(item, start, stop), out, start)
 
-    @staticmethod
-    def _files(item: Item, start: int) -> list[tuple[int, int]] | None:
-        """Where the numbers from `start` on lie, where all of them lie in files that the machine can read."""
+    def _pieces(self, item: Item) -> tuple[int, list[NDArray[np.uint8]]]:
+        """How many elements the machine reads at once, and a thread's room for those of every model."""
+        whole = _width(item)
+        piece = max(1, _READ // whole) * whole
+        sizes = [piece * dtypes.item_size(stored_dtype(tap)) for tap in item.all_taps]
+        return piece, [self._buffer(f"in {number}", size) for number, size in enumerate(sizes)]
+
+    def _files(self, item: Item, start: int, *, hashed: bool = False) -> list[FilePlace] | None:
+        """Where the numbers from `start` on lie, where all of them lie in files that the machine can read.
+
+        With `hashed`, it hashes what it reads there.
+        """
         if not machine.READS_FILES:
             return None
         found = []
@@ -280,7 +320,10 @@ class VectorBackend:
             place = tap.source.stored_at(tap.key)
             if place is None:
                 return None
-            found.append((place[0], place[1] + start * dtypes.item_size(stored_dtype(tap))))
+            tree = self._hashes.tree_of(place[0]) if hashed and self._hashes is not None else None
+            address = tree.address if tree is not None else None
+            position = place[1] + start * dtypes.item_size(stored_dtype(tap))
+            found.append(FilePlace(place[0], position, address or 0))
         return found
 
     def _read(self, item: Item, start: int, stop: int) -> list[NDArray[np.uint8]]:

@@ -122,7 +122,22 @@ typedef struct {
     int64_t format;
     int64_t file;     /* smelt_run_files: a descriptor, and the byte from which its numbers are read into `data` */
     int64_t position;
+    void *tree;       /* of the file's hash; 0 where what is read is not hashed */
 } Tap;
+
+/* Where results go, if anywhere: an open file, the byte of it that comes next, and the tree of its hash. */
+typedef struct {
+    int64_t file, position;
+    void *tree;
+    int64_t error; /* errno, where writing failed */
+} Output;
+
+/* How files are hashed: the functions for streams of blake3.c. */
+typedef struct {
+    void *(*open)(void *tree, int64_t start, int64_t end);
+    void (*feed)(void *stream, const void *bytes, int64_t size);
+    void (*close)(void *stream);
+} Hasher;
 
 INLINE uint32_t bits_of(float value) {
     uint32_t bits;
@@ -865,22 +880,56 @@ static int filled(char *room, int64_t size, int64_t file, int64_t position) {
     return 1;
 }
 
-/* The same with numbers that are read from files, `piece` at a time into the taps' rooms, where they stay in the cache until
-   they have been worked on. 3 where a file could not be read as far as wanted. */
-EXPORT int64_t smelt_run_files(Op *ops, int64_t n_ops, Tap *taps, int64_t n_taps, char *out, int64_t out_format,
-                               float *registers, int64_t width, int64_t before, int64_t count, int64_t piece) {
-    for (int64_t at = 0; at < count; at += piece) {
-        int64_t n = count - at < piece ? count - at : piece;
-        for (Tap *tap = taps; tap < taps + n_taps; tap++) {
-            int64_t size = n * size_of(tap->format);
-            if (!filled((char *)tap->data, size, tap->file, tap->position)) return 3;
-            tap->position += size;
+static int written(const char *bytes, int64_t size, Output *output) {
+    while (size > 0) {
+        ssize_t put = pwrite((int)output->file, bytes, (size_t)size, (off_t)output->position);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) {
+            output->error = put ? errno : ENOSPC;
+            return 0;
         }
-        void *into = out ? out + at * size_of(out_format) : 0;
-        int64_t fault = smelt_run(ops, n_ops, taps, into, out_format, registers, width, before + at, n);
-        if (fault) return fault;
+        bytes += put, output->position += put, size -= put;
     }
-    return 0;
+    return 1;
+}
+
+#define MOST_TAPS 64 /* of further ones nothing is hashed here */
+
+/* The same with numbers that are read from files, `piece` at a time into the taps' rooms, where they stay in the cache until
+   they have been hashed and worked on. With an `output`, `out` has room for a piece, which is hashed and written from
+   there; without one it has room for all. 3 where a file could not be read as far as wanted, 4 where one could not be
+   written. */
+EXPORT int64_t smelt_run_files(Op *ops, int64_t n_ops, Tap *taps, int64_t n_taps, char *out, int64_t out_format,
+                               float *registers, int64_t width, int64_t before, int64_t count, int64_t piece,
+                               const Hasher *hasher, Output *output) {
+    void *streams[MOST_TAPS + 1] = {0};
+    int64_t fault = 0;
+    for (int64_t k = 0; hasher && k < n_taps && k < MOST_TAPS; k++) {
+        const int64_t start = taps[k].position, size = count * size_of(taps[k].format);
+        streams[k] = taps[k].tree ? hasher->open(taps[k].tree, start, start + size) : 0;
+    }
+    void **last = streams + MOST_TAPS;
+    if (hasher && output && output->tree)
+        *last = hasher->open(output->tree, output->position, output->position + count * size_of(out_format));
+    for (int64_t at = 0; at < count && !fault; at += piece) {
+        int64_t n = count - at < piece ? count - at : piece;
+        for (int64_t k = 0; k < n_taps && !fault; k++) {
+            Tap *tap = taps + k;
+            int64_t size = n * size_of(tap->format);
+            if (!filled((char *)tap->data, size, tap->file, tap->position)) fault = 3;
+            tap->position += size;
+            if (!fault && k < MOST_TAPS && streams[k]) hasher->feed(streams[k], tap->data, size);
+        }
+        if (fault) break;
+        char *into = out && !output ? out + at * size_of(out_format) : out;
+        fault = smelt_run(ops, n_ops, taps, into, out_format, registers, width, before + at, n);
+        if (fault || !output) continue;
+        if (*last) hasher->feed(*last, into, n * size_of(out_format));
+        if (!written(into, n * size_of(out_format), output)) fault = 4;
+    }
+    for (int64_t k = 0; k <= MOST_TAPS; k++) /* after a fault the hashes are worth nothing, and nobody asks for them */
+        if (streams[k]) hasher->close(streams[k]);
+    return fault;
 }
 
 /* One of many small runs, each with a program of its own. */
@@ -894,11 +943,11 @@ typedef struct {
 } Job;
 
 /* Runs them in their order until one has a fault, and says in `done` how many had none. */
-EXPORT int64_t smelt_run_jobs(const Job *jobs, int64_t n_jobs, float *registers, int64_t *done) {
+EXPORT int64_t smelt_run_jobs(const Job *jobs, int64_t n_jobs, float *registers, int64_t *done, const Hasher *hasher) {
     for (*done = 0; *done < n_jobs; ++*done) {
         const Job *job = jobs + *done;
         int64_t fault = smelt_run_files(job->ops, job->n_ops, job->taps, job->n_taps, job->out, job->out_format, registers,
-                                        job->width, 0, job->count, job->count);
+                                        job->width, 0, job->count, job->count, hasher, 0);
         if (fault) return fault;
     }
     return 0;

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from smelt.files.hashing.blake3 import compiled_blake3
 from smelt.formats import dtype as dtypes
 from smelt.system.process import native_library
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smelt.engine.run.cpu.program import Program
+    from smelt.files.positioned import FilePlace
     from smelt.formats.source import Source
 
 __all__ = [
@@ -72,8 +74,8 @@ def _declare(found: ctypes.CDLL) -> None:
     if not READS_FILES:
         return
     run_files, run_jobs, read_pieces = found.smelt_run_files, found.smelt_run_jobs, found.smelt_read_pieces
-    run_files.argtypes = [pointer, number, pointer, number, *passed[3:], number]
-    run_jobs.argtypes = [pointer, number, pointer, pointer]
+    run_files.argtypes = [pointer, number, pointer, number, *passed[3:], number, pointer, pointer]
+    run_jobs.argtypes = [pointer, number, pointer, pointer, pointer]
     read_pieces.argtypes = [*[number] * 6, pointer]
     run_files.restype = run_jobs.restype = read_pieces.restype = number
 
@@ -82,9 +84,20 @@ FORMATS = {"BF16": 0, "F16": 1, "F32": 2}
 """The stored formats that the machine reads and writes, by their names in safetensors."""
 SPARE = 16
 """How many numbers registers lie further apart than they are wide (machine.c)."""
-TAP = np.dtype([("data", "u8"), ("format", "i8"), ("file", "i8"), ("position", "i8")])
+TAP = np.dtype([("data", "u8"), ("format", "i8"), ("file", "i8"), ("position", "i8"), ("tree", "u8")])
 """Where the numbers of a model are, as machine.c reads it."""
+_OUTPUT = np.dtype([("file", "i8"), ("position", "i8"), ("tree", "u8"), ("error", "i8")])
 _JOB = np.dtype([(name, "i8") for name in ("ops", "n_ops", "taps", "n_taps", "out", "out_format", "width", "count")])
+
+
+@cache
+def _hasher() -> ctypes.Array[Any] | None:
+    """The functions by which machine.c hashes what it reads and writes; None where they are not compiled."""
+    found = compiled_blake3()
+    if found is None:
+        return None
+    functions = (getattr(found, f"smelt_blake3_{name}") for name in ("open", "feed", "close"))
+    return (ctypes.c_void_p * 3)(*(ctypes.cast(one, ctypes.c_void_p) for one in functions))
 
 
 class ProgramRun:
@@ -102,7 +115,7 @@ class ProgramRun:
         own, self._places, self._registers = program.finish()
         self._ops = own if ops is None else ops
         self._counts = self._ops["count"].copy()
-        self._taps = np.array([(0, FORMATS[one], -1, 0) for one in formats], TAP)
+        self._taps = np.array([(0, FORMATS[one], -1, 0, 0) for one in formats], TAP)
         self._out = FORMATS[out] if out else 0
         self._done = 0
 
@@ -125,18 +138,32 @@ class ProgramRun:
 
     def feed_files(
         self,
-        files: Sequence[tuple[int, int]],
+        files: Sequence[FilePlace],
         buffers: Sequence[NDArray[np.uint8]],
         piece: int,
         count: int,
         out: NDArray[np.uint8] | None = None,
+        to: FilePlace | None = None,
     ) -> int:
-        """The next `count` elements, read from descriptors at their positions by `piece`; 3 where that fails."""
+        """The next `count` elements, read from files by `piece`; 3 where that fails.
+
+        With `to`, results are written there, and `out` is room for a piece; an OSError says that it failed.
+        """
         self._taps["data"] = [buffer.ctypes.data for buffer in buffers]
-        self._taps["file"], self._taps["position"] = zip(*files, strict=True)
-        taps = (self._taps.ctypes.data, len(self._taps))
-        fault = self._library.smelt_run_files(*self._list(), *taps, *self._rest(out, count), piece)
+        self._taps["file"], self._taps["position"], self._taps["tree"] = zip(*files, strict=True)
+        output = np.array([(*to, 0)], _OUTPUT) if to is not None else None
+        fault = self._library.smelt_run_files(
+            *self._list(),
+            self._taps.ctypes.data,
+            len(self._taps),
+            *self._rest(out, count),
+            piece,
+            _hasher(),
+            output.ctypes.data if output is not None else None,
+        )
         self._done += count
+        if output is not None and output["error"][0]:
+            raise OSError(int(output["error"][0]), os.strerror(int(output["error"][0])))
         return int(fault)
 
     def _list(self) -> tuple[int, int]:
@@ -180,22 +207,22 @@ class BatchRun:
         self._held, self._buffers = buffers, [buffer.ctypes.data for buffer in buffers]
         self._programs: list[CompiledProgram] = []
         self._jobs: list[tuple[int, ...]] = []
-        self._taps: list[tuple[int, int, int, int]] = []
+        self._taps: list[tuple[int, ...]] = []
         self._registers = 0
 
     def add(
         self,
         what: CompiledProgram,
         formats: Sequence[str],
-        files: Sequence[tuple[int, int]],
+        files: Sequence[FilePlace],
         out: int,
         out_format: str,
         count: int,
     ) -> None:
-        """Run a program over `count` elements that lie in files (descriptor, position); `out` is an address."""
+        """Run a program over `count` elements that lie in files; `out` is an address."""
         width, taps = what.program.width, len(self._taps) * TAP.itemsize
-        for buffer, form, (file, position) in zip(self._buffers, formats, files, strict=False):
-            self._taps.append((buffer, FORMATS[form], file, position))
+        for buffer, form, place in zip(self._buffers, formats, files, strict=False):
+            self._taps.append((buffer, FORMATS[form], *place))
         job = (what.ops.ctypes.data, len(what.ops), taps, len(files), out, FORMATS[out_format], width, count)
         self._programs.append(what)
         self._jobs.append(job)
@@ -210,7 +237,8 @@ class BatchRun:
         taps, jobs, done = np.array(self._taps, TAP), np.array(self._jobs, _JOB), np.zeros(1, np.int64)
         jobs["taps"] += taps.ctypes.data
         registers = ProgramRun.register_memory(max(1, self._registers))
-        fault = found.smelt_run_jobs(jobs.ctypes.data, len(jobs), registers.ctypes.data, done.ctypes.data)
+        at = (jobs.ctypes.data, len(jobs), registers.ctypes.data, done.ctypes.data)
+        fault = found.smelt_run_jobs(*at, _hasher())
         return int(done[0]) if fault else None
 
 

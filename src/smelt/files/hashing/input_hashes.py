@@ -1,0 +1,91 @@
+"""The hashes of a merge's input files, made from the very bytes that are merged.
+
+A thread that merges hashes what it reads (`hashing_reads`): whoever reads a file for it tells so (`note_read`), and the
+vector machine, which reads files itself, is given their trees. What a merge does not need of a file, its header and
+tensors that are left out, is read when the digests are asked for. So a first merge reads its inputs once.
+
+Digests are remembered by the identity of their files; what is known is not hashed again.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from smelt.files.hashing.blake3 import DIGITS, TreeHash
+from smelt.files.identity import FileIdentity, HashMemory, hub_hash
+
+__all__ = ["FileDigest", "InputHashes", "hashing_reads", "note_read"]
+
+
+class FileDigest(NamedTuple):
+    """The hash of a file, and its SHA-256 where the cache of the Hugging Face hub says it."""
+
+    blake3: str
+    sha256: str | None = None
+
+    def entry(self) -> dict[str, str]:
+        """As manifests have it."""
+        return {kind: digest for kind, digest in self._asdict().items() if digest is not None}
+
+
+class InputHashes:
+    """The digests of some files that are about to be read. For any number of threads, but `result`."""
+
+    def __init__(self, files: Mapping[Path, FileIdentity]):
+        """`files` as they were before they were read: one that changes meanwhile must not be known by what it was."""
+        self._files, self._memory = files, HashMemory("blake3")
+        self._known = {path: found for path, seen in files.items() if (found := self._memory.get(path, seen))}
+        self._trees = {
+            (seen.device, seen.inode): TreeHash(seen.size) for path, seen in files.items() if path not in self._known
+        }
+
+    def tree_of(self, descriptor: int) -> TreeHash | None:
+        """The tree of an open file, where it is one of these and not known."""
+        if not self._trees:
+            return None
+        about = os.fstat(descriptor)
+        return self._trees.get((about.st_dev, about.st_ino))
+
+    def placeholders(self) -> dict[Path, FileDigest]:
+        """Digests as long as the right ones: what holds them has its size before they are known."""
+        return {path: self._digest(path, "0" * DIGITS) for path in self._files}
+
+    def result(self) -> dict[Path, FileDigest]:
+        """The digests; what nobody has read until now is read."""
+        new = {}
+        for path, seen in self._files.items():
+            if path not in self._known:
+                new[path] = self._trees[seen.device, seen.inode].finish(path)
+        self._memory.keep({path: (self._files[path], digest) for path, digest in new.items()})
+        self._known |= new
+        return {path: self._digest(path, self._known[path]) for path in self._files}
+
+    @staticmethod
+    def _digest(path: Path, blake3: str) -> FileDigest:
+        return FileDigest(blake3, hub_hash(path))
+
+
+_merging = threading.local()
+
+
+@contextmanager
+def hashing_reads(hashes: InputHashes | None) -> Iterator[None]:
+    """What this thread reads in here is merged, and hashed."""
+    _merging.hashes = hashes
+    try:
+        yield
+    finally:
+        _merging.hashes = None
+
+
+def note_read(descriptor: int, position: int, content: memoryview) -> None:
+    """These bytes of an open file were read by this thread, from `position` on."""
+    hashes: InputHashes | None = getattr(_merging, "hashes", None)
+    tree = hashes.tree_of(descriptor) if hashes is not None else None
+    if tree is not None:
+        tree.add(position, content)

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,8 @@ from smelt.display.blocks import Lines
 from smelt.display.shown import Shown
 from smelt.engine.adapter_output import adapter_size, with_adapters_base
 from smelt.engine.pool import ModelPool, opened, with_statistics
+from smelt.engine.run.device import found_device, resolved
+from smelt.engine.run.gpu.start import begin
 from smelt.engine.sink.provenance import already_made
 from smelt.errors import (
     CorruptFile,
@@ -118,6 +120,7 @@ def plan_to_memory(
     """The same of a plan; `new` makes the tensors that are filled."""
     from smelt.engine.sink.sink import MemorySink
 
+    options = replace(options, device=resolved(options.device, plan, options.threads)[0])
     sink = MemorySink(plan, new)
     _execute(plan, sink, options)
     state = sink.state
@@ -128,6 +131,7 @@ def plan_to_memory(
 def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to: Path | None = None) -> Summary:
     """Merge into a folder that appears when it is complete."""
     began = time.monotonic()
+    begin(options.device, solvers=_has_matrix_stage(recipe))
     recipe = with_adapters_base(recipe, relative_to)
     with (
         asked_by_recipe(recipe.stated),
@@ -143,6 +147,8 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
 
             ready = make_ready(recipe, pool)
             ready = ready.noting(foreign_base_in_plan(ready.plan))
+            device, why = resolved(options.device, ready.plan, options.threads)
+            options = replace(options, device=device)
             preload_torch(ready.plan, options.device)
             done, said = _write(ready, out, options, hashes)
         finally:
@@ -156,7 +162,7 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
         time.monotonic() - began,
         done,
         plan.stage_names,
-        (*plan.notes, *said),
+        (*plan.notes, *why, *said),
         recipe.hash,
         recipe.lora,
     )
@@ -263,25 +269,14 @@ def _execute(plan: Plan, sink: Any, options: Options, skip: Any = ()) -> None:
     from smelt.engine.run.backends import run_limits
     from smelt.engine.run.executor import PlanExecutor
 
-    device = _device(options.device)
-    bounds = run_limits(plan, options.threads, options.memory, device.split(":")[0])
+    device = found_device(options.device)
+    bounds = run_limits(plan, options.threads, options.memory, device)
     with Progress(options.quiet) as progress:
         PlanExecutor(plan, sink, progress, threads=bounds.threads, memory=bounds.memory, device=device).run(skip)
 
 
-def _device(name: str) -> str:
-    if name == "cpu":
-        return name
-    import torch
+def _has_matrix_stage(recipe: Recipe) -> bool:
+    """Whether some stage factorises matrices, as far as its name tells."""
+    from smelt.methods import stages
 
-    try:
-        kind = torch.device(name).type
-    except RuntimeError:
-        raise RecipeError(f"no device named {name!r}; write cpu, cuda or cuda:1") from None
-    if kind == "cuda" and not torch.cuda.is_available():
-        raise RecipeError(
-            f"{option('device', name)}: this torch sees no CUDA device; use cpu, or install a CUDA build of torch"
-        )
-    if kind not in ("cpu", "cuda"):
-        raise RecipeError(f"device {name!r} is not supported; write cpu or cuda")
-    return name
+    return any(call.name in stages and stages[call.name].unit == "matrix" for call in recipe.merge)

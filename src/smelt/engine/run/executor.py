@@ -23,6 +23,7 @@ from smelt.caller import is_recipe, join_caller
 from smelt.engine.plan.plan import Blocking, Item, Plan, in_its_place
 from smelt.engine.run.backend import Backend
 from smelt.engine.run.backends import Backends
+from smelt.engine.run.device import gpus_for
 from smelt.engine.sink.sink import Sink
 from smelt.errors import NumericalError
 from smelt.ops.fold import Fold
@@ -198,8 +199,8 @@ class PlanExecutor:
         self._plan, self._sink, self._progress = plan, sink, progress
         self._threads, self._memory = threads, memory
         self._blocking = Blocking.for_device(device.split(":")[0])
-        work = plan.bytes_in if device != "cpu" else 0
-        self._backends = Backends(plan.recipe.seed, device, self._write, progress.advance, work)
+        work, spread = (plan.bytes_in, gpus_for(device, plan)) if device != "cpu" else (0, ())
+        self._backends = Backends(plan.recipe.seed, device, self._write, progress.advance, work, spread)
         self._model_folds: dict[tuple[int, int], Fold] = {}
 
     def run(self, skip: Collection[str] = ()) -> None:

@@ -54,7 +54,9 @@ def main() -> None:
     words.add_argument("--devices", default="cuda,auto,cpu", help="in this order")
     words.add_argument("--repeat", type=int, default=1)
     words.add_argument("--scratch", type=Path)
-    words.add_argument("--memory", default="90GB", help="--memory of matrix merges on the CPU: the default is two threads")
+    words.add_argument(
+        "--memory", default="90GB", help="--memory of matrix merges on the CPU: the default is two threads"
+    )
     words.add_argument("--limit", type=float, default=150.0, help="seconds of one process")
     words.add_argument("--minutes", type=float, default=4.0)
     given = words.parse_args()
@@ -255,7 +257,9 @@ def _agreement(name: str, found: dict[str, Any]) -> str:
     said = []
     for row in found.get("agreement", []):
         if row["method"] == name:
-            what = "same" if row["same_bytes"] else f"{row.get('max_abs_difference')}, {row.get('differing_share')} differ"
+            what = (
+                "same" if row["same_bytes"] else f"{row.get('max_abs_difference')}, {row.get('differing_share')} differ"
+            )
             said.append(f"{'-'.join(row['compared'])}: {what}")
     return "; ".join(said)
 

@@ -1,8 +1,8 @@
 """Whole `smelt merge` processes on the CPU, on the GPU and with `--device auto`, in turns, with their outputs compared.
 
-    python benchmarks/gpu_processes.py elements --out elements.json      # base and two of 3.2 B: linear, TIES, DARE+TIES
-    python benchmarks/gpu_processes.py matrices --out matrices.json      # layers of 8 B shapes: Iso-C, TSV, WUDI, RegMean
-    python benchmarks/gpu_processes.py matrices --size tiny --devices cpu --out try.json     # does the harness work?
+    python benchmarks/gpu_processes.py elements --out elements.json  # base and two of 3.2 B: linear, TIES, DARE+TIES
+    python benchmarks/gpu_processes.py matrices --out matrices.json  # a layer of 8 B shapes: Iso-C, TSV, WUDI, RegMean
+    python benchmarks/gpu_processes.py matrices --size tiny --devices cpu --out try.json  # does the harness work?
 
 Models are made by checkpoints.py, in memory where there is room, and kept for the next run with the same --scratch.
 Inputs are in the page cache, and hashed once before. Elements must come out with the same bytes on every device;

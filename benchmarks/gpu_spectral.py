@@ -10,11 +10,11 @@ By itself it asks what bounds a factorisation on a GPU, and what else there is; 
     python benchmarks/gpu_spectral.py --out spectral.json [--device cuda] [--tiny] [--minutes 4]
 
 `eigen`: one eigendecomposition after the other, by size and format, beside the time in which its tridiagonal form
-moves through the memory once (n^3 / 3 numbers) and that of a product of the same size. `threads`: the same from several threads with a
-stream each, for each matrix. `together`: many small ones as one batch. `polar`: the polar factor by eigenvectors, by
-Newton and Schulz's iteration and by the one with Cholesky factors (dynamically weighted Halley), of a random change and
-of one whose singular values fall by 1e6, with how far it lies from that of a float64 SVD. `cores`: eigendecompositions on the CPU,
-one on each core at once.
+moves through the memory once (n^3 / 3 numbers) and that of a product of the same size. `threads`: the same from several
+threads with a stream each, for each matrix. `together`: many small ones as one batch. `polar`: the polar factor by
+eigenvectors, by Newton and Schulz's iteration and by one with Cholesky factors (dynamically weighted Halley), of a
+random change and of one whose singular values fall by 1e6, with how far it lies from that of a float64 SVD. `cores`:
+eigendecompositions on the CPU, one on each core at once.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def _polar_by_gram(matrix: Tensor) -> Tensor:
 
 
 def _newton_schulz(matrix: Tensor, steps: int = 60) -> Tensor:
-    """x <- x (3 - x^T x) / 2 from a norm below 1 on, until it stands still: small singular values grow by 3/2 a step."""
+    """From a norm below 1 on, x (3 - x^T x) / 2 until it stands still: small singular values grow by 3/2 a step."""
     x = matrix / torch.linalg.matrix_norm(matrix, ord="fro") * 1.5
     for number in range(steps):
         gram = x.mT @ x

@@ -3,9 +3,9 @@
     python benchmarks/gpu_timeline.py RECIPE.json [--device cuda] [--out timeline.json]
     python benchmarks/gpu_timeline.py --part elements|matrices [--method ties]   # models of gpu_processes.py
 
-In: a recipe (gpu_processes.py leaves them beside its models). Out: a table, the last thing printed, in the order in which
-things began. *Busy* is the time in which at least one thread did it, *threads* the seconds of all threads. The process
-starts at 0; what Python took before this script is not in it.
+In: a recipe (gpu_processes.py leaves them beside its models). Out: a table, the last thing printed, in the order in
+which things began. *Busy* is the time in which at least one thread did it, *threads* the seconds of all threads. The
+process starts at 0; what Python took before this script is not in it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _busy(spans: list[tuple[float, float]]) -> float:
 
 def watch_all(line: TimeLine) -> None:
     """What is there before torch; the rest when the executor is made, since it loads torch."""
-    from smelt.engine import merge
+
     from smelt.engine.plan import ready
     from smelt.engine.pool import ModelPool
     from smelt.engine.run import device
@@ -91,7 +91,7 @@ def watch_all(line: TimeLine) -> None:
     line.watch(ModelPool, "open", "open models")
     line.watch(ready, "make_ready", "plan")
     line.watch(device, "wait", "wait for the start")
-    line.watch(merge, "found_device", "check the device (with waiting)")
+    line.watch(device, "found_device", "check the device (with waiting)")
     line.watch(InputHashes, "result", "wait for the inputs' hashes")
     line.watch(FolderSink, "hashes", "wait for the output's hashes")
     line.watch(OutputFolder, "complete", "complete the folder")

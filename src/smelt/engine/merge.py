@@ -15,8 +15,6 @@ from smelt.display.blocks import Lines
 from smelt.display.shown import Shown
 from smelt.engine.adapter_output import adapter_size, with_adapters_base
 from smelt.engine.pool import ModelPool, opened, with_statistics
-from smelt.engine.run.device import found_device, resolved
-from smelt.engine.run.gpu.start import begin
 from smelt.engine.sink.provenance import already_made
 from smelt.errors import (
     CorruptFile,
@@ -120,7 +118,7 @@ def plan_to_memory(
     """The same of a plan; `new` makes the tensors that are filled."""
     from smelt.engine.sink.sink import MemorySink
 
-    options = replace(options, device=resolved(options.device, plan, options.threads)[0])
+    options, _ = _resolved(options, plan)
     sink = MemorySink(plan, new)
     _execute(plan, sink, options)
     state = sink.state
@@ -131,7 +129,8 @@ def plan_to_memory(
 def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to: Path | None = None) -> Summary:
     """Merge into a folder that appears when it is complete."""
     began = time.monotonic()
-    begin(options.device, solvers=_has_matrix_stage(recipe))
+    if options.device != "cpu":
+        _begin_gpu(recipe, options.device)
     recipe = with_adapters_base(recipe, relative_to)
     with (
         asked_by_recipe(recipe.stated),
@@ -147,8 +146,7 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
 
             ready = make_ready(recipe, pool)
             ready = ready.noting(foreign_base_in_plan(ready.plan))
-            device, why = resolved(options.device, ready.plan, options.threads)
-            options = replace(options, device=device)
+            options, why = _resolved(options, ready.plan)
             preload_torch(ready.plan, options.device)
             done, said = _write(ready, out, options, hashes)
         finally:
@@ -269,14 +267,31 @@ def _execute(plan: Plan, sink: Any, options: Options, skip: Any = ()) -> None:
     from smelt.engine.run.backends import run_limits
     from smelt.engine.run.executor import PlanExecutor
 
-    device = found_device(options.device)
+    device = options.device
+    if device != "cpu":
+        from smelt.engine.run.device import found_device
+
+        device = found_device(device)
     bounds = run_limits(plan, options.threads, options.memory, device)
     with Progress(options.quiet) as progress:
         PlanExecutor(plan, sink, progress, threads=bounds.threads, memory=bounds.memory, device=device).run(skip)
 
 
-def _has_matrix_stage(recipe: Recipe) -> bool:
-    """Whether some stage factorises matrices, as far as its name tells."""
+def _begin_gpu(recipe: Recipe, device: str) -> None:
+    """Load what a GPU needs while the models are opened; with what factorises matrices, as far as the stages' names
+    tell.
+    """
+    from smelt.engine.run.gpu.start import begin
     from smelt.methods import stages
 
-    return any(call.name in stages and stages[call.name].unit == "matrix" for call in recipe.merge)
+    begin(device, solvers=any(call.name in stages and stages[call.name].unit == "matrix" for call in recipe.merge))
+
+
+def _resolved(options: Options, plan: Plan) -> tuple[Options, tuple[str, ...]]:
+    """The options with a device that is not `auto`, and why it is that one."""
+    if options.device != "auto":
+        return options, ()
+    from smelt.engine.run.device import resolved
+
+    device, why = resolved(options.device, plan, options.threads)
+    return replace(options, device=device), why

@@ -68,7 +68,9 @@ def merge(
 
     With `out` the result is a model folder and a Summary comes back; without, a state dict.
     """
-    options = Options(threads, memory, check_word(device), resume, force, quiet)
+    if device != "cpu":
+        check_word(device)
+    options = Options(threads, memory, device, resume, force, quiet)
     recipe, relative_to, pool = read_request(models, base, method, words)
     if is_data_missing(recipe, pool):
         if out is not None and not resume:

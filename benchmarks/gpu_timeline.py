@@ -73,7 +73,6 @@ def _busy(spans: list[tuple[float, float]]) -> float:
 
 def watch_all(line: TimeLine) -> None:
     """What is there before torch; the rest when the executor is made, since it loads torch."""
-
     from smelt.engine.plan import ready
     from smelt.engine.pool import ModelPool
     from smelt.engine.run import device

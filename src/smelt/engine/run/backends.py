@@ -28,6 +28,8 @@ __all__ = ["AT_ONCE", "Backends", "RunLimits", "preload_torch", "run_limits", "w
 
 _USUAL = 320 << 20
 """Bytes of work memory that a run may take, unless it is told or a piece needs more."""
+_SENT = 8 << 30
+"""The same of matrices that go to GPUs: they lie in pinned memory, which others cannot use."""
 AT_ONCE = 8
 """Blocks or matrices that a GPU works on at once in torch: while one is read another is computed, and a factorisation
 leaves most of a GPU idle."""
@@ -51,15 +53,17 @@ class RunLimits:
 def run_limits(plan: Plan, threads: int | None, memory: int | str | None, device: str = "cpu") -> RunLimits:
     """Threads as asked for, but no more than fit: by default within 320 MiB, or twice what the largest piece takes.
 
-    Of matrices that are worked on by GPUs, all that they can have at once; GPUs look after their own memory
+    Of matrices that GPUs work on, all that they can have at once, within 8 GiB; GPUs look after their own memory
     (workspace.py).
     """
     kind = device.split(":")[0]
     blocking = Blocking.for_device(kind)
     item = max(plan.items, key=lambda one: _memory_here(one, blocking, kind))
     largest = max(1, _memory_here(item, blocking, kind))
-    pieces = 2 if kind == "cpu" or not _is_whole(item) else AT_ONCE * _gpu_count(device)
-    limit = max(pieces * largest, _USUAL) if memory is None else parse_size(memory)
+    usual = _USUAL
+    if kind == "cuda" and _is_whole(item):
+        usual = max(usual, min(AT_ONCE * _gpu_count(device) * largest, _SENT))
+    limit = max(2 * largest, usual) if memory is None else parse_size(memory)
     if largest > limit:
         raise RecipeError(
             f"{item.key!r} alone needs {largest / 1e6:.0f} MB of work memory, "

@@ -11,6 +11,7 @@ at once says so at once, and leaves when torch is loaded.
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -102,6 +103,7 @@ def _has_cuda() -> bool:
 
 def _make_context(number: int) -> None:
     """The primary context of a GPU, by the driver alone. Where that fails, torch makes it, or says what is wrong."""
+    os.environ.setdefault("CUDA_MODULE_LOADING", "LAZY")  # as torch sets it before its own first call
     try:
         driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
         device, context = ctypes.c_int(), ctypes.c_void_p()

@@ -51,7 +51,7 @@ class _Counted:
         counted = self
 
         def read(item: Any, start: int, room: Any) -> None:
-            counted.sent += sum(len(part) for part, _ in zip(room.bytes, item.all_taps, strict=False))
+            counted.sent += sum(len(part) for part, _ in zip(room.on_host, item.all_taps, strict=False))
             counted._read(item, start, room)
 
         def run(executor: Any, *words: Any) -> None:

@@ -99,6 +99,7 @@ def test_every_variable_that_the_code_reads_is_in_the_table():
     others = {
         "HF_HOME",
         "TRITON_CACHE_DIR",
+        "CUDA_VISIBLE_DEVICES",
         "COMP_WORDBREAKS",
         "XDG_CONFIG_HOME",
         "ZDOTDIR",
@@ -182,10 +183,8 @@ def test_the_machine_knows_its_vector_instructions():
     ],
 )
 def test_whether_a_gpu_can_be_used_is_told_without_torch(monkeypatch, found, built, said):
-    from smelt.environment import info as module
-
     monkeypatch.setattr("smelt.system.hardware.gpus", lambda: found)
-    monkeypatch.setattr(module, "_torch_built_for", lambda: built)
+    monkeypatch.setattr("smelt.system.hardware.torch_built_for", lambda: built)
     told = smelt.info()
     assert told.gpu.startswith(said)
     assert told.gpus == [f"{one.name}, 150 GB" for one in found.found]
@@ -194,18 +193,18 @@ def test_whether_a_gpu_can_be_used_is_told_without_torch(monkeypatch, found, bui
 def test_what_torch_was_built_for_is_read_from_its_file(monkeypatch, tmp_path):
     from importlib.machinery import ModuleSpec
 
-    from smelt.environment.info import _torch_built_for
+    from smelt.system.hardware import torch_built_for
 
     spec = ModuleSpec("torch", None, is_package=True)
     spec.submodule_search_locations = [str(tmp_path)]
     monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
     file = tmp_path / "version.py"
     file.write_text("__version__ = '2.9.0'\ncuda: Optional[str] = None\nhip: Optional[str] = None\n")
-    assert _torch_built_for() is None
+    assert torch_built_for() is None
     file.write_text("__version__ = '2.9.0'\ncuda: Optional[str] = '12.8'\nhip: Optional[str] = None\n")
-    assert _torch_built_for() == "CUDA 12.8"
+    assert torch_built_for() == "CUDA 12.8"
     file.write_text("cuda: Optional[str] = None\nhip: Optional[str] = '6.4'\n")
-    assert _torch_built_for() == "ROCm 6.4"
+    assert torch_built_for() == "ROCm 6.4"
 
 
 def test_every_line_fits_a_terminal_of_80_columns(cli):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,6 +117,7 @@ def plan_to_memory(
     """The same of a plan; `new` makes the tensors that are filled."""
     from smelt.engine.sink.sink import MemorySink
 
+    options, _ = _resolved(options, plan)
     sink = MemorySink(plan, new)
     _execute(plan, sink, options)
     state = sink.state
@@ -127,6 +128,8 @@ def plan_to_memory(
 def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to: Path | None = None) -> Summary:
     """Merge into a folder that appears when it is complete."""
     began = time.monotonic()
+    if options.device != "cpu":
+        _begin_gpu(recipe, options.device)
     recipe = with_adapters_base(recipe, relative_to)
     with (
         asked_by_recipe(recipe.stated),
@@ -141,6 +144,7 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
         hashes = InputHashes({file: seen for source in sources for file, seen in source.files.items()})
         ready = make_ready(recipe, pool)
         ready = ready.noting(foreign_base_in_plan(ready.plan))
+        options, why = _resolved(options, ready.plan)
         preload_torch(ready.plan, options.device)
         done, said = _write(ready, out, options, hashes)
     plan = ready.plan
@@ -152,7 +156,7 @@ def merge_to_folder(recipe: Recipe, out: Path, options: Options, *, relative_to:
         time.monotonic() - began,
         done,
         plan.stage_names,
-        (*plan.notes, *said),
+        (*plan.notes, *why, *said),
         recipe.hash,
         recipe.lora,
     )
@@ -250,26 +254,32 @@ def _execute(plan: Plan, sink: Any, options: Options, skip: Any = (), hashes: In
     from smelt.engine.run.backends import run_limits
     from smelt.engine.run.executor import PlanExecutor
 
-    device = _device(options.device)
-    bounds = run_limits(plan, options.threads, options.memory, device.split(":")[0])
+    device = options.device
+    if device != "cpu":
+        from smelt.engine.run.device import found_device
+
+        device = found_device(device)
+    bounds = run_limits(plan, options.threads, options.memory, device)
     with Progress(options.quiet) as progress:
         words: Any = {"threads": bounds.threads, "memory": bounds.memory, "device": device, "hashes": hashes}
         PlanExecutor(plan, sink, progress, **words).run(skip)
 
 
-def _device(name: str) -> str:
-    if name == "cpu":
-        return name
-    import torch
+def _begin_gpu(recipe: Recipe, device: str) -> None:
+    """Load what a GPU needs while the models are opened; with what factorises matrices, as far as the stages' names
+    tell.
+    """
+    from smelt.engine.run.gpu.start import begin
+    from smelt.methods import stages
 
-    try:
-        kind = torch.device(name).type
-    except RuntimeError:
-        raise RecipeError(f"no device named {name!r}; write cpu, cuda or cuda:1") from None
-    if kind == "cuda" and not torch.cuda.is_available():
-        raise RecipeError(
-            f"{option('device', name)}: this torch sees no CUDA device; use cpu, or install a CUDA build of torch"
-        )
-    if kind not in ("cpu", "cuda"):
-        raise RecipeError(f"device {name!r} is not supported; write cpu or cuda")
-    return name
+    begin(device, solvers=any(call.name in stages and stages[call.name].unit == "matrix" for call in recipe.merge))
+
+
+def _resolved(options: Options, plan: Plan) -> tuple[Options, tuple[str, ...]]:
+    """The options with a device that is not `auto`, and why it is that one."""
+    if options.device != "auto":
+        return options, ()
+    from smelt.engine.run.device import resolved
+
+    device, why = resolved(options.device, plan, options.threads)
+    return replace(options, device=device), why

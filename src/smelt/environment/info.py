@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -101,7 +100,9 @@ def info() -> Info:
 
 def _gpu_words(driver: str | None, fault: str | None) -> str:
     """Whether torch, as it is installed, could use a GPU; from its file of versions, without loading it."""
-    built = _torch_built_for()
+    from smelt.system.hardware import torch_built_for
+
+    built = torch_built_for()
     if platform.system() == "Darwin" and platform.machine() == "arm64":
         return "Apple's (device: mps)"
     if fault is not None:
@@ -109,23 +110,6 @@ def _gpu_words(driver: str | None, fault: str | None) -> str:
     if built is None:
         return "not used: this torch was built for processors alone; install one for CUDA (pytorch.org)"
     return f"can be used (device: cuda); driver {driver}, torch for {built}"
-
-
-def _torch_built_for() -> str | None:
-    """`CUDA 12.8`; None where torch is not there or knows no GPU."""
-    from importlib.util import find_spec
-
-    spec = find_spec("torch")
-    if spec is None or not spec.submodule_search_locations:
-        return None
-    try:
-        text = (Path(spec.submodule_search_locations[0]) / "version.py").read_text(encoding="utf-8")
-    except OSError:
-        return None
-    for word, name in (("cuda", "CUDA"), ("hip", "ROCm")):
-        if said := re.search(rf"^{word}\b[^=]*= *'([^']+)'", text, re.M):
-            return f"{name} {said[1]}"
-    return None
 
 
 def _caches() -> list[Place]:

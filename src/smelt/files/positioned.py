@@ -25,7 +25,6 @@ class FilePlace(NamedTuple):
     tree: int = 0
 
 
-
 if hasattr(os, "preadv"):
 
     def read_into(descriptor: int, room: memoryview, position: int) -> int:

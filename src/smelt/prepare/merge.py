@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from smelt.engine.merge import Options, Summary, merge_to_folder, merge_to_memory, planned
 from smelt.engine.request import read_request
+from smelt.engine.run.device import check_word
+from smelt.engine.run.device import data_device as where_data
 from smelt.errors import RecipeError
 from smelt.files.remote_code import takes_trust
 from smelt.recipe.words import MergeWords, RunWords
@@ -58,11 +60,16 @@ def merge(
     a state dict or a module; or it is a recipe: a Recipe, a table, or the path of a YAML file. `base` is the model
     that they were fine-tuned from, given like one of them. `method` is a name, a (name, parameters) pair or a list.
     Other keywords are words of the recipe (`dtype`, `seed`, `skip`, `vocab`, ...) or parameters of the method
-    (`density=0.2`). `data_device` is where data is looked at, for methods that do so; where the merge runs (`device`)
-    if nothing is given.
+    (`density=0.2`).
+
+    `device` is `cpu`, `cuda`, `cuda:1` or `auto`. `cuda` spreads whole matrices over all GPUs. `auto` takes what is
+    estimated to take less time, and the summary says why. `data_device` is where data is looked at, for methods that
+    do so; where the merge runs (`device`) if nothing is given.
 
     With `out` the result is a model folder and a Summary comes back; without, a state dict.
     """
+    if device != "cpu":
+        check_word(device)
     options = Options(threads, memory, device, resume, force, quiet)
     recipe, relative_to, pool = read_request(models, base, method, words)
     if is_data_missing(recipe, pool):
@@ -70,7 +77,7 @@ def merge(
             from smelt.engine.sink.output import check_output
 
             check_output(Path(out), [], force=force, needed=0)
-        recipe, relative_to = _with_data(recipe, relative_to, pool, options, data_device or device), None
+        recipe, relative_to = _with_data(recipe, relative_to, pool, options, where_data(data_device or device)), None
     elif data_device is not None:
         raise RecipeError("data_device: this merge looks at no data; leave it out")
     if out is not None:

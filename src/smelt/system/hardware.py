@@ -6,12 +6,23 @@ import contextlib
 import ctypes
 import os
 import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Gpu", "Gpus", "available_memory", "core_quota", "gpus", "processor_name", "total_memory"]
+__all__ = [
+    "Gpu",
+    "Gpus",
+    "available_memory",
+    "core_quota",
+    "gpus",
+    "processor_name",
+    "torch_built_for",
+    "total_memory",
+    "usable_gpus",
+]
 
 _NAME_ROOM = 96
 
@@ -103,3 +114,44 @@ def _gpu(nvml: ctypes.CDLL, number: int) -> Gpu:
     nvml.nvmlDeviceGetName(handle, name, _NAME_ROOM)
     nvml.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory))
     return Gpu(name.value.decode(errors="replace"), int(memory.total))
+
+
+def usable_gpus() -> Gpus:
+    """Those that torch, as it is installed, could compute on: none without a build for CUDA.
+
+    CUDA_VISIBLE_DEVICES hides GPUs from CUDA, and not from the management library. Torch is not loaded, so a driver
+    that is too old for it is not noticed here.
+    """
+    built = torch_built_for()
+    if built is None or not built.startswith("CUDA"):
+        return Gpus(None, [], "this torch was built for processors alone")
+    known = gpus()
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None or not known.found:
+        return known
+    shown: list[Gpu] = []
+    for one in map(str.strip, visible.split(",")):
+        if re.fullmatch(r"\d+", one) and int(one) < len(known.found):
+            shown.append(known.found[int(one)])
+        elif one.startswith(("GPU-", "MIG-")):  # by an identity that is not asked for here: one of them
+            shown.append(known.found[0])
+        else:  # CUDA, too, sees no further than the first that is not there
+            break
+    return Gpus(known.driver, shown, None if shown else "CUDA_VISIBLE_DEVICES hides every GPU")
+
+
+def torch_built_for() -> str | None:
+    """`CUDA 12.8`, from torch's file of versions, without loading it; None where torch is not there or knows no GPU."""
+    from importlib.util import find_spec
+
+    spec = find_spec("torch")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    try:
+        text = (Path(spec.submodule_search_locations[0]) / "version.py").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    for word, name in (("cuda", "CUDA"), ("hip", "ROCm")):
+        if said := re.search(rf"^{word}\b[^=]*= *'([^']+)'", text, re.M):
+            return f"{name} {said[1]}"
+    return None

@@ -86,6 +86,7 @@ _KEPT: Mapping[str, Callable[[], Names]] = {
 }
 _FEW: Mapping[str, Names] = {
     "devices": {"cpu": "", "cuda": "a GPU of NVIDIA's", "mps": "Apple's GPU"},
+    "merge devices": {"cpu": "", "cuda": "NVIDIA's GPUs", "auto": "what is estimated to take less time"},
     "dtypes": dict.fromkeys(("bfloat16", "float16", "float32", "float64"), ""),
     "splits": dict.fromkeys(("train", "val", "test"), ""),
     "executors": {"local": "processes", "inline": "here", "ray": "a Ray cluster", "slurm": "Slurm's queue"},

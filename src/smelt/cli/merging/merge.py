@@ -46,7 +46,7 @@ __all__ = ["merge"]
     shard_size=SHARD_SIZE,
     threads=THREADS,
     memory=MEMORY,
-    device=DEVICE.but("cpu or cuda."),
+    device=DEVICE.but("cpu, cuda or auto.", complete="merge devices"),
     data_device=Option("Where data is looked at, for methods that do so; --device by default."),
     allow_pickle=ALLOW_PICKLE,
     trust_remote_code=TRUST,

@@ -24,7 +24,7 @@ __all__ = ["plan"]
     lora=LORA,
     threads=THREADS,
     memory=MEMORY,
-    device=DEVICE.but("cpu or cuda."),
+    device=DEVICE.but("cpu, cuda or auto.", complete="merge devices"),
     allow_pickle=ALLOW_PICKLE,
     as_json=JSON,
 )

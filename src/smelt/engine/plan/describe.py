@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -13,8 +12,9 @@ from smelt.display.blocks import Facts
 from smelt.display.shown import Shown
 from smelt.engine.plan.ready import ReadyMerge
 from smelt.engine.run.backends import run_limits
+from smelt.engine.run.device import AUTO, check_word, choose
+from smelt.engine.run.estimate import shown_seconds
 from smelt.engine.sink.sink import lay_out
-from smelt.errors import RecipeError
 from smelt.formats.source import Source
 from smelt.recipe.schema import parse_size
 
@@ -69,6 +69,11 @@ class PlanReport(Shown):
     device: str
     work_memory: int
     peak_memory: int
+    seconds: dict[str, float]
+    """Estimates of the whole merge, on the cores that are here and on a GPU such as an H200, by the kind of device."""
+    auto: str
+    """What `device: auto` would take on this machine."""
+    auto_reason: str
     looking: list[DataNeeds]
     """What looking at data needs before the merge, for each method that does."""
     notes: list[str]
@@ -94,6 +99,11 @@ class PlanReport(Shown):
                 f"({self.device})",
             ),
         ]
+        cpu, cuda = (shown_seconds(self.seconds[kind]) for kind in ("cpu", "cuda"))
+        taken = f"device auto takes {self.auto}" + (
+            "" if self.auto_reason.startswith("estimated") else f": {self.auto_reason}"
+        )
+        pairs.append(("time", f"estimated: {cpu} on the CPU, {cuda} on a GPU; {taken}"))
         for one in self.looking:
             pairs += [("looking", str(one)), ("note", f"{one.method}: {one.note}")]
         return [Facts([*pairs, *(("note", note) for note in self.notes)])]
@@ -110,9 +120,9 @@ def describe_plan(
     from smelt.models.weightless import ShapeSource
 
     plan = ready.plan
-    if re.fullmatch(r"cpu|cuda(:\d+)?", device) is None:
-        raise RecipeError(f"no device named {device!r}; write cpu, cuda or cuda:1")
-    work = run_limits(plan, threads, memory, device.split(":")[0]).peak
+    choice = choose(plan, threads)
+    device = choice.device if check_word(device) == AUTO else device
+    work = run_limits(plan, threads, memory, device).peak
     absent = {name: source for name, source in plan.parents.items() if isinstance(source, ShapeSource)}
     return PlanReport(
         stages=list(plan.stage_names),
@@ -132,6 +142,9 @@ def describe_plan(
         device=device,
         work_memory=work,
         peak_memory=work + _LIBRARIES,
+        seconds={name: round(one, 1) for name, one in asdict(choice.seconds).items()},
+        auto=choice.device,
+        auto_reason=choice.reason,
         looking=list(looking),
         notes=[*_from_shapes(absent), *plan.notes],
         recipe_hash=plan.recipe.hash,

@@ -24,6 +24,7 @@ from smelt.caller import is_recipe, join_caller
 from smelt.engine.plan.plan import Blocking, Item, Plan, in_its_place
 from smelt.engine.run.backend import Backend
 from smelt.engine.run.backends import Backends
+from smelt.engine.run.device import gpus_for
 from smelt.engine.sink.sink import Sink
 from smelt.errors import NumericalError
 from smelt.files.hashing.input_hashes import InputHashes, hashing_reads
@@ -215,9 +216,9 @@ class PlanExecutor:
         self._plan, self._sink, self._progress, self._hashes = plan, sink, progress, hashes
         self._threads, self._memory = threads, memory
         self._blocking = Blocking.for_device(device.split(":")[0])
-        work = plan.bytes_in if device != "cpu" else 0
+        work, spread = (plan.bytes_in, gpus_for(device, plan)) if device != "cpu" else (0, ())
         words: Any = {"place_of": self._place_of, "hashes": hashes}
-        self._backends = Backends(plan.recipe.seed, device, self._write, progress.advance, work, **words)
+        self._backends = Backends(plan.recipe.seed, device, self._write, progress.advance, work, spread, **words)
         self._model_folds: dict[tuple[int, int], Fold] = {}
 
     def run(self, skip: Collection[str] = ()) -> None:

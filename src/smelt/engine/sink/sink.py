@@ -81,7 +81,8 @@ class Sink(Protocol):
         """Take the elements of a tensor from `start` on, in its output dtype. Called from any thread."""
 
     def place_of(self, item: Item, start: int) -> FilePlace | None:
-        """Where these elements belong in a file, for whoever writes and hashes them itself; None where that is nowhere."""
+        """Where these elements belong in a file, for whoever writes and hashes them itself; None: nowhere."""
+        return None
 
     def in_good_order(self, items: Sequence[Item]) -> Sequence[Item]:
         """The order in which tensors are best merged."""

@@ -197,9 +197,7 @@ class VectorBackend:
             _refuse(item, self._read(item, 0, item.info.count), out[begin : begin + item.info.nbytes], 0)
         return out.data
 
-    def _compiled(
-        self, item: Item, folds: Mapping[int, Fold], span: Span
-    ) -> tuple[CompiledProgram, RowFactors | None]:
+    def _compiled(self, item: Item, folds: Mapping[int, Fold], span: Span) -> tuple[CompiledProgram, RowFactors | None]:
         """The program that merges a span of an item. What it has in common with those of others is made once."""
         found = {position: fold.at(item.place(span.start, span.stop)) for position, fold in folds.items()}
         form = form_of_cuts(found) if not _differs_by_tensor(item.stages) else None

@@ -18,11 +18,14 @@ _TURN = threading.Lock()
 
 
 class FilePlace(NamedTuple):
-    """A byte of an open file, for code in C, and the address of the tree of the file's hash: 0 where none is made."""
+    """A byte of an open file, for code in C."""
 
     descriptor: int
     position: int
     tree: int = 0
+    """The address of the tree of the file's hash; 0 where none is made."""
+    busy: int = 0
+    """The address of a 32-bit number that is 1 while somebody writes to the file; 0 where nobody asks."""
 
 
 if hasattr(os, "preadv"):

@@ -5,6 +5,7 @@ Shards are laid out from the plan, blocks land at their offsets, a journal notes
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -216,6 +217,7 @@ class _ShardWriter:
         self._descriptor: int | None = None
         self._reserved = 0
         self._tree = TreeHash(self.size)
+        self._busy = ctypes.c_int32(0)
 
     @property
     def intact(self) -> bool:
@@ -235,7 +237,7 @@ class _ShardWriter:
         return self._offsets[key]
 
     def place(self, position: int) -> FilePlace:
-        return FilePlace(self._open(position), position, self._tree.address or 0)
+        return FilePlace(self._open(position), position, self._tree.address or 0, ctypes.addressof(self._busy))
 
     def write(self, view: memoryview, position: int) -> None:
         _write_all(self._open(position), view, position)

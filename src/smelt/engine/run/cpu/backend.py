@@ -77,6 +77,7 @@ class VectorBackend:
         """
         self._seed, self._write, self._advance = seed, write, advance
         self._place_of, self._hashes = place_of, hashes
+        self._trees: dict[int, int] = {}
         self._support = Support()
         self._templates: dict[tuple[object, ...], Template] = {}
         self._local = threading.local()
@@ -104,7 +105,8 @@ class VectorBackend:
     ) -> Any:
         machine_run, part = self._fold_run(item, index, fold, folds, span)
         share = wanted_share(fold)
-        for start, stop in span.blocks():
+        at_once = share == 1 and self._files(item, span.start) is not None
+        for start, stop in [(span.start, span.stop)] if at_once else span.blocks():
             if share < 1:  # what is not finite in it is told of by the pass that follows
                 machine_run.feed(*self._read_sample(item, start, stop, share))
                 continue
@@ -143,7 +145,7 @@ class VectorBackend:
                 self._advance(item.bytes_of(stop - start))
             return
         piece, buffers = self._pieces(item)
-        out = self._buffer("out", piece * size)
+        out = self._buffer("out", (span.stop - span.start) * size)
         if machine_run.feed_files(files, buffers, piece, span.stop - span.start, out, to):
             self._find_fault(item, folds, span)
         self._advance(item.bytes_of(span.stop - span.start))
@@ -318,11 +320,16 @@ class VectorBackend:
             place = tap.source.stored_at(tap.key)
             if place is None:
                 return None
-            tree = self._hashes.tree_of(place[0]) if hashed and self._hashes is not None else None
-            address = tree.address if tree is not None else None
             position = place[1] + start * dtypes.item_size(stored_dtype(tap))
-            found.append(FilePlace(place[0], position, address or 0))
+            found.append(FilePlace(place[0], position, self._tree_of(place[0]) if hashed else 0))
         return found
+
+    def _tree_of(self, descriptor: int) -> int:
+        """The address of the tree of an open file's hash; 0 where none is made. Inputs are open as long as a run lasts."""
+        if descriptor not in self._trees:
+            tree = self._hashes.tree_of(descriptor) if self._hashes is not None else None
+            self._trees[descriptor] = tree.address or 0 if tree is not None else 0
+        return self._trees[descriptor]
 
     def _read(self, item: Item, start: int, stop: int) -> list[NDArray[np.uint8]]:
         found = []

@@ -10,6 +10,7 @@
 
 #if !defined(_WIN32)
 #include <errno.h>
+#include <time.h>
 #include <unistd.h>
 #endif
 
@@ -125,10 +126,12 @@ typedef struct {
     void *tree;       /* of the file's hash; 0 where what is read is not hashed */
 } Tap;
 
-/* Where results go, if anywhere: an open file, the byte of it that comes next, and the tree of its hash. */
+/* Where results go, if anywhere: an open file, the byte of it that comes next, the tree of its hash, and a number that is
+   1 while somebody writes to the file. */
 typedef struct {
     int64_t file, position;
     void *tree;
+    int32_t *busy;
     int64_t error; /* errno, where writing failed */
 } Output;
 
@@ -893,22 +896,36 @@ static int written(const char *bytes, int64_t size, Output *output) {
     return 1;
 }
 
+/* A file system lets one thread at a time write to a file, and lets others burn their cores while they wait. So whoever
+   finds a file busy works on, unless it `must` write now, and then sleeps: 0 where it wrote nothing. */
+static int may_write(const Output *output, int must) {
+    if (!output->busy) return 1;
+    while (__atomic_exchange_n(output->busy, 1, __ATOMIC_ACQUIRE)) {
+        if (!must) return 0;
+        const struct timespec a_moment = {0, 30000};
+        nanosleep(&a_moment, 0);
+    }
+    return 1;
+}
+
+static void end_write(const Output *output) {
+    if (output->busy) __atomic_store_n(output->busy, 0, __ATOMIC_RELEASE);
+}
+
 #define MOST_TAPS 64 /* of further ones nothing is hashed here */
 
 /* The same with numbers that are read from files, `piece` at a time into the taps' rooms, where they stay in the cache until
-   they have been hashed and worked on. With an `output`, `out` has room for a piece, which is hashed and written from
-   there; without one it has room for all. 3 where a file could not be read as far as wanted, 4 where one could not be
-   written. */
+   they have been hashed and worked on. Results go to `out`, which has room for all, and with an `output` are hashed and
+   written from there. 3 where a file could not be read as far as wanted, 4 where one could not be written. */
 EXPORT int64_t smelt_run_files(Op *ops, int64_t n_ops, Tap *taps, int64_t n_taps, char *out, int64_t out_format,
                                float *registers, int64_t width, int64_t before, int64_t count, int64_t piece,
                                const Hasher *hasher, Output *output) {
-    void *streams[MOST_TAPS + 1] = {0};
-    int64_t fault = 0;
+    void *streams[MOST_TAPS + 1] = {0}, **last = streams + MOST_TAPS;
+    int64_t fault = 0, pending = 0; /* bytes that are not written yet, at the beginning of `out` */
     for (int64_t k = 0; hasher && k < n_taps && k < MOST_TAPS; k++) {
         const int64_t start = taps[k].position, size = count * size_of(taps[k].format);
         streams[k] = taps[k].tree ? hasher->open(taps[k].tree, start, start + size) : 0;
     }
-    void **last = streams + MOST_TAPS;
     if (hasher && output && output->tree)
         *last = hasher->open(output->tree, output->position, output->position + count * size_of(out_format));
     for (int64_t at = 0; at < count && !fault; at += piece) {
@@ -921,11 +938,15 @@ EXPORT int64_t smelt_run_files(Op *ops, int64_t n_ops, Tap *taps, int64_t n_taps
             if (!fault && k < MOST_TAPS && streams[k]) hasher->feed(streams[k], tap->data, size);
         }
         if (fault) break;
-        char *into = out && !output ? out + at * size_of(out_format) : out;
+        char *into = !out ? 0 : output ? out + pending : out + at * size_of(out_format);
         fault = smelt_run(ops, n_ops, taps, into, out_format, registers, width, before + at, n);
         if (fault || !output) continue;
         if (*last) hasher->feed(*last, into, n * size_of(out_format));
-        if (!written(into, n * size_of(out_format), output)) fault = 4;
+        pending += n * size_of(out_format);
+        if (!may_write(output, at + piece >= count)) continue;
+        if (!written(out, pending, output)) fault = 4;
+        end_write(output);
+        pending = 0;
     }
     for (int64_t k = 0; k <= MOST_TAPS; k++) /* after a fault the hashes are worth nothing, and nobody asks for them */
         if (streams[k]) hasher->close(streams[k]);

@@ -86,7 +86,7 @@ SPARE = 16
 """How many numbers registers lie further apart than they are wide (machine.c)."""
 TAP = np.dtype([("data", "u8"), ("format", "i8"), ("file", "i8"), ("position", "i8"), ("tree", "u8")])
 """Where the numbers of a model are, as machine.c reads it."""
-_OUTPUT = np.dtype([("file", "i8"), ("position", "i8"), ("tree", "u8"), ("error", "i8")])
+_OUTPUT = np.dtype([("file", "i8"), ("position", "i8"), ("tree", "u8"), ("busy", "u8"), ("error", "i8")])
 _JOB = np.dtype([(name, "i8") for name in ("ops", "n_ops", "taps", "n_taps", "out", "out_format", "width", "count")])
 
 
@@ -147,10 +147,10 @@ class ProgramRun:
     ) -> int:
         """The next `count` elements, read from files by `piece`; 3 where that fails.
 
-        With `to`, results are written there, and `out` is room for a piece; an OSError says that it failed.
+        With `to`, results are written there; an OSError says that it failed.
         """
         self._taps["data"] = [buffer.ctypes.data for buffer in buffers]
-        self._taps["file"], self._taps["position"], self._taps["tree"] = zip(*files, strict=True)
+        self._taps["file"], self._taps["position"], self._taps["tree"], _ = zip(*files, strict=True)
         output = np.array([(*to, 0)], _OUTPUT) if to is not None else None
         fault = self._library.smelt_run_files(
             *self._list(),
@@ -222,7 +222,7 @@ class BatchRun:
         """Run a program over `count` elements that lie in files; `out` is an address."""
         width, taps = what.program.width, len(self._taps) * TAP.itemsize
         for buffer, form, place in zip(self._buffers, formats, files, strict=False):
-            self._taps.append((buffer, FORMATS[form], *place))
+            self._taps.append((buffer, FORMATS[form], *place[:3]))
         job = (what.ops.ctypes.data, len(what.ops), taps, len(files), out, FORMATS[out_format], width, count)
         self._programs.append(what)
         self._jobs.append(job)

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -52,10 +52,11 @@ def measure(
     keep: bool = False,
     cold: bool = False,
     timeout: float = 3600.0,
+    environment: Mapping[str, str] | None = None,
 ) -> Measurement:
     """Run `command` with its inputs in the page cache, or out of it where it is to start `cold`.
 
-    `output` is removed before, and after unless `keep`.
+    `output` is removed before, and after unless `keep`. `environment` has variables that are set beside those that are.
     """
     if output is not None:
         shutil.rmtree(output, ignore_errors=True)
@@ -70,7 +71,7 @@ def measure(
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            env=os.environ | {"HF_HUB_OFFLINE": "1"},
+            env={**os.environ, "HF_HUB_OFFLINE": "1", **(environment or {})},
         )
         try:
             anon, rss, timed_out = _watch(process.pid, start + timeout)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from measure import Measurement
 
 
+FIRST = "smelt, first"
+"""The runs of a merge that knows no hash of its inputs."""
 _TELLING = 0.02  # seconds: below it the start of a process is all that a ratio to the floor would show
 
 
@@ -39,10 +41,18 @@ class Row:
 
 def merge_table(rows: Sequence[Row]) -> str:
     """Time, memory, floor and agreement of each method."""
-    head = ["method", "mergekit s", "smelt s", "ratio", "mergekit peak anon MB", "smelt peak anon MB", "floor s"]
-    head += ["max abs difference", "elements that differ"]
+    head = ["method", "mergekit s", "smelt s", "ratio", "first s", "ratio", "first / later"]
+    head += ["mergekit peak anon MB", "smelt peak anon MB", "floor s", "max abs difference", "elements that differ"]
     body = [
-        [row.name, *_times(row), _anon(row, "mergekit"), _anon(row, "smelt"), _number(row.floor_s, 2), *_agreement(row)]
+        [
+            row.name,
+            *_times(row),
+            *_first(row),
+            _anon(row, "mergekit"),
+            _anon(row, "smelt"),
+            _number(row.floor_s, 2),
+            *_agreement(row),
+        ]
         for row in rows
     ]
     return _table(head, body)
@@ -93,6 +103,13 @@ def _times(row: Row) -> list[str]:
         cells.append(f"error: {_short(error)}" if error else _number(row.seconds(tool), 2))
     theirs, ours = row.seconds("mergekit"), row.seconds("smelt")
     return [*cells, f"{theirs / ours:.1f}×" if theirs and ours else "-"]
+
+
+def _first(row: Row) -> list[str]:
+    """The time of a first merge, how much faster it is than mergekit's, and how much slower than a later one."""
+    theirs, first, later = (row.seconds(tool) for tool in ("mergekit", FIRST, "smelt"))
+    faster = f"{theirs / first:.1f}×" if theirs and first else "-"
+    return [_number(first, 2), faster, f"{first / later:.2f}" if first and later else "-"]
 
 
 def _anon(row: Row, tool: str) -> str:

@@ -3,8 +3,8 @@
     python benchmarks/where.py [--methods linear,ties] [--size 0.48b] [-o OUT]
 
 Each merge is a process of its own that runs the command itself; a thread beside it looks at the stack of every other
-thread. The machine's passes, which read too, hashing and writing give up the interpreter's lock, so that looking costs
-them nothing. Seconds are those of threads: two that read at once for a second are two seconds of reading.
+thread. The machine's passes, in which files are read, hashed and written too, give up the interpreter's lock, so that
+looking costs them nothing. Seconds are those of threads: two that read at once for a second are two seconds of reading.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -26,24 +27,22 @@ from recipes import RECIPES
 from tools import find_smelt
 
 EVERY = 0.002
+BY_ITSELF = "the vector machine"
+IN_ONE = "reading, hashing, the vector machine and writing"
 DOES = {
-    ("program.py", "feed"): "the vector machine",
-    ("program.py", "feed_files"): "reading and the vector machine",
-    ("jobs.py", "run"): "reading and the vector machine",
-    ("pieces.py", "read"): "reading",
-    ("source.py", "read_bytes"): "reading",
-    ("source.py", "read"): "reading",
+    ("machine.py", "feed"): BY_ITSELF,
+    ("machine.py", "feed_files"): IN_ONE,
+    ("machine.py", "run"): IN_ONE,
+    ("machine.py", "read"): "reading",
+    ("safetensors.py", "read_bytes"): "reading",
     ("sink.py", "write"): "writing",
     ("sink.py", "write_once"): "writing",
-    ("hashing.py", None): "hashing",
-    ("following.py", None): "hashing",
-    ("sha256.py", None): "hashing",
+    ("blake3.py", None): "hashing what was not read",
     ("torch", None): "torch",
 }
 """By file and function, the innermost that is known."""
-MACHINE = {DOES["program.py", "feed"], DOES["program.py", "feed_files"]}
-PHASES = {"look": "thresholds and sums", "merge": "the merge", "merge_small": "the merge"}
-"""Of the vector machine, by the function of a way that called it."""
+PHASES = {"fold_span": "thresholds and sums", "merge_span": "the merge", "merge_small": "the merge"}
+"""Of the vector machine, by the function of a backend that called it."""
 WAITS = {("threading.py", "wait"), ("threading.py", "_wait_for_tstate_lock"), ("thread.py", "_worker")}
 
 
@@ -61,7 +60,7 @@ def doing(frame: FrameType | None) -> str | None:
             found = DOES.get((file, name)) or DOES.get((file, None))
             if "site-packages/torch" in frame.f_code.co_filename:
                 found = found or DOES["torch", None]
-        if found in MACHINE and file == "way.py" and name in PHASES:
+        if found in (BY_ITSELF, IN_ONE) and file == "backend.py" and name in PHASES:
             return f"{found}: {PHASES[name]}"
         frame = frame.f_back
     return found or "other Python"
@@ -100,9 +99,11 @@ def watched(words: list[str]) -> None:
     print(json.dumps({"wall_s": time.perf_counter() - began, "thread_s": dict(counts.most_common())}))
 
 
-def one(method: str, checkpoints: Path, work: Path) -> dict[str, object]:
-    config, out = RECIPES[method].write(work / f"{method}.yaml", checkpoints), work / "watched"
-    words = ["merge", str(config), "-o", str(out), "--quiet"]
+def one(method: str, checkpoints: Path, work: Path, models: int, threads: int | None) -> dict[str, object]:
+    recipe = RECIPES[method]
+    config = replace(recipe, models=recipe.models[:models]).write(work / f"{method}.yaml", checkpoints)
+    out = work / "watched"
+    words = ["merge", str(config), "-o", str(out), "--quiet", *(["--threads", str(threads)] if threads else [])]
     answers = []
     for _ in range(3):
         shutil.rmtree(out, ignore_errors=True)
@@ -119,13 +120,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--methods", type=lambda text: text.split(","), default=["linear", "ties", "dare_ties"])
     parser.add_argument("--size", choices=sorted(SIZES), default="0.48b")
+    parser.add_argument("--models", type=int, default=3, help="fine-tunes that are merged")
+    parser.add_argument("--threads", type=int, help="of each merge (default: as many as cores)")
     parser.add_argument("--work", type=Path, default=Path(".bench"))
     parser.add_argument("-o", "--output", type=Path)
     given = parser.parse_args()
-    checkpoints = given.work.resolve() / f"checkpoints-{given.size}-seed0"
-    ensure(checkpoints, SIZES[given.size])
+    two = "-two" if given.models == 2 else ""
+    checkpoints = given.work.resolve() / f"checkpoints-{given.size}{two}-seed0"
+    ensure(checkpoints, replace(SIZES[given.size], fine_tunes=given.models))
     found: dict[str, object] = {"provenance": provenance([find_smelt(None)], 0), "every_s": EVERY, "size": given.size}
-    found["merges"] = [one(method, checkpoints, given.work.resolve()) for method in given.methods]
+    work = given.work.resolve()
+    found["merges"] = [one(method, checkpoints, work, given.models, given.threads) for method in given.methods]
     if given.output:
         given.output.write_text(json.dumps(found, indent=1) + "\n")
     for merge in found["merges"]:

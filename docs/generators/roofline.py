@@ -16,7 +16,7 @@ MISSING = "Not measured yet."
 def blocks() -> dict[str, dict[str, str]]:
     """By page and block; see pages.py."""
     makers = {"cpu": ("compare", cpu), "where": ("where", where), "growth": ("growth", growth)}
-    makers |= {"tuning": ("tuning", tuning), "gpu": ("gpu", gpu)}
+    makers |= {"tuning": ("tuning", tuning), "gpu": ("gpu", gpu), "threads": ("threads", threads)}
     made = {}
     for block, (name, maker) in makers.items():
         path = RESULTS / f"{name}.json"
@@ -39,14 +39,42 @@ def cpu(found: dict[str, Any]) -> str:
                 f"{took['smelt'] / row['floor_s']:.1f}",
                 _s(took["mergekit"]),
                 f"**{took['mergekit'] / took['smelt']:.1f}**",
+                *_first(took),
                 _mb(peak["smelt"]),
                 _mb(peak["mergekit"]),
             ]
         )
-    head = ["merge", "bytes", "floor", "Smelt", "of the floor", "mergekit 0.1.5", "times faster", "peak memory"]
+    head = ["merge", "bytes", "floor", "Smelt", "of the floor", "mergekit 0.1.5", "times faster"]
+    head += ["first merge", "times faster", "first / later", "peak memory"]
     start = {tool: _s(median(run["wall_s"] for run in runs)) for tool, runs in found["start_up"][0]["runs"].items()}
     said = f"`--help` takes {start['smelt']}, mergekit's {start['mergekit']}."
     return f"{_table([*head, 'of mergekit'], lines)}\n\n{said} {_machine(found)}"
+
+
+def _first(took: dict[str, float]) -> list[str]:
+    first = took.get("smelt, first")
+    if first is None:
+        return ["", "", ""]
+    return [_s(first), f"**{took['mergekit'] / first:.1f}**", f"{first / took['smelt']:.2f}"]
+
+
+def threads(found: dict[str, Any]) -> str:
+    """Merges by the number of threads, beside a plain copy by as many."""
+    head = ["merge", "threads", "read and copy", "first merge", "of that", "later", "first / later", "`smelt plan`"]
+    lines = [
+        [
+            row["method"],
+            str(row["threads"]),
+            _s(row["floor_s"]),
+            _s(row["first_s"]),
+            f"{row['first_s'] / row['floor_s']:.1f}",
+            _s(row["later_s"]),
+            f"{row['first_s'] / row['later_s']:.2f}",
+            _s(row["plan_s"]),
+        ]
+        for row in found["rows"]
+    ]
+    return f"{_table(head, lines)}\n\n{_machine(found)}"
 
 
 def _moved(row: dict[str, Any]) -> int:

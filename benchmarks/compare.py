@@ -1,7 +1,7 @@
 """Smelt and mergekit on the same checkpoints, with the same configuration files, as whole processes.
 
 In: a list of methods. Out: Markdown tables on standard output and, with -o, a result file with every run in it. The
-tools take turns, so that a slow minute of the machine falls on both. Smelt runs twice in each turn: as on a first merge,
+tools take turns, so that a slow minute of the machine falls on both. Smelt runs twice in a turn: as on a first merge,
 which knows no hash of its inputs, and as on a later one, which knows all.
 
     python benchmarks/compare.py [--methods linear,ties] [--repeat 1] [--size 0.48b] [--scaling] [-o results.json]

@@ -231,11 +231,14 @@ def _write_model(
     try:
         _execute(ready.plan, sink, options, skip=folder.finished, hashes=hashes)
         digests = hashes.result()
+        if changed := ready.changed_parents(digests):
+            ready = ready.noting(changed)
+            files = ready.files(name)
         known = sink.complete(ready.metadata(digests))
         folder.complete({**files, **sink.files()}, known, lambda all_: ready.manifest(all_, digests))
     finally:
         sink.close()
-    return ()
+    return changed
 
 
 def _write_adapter(

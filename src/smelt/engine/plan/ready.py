@@ -21,7 +21,7 @@ from smelt.engine.plan.causes import with_causes
 from smelt.engine.plan.checks import base_faults, leave_frozen, left_out
 from smelt.engine.plan.plan import Plan
 from smelt.engine.pool import BASE, ModelPool
-from smelt.engine.sink.provenance import encode_manifest, model_card
+from smelt.engine.sink.provenance import encode_manifest, manifest_entry, model_card
 from smelt.errors import IncompatibleModels, RecipeError, unknown
 from smelt.files.hashing.input_hashes import FileDigest
 from smelt.files.reading import check_plain, parse_json, read_json_table
@@ -213,6 +213,18 @@ class ReadyMerge:
     def statistics_hashes(self, hashes: Mapping[Path, FileDigest]) -> dict[str, dict[str, dict[str, str]]]:
         """The same for what stages read beside the models."""
         return {name: _by_file(source, hashes) for name, source in self.plan.statistics.items()}
+
+    def changed_parents(self, hashes: Mapping[Path, FileDigest]) -> list[str]:
+        """Which parents that Smelt made are not what their own manifests say, in sentences."""
+        notes = []
+        for name, source in self.plan.parents.items():
+            for path in source.files:
+                said = manifest_entry(path)
+                if said is not None and getattr(hashes[path], said.kind) not in (None, said.digest):
+                    notes.append(
+                        f"{name}: {path.name} is not what the manifest beside it says; it was changed afterwards"
+                    )
+        return notes
 
     def metadata(self, hashes: Mapping[Path, FileDigest]) -> dict[str, str]:
         """What the headers of the weights say; its length does not depend on the digests."""

@@ -21,7 +21,16 @@ from smelt.version import __version__
 if TYPE_CHECKING:
     from smelt.recipe.schema import Recipe
 
-__all__ = ["MANIFEST", "MARK", "ManifestEntry", "already_made", "encode_manifest", "model_card", "read_manifest"]
+__all__ = [
+    "MANIFEST",
+    "MARK",
+    "ManifestEntry",
+    "already_made",
+    "encode_manifest",
+    "manifest_entry",
+    "model_card",
+    "read_manifest",
+]
 
 MANIFEST = "manifest.json"
 _SEAL = "manifest_sha256"
@@ -59,7 +68,7 @@ def already_made(
 
 
 class ManifestEntry(NamedTuple):
-    """What a manifest says of a file. Those of Smelt 0.1 and 0.2 have SHA-256."""
+    """What a manifest says of a file. Those of Smelt 0.1 have SHA-256."""
 
     kind: HashKind
     digest: str
@@ -79,6 +88,16 @@ def read_manifest(folder: Path) -> tuple[dict[str, ManifestEntry], bool]:
         return files, manifest.get(_SEAL) == _seal(body) and path.read_bytes() == _encode(manifest)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         raise CorruptFile(f"{path}: is not a manifest that Smelt wrote") from None
+
+
+def manifest_entry(path: Path) -> ManifestEntry | None:
+    """What the manifest beside a file says of it, where there is one that can be read."""
+    if not (path.parent / MANIFEST).is_file():
+        return None
+    try:
+        return read_manifest(path.parent)[0].get(path.name)
+    except (OSError, CorruptFile):
+        return None
 
 
 def _entry(entry: Any) -> ManifestEntry:

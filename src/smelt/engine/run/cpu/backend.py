@@ -325,7 +325,7 @@ class VectorBackend:
         return found
 
     def _tree_of(self, descriptor: int) -> int:
-        """The address of the tree of an open file's hash; 0 where none is made. Inputs are open as long as a run lasts."""
+        """The address of the tree of an open file's hash; 0: none is made. Inputs are open as long as a run lasts."""
         if descriptor not in self._trees:
             tree = self._hashes.tree_of(descriptor) if self._hashes is not None else None
             self._trees[descriptor] = tree.address or 0 if tree is not None else 0

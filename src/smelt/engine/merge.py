@@ -266,7 +266,7 @@ def _execute(plan: Plan, sink: Any, options: Options, skip: Any = ()) -> None:
     device = _device(options.device)
     bounds = run_limits(plan, options.threads, options.memory, device.split(":")[0])
     with Progress(options.quiet) as progress:
-        PlanExecutor(plan, sink, progress, threads=bounds.threads, memory=bounds.memory, device=device).run(skip)
+        PlanExecutor(plan, sink, progress, threads=bounds.threads, room=bounds.room, device=device).run(skip)
 
 
 def _device(name: str) -> str:

@@ -271,7 +271,7 @@ def copy_weights(
     sink = FolderSink(folder, plan, {"format": "pt", "smelt": __version__})
     try:
         with _Unpacking(quiet) as progress:
-            PlanExecutor(plan, sink, progress, threads=bounds.threads, memory=bounds.memory).run()
+            PlanExecutor(plan, sink, progress, threads=bounds.threads, room=bounds.room).run()
         return sink.hashes(), sink.files()
     finally:
         sink.close()

@@ -8,10 +8,13 @@ docs/explanation/architecture.md ("Determinism") says what holds on a GPU. Torch
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.plan.plan import SUMMARIES, Blocking, Item, Plan
+from smelt.engine.plan.plan import Blocking, Item, Plan
+from smelt.engine.run.work_memory import FoldRooms, ModelFold, WorkMemory, eager_thread_memory, model_folds
 from smelt.errors import RecipeError
 from smelt.recipe.schema import parse_size
 from smelt.system.process import usable_cores
@@ -20,11 +23,13 @@ if TYPE_CHECKING:
     from smelt.engine.run.backend import Advance, Backend, Write
     from smelt.engine.run.eager import EagerBackend
 
-__all__ = ["Backends", "RunLimits", "preload_torch", "run_limits", "work_memory"]
+__all__ = ["WINDOW", "Backends", "RunLimits", "preload_torch", "run_limits"]
 
 
 _USUAL = 320 << 20
 """Bytes of work memory that a run may take, unless it is told or a piece needs more."""
+WINDOW = 4
+"""Workflows that may be under way for each thread."""
 
 
 @dataclass(frozen=True)
@@ -34,43 +39,61 @@ class RunLimits:
     threads: int
     memory: int
     largest: int
-    """Bytes that work on the largest piece takes."""
+    """Bytes that a thread takes for the largest piece."""
+    room: int
+    """Bytes that are left for what folds hold, and on a GPU for all that is under way."""
+    held: int
+    """What folds will hold of it at most."""
 
     @property
     def peak(self) -> int:
-        """Bytes of work memory when every thread has the largest piece, or as many threads as may."""
-        return min(self.memory, self.threads * self.largest)
+        """Bytes of work memory when every thread has the largest piece and folds hold the most."""
+        return min(self.memory, self.threads * self.largest + self.held)
 
 
 def run_limits(plan: Plan, threads: int | None, memory: int | str | None, device: str = "cpu") -> RunLimits:
-    """Threads as asked for, but no more than fit: by default within 320 MiB, or twice what the largest piece takes."""
-    blocking = Blocking.for_device(device)
-    item = max(plan.items, key=lambda one: work_memory(one, blocking))
-    largest = max(1, work_memory(item, blocking))
-    limit = max(2 * largest, _USUAL) if memory is None else parse_size(memory)
-    if largest > limit:
+    """Threads as asked for, but no more than fit: by default within 320 MiB, or twice what the largest piece takes.
+
+    What folds would like to hold is left to them, up to half of the limit: with fewer threads and brackets a merge is
+    over sooner than with more threads and histograms.
+    """
+    work = WorkMemory(device)
+    sizes = [(work.of_thread(item), work.of_folds(item, 0)) for item in plan.items]
+    folds = list(model_folds(plan))
+    of_model = max((work.of_model_fold(one, 0) for one in folds), default=0)
+    largest = max(1, max(thread for thread, _ in sizes))
+    number = max(range(len(sizes)), key=lambda one: sum(sizes[one]))
+    least = max(largest, sum(sizes[number])) + of_model
+    limit = max(2 * least, _USUAL) if memory is None else parse_size(memory)
+    if least > limit:
         raise RecipeError(
-            f"{item.key!r} alone needs {largest / 1e6:.0f} MB of work memory, "
+            f"{plan.items[number].key!r} alone needs {least / 1e6:.0f} MB of work memory, "
             f"more than the limit of {limit / 1e6:.0f} MB"
         )
     wanted = threads or usable_cores()
-    return RunLimits(wanted if device == "cuda" else max(1, min(wanted, limit // largest)), limit, largest)
+    if device == "cuda":
+        return RunLimits(wanted, limit, largest, limit, _held(plan, folds, work, wanted, limit))
+    reserved = max(least - largest, min(_held(plan, folds, work, wanted, limit), limit // 2))
+    threads = max(1, min(wanted, (limit - reserved) // largest))
+    room = limit - threads * largest
+    return RunLimits(threads, limit, largest, room, _held(plan, folds, work, threads, room))
 
 
-def work_memory(item: Item, blocking: Blocking) -> int:
-    """Bytes that working on this item takes: inputs, float32 stack, and a few temporaries of the stack's size.
-
-    A matrix is decomposed in float64, whose temporaries are larger; statistics of whole matrices are kept in it.
-    Of a stack of matrices each is worked on by itself.
+def _held(plan: Plan, folds: Sequence[ModelFold], work: WorkMemory, threads: int, room: int) -> int:
+    """Bytes that folds hold at most within `room`: those over the model one after the other, then as many workflows as
+    are under way; both where tensors have folds before one over the model.
     """
-    item = item.matrix_items[0]
-    rows = len(item.taps) + 2
-    if item.unit in ("tensor", "matrix"):
-        sizes = [tap.source.tensors[tap.key].count for tap in item.statistics]
-        each = 8 if item.statistics_kind in SUMMARIES else 4
-        return 4 * item.info.count * rows * 6 + each * sum(sizes) + 8 * 5 * max(sizes, default=0)
-    rows += len(item.statistics)
-    return 4 * min(blocking.block(item), item.info.count) * rows * 3
+    rooms = FoldRooms.of(folds, threads, room)
+    of_model = max((work.of_model_fold(one, rooms.model) for one in folds), default=0)
+    each = [work.of_folds(item, rooms.tensor) for item in plan.items]
+    of_tensors = min(rooms.tensors, _most_of_neighbours(each, WINDOW * threads))
+    return of_model + of_tensors if rooms.tensors < room else max(of_model, of_tensors)
+
+
+def _most_of_neighbours(each: Sequence[int], many: int) -> int:
+    """The largest sum of so many in a row."""
+    upto = [0, *accumulate(each)]
+    return max(end - upto[max(0, number - many)] for number, end in enumerate(upto))
 
 
 class Backends:
@@ -94,9 +117,11 @@ class Backends:
     def of(self, item: Item) -> Backend:
         return self._vector if self._vector is not None and self._vector.supports(item) else self.eager()
 
-    def memory(self, item: Item, blocking: Blocking) -> int:
-        """Bytes that an item takes beside what each thread has anyway, which is all that a GPU backend takes."""
-        return 0 if self._device != "cpu" and self.of(item) is self._vector else work_memory(item, blocking)
+    def memory(self, item: Item) -> int:
+        """Bytes that an item takes on a GPU beside what each thread has anyway, which is all that the vector machine's
+        backend takes.
+        """
+        return 0 if self.of(item) is self._vector else eager_thread_memory(item, Blocking.for_device("cuda"))
 
     def close(self) -> None:
         for backend in (self._vector, self._eager):

@@ -68,9 +68,9 @@ def test_few_entries_are_their_own_sample_and_many_are_seen_in_part():
 
 
 def test_what_is_held_is_the_sample_or_the_brackets_and_one_more_for_a_copy():
-    """Of 2**20 entries a sample has 2**15 and a bracket 5 * (2**20 / 2**7.5 + 64): 29,283; four bytes each."""
+    """Of 2**20 entries a sample has 2**15 and a bracket 5 * (2**20 / 2**7.5 + 2**6): 29,284; four bytes each."""
     assert plan_sample(1 << 20, rows=3, brackets=3).bytes == 4 * (3 + 1) * 32_768
-    assert plan_sample(1 << 20, rows=3, brackets=6).bytes == 4 * (6 + 1) * 29_283
+    assert plan_sample(1 << 20, rows=3, brackets=6).bytes == 4 * (6 + 1) * 29_284
     assert plan_sample(1000, rows=3, brackets=3).bytes == 4 * (3 + 1) * 1000
 
 

@@ -34,7 +34,7 @@ _COARSE_BITS, _FINE_BITS = 16, 15
 _HELD = 1 << 20
 """Entries of one bin that the second pass may hold, two bytes each."""
 _HISTOGRAM = 1 << 20
-"""Bytes of a row's histogram: half of them its own, and what waits to be added to it."""
+"""Bytes of the histogram of a row or a rank: half of them its own, and what waits to be added to it."""
 Counts: TypeAlias = npt.NDArray[Any]
 _Where: TypeAlias = tuple[int, int]
 
@@ -156,7 +156,7 @@ class Largest(Fold):
     def sampled(self, count: int, models: int = 1, room: int | None = None) -> None:
         rows, ranks = self._sizes(count, models)
         if room is not None:
-            self._held_ties = max(0, min(_HELD, (room - rows * _HISTOGRAM) // (2 * max(1, ranks))))
+            self._held_ties = max(0, min(_HELD, (room - max(rows, ranks) * _HISTOGRAM) // (8 * max(1, ranks))))
         plan = plan_sample(count, rows, ranks, room)
         if plan is not None:
             self.step, self.share, self._count = "sample", plan.share, count
@@ -165,7 +165,7 @@ class Largest(Fold):
     def holds(self, count: int, models: int, room: int) -> int:
         rows, ranks = self._sizes(count, models)
         plan = plan_sample(count, rows, ranks, room) if room else None
-        return plan.bytes if plan is not None else rows * _HISTOGRAM
+        return plan.bytes if plan is not None else max(rows, ranks) * _HISTOGRAM
 
     def _sizes(self, count: int, models: int) -> tuple[int, int]:
         """Of how many rows how many ranks are wanted."""

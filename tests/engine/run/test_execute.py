@@ -10,8 +10,8 @@ from checkpoints import random_state
 from smelt.engine.plan.build import make_plan
 from smelt.engine.plan.plan import Blocking, Span
 from smelt.engine.pool import ModelPool
-from smelt.engine.run.work_memory import eager_thread_memory
 from smelt.engine.run.executor import PlanExecutor
+from smelt.engine.run.work_memory import eager_thread_memory
 from smelt.engine.sink.sink import MemorySink
 from smelt.errors import NumericalError, RecipeError
 from smelt.formats.source import MemorySource

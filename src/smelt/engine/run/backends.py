@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from smelt.engine.run.backend import Advance, Backend, Write
     from smelt.engine.run.eager import EagerBackend
 
-__all__ = ["WINDOW", "Backends", "RunLimits", "preload_torch", "run_limits"]
+__all__ = ["WINDOW", "Backends", "RunLimits", "needs_torch", "preload_torch", "run_limits"]
 
 
 _USUAL = 320 << 20
@@ -84,7 +84,7 @@ def _held(plan: Plan, folds: Sequence[ModelFold], work: WorkMemory, threads: int
     are under way; both where tensors have folds before one over the model.
     """
     rooms = FoldRooms.of(folds, threads, room)
-    of_model = max((work.of_model_fold(one, rooms.model) for one in folds), default=0)
+    of_model = max((work.of_model_fold(one, rooms.model, WINDOW * threads) for one in folds), default=0)
     each = [work.of_folds(item, rooms.tensor) for item in plan.items]
     of_tensors = min(rooms.tensors, _most_of_neighbours(each, WINDOW * threads))
     return of_model + of_tensors if rooms.tensors < room else max(of_model, of_tensors)
@@ -137,10 +137,13 @@ class Backends:
             return self._eager
 
 
-def preload_torch(plan: Plan, device: str) -> None:
-    """Load torch now, while inputs are being hashed, if some item will be run in it."""
-    from smelt.engine.run.cpu.machine import library
-    from smelt.engine.run.cpu.rule_table import Support
+def needs_torch(plan: Plan, device: str) -> bool:
+    """Whether some item will be run in torch."""
+    work = WorkMemory(device.split(":")[0])
+    return any(map(work.in_torch, plan.items))
 
-    if device != "cpu" or library() is None or not all(map(Support(), (item.matrix_items[0] for item in plan.items))):
+
+def preload_torch(plan: Plan, device: str) -> None:
+    """Load torch now, while inputs are being hashed, if it will be needed."""
+    if needs_torch(plan, device):
         import smelt.engine.run.eager  # noqa: F401

@@ -245,9 +245,11 @@ class PlanExecutor:
         together: list[list[Item]],
         workflow: Callable[[list[Item]], Workflow],
         finished: Callable[[int, Any], None],
+        each: int = 0,
     ) -> None:
+        """`each`: bytes that every workflow holds, beside what the folds of its tensors do."""
         run_workflows(
-            ((workflow(items), sum(map(self._held, items))) for items in together),
+            ((workflow(items), each + sum(map(self._held, items))) for items in together),
             threads,
             budget=self._rooms.tensors,
             window=WINDOW * self._threads,
@@ -274,7 +276,7 @@ class PlanExecutor:
             self._progress.begin(f"measuring for {name}", sum(item.bytes_in for item in items))
             joined = OrderedJoin(lambda left, right: [reduce(fold.join, [*left, *right])])
             work = partial(self._fold_items, index_of=index_of, fold=fold)
-            self._drive(threads, together, work, joined.add)
+            self._drive(threads, together, work, joined.add, fold.holds(one.count, one.models, 0))
             fold.absorb(reduce(fold.join, joined.total))
 
     def _fold_items(self, items: list[Item], index_of: Mapping[str, int], fold: Fold) -> Workflow:

@@ -123,9 +123,15 @@ class WorkMemory:
         room = room if self.samples(item) else 0
         return sum(fold.holds(item.info.count, len(item.taps), room) for fold in folds)
 
-    def of_model_fold(self, one: ModelFold, room: int) -> int:
-        """Bytes that it holds while the model streams past."""
-        return one.fold.holds(one.count, one.models, room if all(map(self.samples, one.items)) else 0)
+    def of_model_fold(self, one: ModelFold, room: int, workflows: int = 1) -> int:
+        """Bytes that it holds while the model streams past in so many workflows at once.
+
+        What is held of a sample is held once. A histogram is as large for a tensor as for the model, and every workflow
+        has one until it ends; fewer are begun where there is no room for more.
+        """
+        least = one.fold.holds(one.count, one.models, 0)
+        held = one.fold.holds(one.count, one.models, room) if all(map(self.samples, one.items)) else least
+        return held if held != least else min(max(room, 2 * least), (1 + workflows) * least)
 
     def samples(self, item: Item) -> bool:
         """Whether a fold can be shown a sample of it."""

@@ -15,13 +15,12 @@ if TYPE_CHECKING:
 
 __all__ = ["vector_thread_memory"]
 
-_GATHERED = 1 << 19
-"""Bytes that a pass over a span gathers of each model: the histogram of a span, or what its brackets met; twice, since
-parts wait until those before them are there."""
-
 
 def vector_thread_memory(item: Item) -> int:
-    """Bytes that a thread takes for it. Buffers are as large as the largest block so far, and never tiny."""
+    """Bytes that a thread takes for it. Buffers are as large as the largest block so far, and never tiny.
+
+    What a pass gathers of a span is no more than a fold without room holds: its histograms, or the few in its brackets.
+    """
     count, out = item.info.count, item_size(item.info.dtype)
     if item.copied:
         return _buffer(min(_AT_ONCE, count) * out)
@@ -31,9 +30,9 @@ def vector_thread_memory(item: Item) -> int:
     inputs = [_buffer(min(max(step, width), count) * item_size(stored_dtype(tap))) for tap in item.all_taps]
     registers = 4 * (2 * len(item.all_taps) + 8) * (width + machine.SPARE)
     grams = 2 * 8 * models**2 * (min(_SPAN, count) // width) if by_row else 0
-    folds = any(run.stage.fold_for(run.parameters) is not None for run in item.stages)
-    gathered = models * min(_GATHERED, 4 * count) if folds else 0
-    return sum(inputs) + _buffer(min(_AT_ONCE, count) * out) + registers + grams + gathered
+    folds = (run.stage.fold_for(run.parameters) for run in item.stages)
+    gathered = (fold.holds(min(_SPAN, count), models, 0) for fold in folds if fold is not None)
+    return sum(inputs) + _buffer(min(_AT_ONCE, count) * out) + registers + grams + max(gathered, default=0)
 
 
 def _buffer(size: int) -> int:

@@ -6,7 +6,7 @@ Whole processes. The first table has the peak of anonymous memory of `smelt merg
 plan` for the same merge, beside the number that the plan prints; every limit must give the same bytes. The second has
 the three ways in which ranks are found, in turns: brackets that hold what lies in them, brackets that count it, and
 histograms. Models small enough for a benchmark would take the first way alone, so the other two are forced in the
-process that is measured (`--way`). Seconds are of the CPU, in and below the process.
+process that is measured (ranks_by.py). Seconds are of the CPU, in and below the process.
 """
 
 from __future__ import annotations
@@ -38,15 +38,13 @@ METHODS = {
     "della, l1": ("della,task_arithmetic", "della.density=0.5", "della.rescale=l1"),
     "arcee_fusion": ("arcee_fusion",),
 }
-LIMITS = (None, "100MB", "40MB", "20MB")
+LIMITS = (None, "40MB", "20MB")
 RANKED = ("ties", "breadcrumbs")
+HERE = Path(__file__).parent
 WAYS = ("held", "counted", "histograms")
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--way"]:
-        run_by(sys.argv[2], sys.argv[3:])
-        return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tiny", action="store_true", help="very small models: does it work?")
     parser.add_argument("--repeat", type=int, default=2, help="turns of the ways")
@@ -106,7 +104,7 @@ def by_every_way(method: str, folder: Path, spec: Spec, work: Path, repeat: int)
     out = work / "limited"
     for _ in range(repeat):
         for way in WAYS:
-            command = [sys.executable, __file__, "--way", way, "merge", *words_of(method, folder, spec), "-o", out]
+            command = [sys.executable, HERE / "ranks_by.py", way, "merge", *words_of(method, folder, spec), "-o", out]
             runs[way].append(measure([*command, "--quiet"], output=out, inputs=[folder], keep=True))
             hashes[way] = weights_hash(out)
             shutil.rmtree(out, ignore_errors=True)
@@ -126,24 +124,6 @@ def by_every_way(method: str, folder: Path, spec: Spec, work: Path, repeat: int)
     ]
     say(f"{method}, {spec.dtype}: " + ", ".join(f"{row['way']} {row['cpu_s']:.1f} s" for row in rows))
     return rows
-
-
-def run_by(way: str, words: list[str]) -> None:
-    """A command of Smelt, in which ranks are found in this way."""
-    from smelt.cli import main as run_smelt
-    from smelt.ops import order
-
-    plan_sample = order.plan_sample
-
-    def planned(*sizes: Any) -> Any:
-        found = plan_sample(*sizes)
-        if way == "histograms":
-            return None
-        return replace(found, held=0, counted=1 << 26) if found is not None and way == "counted" else found
-
-    order.plan_sample = planned
-    sys.argv = ["smelt", *words]
-    run_smelt()
 
 
 def words_of(method: str, folder: Path, spec: Spec) -> list[str]:

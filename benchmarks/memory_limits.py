@@ -1,9 +1,9 @@
 """What merges take of memory under several limits, and what ways to a rank cost.
 
-    python benchmarks/memory_limits.py [--tiny] [--repeat 2] [-o OUT]
+    python benchmarks/memory_limits.py limits|ways [--tiny] [--repeat 2] [-o OUT]
 
-Whole processes. The first table has the peak of anonymous memory of `smelt merge --memory LIMIT`, less that of `smelt
-plan` for the same merge, beside the number that the plan prints; every limit must give the same bytes. The second has
+Whole processes. `limits` has the peak of anonymous memory of `smelt merge --memory LIMIT`, less that of `smelt
+plan` for the same merge, beside the number that the plan prints; every limit must give the same bytes. `ways` has
 the three ways in which ranks are found, in turns: brackets that hold what lies in them, brackets that count it, and
 histograms. Models small enough for a benchmark would take the first way alone, so the other two are forced in the
 process that is measured (ranks_by.py). Seconds are of the CPU, in and below the process.
@@ -46,6 +46,7 @@ WAYS = ("held", "counted", "histograms")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=("limits", "ways"))
     parser.add_argument("--tiny", action="store_true", help="very small models: does it work?")
     parser.add_argument("--repeat", type=int, default=2, help="turns of the ways")
     parser.add_argument("--work", type=Path, default=Path(".bench"))
@@ -54,18 +55,18 @@ def main() -> None:
     given = parser.parse_args()
     work, tool = given.work.resolve(), find_smelt(given.smelt)
     os.environ["SMELT_CACHE"] = str(work / "cache")  # hashes of inputs are known from the first merge on
-    found: dict[str, Any] = {"provenance": provenance([tool], 0), "limits": [], "ways": []}
+    found: dict[str, Any] = {"provenance": provenance([tool], 0), given.what: []}
     sets = {"0.48b": SIZES["0.48b"], "0.1b-float32": replace(SIZES["0.1b"], dtype="float32")}
     if given.tiny:
         sets = {f"tiny-{name}": replace(SIZES["tiny"], dtype=spec.dtype) for name, spec in sets.items()}
     for number, (name, spec) in enumerate(sets.items()):
         folder = work / f"checkpoints-{name}-seed0"
         ensure(folder, spec)
-        for method in METHODS if number == 0 else ():
+        for method in METHODS if given.what == "limits" and number == 0 else ():
             for limit in LIMITS:
                 found["limits"].append(limited(tool.executable, method, limit, folder, spec, work))
                 save(given.output, found)
-        for method in RANKED:
+        for method in RANKED if given.what == "ways" else ():
             found["ways"] += by_every_way(method, folder, spec, work, given.repeat)
             save(given.output, found)
 

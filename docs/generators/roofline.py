@@ -18,7 +18,7 @@ def blocks() -> dict[str, dict[str, str]]:
     """By page and block; see pages.py."""
     makers = {"cpu": ("compare", cpu), "where": ("where", where), "growth": ("growth", growth)}
     makers |= {"tuning": ("tuning", tuning), "gpu": ("gpu", gpu)}
-    makers |= {"limits": ("memory_limits", limits), "ways": ("memory_limits", ways)}
+    makers |= {"limits": ("memory_limits", limits), "ways": ("rank_ways", ways)}
     made = {}
     for block, (name, maker) in makers.items():
         path = RESULTS / f"{name}.json"

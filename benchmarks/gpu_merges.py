@@ -130,7 +130,7 @@ def _nowhere(pool: Any, method: Any, device: str, threads: int | None) -> float:
     recipe, relative_to, _ = read_request(pool["models"], pool["base"], method, {})
     with planned(recipe, relative_to=relative_to) as ready, Progress(True) as progress:
         cores = threads or len(os.sched_getaffinity(0))
-        executor = PlanExecutor(ready.plan, _Nowhere(), progress, threads=cores, memory=4 << 30, device=device)
+        executor = PlanExecutor(ready.plan, _Nowhere(), progress, threads=cores, room=4 << 30, device=device)
         began = time.perf_counter()
         executor.run()
         return time.perf_counter() - began

@@ -11,12 +11,14 @@ from typing import Any
 
 RESULTS = Path(__file__).parents[2] / "results"
 MISSING = "Not measured yet."
+_WAYS = {"held": "brackets, held", "counted": "brackets, counted", "histograms": "histograms"}
 
 
 def blocks() -> dict[str, dict[str, str]]:
     """By page and block; see pages.py."""
     makers = {"cpu": ("compare", cpu), "where": ("where", where), "growth": ("growth", growth)}
     makers |= {"tuning": ("tuning", tuning), "gpu": ("gpu", gpu), "threads": ("threads", threads)}
+    makers |= {"limits": ("memory_limits", limits), "ways": ("rank_ways", ways)}
     made = {}
     for block, (name, maker) in makers.items():
         path = RESULTS / f"{name}.json"
@@ -149,6 +151,51 @@ def tuning(found: dict[str, Any]) -> str:
         for one in found["sweeps"]
     ]
     head = ["merge", "scales", "a merge for each", "one change", "times faster", "same bits"]
+    return f"{_table(head, lines)}\n\n{_machine(found)}"
+
+
+def limits(found: dict[str, Any]) -> str:
+    """Memory of merges within limits, beside what their plans say."""
+    lines = []
+    for one in found["limits"]:
+        cells = [one["method"], one["limit"] or "none given"]
+        if "refused" in one:
+            lines.append([*cells, "refused", "", "", ""])
+            continue
+        same = {row.get("sha256") for row in found["limits"] if row["method"] == one["method"]} - {None}
+        took = one["peak_anon_bytes"] - one["plan_anon_bytes"]
+        lines.append(
+            [
+                *cells,
+                _mb(one["planned_work_bytes"]),
+                _mb(took),
+                f"{one['cpu_s']:.1f} s",
+                "yes" if len(same) == 1 else "no",
+            ]
+        )
+    head = ["merge", "limit", "work memory, planned", "measured", "CPU", "same bytes"]
+    return f"{_table(head, lines)}\n\n{_machine(found)}"
+
+
+def ways(found: dict[str, Any]) -> str:
+    """What the ways to a rank cost."""
+    lines = []
+    rows = found["ways"]
+    for number, one in enumerate(rows):
+        first = rows[number - number % 3]
+        what = f"{one['method']}, {one['parameters'] / 1e9:.2f} B, {one['dtype']}"
+        lines.append(
+            [
+                what,
+                _WAYS[one["way"]],
+                _gb(one["read_bytes"]),
+                f"{one['cpu_s']:.1f} s",
+                f"{one['cpu_s'] / first['cpu_s']:.2f}",
+                _mb(one["peak_anon_bytes"]),
+                "yes" if one["sha256"] == first["sha256"] else "no",
+            ]
+        )
+    head = ["merge", "ranks by", "read", "CPU", "of the first", "peak memory", "same bytes"]
     return f"{_table(head, lines)}\n\n{_machine(found)}"
 
 

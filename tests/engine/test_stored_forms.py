@@ -258,7 +258,7 @@ def test_a_tensor_is_told_finished_once_all_its_experts_are() -> None:
     with planned(recipe, pool=pool) as ready:
         sink, told = MemorySink(ready.plan), []
         sink.done = lambda item: told.append((item.key, item.info.shape))  # type: ignore[method-assign]
-        PlanExecutor(ready.plan, sink, Progress(True), threads=2, memory=1 << 30).run()
+        PlanExecutor(ready.plan, sink, Progress(True), threads=2, room=1 << 30).run()
     assert sorted(told) == [("l.0.mlp.experts.up_proj", (2, 6, 4)), ("l.0.mlp.router.weight", (2, 4))]
 
 

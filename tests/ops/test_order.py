@@ -1,9 +1,14 @@
+from functools import reduce
+
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from folding import blocks_of, largest_by_sorting, run_fold
+from smelt.ops.block import Place
+from smelt.ops.bracket import BracketCounts, SamplePlan
 from smelt.ops.order import Cut, Largest, keep_shares, share
 from smelt.ops.prune import keep_rows
 
@@ -51,6 +56,38 @@ def test_ties_held_in_the_second_pass_and_counted_in_a_third_give_the_same_cut(h
     kept = kept_by(Largest(lambda r, c: [137]), [row], 64)
     assert torch.equal(kept[0], largest_by_sorting(row[0], 137))
     assert torch.equal(kept[1], largest_by_sorting(row[1], 137))
+
+
+@pytest.mark.parametrize(("held", "steps"), [(100, ["bracket"]), (2, ["bracket", "ties"])])
+def test_ties_in_a_bracket_that_could_not_be_held_are_counted_in_one_more_pass(held, steps, monkeypatch):
+    """Neighbours of 1 in float32; four of nine may stay, so two of the three that are equal: the first two by place."""
+    one = int(np.float32(1).view(np.uint32))
+    rows = [one + np.array(block, np.uint32) for block in ([1, 9, 3], [3, 0, 2], [8, 3, 1])]
+    monkeypatch.setattr("smelt.ops.bracket._SAMPLE", 4)
+    monkeypatch.setattr("smelt.ops.order.bracket", lambda sample, rank: (one, one + 6))
+    monkeypatch.setattr("smelt.ops.order.plan_sample", lambda *sizes: SamplePlan(0.5, held, 100, 0))
+    fold = Largest(lambda row, count: [4])
+    fold.sampled(9)
+    fold.absorb([BracketCounts(inside=[((0, 0), rows[0])])])
+    seen = []
+    while fold.wants_pass:
+        seen.append(fold.step)
+        if fold.step == "bracket":
+            parts = [[_around(row, one, one + 6, (0, 3 * n))] for n, row in enumerate(rows)]
+        else:
+            parts = [[[((0, 3 * n), int((row == one + 3).sum()))]] for n, row in enumerate(rows)]
+        fold.absorb(reduce(fold.join, parts))
+    assert seen == steps
+    cuts = [fold.at(Place("t", 0, (9,), 3 * n, 3 * n + 3, 0.0, ("m",)))[0][0] for n in range(3)]
+    assert [cut.ties for cut in cuts] == [None, None, 0]
+    assert {cut.value for cut in cuts} == {float(np.uint32(one + 3).view(np.float32))}
+
+
+def _around(row, low, high, where):
+    """What a pass over a block meets of a bracket."""
+    inside = row[(row > low) & (row < high)]
+    top, bottom = int((row == high).sum()), int((row == low).sum())
+    return BracketCounts(int((row > high).sum()), 0, [(where, top)], [(where, inside)], [(where, bottom)])
 
 
 def test_of_equal_entries_the_first_in_the_order_of_places_stay():

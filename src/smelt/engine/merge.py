@@ -264,7 +264,7 @@ def _execute(plan: Plan, sink: Any, options: Options, skip: Any = (), hashes: In
         device = found_device(device)
     bounds = run_limits(plan, options.threads, options.memory, device)
     with Progress(options.quiet) as progress:
-        words: Any = {"threads": bounds.threads, "memory": bounds.memory, "device": device, "hashes": hashes}
+        words: Any = {"threads": bounds.threads, "room": bounds.room, "device": device, "hashes": hashes}
         PlanExecutor(plan, sink, progress, **words).run(skip)
 
 

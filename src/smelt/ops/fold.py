@@ -3,7 +3,8 @@
 A stage that needs such a number declares `prepare=`, a function of its parameters that returns a Fold.
 The engine then streams the blocks past `look` (in any thread), joins the parts in the order of their
 places, hands the total to `absorb`, and repeats while the fold wants another pass. Afterwards
-`at(place)` gives what the stage receives for a block. No fold ever holds a tensor of the model's size.
+`at(place)` gives what the stage receives for a block. No fold ever holds a tensor of the model's size, and each says
+how much it holds.
 """
 
 from __future__ import annotations
@@ -41,8 +42,20 @@ class Fold(ABC):
     def wants_pass(self) -> bool:
         """Whether the blocks must stream past once more."""
 
-    def sampled(self, count: int, models: int = 1) -> None:  # noqa: B027 - most folds need every entry
-        """Whoever streams the blocks of so many entries can also show a sample of them, if the fold can use it."""
+    def sampled(  # noqa: B027 - most folds need every entry
+        self, count: int, models: int = 1, room: int | None = None
+    ) -> None:
+        """Whoever streams the blocks of so many entries can also show a sample of them, if the fold can use it.
+
+        `room` is how many bytes it may hold; None leaves that to the fold. Whatever it is, the fold finds the same.
+        """
+
+    def holds(self, count: int, models: int, room: int) -> int:
+        """Bytes that it holds at most between blocks of so many entries, where it may hold `room` and less would do.
+
+        It can be more than `room` if it cannot be less; with no room it is the least. A few sums are not worth telling.
+        """
+        return 0
 
     @abstractmethod
     def look(self, block: Block) -> Any:
@@ -129,8 +142,11 @@ class Chain(Fold):
     def joins_exactly(self) -> bool:  # type: ignore[override]
         return self.current.joins_exactly
 
-    def sampled(self, count: int, models: int = 1) -> None:
-        self.first.sampled(count, models)
+    def sampled(self, count: int, models: int = 1, room: int | None = None) -> None:
+        self.first.sampled(count, models, room)
+
+    def holds(self, count: int, models: int, room: int) -> int:
+        return max(self.first.holds(count, models, room), self.second.holds(count, models, 0))
 
     def look(self, block: Block) -> Any:
         return self.current.look(block)

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from smelt.ops.block import Block, Place
-from smelt.ops.bracket import EVERYTHING, Bracket, BracketCounts, bracket, find_rank, sample_share
+from smelt.ops.bracket import EVERYTHING, Bracket, BracketCounts, add_counts, bracket, find_rank, plan_sample
 from smelt.ops.fold import Fold, Scope
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ __all__ = ["Cut", "Inside", "Largest", "keep_shares", "share"]
 _COARSE_BITS, _FINE_BITS = 16, 15
 _HELD = 1 << 20
 """Entries of one bin that the second pass may hold, two bytes each."""
+_HISTOGRAM = 1 << 20
+"""Bytes of the histogram of a row or a rank: half of them its own, and what waits to be added to it."""
 Counts: TypeAlias = npt.NDArray[Any]
 _Where: TypeAlias = tuple[int, int]
 
@@ -88,14 +90,16 @@ class Inside:
     __slots__ = ("counts", "held", "places")
 
     def __init__(self, bits: npt.NDArray[np.uint16], where: _Where):
-        self.counts: Counts = np.bincount(bits, minlength=1 << _FINE_BITS)
+        self.counts: Counts = np.zeros(1 << _FINE_BITS, np.int64)
+        add_counts(self.counts, bits)
         self.places: list[tuple[_Where, Counts]] | None = [(where, bits)]
         self.held = len(bits)
 
-    def add(self, other: Inside) -> Inside:
-        self.counts = _add(self.counts, other.counts)
+    def add(self, other: Inside, most: int) -> Inside:
+        """`most`: how many entries may be held."""
+        self.counts += other.counts
         self.held += other.held
-        if self.places is None or other.places is None or self.held > _HELD:
+        if self.places is None or other.places is None or self.held > most:
             self.places = None
         else:
             self.places += other.places
@@ -116,9 +120,9 @@ def keep_shares(densities: Sequence[float], scope: Scope) -> Largest | None:
 class Largest(Fold):
     """For every row of `values(block)` the cuts that keep exactly `ranks(row, count)` largest entries.
 
-    `values` maps a block to non-negative rows (by default the absolute values of the stack). A stage
-    receives a list per row of one `Cut` per rank. Where only the values matter and not how many entries pass,
-    `exact=False` saves the pass that counts ties.
+    `values` maps a block to non-negative rows, of which there are `rows` (by default the absolute values of the stack,
+    a row for each model). A stage receives a list per row of one `Cut` per rank. Where only the values matter and not
+    how many entries pass, `exact=False` saves the pass that counts ties.
     """
 
     passes = 4
@@ -132,8 +136,9 @@ class Largest(Fold):
         values: Callable[[Block], Tensor] | None = None,
         scope: Scope = "tensor",
         exact: bool = True,
+        rows: int | None = None,
     ):
-        self.scope, self._exact = scope, exact
+        self.scope, self._exact, self._rows = scope, exact, rows
         self._values = values or (lambda block: block.stack.abs())
         self._ranks = ranks
         self.step = "coarse"
@@ -142,16 +147,30 @@ class Largest(Fold):
         """For every row its wanted ranks."""
         self.share = 1.0
         """Which share of the entries the pass `sample` wants to see."""
-        self._count = 0
+        self._count, self._held, self._counted, self._held_ties = 0, 0, 0, _HELD
 
     @property
     def wants_pass(self) -> bool:
         return self.step != "done"
 
-    def sampled(self, count: int, models: int = 1) -> None:
-        share = sample_share(count, models)
-        if share is not None:
-            self.step, self.share, self._count = "sample", share, count
+    def sampled(self, count: int, models: int = 1, room: int | None = None) -> None:
+        rows, ranks = self._sizes(count, models)
+        if room is not None:
+            self._held_ties = max(0, min(_HELD, (room - max(rows, ranks) * _HISTOGRAM) // (8 * max(1, ranks))))
+        plan = plan_sample(count, rows, ranks, room)
+        if plan is not None:
+            self.step, self.share, self._count = "sample", plan.share, count
+            self._held, self._counted = plan.held, plan.counted
+
+    def holds(self, count: int, models: int, room: int) -> int:
+        rows, ranks = self._sizes(count, models)
+        plan = plan_sample(count, rows, ranks, room) if room else None
+        return plan.bytes if plan is not None else max(rows, ranks) * _HISTOGRAM
+
+    def _sizes(self, count: int, models: int) -> tuple[int, int]:
+        """Of how many rows how many ranks are wanted."""
+        rows = models if self._rows is None else self._rows
+        return rows, sum(len(self._ranks(row, count)) for row in range(rows))
 
     def look(self, block: Block) -> Any:
         """What this pass gathers from the bits of magnitudes [rows, elements].
@@ -177,7 +196,16 @@ class Largest(Fold):
         pairs = zip(left, right, strict=True)
         if self.step == "coarse":
             return [_add(a, b) for a, b in pairs]
-        return [a + b for a, b in pairs] if self.step == "ties" else [a.add(b) for a, b in pairs]
+        if self.step == "ties":
+            return [a + b for a, b in pairs]
+        if self.step == "fine":
+            return [a.add(b, self._held_ties) for a, b in pairs]
+        joined = [a.add(b) for a, b in pairs]
+        if self.step == "bracket":
+            for target, around in zip((t for per_row in self.targets for t in per_row), joined, strict=True):
+                if around.held > self._held:
+                    around.count_held(target.ends, self._counted)
+        return joined
 
     def absorb(self, total: Any) -> None:
         if self.step == "sample":
@@ -187,7 +215,10 @@ class Largest(Fold):
                 return
             total = [sample for sample, per_row in zip(total, self.targets, strict=True) for _ in per_row]
         if self.step == "bracket":
-            self.step = "done" if self._settle_brackets(total) else "coarse"
+            settled = self._settle_brackets(total)
+            for around in total:
+                around.release()
+            self.step = self._ties_or_done() if settled else "coarse"
             return
         if self.step == "coarse":
             self.targets = []
@@ -202,22 +233,29 @@ class Largest(Fold):
         if self.step == "fine":
             for t, inside in zip(targets, total, strict=True):
                 self._fine(t, inside)
-            unknown = (t.partial and not t.before for t in targets)
-            self.step = "ties" if self._exact and any(unknown) else "done"
+            self.step = self._ties_or_done()
             return
         for t, counts in zip(targets, total, strict=True):
             if counts:
                 t.order(counts)
         self.step = "done"
 
+    def _ties_or_done(self) -> str:
+        """What follows when all values are known: where only some of equal entries may stay, it is counted where."""
+        unknown = (t.partial and not t.before for per_row in self.targets for t in per_row)
+        return "ties" if self._exact and any(unknown) else "done"
+
     def at(self, place: Place) -> list[list[Cut]]:
         return [[_cut(t, place) for t in targets] for targets in self.targets]
 
     def _with_brackets(self, row: int, sample: BracketCounts) -> list[_Target]:
         """The brackets of a row's ranks; everything, where the sample is that."""
-        seen = len(sample.magnitudes()) + sample.at_bottom
-        ranks = self._ranks(row, self._ranked(seen, sample.tiny))
-        ends = [EVERYTHING if self.share == 1 else bracket(sample, rank) for rank in ranks]
+        ranks = self._ranks(row, self._ranked(sample.held + sample.at_bottom, sample.tiny))
+        if self.share == 1:
+            return [_Target(row, rank) for rank in ranks]
+        sample.forget_places()
+        ends = [bracket(sample, rank) for rank in ranks]
+        sample.release()
         return [_Target(row, rank, ends=one) for rank, one in zip(ranks, ends, strict=True)]
 
     def _ranked(self, count: int, tiny: int) -> int:
@@ -294,8 +332,8 @@ def _settle(target: _Target, rank: int, around: BracketCounts) -> bool:
     if found is None:
         return False
     target.value, target.spare = found.value, found.spare
-    target.equal = sum(count for _, count in found.places)
-    if target.partial:
+    target.equal = found.equal
+    if target.partial and found.places is not None:
         target.order(found.places)
     return True
 

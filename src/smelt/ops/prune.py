@@ -85,6 +85,9 @@ class DrawnMask(Fold):
     def wants_pass(self) -> bool:
         return self._bits is None
 
+    def holds(self, count: int, models: int, room: int) -> int:
+        return models * -(-count // 8)
+
     def look(self, block: Block) -> tuple[npt.NDArray[np.float64], dict[int, Bits]]:
         mask = self._mask(block)
         sums = l1_sums(block.stack, block.stack * mask).cpu().numpy()

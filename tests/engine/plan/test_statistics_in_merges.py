@@ -4,14 +4,14 @@ import json
 
 import pytest
 import torch
+from smelt.files.hashing.sha256 import FileHash
 
 import smelt
 from checkpoints import read_weights, snapshot, state, write_yaml
 from smelt.engine.plan.build import make_plan
 from smelt.engine.pool import ModelPool
-from smelt.engine.run.backends import work_memory
+from smelt.engine.run.work_memory import eager_thread_memory as work_memory
 from smelt.errors import CorruptFile, IncompatibleModels, NumericalError, RecipeError, SmeltError
-from smelt.files.hashing.sha256 import FileHash
 from smelt.files.identity import hash_file
 from smelt.formats.source import MemorySource
 from smelt.formats.statistics import StatisticsNote, open_statistics, write_statistics

@@ -10,8 +10,8 @@ from checkpoints import random_state
 from smelt.engine.plan.build import make_plan
 from smelt.engine.plan.plan import Blocking, Span
 from smelt.engine.pool import ModelPool
-from smelt.engine.run.backends import work_memory
 from smelt.engine.run.executor import PlanExecutor
+from smelt.engine.run.work_memory import eager_thread_memory
 from smelt.engine.sink.sink import MemorySink
 from smelt.errors import NumericalError, RecipeError
 from smelt.formats.source import MemorySource
@@ -41,7 +41,7 @@ def executed(plan, watcher=None, threads=2, memory=1 << 28, skip=()):
     sink = MemorySink(plan)
     done = []
     sink.done = lambda item: done.append(item.key)
-    PlanExecutor(plan, sink, watcher or ProgressListener(), threads=threads, memory=memory).run(skip)
+    PlanExecutor(plan, sink, watcher or ProgressListener(), threads=threads, room=memory).run(skip)
     return sink.state, done
 
 
@@ -114,7 +114,7 @@ def test_work_memory_is_bounded_for_element_wise_methods_and_grows_with_a_matrix
         models = {name: {k: torch.empty(s, device="meta").expand(s) for k, s in shapes.items()} for name in "ab"}
         states = {name: {k: torch.zeros(1).expand(t.shape) for k, t in m.items()} for name, m in models.items()}
         base = {k: torch.zeros(1).expand(s) for k, s in shapes.items()}
-        return work_memory(made(states, base=base, merge=merge).items[0], Blocking.for_device("cpu"))
+        return eager_thread_memory(made(states, base=base, merge=merge).items[0], Blocking.for_device("cpu"))
 
     assert cost(2000, "average") == cost(4000, "average")
     assert cost(400, "tsv") == 2 * cost(200, "tsv")

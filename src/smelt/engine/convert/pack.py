@@ -272,7 +272,7 @@ def copy_weights(
     sink = FolderSink(folder, plan, metadata)
     try:
         with _Unpacking(quiet) as progress:
-            PlanExecutor(plan, sink, progress, threads=bounds.threads, memory=bounds.memory).run()
+            PlanExecutor(plan, sink, progress, threads=bounds.threads, room=bounds.room).run()
         return sink.complete(metadata), sink.files()
     finally:
         sink.close()

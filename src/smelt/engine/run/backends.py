@@ -10,9 +10,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from smelt.engine.plan.plan import SUMMARIES, Blocking, Item, Plan
+from smelt.engine.plan.plan import Blocking, Item, Plan
+from smelt.engine.run.work_memory import FoldRooms, ModelFold, WorkMemory, is_whole, memory_here, model_folds
 from smelt.errors import RecipeError
 from smelt.recipe.schema import parse_size
 from smelt.system.process import usable_cores
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from smelt.engine.run.eager import EagerBackend
     from smelt.files.hashing.input_hashes import InputHashes
 
-__all__ = ["AT_ONCE", "Backends", "RunLimits", "preload_torch", "run_limits", "work_memory"]
+__all__ = ["AT_ONCE", "WINDOW", "Backends", "RunLimits", "needs_torch", "preload_torch", "run_limits"]
 
 
 _USUAL = 320 << 20
@@ -34,6 +36,8 @@ _SENT = 8 << 30
 AT_ONCE = 8
 """Blocks or matrices that a GPU works on at once in torch: while one is read another is computed, and a factorisation
 leaves most of a GPU idle."""
+WINDOW = 4
+"""Workflows that may be under way for each thread."""
 
 
 @dataclass(frozen=True)
@@ -43,66 +47,66 @@ class RunLimits:
     threads: int
     memory: int
     largest: int
-    """Bytes that work on the largest piece takes."""
+    """Bytes that a thread takes for the largest piece."""
+    room: int
+    """Bytes that are left for what folds hold, and on a GPU for all that is under way."""
+    held: int
+    """What folds will hold of it at most."""
 
     @property
     def peak(self) -> int:
-        """Bytes of work memory when every thread has the largest piece, or as many threads as may."""
-        return min(self.memory, self.threads * self.largest)
+        """Bytes of work memory when every thread has the largest piece and folds hold the most."""
+        return min(self.memory, self.threads * self.largest + self.held)
 
 
 def run_limits(plan: Plan, threads: int | None, memory: int | str | None, device: str = "cpu") -> RunLimits:
     """Threads as asked for, but no more than fit: by default within 320 MiB, or twice what the largest piece takes.
 
-    Of matrices that GPUs work on, all that they can have at once, within 8 GiB; GPUs look after their own memory
-    (workspace.py).
+    What folds would like to hold is left to them, up to half of the limit: with fewer threads and brackets a merge is
+    over sooner than with more threads and histograms. Of matrices that GPUs work on, all that they can have at once,
+    within 8 GiB; GPUs look after their own memory (workspace.py).
     """
     kind = device.split(":")[0]
-    blocking = Blocking.for_device(kind)
-    item = max(plan.items, key=lambda one: _memory_here(one, blocking, kind))
-    largest = max(1, _memory_here(item, blocking, kind))
+    work = WorkMemory(kind)
+    sizes = [(work.of_thread(item), work.of_folds(item, 0)) for item in plan.items]
+    folds = list(model_folds(plan))
+    of_model = max((work.of_model_fold(one, 0) for one in folds), default=0)
+    largest = max(1, max(thread for thread, _ in sizes))
+    number = max(range(len(sizes)), key=lambda one: sum(sizes[one]))
+    least = max(largest, sum(sizes[number])) + of_model
     usual = _USUAL
-    if kind == "cuda" and _is_whole(item):
+    if kind == "cuda" and is_whole(plan.items[number]):
         usual = max(usual, min(AT_ONCE * _gpu_count(device) * largest, _SENT))
-    limit = max(2 * largest, usual) if memory is None else parse_size(memory)
-    if largest > limit:
+    limit = max(2 * least, usual) if memory is None else parse_size(memory)
+    if least > limit:
         raise RecipeError(
-            f"{item.key!r} alone needs {largest / 1e6:.0f} MB of work memory, "
+            f"{plan.items[number].key!r} alone needs {least / 1e6:.0f} MB of work memory, "
             f"more than the limit of {limit / 1e6:.0f} MB"
         )
     wanted = threads or usable_cores()
-    return RunLimits(wanted if kind == "cuda" else max(1, min(wanted, limit // largest)), limit, largest)
+    if kind == "cuda":
+        return RunLimits(wanted, limit, largest, limit, _held(plan, folds, work, wanted, limit))
+    reserved = max(least - largest, min(_held(plan, folds, work, wanted, limit), limit // 2))
+    threads = max(1, min(wanted, (limit - reserved) // largest))
+    room = limit - threads * largest
+    return RunLimits(threads, limit, largest, room, _held(plan, folds, work, threads, room))
 
 
-def work_memory(item: Item, blocking: Blocking) -> int:
-    """Bytes that working on this item takes: inputs, float32 stack, and a few temporaries of the stack's size.
-
-    A matrix is decomposed in float64, whose temporaries are larger; statistics of whole matrices are kept in it.
-    Of a stack of matrices each is worked on by itself.
+def _held(plan: Plan, folds: Sequence[ModelFold], work: WorkMemory, threads: int, room: int) -> int:
+    """Bytes that folds hold at most within `room`: those over the model one after the other, then as many workflows as
+    are under way; both where tensors have folds before one over the model.
     """
-    item = item if item.whole is not None else item.matrix_items[0]
-    rows = len(item.taps) + 2
-    if _is_whole(item):
-        sizes = [tap.source.tensors[tap.key].count for tap in item.statistics]
-        each = 8 if item.statistics_kind in SUMMARIES else 4
-        return 4 * item.info.count * rows * 6 + each * sum(sizes) + 8 * 5 * max(sizes, default=0)
-    rows += len(item.statistics)
-    return 4 * min(blocking.block(item), item.info.count) * rows * 3
+    rooms = FoldRooms.of(folds, threads, room)
+    of_model = max((work.of_model_fold(one, rooms.model, WINDOW * threads) for one in folds), default=0)
+    each = [work.of_folds(item, rooms.tensor) for item in plan.items]
+    of_tensors = min(rooms.tensors, _most_of_neighbours(each, WINDOW * threads))
+    return of_model + of_tensors if rooms.tensors < room else max(of_model, of_tensors)
 
 
-def _is_whole(item: Item) -> bool:
-    """Whether its stages are given all of it at once."""
-    return item.unit in ("tensor", "matrix")
-
-
-def _memory_here(item: Item, blocking: Blocking, kind: str) -> int:
-    """Bytes of this machine's memory: of a matrix that a GPU works on, only what goes there and what comes back."""
-    if kind == "cpu" or not _is_whole(item):
-        return work_memory(item, blocking)
-    each = 8 if item.statistics_kind in SUMMARIES else 4
-    statistics = sum(tap.source.tensors[tap.key].count for tap in item.statistics)
-    taps = sum(tap.source.tensors[tap.key].nbytes for tap in item.all_taps)
-    return (taps + each * statistics + item.info.nbytes) // len(item.matrix_items)
+def _most_of_neighbours(each: Sequence[int], many: int) -> int:
+    """The largest sum of so many in a row."""
+    upto = [0, *accumulate(each)]
+    return max(end - upto[max(0, number - many)] for number, end in enumerate(upto))
 
 
 def _gpu_count(device: str) -> int:
@@ -147,11 +151,11 @@ class Backends:
     def of(self, item: Item) -> Backend:
         return self._vector if self._vector is not None and self._vector.supports(item) else self.eager()
 
-    def memory(self, item: Item, blocking: Blocking) -> int:
-        """Bytes that an item takes beside what each thread has anyway, which is all that a GPU backend takes."""
-        if self._device != "cpu" and self.of(item) is self._vector:
-            return 0
-        return _memory_here(item, blocking, self._device.split(":")[0])
+    def memory(self, item: Item) -> int:
+        """Bytes that an item takes on a GPU's host beside what each thread has anyway, which is all that the vector
+        machine's backend takes.
+        """
+        return 0 if self.of(item) is self._vector else memory_here(item, Blocking.for_device("cuda"), "cuda")
 
     def close(self) -> None:
         for backend in (self._vector, self._eager):
@@ -167,15 +171,13 @@ class Backends:
             return self._eager
 
 
+def needs_torch(plan: Plan, device: str) -> bool:
+    """Whether some item will be run in torch."""
+    work = WorkMemory(device.split(":")[0])
+    return any(map(work.in_torch, plan.items))
+
+
 def preload_torch(plan: Plan, device: str) -> None:
-    """Load torch now, while inputs are being hashed, if some item will be run in it.
-
-    For a GPU it is being loaded since the merge began (gpu/start.py).
-    """
-    from smelt.engine.run.cpu.machine import library
-    from smelt.engine.run.cpu.rule_table import Support
-
-    if device != "cpu":
-        return
-    if library() is None or not all(map(Support(), (item.matrix_items[0] for item in plan.items))):
+    """Load torch now, if it will be needed. For a GPU it is being loaded since the merge began (gpu/start.py)."""
+    if device == "cpu" and needs_torch(plan, device):
         import smelt.engine.run.eager  # noqa: F401

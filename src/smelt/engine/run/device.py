@@ -130,10 +130,10 @@ def data_device(device: str) -> str:
 
 def _matrix_memory(plan: Plan) -> list[int]:
     """Bytes that the work on each whole matrix takes."""
-    from smelt.engine.run.backends import work_memory
+    from smelt.engine.run.work_memory import eager_thread_memory
 
     blocking = Blocking.for_device("cuda")
-    return [work_memory(item, blocking) for item in plan.items if item.unit == "matrix" and not item.copied]
+    return [eager_thread_memory(item, blocking) for item in plan.items if item.unit == "matrix" and not item.copied]
 
 
 def _resident(plan: Plan) -> str | None:

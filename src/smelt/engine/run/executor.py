@@ -21,10 +21,11 @@ from queue import SimpleQueue
 from typing import Any, Protocol, TypeAlias
 
 from smelt.caller import is_recipe, join_caller
-from smelt.engine.plan.plan import Blocking, Item, Plan, in_its_place
+from smelt.engine.plan.plan import Item, Plan, in_its_place
 from smelt.engine.run.backend import Backend
-from smelt.engine.run.backends import Backends
+from smelt.engine.run.backends import WINDOW, Backends
 from smelt.engine.run.device import gpus_for
+from smelt.engine.run.work_memory import FoldRooms, ModelFold, WorkMemory, model_folds
 from smelt.engine.sink.sink import Sink
 from smelt.errors import NumericalError
 from smelt.files.hashing.input_hashes import InputHashes, hashing_reads
@@ -208,14 +209,18 @@ class PlanExecutor:
         progress: ProgressListener,
         *,
         threads: int,
-        memory: int,
+        room: int,
         device: str = "cpu",
         hashes: InputHashes | None = None,
     ):
-        """With `hashes`, what is merged is hashed where it is read."""
+        """`room`: bytes that folds may hold, beside what each thread takes (`RunLimits.room`). With `hashes`, what is
+        merged is hashed where it is read.
+        """
         self._plan, self._sink, self._progress, self._hashes = plan, sink, progress, hashes
-        self._threads, self._memory = threads, memory
-        self._blocking = Blocking.for_device(device.split(":")[0])
+        self._threads, self._on_cpu = threads, device == "cpu"
+        self._folds = list(model_folds(plan))
+        self._rooms = FoldRooms.of(self._folds, threads, room)
+        self._work_memory = WorkMemory(device.split(":")[0])
         work, spread = (plan.bytes_in, gpus_for(device, plan)) if device != "cpu" else (0, ())
         words: Any = {"place_of": self._place_of, "hashes": hashes}
         self._backends = Backends(plan.recipe.seed, device, self._write, progress.advance, work, spread, **words)
@@ -268,43 +273,38 @@ class PlanExecutor:
         together: list[list[Item]],
         workflow: Callable[[list[Item]], Workflow],
         finished: Callable[[int, Any], None],
+        each: int = 0,
     ) -> None:
+        """`each`: bytes that every workflow holds, beside what the folds of its tensors do."""
         run_workflows(
-            (
-                (workflow(items), sum(self._backends.memory(item, self._blocking) for item in items))
-                for items in together
-            ),
+            ((workflow(items), each + sum(map(self._held, items))) for items in together),
             threads,
-            budget=self._memory,
-            window=4 * self._threads,
+            budget=self._rooms.tensors,
+            window=WINDOW * self._threads,
             finished=finished,
         )
 
-    def _fold_models(self, threads: ThreadPoolExecutor) -> None:
-        """The folds that need the whole model, stage after stage, since each sees what the stages before it made."""
-        groups: dict[tuple[int, int, str], list[tuple[Item, int]]] = {}
-        for item in self._plan.items:
-            for index, run in enumerate(item.stages):
-                members = groups.setdefault((run.position, run.pipeline, run.stage.name), [])
-                members += [(part, index) for part in item.matrix_items]
-        for (position, pipeline, _), members in sorted(groups.items(), key=lambda group: group[0]):
-            item, index = members[0]
-            fold = item.stages[index].stage.fold_for(item.stages[index].parameters)
-            if fold is not None and fold.scope == "model":
-                self._fold_model(threads, members, fold)
-                self._model_folds[pipeline, position] = fold
+    def _held(self, item: Item) -> int:
+        """Bytes that a workflow takes beside its thread."""
+        return self._work_memory.of_folds(item, self._rooms.tensor) if self._on_cpu else self._backends.memory(item)
 
-    def _fold_model(self, threads: ThreadPoolExecutor, members: list[tuple[Item, int]], fold: Fold) -> None:
-        items = [item for item, _ in members]
-        index_of = {item.key: index for item, index in members}
-        name = items[0].stages[members[0][1]].stage.name
+    def _fold_models(self, threads: ThreadPoolExecutor) -> None:
+        for one in self._folds:
+            self._fold_model(threads, one)
+            self._model_folds[one.pipeline, one.position] = one.fold
+
+    def _fold_model(self, threads: ThreadPoolExecutor, one: ModelFold) -> None:
+        fold, items = one.fold, one.items
+        index_of = {item.key: index for item, index in one.members}
+        name = items[0].stages[one.members[0][1]].stage.name
         if all(self._backends.of(item).can_sample(item) for item in items):
-            fold.sampled(sum(item.info.count for item in items), max(len(item.taps) for item in items))
+            fold.sampled(one.count, one.models, self._rooms.model)
         together = bundles(items, self._is_small)
         while fold.wants_pass:
             self._progress.begin(f"measuring for {name}", sum(item.bytes_in for item in items))
             joined = OrderedJoin(lambda left, right: [reduce(fold.join, [*left, *right])])
-            self._drive(threads, together, lambda some: self._fold_items(some, index_of, fold), joined.add)
+            work = partial(self._fold_items, index_of=index_of, fold=fold)
+            self._drive(threads, together, work, joined.add, fold.holds(one.count, one.models, 0))
             fold.absorb(reduce(fold.join, joined.total))
 
     def _fold_items(self, items: list[Item], index_of: Mapping[str, int], fold: Fold) -> Workflow:
@@ -364,7 +364,7 @@ class PlanExecutor:
             if fold is None:
                 continue
             if known is None and backend.can_sample(item):
-                fold.sampled(item.info.count, len(item.taps))
+                fold.sampled(item.info.count, len(item.taps), self._rooms.tensor)
             while fold.wants_pass:
                 tasks = [
                     partial(backend.fold_span, item, index, fold, dict(folds), span, False)

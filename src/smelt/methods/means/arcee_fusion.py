@@ -60,7 +60,7 @@ def _prepare() -> Chain:
         return [count - int(quantile * (count - 1)) for quantile in (0.25, 0.5, 0.75)]
 
     def quartiles(at: Callable[[Place], NDArray[np.float32]]) -> Largest:
-        return Largest(ranks, values=lambda block: _importance(block.stack, at(block.place))[None], exact=False)
+        return Largest(ranks, values=lambda block: _importance(block.stack, at(block.place))[None], exact=False, rows=1)
 
     return Chain(RowNumbers(_divergences), quartiles)
 

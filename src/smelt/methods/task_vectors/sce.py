@@ -61,7 +61,7 @@ def _prepare(density: float, equal_below: float) -> Fold:
     positions: Fold = _Everything()
     if density < 1:
         ranks = lambda row, count: [share(count, density)]  # noqa: E731
-        positions = _Varying(ranks, values=lambda block: _variance(block.stack)[None])
+        positions = _Varying(ranks, values=lambda block: _variance(block.stack)[None], rows=1)
     return Chain(positions, lambda at: SquaredNorms(at, _select, shares))
 
 

@@ -177,11 +177,12 @@ class Program:
 
     def fine(self, a: int, low: int, most: int) -> tuple[int, NDArray[np.uint16]]:
         """The lower 15 bits of magnitudes whose upper ones are those of `low`: the operation, and space for `most`."""
-        return len(self._ops), self._gathers(Code.FINE, np.empty(most, np.uint16), a, low=low)
+        space = self._space(-(-most // 2)).view(np.uint16)[:most]
+        return len(self._ops), self._gathers(Code.FINE, space, a, low=low)
 
     def bracket(self, a: int, ends: tuple[int, int], most: int, zeros: bool) -> tuple[int, NDArray[np.uint32]]:
         """The operation, and what it meets: four counts of 64 bits, then the magnitudes inside, of at most `most`."""
-        found = self._scratch.take(8 + most) if self._scratch is not None else np.empty(8 + most, np.uint32)
+        found = self._space(8 + most)
         found[:8] = 0
         self.arrays[len(self._ops)] = found
         self._gathered.append(found[:8])
@@ -253,6 +254,10 @@ class Program:
         """Let arrays be as if no pass had gathered anything."""
         for array in self._gathered:
             array[:] = 0
+
+    def _space(self, size: int) -> NDArray[np.uint32]:
+        """For what a pass may find, which is seldom as much; of the thread's own where it has some."""
+        return self._scratch.take(size) if self._scratch is not None else np.empty(size, np.uint32)
 
     def _memory_for_bins(self) -> int:
         if self._bins is None:

@@ -120,13 +120,14 @@ class VectorBackend:
     ) -> tuple[ProgramRun, ReadPart]:
         """A pass that has not begun. Where nothing in it is the tensor's own, a thread makes it once."""
         formats, request = tuple(stored_dtype(tap) for tap in item.all_taps), shared_request(fold)
-        if folds or request is None or not self.is_small(item) or _differs_by_tensor(item.stages[: index + 1]):
+        if folds or request is None or _differs_by_tensor(item.stages[: index + 1]):
             program, part = self._fold_program(item, index, fold, folds, span, self._scratch())
             return ProgramRun(program, formats), part
-        kind = (*_kind(item), index, request, formats)
+        count = _SMALL if self.is_small(item) else max(_SPAN, span.stop - span.start)
+        kind = (*_kind(item), index, request, formats, count)
         known: dict[object, tuple[ProgramRun, ReadPart]] = self._local.__dict__.setdefault("fold_runs", {})
         if kind not in known:
-            program, part = self._fold_program(item, index, fold, folds, replace(span, stop=span.start + _SMALL))
+            program, part = self._fold_program(item, index, fold, folds, replace(span, stop=span.start + count))
             known[kind] = ProgramRun(program, formats), part
         known[kind][0].rewind()
         return known[kind]

@@ -1,6 +1,6 @@
 """Singular directions of whole matrices: the mathematics shared by tsv, iso, wudi, svc, knots and core_space.
 
-Everything here rests on the eigenvectors of the smaller Gram matrix, in float64, which takes less than half the time
+How products are done is in products.py, how directions are made orthogonal to one another in whitening.py. Everything here rests on the eigenvectors of the smaller Gram matrix, in float64, which takes less than half the time
 of a float32 SVD of the same layer. Squaring costs half the digits, and float64 has them to spare: the directions are
 as good as those of a float32 SVD down to the rounding of the data. On the side that is not an eigenbasis, two
 directions are orthogonal to about 1e-16 (largest / smaller singular value)^2.
@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from smelt.ops.products import gram, image
+
 if TYPE_CHECKING:
     from torch import Tensor
 
     from smelt.ops.block import Stack
 
-__all__ = ["Directions", "noise", "polar", "row_space", "svd"]
+__all__ = ["Directions", "basis", "noise", "row_space", "split", "svd"]
 
 
 class Directions(NamedTuple):
@@ -37,31 +39,38 @@ def noise(stack: Stack) -> float:
     return 4 * torch.finfo(torch.float32).eps * float(torch.linalg.vector_norm(stack, dtype=torch.float64))
 
 
+def split(lower: Tensor, *, floor: float, top: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Singular values [k], right directions [columns, k] of a matrix A, and an orthonormal basis of all that is left.
+
+    From the lower triangle of A^T A. At most `top` directions, largest first, and only those above `floor`.
+    """
+    import torch
+
+    squares, vectors = torch.linalg.eigh(lower)
+    first = max(int((squares <= floor**2).sum()), 0 if top is None else len(squares) - top)
+    return squares[first:].flip(0).sqrt(), vectors[:, first:].flip(1), vectors[:, :first]
+
+
+def basis(lower: Tensor, *, floor: float, top: int | None = None) -> tuple[Tensor, Tensor]:
+    """The same without what is left, in memory of its own."""
+    return split(lower, floor=floor, top=top)[:2]
+
+
 def svd(matrix: Tensor, *, top: int | None = None, floor: float | None = None) -> Directions:
     """The `top` largest singular directions of [rows, columns] (None: all) above `floor` (None: its own noise)."""
     import torch
 
-    rows, columns = matrix.shape
-    if rows > columns:
-        right, values, left = svd(matrix.mT, top=top, floor=floor)
-        return Directions(left.mT, values, right.mT)
+    flat = matrix.shape[0] <= matrix.shape[1]
+    tall = matrix.mT if flat else matrix
     floor = noise(matrix) if floor is None else floor
-    exact = matrix.to(torch.float64)
-    left = _eigenvectors(exact @ exact.mT)[1][:, :top]
-    right = left.mT @ exact
-    values = torch.linalg.vector_norm(right, dim=1)
+    right = torch.linalg.eigh(gram(tall))[1].flip(1)[:, :top]
+    left = image(tall, right)
+    values = torch.linalg.vector_norm(left, dim=0)
     kept = values > floor
-    left, values, right = left[:, kept], values[kept], right[kept]
-    return Directions(left, values, right / values[:, None])
-
-
-def polar(matrix: Tensor) -> Tensor:
-    """The nearest matrix with orthonormal rows or columns: P Q^T of P D Q^T, the Procrustes whitening.
-
-    Directions that are linearly dependent share the one they span, each in part, instead of getting arbitrary ones.
-    """
-    left, _, right = svd(matrix)
-    return left @ right
+    if not kept.all():
+        left, values, right = left[:, kept], values[kept], right[:, kept]
+    left.div_(values)
+    return Directions(right, values, left.mT) if flat else Directions(left, values, right.mT)
 
 
 def row_space(stack: Stack, *, weights: Tensor | None = None, rank: int | None = None) -> tuple[Tensor, Tensor]:
@@ -83,17 +92,10 @@ def row_space(stack: Stack, *, weights: Tensor | None = None, rank: int | None =
         return values.square(), right.mT
     total = torch.zeros(columns, columns, dtype=torch.float64, device=stack.device)
     for matrix, root in zip(stack, roots, strict=True):
-        scaled = matrix.to(torch.float64) * root
-        total.addmm_(scaled.mT, scaled)
-    values, vectors = _eigenvectors(total)
+        total.add_(gram(matrix), alpha=float(root) ** 2)
+    values, vectors = (found.flip(-1) for found in torch.linalg.eigh(total))
     # The trace is the squared Frobenius norm of the stack, so this is the same noise as everywhere else.
     floor = (4 * torch.finfo(torch.float32).eps) ** 2 * total.trace()
     kept = (values > floor)[:rank]
     return values[:rank][kept], vectors[:, :rank][:, kept]
 
-
-def _eigenvectors(gram: Tensor) -> tuple[Tensor, Tensor]:
-    import torch
-
-    values, vectors = torch.linalg.eigh(gram)
-    return values.flip(0), vectors.flip(1)

@@ -25,7 +25,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from smelt.methods.method import Stack, merge_method
-from smelt.ops.spectral import polar, svd
+from smelt.ops.products import gram, image, product
+from smelt.ops.spectral import basis, noise
+from smelt.ops.whitening import whitening
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,8 +49,19 @@ def tsv(deltas: Stack, *, scale: float = 1.0) -> Tensor:
     import torch
 
     models, rows, columns = deltas.shape
-    kept = [svd(delta, top=max(1, min(rows, columns) // models)) for delta in deltas]
-    left = polar(torch.cat([part.left for part in kept], dim=1))
-    right = polar(torch.cat([part.right for part in kept], dim=0))
-    values = torch.cat([part.values for part in kept])
-    return ((left * values) @ right).to(deltas.dtype).mul_(scale)
+    tall = deltas if rows >= columns else deltas.mT
+    top = max(1, min(rows, columns) // models)
+    values, short = zip(*(basis(gram(delta), floor=noise(delta), top=top) for delta in tall), strict=True)
+    widths = [part.shape[1] for part in short]
+    long = torch.empty(tall.shape[1], sum(widths), dtype=torch.float64, device=deltas.device)
+    parts = long.split(widths, dim=1)
+    for delta, value, vectors, part in zip(tall, values, short, parts, strict=True):
+        image(delta, vectors / value, out=part)
+    lengths = torch.cat(values)
+    # The long sides are multiplied once, at the end: what makes them orthogonal acts on the short ones.
+    inner = lengths[:, None] * (whitening(short) @ torch.cat(short, dim=1).mT)
+    inner = whitening(parts) @ inner
+    merged = torch.empty_like(deltas[0])
+    gain = torch.linalg.vector_norm(inner) / torch.linalg.vector_norm(lengths)
+    product(long, inner, merged if tall is deltas else merged.mT, gain=gain)
+    return merged.mul_(scale)

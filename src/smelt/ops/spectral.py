@@ -12,9 +12,10 @@ directions at all, and nothing downstream divides by zero.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from smelt.ops.products import gram, image
+from smelt.ops.products import gram, image, strips
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from smelt.ops.block import Stack
 
 __all__ = ["Directions", "basis", "noise", "row_space", "split", "svd"]
+
+
+_NOISE = 4 * 2.0**-23
+"""Singular values up to this share of a float32 matrix's length are rounding: four times the spacing of its numbers."""
 
 
 class Directions(NamedTuple):
@@ -34,24 +39,26 @@ class Directions(NamedTuple):
 
 def noise(stack: Stack) -> float:
     """The singular value below which a float32 matrix, or a sum or difference of the stack's, is rounding."""
-    import torch
+    matrices = stack if stack.ndim == 3 else [stack]
+    squared = sum(float(strip.square().sum()) for matrix in matrices for _, strip in strips(matrix))
+    return _NOISE * math.sqrt(squared)
 
-    return 4 * torch.finfo(torch.float32).eps * float(torch.linalg.vector_norm(stack, dtype=torch.float64))
 
-
-def split(lower: Tensor, *, floor: float, top: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
+def split(lower: Tensor, *, floor: float | None = None, top: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """Singular values [k], right directions [columns, k] of a matrix A, and an orthonormal basis of all that is left.
 
-    From the lower triangle of A^T A. At most `top` directions, largest first, and only those above `floor`.
+    From the lower triangle of A^T A. At most `top` directions, largest first, and only those above `floor` (None: the
+    noise of A, whose squared norm is the trace).
     """
     import torch
 
+    least = _NOISE**2 * float(lower.trace()) if floor is None else floor**2
     squares, vectors = torch.linalg.eigh(lower)
-    first = max(int((squares <= floor**2).sum()), 0 if top is None else len(squares) - top)
+    first = max(int((squares <= least).sum()), 0 if top is None else len(squares) - top)
     return squares[first:].flip(0).sqrt(), vectors[:, first:].flip(1), vectors[:, :first]
 
 
-def basis(lower: Tensor, *, floor: float, top: int | None = None) -> tuple[Tensor, Tensor]:
+def basis(lower: Tensor, *, floor: float | None = None, top: int | None = None) -> tuple[Tensor, Tensor]:
     """The same without what is left, in memory of its own."""
     return split(lower, floor=floor, top=top)[:2]
 
@@ -95,7 +102,7 @@ def row_space(stack: Stack, *, weights: Tensor | None = None, rank: int | None =
         total.add_(gram(matrix), alpha=float(root) ** 2)
     values, vectors = (found.flip(-1) for found in torch.linalg.eigh(total))
     # The trace is the squared Frobenius norm of the stack, so this is the same noise as everywhere else.
-    floor = (4 * torch.finfo(torch.float32).eps) ** 2 * total.trace()
+    floor = _NOISE**2 * total.trace()
     kept = (values > floor)[:rank]
     return values[:rank][kept], vectors[:, :rank][:, kept]
 

@@ -3,9 +3,9 @@
     X = [X_1 ... X_n] = P D Q^T  ->  P Q^T = X W,      W = (X^T X)^-1/2
 
 Each block X_i has orthonormal columns, so X^T X is the identity but for what blocks have in common. W is as wide as all
-blocks together, however long their columns are, and three ways lead to it. Two blocks: all follows from the singular
-values of X_1^T X_2, a matrix of half the width. One block wider than all others together: W differs from the identity
-only in twice their width. Else: the eigenvectors of X^T X.
+blocks together, however long their columns are, and there are three ways to it. Two blocks: all follows from the
+singular values of X_1^T X_2, a matrix of half the width. One block wider than all others together: W differs from the
+identity only in twice their width. Else: the eigenvectors of X^T X.
 
 Directions that are linearly dependent share the one they span, each in part, instead of getting arbitrary ones.
 """
@@ -21,25 +21,28 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-__all__ = ["whitening"]
+__all__ = ["whitened"]
 
 
-def whitening(blocks: Sequence[Tensor]) -> Tensor:
-    """W, in float64, for float64 blocks [length, any width] with orthonormal columns. Blocks may be empty."""
+def whitened(blocks: Sequence[Tensor], matrix: Tensor) -> Tensor:
+    """W @ matrix, for float64 blocks [length, any width] with orthonormal columns, which may be empty.
+
+    The matrix has a row for each of their columns. Given X^T, this is the transposed P Q^T.
+    """
     import torch
 
-    width = sum(block.shape[1] for block in blocks)
     blocks = [block for block in blocks if block.shape[1]]
     if len(blocks) < 2:
-        return torch.eye(width, dtype=torch.float64, device=blocks[0].device if blocks else None)
-    # The least eigenvalue of X^T X that is no rounding of float32 data: as `noise` of X, whose squared norm is its width.
-    floor = (4 * torch.finfo(torch.float32).eps) ** 2 * width
+        return matrix
+    # The least eigenvalue of X^T X that is no rounding of float32 data: the noise of X, whose squared norm is its width.
+    floor = (4 * torch.finfo(torch.float32).eps) ** 2 * len(matrix)
+    first = blocks[0].shape[1]
     if len(blocks) == 2:
-        return _of_two(blocks[0].mT @ blocks[1], floor)
-    if 2 * blocks[0].shape[1] > width:
-        rest = torch.cat(list(blocks[1:]), dim=1)
-        return _beside_one(blocks[0].mT @ rest, _gram_of(blocks[1:]), floor)
-    return _inverse_root(_gram_of(blocks), floor)
+        return _of_two(blocks[0].mT @ blocks[1], matrix[:first], matrix[first:], floor)
+    if 2 * first > len(matrix):
+        cross = blocks[0].mT @ torch.cat(blocks[1:], dim=1)
+        return _beside_one(cross, _gram_of(blocks[1:]), matrix[:first], matrix[first:], floor)
+    return _inverse_root(_gram_of(blocks), floor) @ matrix
 
 
 def _gram_of(blocks: Sequence[Tensor]) -> Tensor:
@@ -70,47 +73,43 @@ def _inverse_root(lower: Tensor, floor: float) -> Tensor:
     return mirrored(gram(halves.mT))
 
 
-def _of_two(cross: Tensor, floor: float) -> Tensor:
+def _of_two(cross: Tensor, upper: Tensor, under: Tensor, floor: float) -> Tensor:
     """W for [[1, C], [C^T, 1]], C = P s Q^T: its eigenvalues are 1 + s and 1 - s, and 1 beside them.
 
     Nothing is divided by a small s: what stands on P's side is written as C Q, whose columns have the length s.
     """
     import torch
 
-    first, second = cross.shape
-    if first < second:
-        return _of_two(cross.mT, floor).roll((first, first), (0, 1))
+    if cross.shape[0] < cross.shape[1]:
+        return _of_two(cross.mT, under, upper, floor).roll(len(upper), 0)
     squares, turn = torch.linalg.eigh(gram(cross))
     squares = squares.clamp(0.0, 1.0)
     common = squares.sqrt()
     plus = (1 + common).rsqrt()
     minus = torch.where(1 - common > floor, (1 - common).rsqrt(), 0.0)
     even, odd = (plus + minus) / 2, (plus - minus) / 2
-    small = common < 1e-6
+    small = common < 1e-6  # there (even - 1) / s^2 and odd / s are at their limits
+    shrunk = torch.where(small, 3 / 8, (even - 1) / squares)[:, None]
+    mixed = torch.where(small, -1 / 2, odd / common)[:, None]
     turned = cross @ turn
-    white = torch.eye(first + second, dtype=torch.float64, device=cross.device)
-    white[:first, :first].addmm_(turned * torch.where(small, 3 / 8, (even - 1) / squares), turned.mT)
-    white[:first, first:] = (turned * torch.where(small, -1 / 2, odd / common)) @ turn.mT
-    white[first:, :first] = white[:first, first:].mT
-    white[first:, first:] = (turn * even) @ turn.mT
-    return white
+    above, below = turned.mT @ upper, turn.mT @ under
+    out = torch.cat([upper, turn @ (mixed * above + even[:, None] * below)])
+    out[: len(upper)].addmm_(turned, shrunk * above + mixed * below)
+    return out
 
 
-def _beside_one(cross: Tensor, rest: Tensor, floor: float) -> Tensor:
+def _beside_one(cross: Tensor, rest: Tensor, upper: Tensor, under: Tensor, floor: float) -> Tensor:
     """W for [[1, C], [C^T, H]] where C is tall: outside the space of C's columns, the first block stays as it is."""
     import torch
 
-    first, second = cross.shape
     basis, coordinates = torch.linalg.qr(cross)
+    second = len(coordinates)
     small = torch.eye(2 * second, dtype=torch.float64, device=cross.device)
     small[second:, :second] = coordinates.mT
     small[second:, second:] = rest
     change = _inverse_root(small, floor)
     change.diagonal().sub_(1)
-    white = torch.eye(first + second, dtype=torch.float64, device=cross.device)
-    side = basis @ change[:second]
-    white[:first, :first].addmm_(side[:, :second], basis.mT)
-    white[:first, first:] = side[:, second:]
-    white[first:, :first] = side[:, second:].mT
-    white[first:, first:] += change[second:, second:]
-    return white
+    turned = change @ torch.cat([basis.mT @ upper, under])
+    out = torch.cat([upper, under + turned[second:]])
+    out[: len(upper)].addmm_(basis, turned[:second])
+    return out

@@ -33,7 +33,7 @@ from smelt.methods.method import Fraction, Stack, merge_method
 from smelt.ops.order import share
 from smelt.ops.products import gram, image, product, strips
 from smelt.ops.spectral import basis, noise, split
-from smelt.ops.whitening import whitening
+from smelt.ops.whitening import whitened
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,14 +63,14 @@ def iso_cts(deltas: Stack, *, common: Fraction = 0.8, scale: float = 1.0) -> Ten
     values, left, right = (_tall if tall else _wide)(deltas, rank - models * own, own, floor)
     level = torch.cat(values).sum() / max(1, sum(map(len, values)))
     long, short = (left, right) if tall else (right, left)
-    # On the left, a model's own directions are orthogonal to the common ones by construction, so only they are turned.
-    turn, common_count = whitening(left[1:]), left[0].shape[1]
     inner = torch.cat(short, dim=1).mT * level
+    # On the left, a model's own directions are orthogonal to the common ones by construction, so only they are turned.
+    shared = left[0].shape[1]
     if not tall:
-        inner[common_count:] = turn @ inner[common_count:]
-    inner = whitening(right) @ inner
+        inner[shared:] = whitened(left[1:], inner[shared:])
+    inner = whitened(right, inner)
     if tall:
-        inner[common_count:] = turn @ inner[common_count:]
+        inner[shared:] = whitened(left[1:], inner[shared:])
     merged = torch.empty_like(deltas[0])
     gain = torch.linalg.vector_norm(inner) / (level * len(inner) ** 0.5)
     product(torch.cat(long, dim=1), inner, merged if tall else merged.mT, gain=gain)

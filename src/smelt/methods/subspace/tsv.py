@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING
 
 from smelt.methods.method import Stack, merge_method
 from smelt.ops.products import gram, image, product
-from smelt.ops.spectral import basis, noise
-from smelt.ops.whitening import whitening
+from smelt.ops.spectral import basis
+from smelt.ops.whitening import whitened
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,16 +51,15 @@ def tsv(deltas: Stack, *, scale: float = 1.0) -> Tensor:
     models, rows, columns = deltas.shape
     tall = deltas if rows >= columns else deltas.mT
     top = max(1, min(rows, columns) // models)
-    values, short = zip(*(basis(gram(delta), floor=noise(delta), top=top) for delta in tall), strict=True)
-    widths = [part.shape[1] for part in short]
-    long = torch.empty(tall.shape[1], sum(widths), dtype=torch.float64, device=deltas.device)
-    parts = long.split(widths, dim=1)
-    for delta, value, vectors, part in zip(tall, values, short, parts, strict=True):
-        image(delta, vectors / value, out=part)
-    lengths = torch.cat(values)
+    values, short = zip(*(basis(gram(delta), top=top) for delta in tall), strict=True)
+    long = torch.empty(tall.shape[1], sum(map(len, values)), dtype=torch.float64, device=deltas.device)
+    parts = long.split([len(own) for own in values], dim=1)
+    for delta, own, vectors, part in zip(tall, values, short, parts, strict=True):
+        image(delta, vectors / own, out=part)
     # The long sides are multiplied once, at the end: what makes them orthogonal acts on the short ones.
-    inner = lengths[:, None] * (whitening(short) @ torch.cat(short, dim=1).mT)
-    inner = whitening(parts) @ inner
+    lengths = torch.cat(values)
+    inner = whitened(short, torch.cat(short, dim=1).mT).mul_(lengths[:, None])
+    inner = whitened(parts, inner)
     merged = torch.empty_like(deltas[0])
     gain = torch.linalg.vector_norm(inner) / torch.linalg.vector_norm(lengths)
     product(long, inner, merged if tall is deltas else merged.mT, gain=gain)

@@ -1,0 +1,174 @@
+"""How near methods that decompose matrices come to their floor: the operations they need at the speed of products.
+
+    python benchmarks/matrix_floor.py [--models 2] [--size 0.48b] [--former SRC] [--whole FOLDER] [-o OUT]
+
+Speeds of products and of symmetric decompositions come first, with one thread and with two. Then each method merges one
+matrix of each shape of the model, on one thread as in a merge, with products measured right before and after:
+the floor of a matrix is at their speed in the same minute. Times the number of such matrices, over the threads of
+this machine, that is an estimate of the whole. Seconds are of this process's CPU, the least of the repeats. `--former`
+times the methods of another checkout (its `src`) in turns, and says how far apart the results are. `--whole` merges a
+model of that size from FOLDER, as whole processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from checkpoints import SIZES, Spec, ensure, tensors
+from matrix_operations import OPERATIONS, operations
+from measure import measure
+from provenance import provenance
+from result_file import save, say
+from smelt.formats.architecture.layout import Layout
+from tools import find_smelt
+
+HERE = Path(__file__).parents[1] / "src"
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words.add_argument("--models", type=int, default=2)
+    words.add_argument("--size", choices=SIZES, default="0.48b")
+    words.add_argument("--methods", nargs="*", default=list(OPERATIONS), choices=OPERATIONS)
+    words.add_argument("--repeat", type=int, default=2)
+    words.add_argument("--former", type=Path, help="src of another checkout, timed in turns")
+    words.add_argument("--whole", type=Path, metavar="FOLDER", help="merge a whole model too; its files are made here")
+    words.add_argument("-o", "--out", type=Path)
+    given = words.parse_args()
+    spec = SIZES[given.size]
+    cores = len(os.sched_getaffinity(0))
+    found: dict[str, Any] = {
+        "provenance": provenance([find_smelt(None)], 0),
+        "size": given.size,
+        "parameters": spec.parameters,
+        "models": given.models,
+        "threads": cores,
+        "speeds": [speeds(threads) for threads in dict.fromkeys((1, cores))],
+        "matrices": [],
+        "methods": {},
+        "whole": {},
+    }
+    torch.set_num_threads(1)
+    now, former = methods_of(HERE), methods_of(given.former) if given.former else {}
+    for (rows, columns), count in shapes(spec).items():
+        draw = torch.Generator().manual_seed(0)
+        deltas = torch.randn(given.models, rows, columns, generator=draw).mul_(spec.noise)
+        for method in given.methods:
+            row = {"method": method, "rows": rows, "columns": columns, "count": count}
+            row |= timed(method, deltas, now[method], former.get(method), given.repeat)
+            found["matrices"].append(row)
+            found["methods"] = totals(found["matrices"], cores)
+            say(f"{method:8} {rows} x {columns}: {row['cpu_s']:6.2f} s, {row['cpu_s'] / row['floor_s']:.2f} of the floor")
+            save(given.out, found)
+    for method, total in found["methods"].items():
+        line = ", ".join(f"{name} {value:.1f}" for name, value in total.items())
+        say(f"{method}: {line}")
+    if given.whole:
+        for method in given.methods:
+            found["whole"][method] = whole(method, given.whole, spec, given.models)
+            say(f"{method}, whole model: {found['whole'][method]}")
+            save(given.out, found)
+
+
+def shapes(spec: Spec) -> Counter[tuple[int, ...]]:
+    """Of the matrices that such methods treat, with how many there are."""
+    return Counter(shape for name, shape in tensors(spec) if Layout.is_matrix(name, shape))
+
+
+def speeds(threads: int) -> dict[str, Any]:
+    """Billions of operations per second of products, and the seconds of decompositions."""
+    torch.set_num_threads(threads)
+    found: dict[str, Any] = {"threads": threads}
+    for name, dtype in DTYPES.items():
+        found[f"{name}_gflops"] = round(product_speed(dtype, time.perf_counter) / 1e9, 1)
+    for size in (1024, 2048):
+        matrix = torch.randn(size, size, dtype=torch.float64)
+        lower = matrix @ matrix.mT
+        found[f"eigen_{size}_s"] = round(least(lambda one=lower: torch.linalg.eigh(one), 2, time.perf_counter), 3)
+    return found
+
+
+def product_speed(dtype: torch.dtype, clock: Callable[[], float] = time.process_time) -> float:
+    matrix = torch.randn(2048, 2048, dtype=dtype)
+    return 2 * 2048**3 / least(lambda: matrix @ matrix, 3, clock)
+
+
+def least(work: Callable[[], Any], repeat: int, clock: Callable[[], float] = time.process_time) -> float:
+    taken = []
+    for _ in range(repeat):
+        begun = clock()
+        work()
+        taken.append(clock() - begun)
+    return min(taken)
+
+
+def timed(method: str, deltas: torch.Tensor, now: Any, former: Any, repeat: int) -> dict[str, Any]:
+    """One matrix: floor, seconds now and before, and how far apart the results are."""
+    seconds: dict[str, list[float]] = {"cpu_s": [], "former_cpu_s": []}
+    fastest = dict.fromkeys(DTYPES, 0.0)
+    for _ in range(repeat):
+        for name, dtype in DTYPES.items():
+            fastest[name] = max(fastest[name], product_speed(dtype))
+        seconds["cpu_s"].append(least(lambda: now(deltas), 1))
+        if former:
+            seconds["former_cpu_s"].append(least(lambda: former(deltas), 1))
+    exact, rough = operations(method, *deltas.shape)
+    found: dict[str, Any] = {"operations_float64": exact, "operations_float32": rough}
+    found["floor_s"] = exact / fastest["float64"] + rough / fastest["float32"]
+    found |= {name: min(taken) for name, taken in seconds.items() if taken}
+    if former:
+        before = former(deltas)
+        found["apart"] = float((now(deltas) - before).norm() / before.norm())
+    return found
+
+
+def totals(matrices: list[dict[str, Any]], threads: int) -> dict[str, dict[str, float]]:
+    """Seconds of all matrices of the model, on all threads; and the ratio."""
+    found: dict[str, dict[str, float]] = {}
+    for row in matrices:
+        total = found.setdefault(row["method"], {})
+        for name in ("floor_s", "cpu_s", "former_cpu_s"):
+            if name in row:
+                short = name.replace("cpu_s", "s")
+                total[short] = total.get(short, 0.0) + row[name] * row["count"] / threads
+    for total in found.values():
+        total["ratio"] = total["s"] / total["floor_s"]
+    return found
+
+
+def methods_of(source: Path) -> dict[str, Any]:
+    """The methods' functions as a checkout has them."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "smelt"]:
+        del sys.modules[name]
+    sys.path.insert(0, str(source))
+    try:
+        return {name: getattr(importlib.import_module(f"smelt.methods.subspace.{name}"), name) for name in OPERATIONS}
+    finally:
+        sys.path.remove(str(source))
+
+
+def whole(method: str, folder: Path, spec: Spec, models: int) -> dict[str, Any]:
+    """A merge to a folder, from the start of the interpreter to the last file."""
+    ensure(folder, replace(spec, fine_tunes=models))
+    inputs = [folder / name for name in replace(spec, fine_tunes=models).models]
+    out = folder / "out"
+    code = "import smelt, sys; smelt.merge(sys.argv[4:], base=sys.argv[3], method=sys.argv[1], out=sys.argv[2])"
+    taken = measure([sys.executable, "-c", code, method, out, *inputs], output=out, inputs=inputs)
+    names = ("wall_s", "user_s", "system_s", "other_cpu_s", "peak_anon_bytes", "error")
+    return {name: getattr(taken, name) for name in names}
+
+
+if __name__ == "__main__":
+    main()

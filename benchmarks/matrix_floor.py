@@ -70,7 +70,8 @@ def main() -> None:
             row |= timed(method, deltas, now[method], former.get(method), given.repeat)
             found["matrices"].append(row)
             found["methods"] = totals(found["matrices"], cores)
-            say(f"{method:8} {rows} x {columns}: {row['cpu_s']:6.2f} s, {row['cpu_s'] / row['floor_s']:.2f} of the floor")
+            times = row["cpu_s"] / row["floor_s"]
+            say(f"{method:8} {rows} x {columns}: {row['cpu_s']:6.2f} s, {times:.2f} of the floor")
             save(given.out, found)
     for method, total in found["methods"].items():
         line = ", ".join(f"{name} {value:.1f}" for name, value in total.items())
@@ -116,22 +117,24 @@ def least(work: Callable[[], Any], repeat: int, clock: Callable[[], float] = tim
 
 def timed(method: str, deltas: torch.Tensor, now: Any, former: Any, repeat: int) -> dict[str, Any]:
     """One matrix: floor, seconds now and before, and how far apart the results are."""
-    seconds: dict[str, list[float]] = {"cpu_s": [], "former_cpu_s": []}
+    calls = {"cpu_s": now} | ({"former_cpu_s": former} if former else {})
+    seconds: dict[str, float] = dict.fromkeys(calls, float("inf"))
     fastest = dict.fromkeys(DTYPES, 0.0)
+    results = {}
     for _ in range(repeat):
         for name, dtype in DTYPES.items():
             fastest[name] = max(fastest[name], product_speed(dtype))
-        seconds["cpu_s"].append(least(lambda: now(deltas), 1))
-        if former:
-            seconds["former_cpu_s"].append(least(lambda: former(deltas), 1))
+        for name, call in calls.items():
+            begun = time.process_time()
+            results[name] = call(deltas)
+            seconds[name] = min(seconds[name], time.process_time() - begun)
     exact, rough = operations(method, *deltas.shape)
     found: dict[str, Any] = {"operations_float64": exact, "operations_float32": rough}
     found["floor_s"] = exact / fastest["float64"] + rough / fastest["float32"]
-    found |= {name: min(taken) for name, taken in seconds.items() if taken}
     if former:
-        before = former(deltas)
-        found["apart"] = float((now(deltas) - before).norm() / before.norm())
-    return found
+        before = results["former_cpu_s"]
+        found["apart"] = float((results["cpu_s"] - before).norm() / before.norm())
+    return found | seconds
 
 
 def totals(matrices: list[dict[str, Any]], threads: int) -> dict[str, dict[str, float]]:

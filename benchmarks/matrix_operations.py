@@ -1,4 +1,4 @@
-"""How many floating-point operations a matrix method needs: the factorisations and products that no way around is known.
+"""How many floating-point operations a matrix method needs: what no known way avoids.
 
 In: a method, the number of models, a shape. Out: operations in float64, and operations for which float32 is enough (the
 last product, whose result is float32). A multiplication with an addition counts as two. Symmetric results count half.
@@ -26,7 +26,9 @@ def tsv(models: int, long: int, short: int, wide: bool) -> tuple[float, float]:
     whitened = 0.0
     for length in (long, short):
         whitened += length * width**2 * (1 - 1 / models)
-        if models == 2:  # from the singular vectors of the one block that is not the identity, applied to the short side
+        if (
+            models == 2
+        ):  # from the singular vectors of the one block that is not the identity, applied to the short side
             whitened += kept**3 + eigen(kept, kept) + 2 * kept**3 + 8 * kept**2 * short
         elif models > 2:
             whitened += eigen(width, width) + width**3 + 2 * width**2 * short

@@ -9,9 +9,7 @@ from smelt.ops.whitening import whitened
 
 def blocks_of(length: int, *widths: int) -> list[torch.Tensor]:
     draw = torch.Generator().manual_seed(0)
-    return [
-        torch.linalg.qr(torch.randn(length, width, generator=draw, dtype=torch.float64))[0] for width in widths
-    ]
+    return [torch.linalg.qr(torch.randn(length, width, generator=draw, dtype=torch.float64))[0] for width in widths]
 
 
 def polar(blocks: list[torch.Tensor]) -> torch.Tensor:

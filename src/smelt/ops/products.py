@@ -28,7 +28,7 @@ _GAIN = 4.0
 
 
 def strips(matrix: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """The rows of [rows, columns], or of the sum of [models, rows, columns], in float64: which ones, and their numbers."""
+    """The rows of [rows, columns], or of the sum of [models, rows, columns]: which, and what they hold in float64."""
     import torch
 
     *_, rows, columns = matrix.shape

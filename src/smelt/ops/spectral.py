@@ -1,9 +1,10 @@
 """Singular directions of whole matrices: the mathematics shared by tsv, iso, wudi, svc, knots and core_space.
 
-How products are done is in products.py, how directions are made orthogonal to one another in whitening.py. Everything here rests on the eigenvectors of the smaller Gram matrix, in float64, which takes less than half the time
+Everything here rests on the eigenvectors of the smaller Gram matrix, in float64, which takes less than half the time
 of a float32 SVD of the same layer. Squaring costs half the digits, and float64 has them to spare: the directions are
 as good as those of a float32 SVD down to the rounding of the data. On the side that is not an eigenbasis, two
-directions are orthogonal to about 1e-16 (largest / smaller singular value)^2.
+directions are orthogonal to about 1e-16 (largest / smaller singular value)^2. Products are in products.py; whitening.py
+makes the directions of several models orthogonal to one another.
 
 Only the *numerical range* comes back. A direction whose singular value is rounding noise has no vectors of its own:
 LAPACK fills in an arbitrary pair, which differs with the order of the models. So an all-zero matrix has no
@@ -105,4 +106,3 @@ def row_space(stack: Stack, *, weights: Tensor | None = None, rank: int | None =
     floor = _NOISE**2 * total.trace()
     kept = (values > floor)[:rank]
     return values[:rank][kept], vectors[:, :rank][:, kept]
-

@@ -34,7 +34,7 @@ def whitened(blocks: Sequence[Tensor], matrix: Tensor) -> Tensor:
     blocks = [block for block in blocks if block.shape[1]]
     if len(blocks) < 2:
         return matrix
-    # The least eigenvalue of X^T X that is no rounding of float32 data: the noise of X, whose squared norm is its width.
+    # The least eigenvalue of X^T X that is no rounding of float32 data. The squared norm of X is its width.
     floor = (4 * torch.finfo(torch.float32).eps) ** 2 * len(matrix)
     first = blocks[0].shape[1]
     if len(blocks) == 2:
@@ -55,9 +55,7 @@ def _gram_of(blocks: Sequence[Tensor]) -> Tensor:
     for number, block in enumerate(blocks):
         across = 0
         for before in blocks[:number]:
-            torch.mm(
-                block.mT, before, out=total[down : down + block.shape[1], across : across + before.shape[1]]
-            )
+            torch.mm(block.mT, before, out=total[down : down + block.shape[1], across : across + before.shape[1]])
             across += before.shape[1]
         down += block.shape[1]
     return total

@@ -53,7 +53,7 @@ def tsv(deltas: Stack, *, scale: float = 1.0) -> Tensor:
     top = max(1, min(rows, columns) // models)
     values, short = zip(*(basis(gram(delta), top=top) for delta in tall), strict=True)
     long = torch.empty(tall.shape[1], sum(map(len, values)), dtype=torch.float64, device=deltas.device)
-    parts = long.split([len(own) for own in values], dim=1)
+    parts = torch.split(long, [len(own) for own in values], dim=1)
     for delta, own, vectors, part in zip(tall, values, short, parts, strict=True):
         image(delta, vectors / own, out=part)
     # The long sides are multiplied once, at the end: what makes them orthogonal acts on the short ones.

@@ -6,13 +6,15 @@ Speeds of products and of symmetric decompositions come first, with one thread a
 matrix of each shape of the model, on one thread as in a merge, with products measured right before and after:
 the floor of a matrix is at their speed in the same minute. Times the number of such matrices, over the threads of
 this machine, that is an estimate of the whole. Seconds are of this process's CPU, the least of the repeats. `--former`
-times the methods of another checkout (its `src`) in turns, and says how far apart the results are. `--whole` merges a
-model of that size from FOLDER, as whole processes.
+times the methods of another checkout (its `src`) in turns, and says how far apart the results are. The second floor
+takes the library's decompositions as they are: what would be left if only the rest were perfect. `--whole` merges
+models with these shapes, of one layer unless told, as whole processes; memory is the same whatever the depth.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import os
 import sys
@@ -26,7 +28,7 @@ from typing import Any
 import torch
 
 from checkpoints import SIZES, Spec, ensure, tensors
-from matrix_operations import OPERATIONS, operations
+from matrix_operations import OPERATIONS, eigen, operations
 from measure import measure
 from provenance import provenance
 from result_file import save, say
@@ -44,7 +46,8 @@ def main() -> None:
     words.add_argument("--methods", nargs="*", default=list(OPERATIONS), choices=OPERATIONS)
     words.add_argument("--repeat", type=int, default=2)
     words.add_argument("--former", type=Path, help="src of another checkout, timed in turns")
-    words.add_argument("--whole", type=Path, metavar="FOLDER", help="merge a whole model too; its files are made here")
+    words.add_argument("--whole", type=Path, metavar="FOLDER", help="merge whole models too; their files are made here")
+    words.add_argument("--layers", type=int, default=1, help="of the whole models")
     words.add_argument("-o", "--out", type=Path)
     given = words.parse_args()
     spec = SIZES[given.size]
@@ -77,9 +80,13 @@ def main() -> None:
         line = ", ".join(f"{name} {value:.1f}" for name, value in total.items())
         say(f"{method}: {line}")
     if given.whole:
+        small = replace(spec, layers=given.layers, fine_tunes=given.models)
+        ensure(given.whole, small)
         for method in given.methods:
-            found["whole"][method] = whole(method, given.whole, spec, given.models)
-            say(f"{method}, whole model: {found['whole'][method]}")
+            sources = {"now": HERE} | ({"former": given.former} if given.former else {})
+            runs = {name: whole(method, given.whole, small, source) for name, source in sources.items()}
+            found["whole"][method] = {"layers": given.layers} | runs
+            say(f"{method}, whole: " + ", ".join(f"{name} {run['peak_anon_bytes']:,} B" for name, run in runs.items()))
             save(given.out, found)
 
 
@@ -89,21 +96,30 @@ def shapes(spec: Spec) -> Counter[tuple[int, ...]]:
 
 
 def speeds(threads: int) -> dict[str, Any]:
-    """Billions of operations per second of products, and the seconds of decompositions."""
+    """Billions of operations per second of products, and the seconds of decompositions; by the clock, if several."""
     torch.set_num_threads(threads)
-    found: dict[str, Any] = {"threads": threads}
+    clock = time.process_time if threads == 1 else time.perf_counter
+    found: dict[str, Any] = {"threads": threads, "load": os.getloadavg()[0]}
     for name, dtype in DTYPES.items():
-        found[f"{name}_gflops"] = round(product_speed(dtype, time.perf_counter) / 1e9, 1)
+        found[f"{name}_gflops"] = round(product_speed(dtype, clock) / 1e9, 1)
     for size in (1024, 2048):
         matrix = torch.randn(size, size, dtype=torch.float64)
         lower = matrix @ matrix.mT
-        found[f"eigen_{size}_s"] = round(least(lambda one=lower: torch.linalg.eigh(one), 2, time.perf_counter), 3)
+        found[f"eigen_{size}_s"] = round(least(lambda one=lower: torch.linalg.eigh(one), 2, clock), 3)
     return found
 
 
 def product_speed(dtype: torch.dtype, clock: Callable[[], float] = time.process_time) -> float:
     matrix = torch.randn(2048, 2048, dtype=dtype)
     return 2 * 2048**3 / least(lambda: matrix @ matrix, 3, clock)
+
+
+@functools.cache
+def eigen_seconds(size: int) -> float:
+    """Of all eigenvectors, which is what the library gives."""
+    matrix = torch.randn(size, size, dtype=torch.float64)
+    lower = matrix @ matrix.mT
+    return least(lambda: torch.linalg.eigh(lower), 2)
 
 
 def least(work: Callable[[], Any], repeat: int, clock: Callable[[], float] = time.process_time) -> float:
@@ -128,9 +144,12 @@ def timed(method: str, deltas: torch.Tensor, now: Any, former: Any, repeat: int)
             begun = time.process_time()
             results[name] = call(deltas)
             seconds[name] = min(seconds[name], time.process_time() - begun)
-    exact, rough = operations(method, *deltas.shape)
-    found: dict[str, Any] = {"operations_float64": exact, "operations_float32": rough}
-    found["floor_s"] = exact / fastest["float64"] + rough / fastest["float32"]
+    need = operations(method, *deltas.shape)
+    found: dict[str, Any] = {"operations_float64": need.float64, "operations_float32": need.float32}
+    found["floor_s"] = need.float64 / fastest["float64"] + need.float32 / fastest["float32"]
+    found["library_floor_s"] = found["floor_s"] + sum(
+        eigen_seconds(size) - eigen(size, kept) / fastest["float64"] for size, kept in need.decomposed
+    )
     if former:
         before = results["former_cpu_s"]
         found["apart"] = float((results["cpu_s"] - before).norm() / before.norm())
@@ -142,7 +161,7 @@ def totals(matrices: list[dict[str, Any]], threads: int) -> dict[str, dict[str, 
     found: dict[str, dict[str, float]] = {}
     for row in matrices:
         total = found.setdefault(row["method"], {})
-        for name in ("floor_s", "cpu_s", "former_cpu_s"):
+        for name in ("floor_s", "library_floor_s", "cpu_s", "former_cpu_s"):
             if name in row:
                 short = name.replace("cpu_s", "s")
                 total[short] = total.get(short, 0.0) + row[name] * row["count"] / threads
@@ -162,13 +181,14 @@ def methods_of(source: Path) -> dict[str, Any]:
         sys.path.remove(str(source))
 
 
-def whole(method: str, folder: Path, spec: Spec, models: int) -> dict[str, Any]:
+def whole(method: str, folder: Path, spec: Spec, source: Path) -> dict[str, Any]:
     """A merge to a folder, from the start of the interpreter to the last file."""
-    ensure(folder, replace(spec, fine_tunes=models))
-    inputs = [folder / name for name in replace(spec, fine_tunes=models).models]
-    out = folder / "out"
-    code = "import smelt, sys; smelt.merge(sys.argv[4:], base=sys.argv[3], method=sys.argv[1], out=sys.argv[2])"
-    taken = measure([sys.executable, "-c", code, method, out, *inputs], output=out, inputs=inputs)
+    inputs, out = [folder / name for name in spec.models], folder / "out"
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import smelt; "
+        "smelt.merge(sys.argv[5:], base=sys.argv[4], method=sys.argv[2], out=sys.argv[3])"
+    )
+    taken = measure([sys.executable, "-c", code, source, method, out, *inputs], output=out, inputs=inputs)
     names = ("wall_s", "user_s", "system_s", "other_cpu_s", "peak_anon_bytes", "error")
     return {name: getattr(taken, name) for name in names}
 

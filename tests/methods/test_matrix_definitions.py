@@ -80,7 +80,6 @@ def steep(models, rows, columns, draw):
 def test_the_result_is_that_of_the_definition(method, written_out, kind, models, shape):
     deltas = kind(models, *shape, torch.Generator().manual_seed(7))
     wanted = written_out(deltas.double())
-    # Rounding of float32 data, not ours, is what is left of five directions' worth of products in `low_rank`.
     assert (method(deltas) - wanted).norm() <= 1e-6 * wanted.norm()
 
 

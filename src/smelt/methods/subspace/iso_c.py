@@ -8,8 +8,8 @@ Differs from it: directions in which the sum has no singular value stay zero and
 authors' SVD fills them with arbitrary vectors of mean length, which depend on the order of the models.
 
 Use it for experts of many tasks without data: strong directions that a few tasks share no longer drown the others. It
-is cheap for a method that decomposes, one SVD per matrix. Avoid it for one model or near copies, whose spectrum is not
-flat for a reason: weak directions are raised too, noise among them.
+is cheap for a method that decomposes, one matrix for all models. Avoid it for one model or near copies, whose spectrum
+is not flat for a reason: weak directions are raised too, noise among them.
 
 Its parameters:
     scale: multiplies the merged change. Try `1` to `2`; the level is the mean singular value of the sum, so few models

@@ -14,7 +14,7 @@ and are not counted in the mean (theirs gives them arbitrary vectors).
 
 Use it in place of `iso_c` for many or very different tasks: what a single task needs keeps some room beside what all
 share. Avoid it for few models or small matrices, where each model's own share rounds to no direction at all and this
-is `iso_c` for more work: an SVD per model and two of the bases.
+is `iso_c` for more work: one more decomposition per model, a small one where a layer has no more outputs than inputs.
 
 Its parameters:
     common: the share of the directions that the sum of all changes decides; the rest is split among the models. Try

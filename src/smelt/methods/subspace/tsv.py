@@ -11,7 +11,7 @@ span. There the authors' SVD fills in arbitrary vectors, which then depend on th
 
 Use it for full fine-tunes of several tasks without data: in clip8 it stood well above `ties` and `task_arithmetic` at
 its default scale, with nothing to tune. Avoid it for very many models, of which each keeps only one n-th of its
-directions, and where merging must be quick: one SVD per model and matrix.
+directions, and where merging must be quick: each matrix of each model is decomposed.
 
 Its parameters:
     scale: multiplies the merged change. Try `0.8` to `1.5`.

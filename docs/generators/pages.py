@@ -28,6 +28,7 @@ MAKERS = (
     "figures",
     "speed",
     "roofline",
+    "matrix",
     "parity",
     "which_method",
 )

@@ -1,10 +1,8 @@
-import math
-
 import pytest
 import torch
 from torch.testing import assert_close
 
-from smelt.ops.spectral import noise, polar, row_space, svd
+from smelt.ops.spectral import basis, noise, row_space, split, svd
 
 SHAPES = [(1, 1), (1, 5), (5, 1), (2, 2), (3, 9), (9, 3), (30, 47), (47, 30)]
 
@@ -62,17 +60,25 @@ def test_noise_grows_with_the_stack():
     assert noise(torch.full((4, 1, 1), 2.0)) == 4 * noise(torch.ones(1, 1, 1))
 
 
-def test_whitening_turns_both_directions_equally():
-    """Columns at 0 and 60 degrees: their bisector at 30 degrees stays, so they go to 30 - 45 and 30 + 45."""
-    columns = torch.tensor([[1.0, 0.5], [0.0, math.sqrt(3) / 2]])
-    angle = torch.deg2rad(torch.tensor([-15.0, 75.0]))
-    assert_close(polar(columns).float(), torch.stack([angle.cos(), angle.sin()]))
+def test_what_is_measured_stays_as_it_is():
+    matrix = random(5, 4).double()
+    before = matrix.clone()
+    noise(matrix), svd(matrix), row_space(matrix[None])
+    assert torch.equal(matrix, before)
 
 
-def test_equal_directions_share_the_one_they_span():
-    half = math.sqrt(0.5)
-    expected = torch.tensor([[half, half], [0.0, 0.0]])
-    assert_close(polar(torch.tensor([[1.0, 1.0], [0.0, 0.0]])).float(), expected)
+def test_split_gives_a_basis_of_all_that_it_leaves_out():
+    """diag(3, 0, 2): the strongest direction is e1, and e2 and e3 are left."""
+    values, kept, rest = split(torch.diag(torch.tensor([9.0, 0.0, 4.0], dtype=torch.float64)), top=1)
+    assert_close(values, torch.tensor([3.0], dtype=torch.float64))
+    assert_close(kept.abs(), torch.tensor([[1.0], [0.0], [0.0]], dtype=torch.float64))
+    assert_close(rest @ rest.mT, torch.diag(torch.tensor([0.0, 1.0, 1.0], dtype=torch.float64)))
+
+
+def test_a_basis_ends_at_the_noise_or_at_a_floor_that_is_given():
+    lower = torch.diag(torch.tensor([1.0, 1e-4, 1e-15], dtype=torch.float64))
+    assert_close(basis(lower)[0], torch.tensor([1.0, 1e-2], dtype=torch.float64))
+    assert_close(basis(lower, floor=0.1)[0], torch.tensor([1.0], dtype=torch.float64))
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 7), (3, 6, 7), (3, 9, 4), (4, 1, 1)])

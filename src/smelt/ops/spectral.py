@@ -3,7 +3,8 @@
 Everything here rests on the eigenvectors of the smaller Gram matrix, in float64, which takes less than half the time
 of a float32 SVD of the same layer. Squaring costs half the digits, and float64 has them to spare: the directions are
 as good as those of a float32 SVD down to the rounding of the data. On the side that is not an eigenbasis, two
-directions are orthogonal to about 1e-16 (largest / smaller singular value)^2.
+directions are orthogonal to about 1e-16 (largest / smaller singular value)^2. Products are in products.py; whitening.py
+makes the directions of several models orthogonal to one another.
 
 Only the *numerical range* comes back. A direction whose singular value is rounding noise has no vectors of its own:
 LAPACK fills in an arbitrary pair, which differs with the order of the models. So an all-zero matrix has no
@@ -12,14 +13,21 @@ directions at all, and nothing downstream divides by zero.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
+
+from smelt.ops.products import gram, image, strips
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from smelt.ops.block import Stack
 
-__all__ = ["Directions", "noise", "polar", "row_space", "svd"]
+__all__ = ["Directions", "basis", "noise", "row_space", "split", "svd"]
+
+
+_NOISE = 4 * 2.0**-23
+"""Singular values up to this share of a float32 matrix's length are rounding: four times the spacing of its numbers."""
 
 
 class Directions(NamedTuple):
@@ -32,36 +40,45 @@ class Directions(NamedTuple):
 
 def noise(stack: Stack) -> float:
     """The singular value below which a float32 matrix, or a sum or difference of the stack's, is rounding."""
+    matrices = stack if stack.ndim == 3 else [stack]
+    squared = sum(float(strip.square().sum()) for matrix in matrices for _, strip in strips(matrix))
+    return _NOISE * math.sqrt(squared)
+
+
+def split(lower: Tensor, *, floor: float | None = None, top: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Singular values [k], right directions [columns, k] of a matrix A, and an orthonormal basis of all that is left.
+
+    From the lower triangle of A^T A. At most `top` directions, largest first, and only those above `floor` (None: the
+    noise of A, whose squared norm is the trace).
+    """
     import torch
 
-    return 4 * torch.finfo(torch.float32).eps * float(torch.linalg.vector_norm(stack, dtype=torch.float64))
+    least = _NOISE**2 * float(lower.trace()) if floor is None else floor**2
+    squares, vectors = torch.linalg.eigh(lower)
+    first = max(int((squares <= least).sum()), 0 if top is None else len(squares) - top)
+    return squares[first:].flip(0).sqrt(), vectors[:, first:].flip(1), vectors[:, :first]
+
+
+def basis(lower: Tensor, *, floor: float | None = None, top: int | None = None) -> tuple[Tensor, Tensor]:
+    """The same without what is left, in memory of its own."""
+    return split(lower, floor=floor, top=top)[:2]
 
 
 def svd(matrix: Tensor, *, top: int | None = None, floor: float | None = None) -> Directions:
     """The `top` largest singular directions of [rows, columns] (None: all) above `floor` (None: its own noise)."""
     import torch
 
-    rows, columns = matrix.shape
-    if rows > columns:
-        right, values, left = svd(matrix.mT, top=top, floor=floor)
-        return Directions(left.mT, values, right.mT)
+    flat = matrix.shape[0] <= matrix.shape[1]
+    tall = matrix.mT if flat else matrix
     floor = noise(matrix) if floor is None else floor
-    exact = matrix.to(torch.float64)
-    left = _eigenvectors(exact @ exact.mT)[1][:, :top]
-    right = left.mT @ exact
-    values = torch.linalg.vector_norm(right, dim=1)
+    right = torch.linalg.eigh(gram(tall))[1].flip(1)[:, :top]
+    left = image(tall, right)
+    values = torch.linalg.vector_norm(left, dim=0)
     kept = values > floor
-    left, values, right = left[:, kept], values[kept], right[kept]
-    return Directions(left, values, right / values[:, None])
-
-
-def polar(matrix: Tensor) -> Tensor:
-    """The nearest matrix with orthonormal rows or columns: P Q^T of P D Q^T, the Procrustes whitening.
-
-    Directions that are linearly dependent share the one they span, each in part, instead of getting arbitrary ones.
-    """
-    left, _, right = svd(matrix)
-    return left @ right
+    if not kept.all():
+        left, values, right = left[:, kept], values[kept], right[:, kept]
+    left.div_(values)
+    return Directions(right, values, left.mT) if flat else Directions(left, values, right.mT)
 
 
 def row_space(stack: Stack, *, weights: Tensor | None = None, rank: int | None = None) -> tuple[Tensor, Tensor]:
@@ -83,17 +100,9 @@ def row_space(stack: Stack, *, weights: Tensor | None = None, rank: int | None =
         return values.square(), right.mT
     total = torch.zeros(columns, columns, dtype=torch.float64, device=stack.device)
     for matrix, root in zip(stack, roots, strict=True):
-        scaled = matrix.to(torch.float64) * root
-        total.addmm_(scaled.mT, scaled)
-    values, vectors = _eigenvectors(total)
+        total.add_(gram(matrix), alpha=float(root) ** 2)
+    values, vectors = (found.flip(-1) for found in torch.linalg.eigh(total))
     # The trace is the squared Frobenius norm of the stack, so this is the same noise as everywhere else.
-    floor = (4 * torch.finfo(torch.float32).eps) ** 2 * total.trace()
+    floor = _NOISE**2 * total.trace()
     kept = (values > floor)[:rank]
     return values[:rank][kept], vectors[:, :rank][:, kept]
-
-
-def _eigenvectors(gram: Tensor) -> tuple[Tensor, Tensor]:
-    import torch
-
-    values, vectors = torch.linalg.eigh(gram)
-    return values.flip(0), vectors.flip(1)

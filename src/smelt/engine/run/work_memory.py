@@ -86,9 +86,23 @@ def eager_thread_memory(item: Item, blocking: Blocking) -> int:
     if is_whole(item):
         sizes = [tap.source.tensors[tap.key].count for tap in item.statistics]
         each = 8 if item.statistics_kind in SUMMARIES else 4
-        return 4 * item.info.count * rows * 6 + each * sum(sizes) + 8 * 5 * max(sizes, default=0)
+        return 4 * item.info.count * _rows_of_whole(item) + each * sum(sizes) + 8 * 5 * max(sizes, default=0)
     rows += len(item.statistics)
     return 4 * min(blocking.block(item), item.info.count) * rows * 3
+
+
+def _rows_of_whole(item: Item) -> int:
+    """Float32 rows, inputs among them, that work on a whole tensor takes at its peak, for square matrices.
+
+    Measured: methods that decompose matrices take one model at a time, whose float64 copies, factors and eigenvectors
+    are alike for few models and many; a basis keeps the coordinates of all models beside them, in both precisions.
+    """
+    models = len(item.taps)
+    if item.unit == "tensor":
+        return 6 * (models + 2)
+    if any(run.stage.kind == "basis" for run in item.stages):
+        return 8 * (models + 2)
+    return 22 + 2 * models
 
 
 def is_whole(item: Item) -> bool:

@@ -8,8 +8,8 @@ Differs from it: directions in which the sum has no singular value stay zero and
 authors' SVD fills them with arbitrary vectors of mean length, which depend on the order of the models.
 
 Use it for experts of many tasks without data: strong directions that a few tasks share no longer drown the others. It
-is cheap for a method that decomposes, one SVD per matrix. Avoid it for one model or near copies, whose spectrum is not
-flat for a reason: weak directions are raised too, noise among them.
+is cheap for a method that decomposes, one matrix for all models. Avoid it for one model or near copies, whose spectrum
+is not flat for a reason: weak directions are raised too, noise among them.
 
 Its parameters:
     scale: multiplies the merged change. Try `1` to `2`; the level is the mean singular value of the sum, so few models
@@ -24,7 +24,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from smelt.methods.method import Stack, merge_method
-from smelt.ops.spectral import noise, svd
+from smelt.ops.products import gram, mirrored, product
+from smelt.ops.spectral import basis, noise
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,6 +42,12 @@ if TYPE_CHECKING:
 def iso_c(deltas: Stack, *, scale: float = 1.0) -> Tensor:
     import torch
 
-    left, values, right = svd(deltas.sum(0, dtype=torch.float64), floor=noise(deltas))
+    tall = deltas if deltas.shape[1] >= deltas.shape[2] else deltas.mT
+    values, vectors = basis(gram(tall), floor=noise(deltas))
     level = values.sum() / max(1, len(values))
-    return (level * (left @ right)).to(deltas.dtype).mul_(scale)
+    # With A = U S V^T, U V^T = A (V S^-1 V^T): the long side is never written out.
+    inverse = mirrored(gram((vectors * values.rsqrt()).mT))
+    merged = torch.empty_like(deltas[0])
+    gain = torch.linalg.vector_norm(values) * torch.linalg.vector_norm(inverse) / max(1, len(values))
+    product(tall, inverse.mul_(level), merged if tall is deltas else merged.mT, gain=gain)
+    return merged.mul_(scale)

@@ -14,7 +14,7 @@ and are not counted in the mean (theirs gives them arbitrary vectors).
 
 Use it in place of `iso_c` for many or very different tasks: what a single task needs keeps some room beside what all
 share. Avoid it for few models or small matrices, where each model's own share rounds to no direction at all and this
-is `iso_c` for more work: an SVD per model and two of the bases.
+is `iso_c` for more work: one more decomposition per model, a small one where a layer has no more outputs than inputs.
 
 Its parameters:
     common: the share of the directions that the sum of all changes decides; the rest is split among the models. Try
@@ -27,11 +27,13 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from smelt.methods.method import Fraction, Stack, merge_method
 from smelt.ops.order import share
-from smelt.ops.spectral import noise, polar, svd
+from smelt.ops.products import gram, image, product, strips
+from smelt.ops.spectral import basis, noise, split
+from smelt.ops.whitening import whitened
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,13 +59,54 @@ def iso_cts(deltas: Stack, *, common: Fraction = 0.8, scale: float = 1.0) -> Ten
     models, rows, columns = deltas.shape
     rank, floor = min(rows, columns), noise(deltas)
     own = min(round((rank - share(rank, common)) / models), rank // models)
-    parts = [svd(deltas.sum(0, dtype=torch.float64), top=rank - models * own, floor=floor)]
-    shared = parts[0].left
+    tall = rows > columns
+    values, left, right = (_tall if tall else _wide)(deltas, rank - models * own, own, floor)
+    level = torch.cat(values).sum() / max(1, sum(map(len, values)))
+    long, short = (left, right) if tall else (right, left)
+    inner = torch.cat(short, dim=1).mT * level
+    # On the left, a model's own directions are orthogonal to the common ones by construction, so only they are turned.
+    shared = left[0].shape[1]
+    if not tall:
+        inner[shared:] = whitened(left[1:], inner[shared:])
+    inner = whitened(right, inner)
+    if tall:
+        inner[shared:] = whitened(left[1:], inner[shared:])
+    merged = torch.empty_like(deltas[0])
+    gain = torch.linalg.vector_norm(inner) / (level * len(inner) ** 0.5)
+    product(torch.cat(long, dim=1), inner, merged if tall else merged.mT, gain=gain)
+    return merged.mul_(scale)
+
+
+_Parts: TypeAlias = tuple[list["Tensor"], list["Tensor"], list["Tensor"]]
+"""Singular values, left and right directions: the common ones first, then each model's own."""
+
+
+def _wide(deltas: Stack, top: int, own: int, floor: float) -> _Parts:
+    """Of matrices with no more rows than columns. What is left of a model lies in the rows' few other directions."""
+    values, shared, rest = split(gram(deltas.mT), floor=floor, top=top)
+    parts: _Parts = [values], [shared], [image(deltas.mT, shared / values)]
     for delta in deltas if own else ():
-        exact = delta.to(torch.float64)
-        parts.append(svd(exact - shared @ (shared.mT @ exact), top=own, floor=floor))
-    left = polar(torch.cat([part.left for part in parts], dim=1))
-    right = polar(torch.cat([part.right for part in parts], dim=0))
-    values = torch.cat([part.values for part in parts])
-    level = values.sum() / max(1, len(values))
-    return (level * (left @ right)).to(deltas.dtype).mul_(scale)
+        left_over = image(delta.mT, rest)
+        values, turn = basis(gram(left_over), floor=floor, top=own)
+        for part, found in zip(parts, (values, rest @ turn, left_over @ (turn / values)), strict=True):
+            part.append(found)
+    return parts
+
+
+def _tall(deltas: Stack, top: int, own: int, floor: float) -> _Parts:
+    """Of matrices with more rows than columns. What is left of a model is never written out, only its Gram matrix."""
+    import torch
+
+    values, right = basis(gram(deltas), floor=floor, top=top)
+    shared = image(deltas, right / values)
+    parts: _Parts = [values], [shared], [right]
+    for delta in deltas if own else ():
+        seen = torch.zeros(right.shape[::-1], dtype=torch.float64, device=deltas.device)
+        for place, strip in strips(delta):
+            seen.addmm_(shared[place].mT, strip)
+        values, turn = basis(gram(delta).sub_(gram(seen)), floor=floor, top=own)
+        scaled = turn / values
+        left = image(delta, scaled).addmm_(shared, seen @ scaled, alpha=-1)
+        for part, found in zip(parts, (values, left, turn), strict=True):
+            part.append(found)
+    return parts

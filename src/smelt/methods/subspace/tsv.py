@@ -11,7 +11,7 @@ span. There the authors' SVD fills in arbitrary vectors, which then depend on th
 
 Use it for full fine-tunes of several tasks without data: in clip8 it stood well above `ties` and `task_arithmetic` at
 its default scale, with nothing to tune. Avoid it for very many models, of which each keeps only one n-th of its
-directions, and where merging must be quick: one SVD per model and matrix.
+directions, and where merging must be quick: each matrix of each model is decomposed.
 
 Its parameters:
     scale: multiplies the merged change. Try `0.8` to `1.5`.
@@ -25,7 +25,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from smelt.methods.method import Stack, merge_method
-from smelt.ops.spectral import polar, svd
+from smelt.ops.products import gram, image, product
+from smelt.ops.spectral import basis
+from smelt.ops.whitening import whitened
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,8 +49,18 @@ def tsv(deltas: Stack, *, scale: float = 1.0) -> Tensor:
     import torch
 
     models, rows, columns = deltas.shape
-    kept = [svd(delta, top=max(1, min(rows, columns) // models)) for delta in deltas]
-    left = polar(torch.cat([part.left for part in kept], dim=1))
-    right = polar(torch.cat([part.right for part in kept], dim=0))
-    values = torch.cat([part.values for part in kept])
-    return ((left * values) @ right).to(deltas.dtype).mul_(scale)
+    tall = deltas if rows >= columns else deltas.mT
+    top = max(1, min(rows, columns) // models)
+    values, short = zip(*(basis(gram(delta), top=top) for delta in tall), strict=True)
+    long = torch.empty(tall.shape[1], sum(map(len, values)), dtype=torch.float64, device=deltas.device)
+    parts = torch.split(long, [len(own) for own in values], dim=1)
+    for delta, own, vectors, part in zip(tall, values, short, parts, strict=True):
+        image(delta, vectors / own, out=part)
+    # The long sides are multiplied once, at the end: what makes them orthogonal acts on the short ones.
+    lengths = torch.cat(values)
+    inner = whitened(short, torch.cat(short, dim=1).mT).mul_(lengths[:, None])
+    inner = whitened(parts, inner)
+    merged = torch.empty_like(deltas[0])
+    gain = torch.linalg.vector_norm(inner) / torch.linalg.vector_norm(lengths)
+    product(long, inner, merged if tall is deltas else merged.mT, gain=gain)
+    return merged.mul_(scale)

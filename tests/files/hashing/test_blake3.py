@@ -5,6 +5,7 @@ import random
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import pytest
 from blake3 import blake3
@@ -38,7 +39,7 @@ def pieces(content, seed, most=None):
     chance = random.Random(seed)
     many = min(len(content), most or chance.randint(1, 60))
     cuts = sorted({0, len(content), *(chance.randrange(len(content) + 1) for _ in range(many))})
-    found = [(start, content[start:end]) for start, end in zip(cuts, cuts[1:], strict=False)]
+    found = [(start, content[start:end]) for start, end in pairwise(cuts)]
     chance.shuffle(found)
     return found
 

@@ -118,9 +118,11 @@ def test_what_the_machine_reads_and_writes_is_hashed_there(tmp_path: Path) -> No
 def test_a_file_that_cannot_be_written_is_an_error_of_the_system(tmp_path: Path) -> None:
     source = open_path(written(tmp_path, 2500))
     (tmp_path / "to").write_bytes(b"kept")
-    with open(tmp_path / "to", "rb") as to, pytest.raises(OSError, match=os.strerror(errno.EBADF)) as caught:
-        buffers, out = rooms()
-        doubled().feed_files([place(source)], buffers, 1024, 2500, out, FilePlace(to.fileno(), 0))
+    buffers, out = rooms()
+    with open(tmp_path / "to", "rb") as to:
+        where = FilePlace(to.fileno(), 0)
+        with pytest.raises(OSError, match=os.strerror(errno.EBADF)) as caught:
+            doubled().feed_files([place(source)], buffers, 1024, 2500, out, where)
     assert caught.value.errno == errno.EBADF
     assert (tmp_path / "to").read_bytes() == b"kept"
     source.close()
@@ -129,9 +131,11 @@ def test_a_file_that_cannot_be_written_is_an_error_of_the_system(tmp_path: Path)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
 def test_a_full_disk_is_told_by_its_number(tmp_path: Path) -> None:
     source = open_path(written(tmp_path, 2500))
-    with open("/dev/full", "wb") as to, pytest.raises(OSError, match=os.strerror(errno.ENOSPC)) as caught:
-        buffers, out = rooms()
-        doubled().feed_files([place(source)], buffers, 1024, 2500, out, FilePlace(to.fileno(), 0))
+    buffers, out = rooms()
+    with open("/dev/full", "wb") as to:
+        where = FilePlace(to.fileno(), 0)
+        with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)) as caught:
+            doubled().feed_files([place(source)], buffers, 1024, 2500, out, where)
     assert caught.value.errno == errno.ENOSPC
     source.close()
 

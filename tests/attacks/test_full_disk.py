@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -11,6 +12,7 @@ import smelt
 from checkpoints import random_state, snapshot, state, write_model
 from smelt.engine.sink.output import Journal
 from smelt.errors import OutputError
+from writes import full_after, on_every_write
 
 SHAPES = {f"layers.{n}.w": (50, 20) for n in range(10)}
 
@@ -22,17 +24,6 @@ def models(tmp_path):
 
 def full(*_):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def after(count, function):
-    """Let a function work `count` times, then have the disk full."""
-    calls = []
-
-    def limited(*arguments, **keywords):
-        calls.append(1)
-        return full() if len(calls) > count else function(*arguments, **keywords)
-
-    return limited
 
 
 def assert_says_what_to_do(error, out):
@@ -48,12 +39,12 @@ def assert_says_what_to_do(error, out):
 def test_what_is_finished_is_kept_and_resume_completes_it(tmp_path, models, monkeypatch, writes):
     smelt.merge(models, out=tmp_path / "good" / "out")
     with monkeypatch.context() as patch:
-        patch.setattr(os, "pwrite", after(writes, os.pwrite))
+        on_every_write(patch, full_after(writes))
         with pytest.raises(OutputError) as caught:
             smelt.merge(models, out=tmp_path / "out", threads=1)
     assert_says_what_to_do(caught.value, tmp_path / "out")
     done = smelt.merge(models, out=tmp_path / "out", resume=True)
-    assert (writes > 5) <= done.resumed <= max(writes - 1, 0)  # the first write is the header
+    assert done.resumed == writes  # one for each of the ten tensors; the last write is the header
     assert snapshot(tmp_path / "out") == snapshot(tmp_path / "good" / "out")
 
 
@@ -72,7 +63,7 @@ def test_the_old_output_outlives_a_full_disk(tmp_path, models, monkeypatch):
     smelt.merge(models, out=tmp_path / "out")
     old = snapshot(tmp_path / "out")
     with monkeypatch.context() as patch:
-        patch.setattr(os, "pwrite", after(3, os.pwrite))
+        on_every_write(patch, full_after(3))
         with pytest.raises(OutputError, match="disk is full"):
             smelt.merge(models, method=("average", {"weights": [1, 2]}), out=tmp_path / "out", force=True)
     assert snapshot(tmp_path / "out") == old
@@ -85,6 +76,50 @@ def test_too_small_a_disk_is_refused_before_any_work(tmp_path, models, monkeypat
     with pytest.raises(OutputError, match=r"needs .* GB and .* has only"):
         smelt.merge(models, out=tmp_path / "out")
     assert snapshot(tmp_path) == before
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+import smelt
+from smelt.engine.sink.sink import FolderSink
+
+first, second, out, when = sys.argv[1:]
+make = FolderSink.__init__
+
+def limit():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+def made(self, *words):
+    make(self, *words)
+    limit()
+
+if when == "before":
+    limit()
+else:
+    FolderSink.__init__ = made
+try:
+    smelt.merge([first, second], out=Path(out), threads=1)
+except smelt.errors.OutputError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(("when", "finished"), [("before", 0), ("after", 4)])
+def test_files_that_may_not_grow_so_large_are_told_and_what_is_finished_is_kept(tmp_path, models, when, finished):
+    """The limit is 20,000 bytes: of ten tensors of 4,000 behind a header of fewer, four fit.
+
+    Before the file is made it cannot get its size; afterwards whoever writes to it is told, also the vector machine.
+    """
+    pytest.importorskip("resource")
+    smelt.merge(models, out=tmp_path / "good" / "out")
+    command = [sys.executable, "-c", LIMITED, *models, tmp_path / "out", when]
+    said = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True).stdout
+    assert "it would be larger than a file may become here (ulimit -f)" in said
+    assert f"what is finished is kept in {tmp_path / '.out.smelt-partial'}" in said
+    assert not (tmp_path / "out").exists()
+    assert smelt.merge(models, out=tmp_path / "out", resume=True).resumed == finished
+    assert snapshot(tmp_path / "out") == snapshot(tmp_path / "good" / "out")
 
 
 @pytest.fixture

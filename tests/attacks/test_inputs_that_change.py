@@ -3,7 +3,6 @@
 The change happens when the first tensor of the output is written: headers are read by then, most numbers are not.
 """
 
-import errno
 import hashlib
 import json
 import os
@@ -11,11 +10,13 @@ import threading
 
 import pytest
 import torch
+from blake3 import blake3
 
 import smelt
 from checkpoints import random_state, snapshot, write_model
 from smelt.engine.sink.sink import MemorySink
 from smelt.errors import InputChanged, OutputError
+from writes import full_after, on_every_write
 
 SHAPES = {f"layers.{number}.weight": (60, 60) for number in range(20)}
 
@@ -52,18 +53,18 @@ WAYS = [overwrite, overwrite_and_put_the_time_back, replace]
 @pytest.fixture
 def while_written(monkeypatch):
     """`while_written(change)` has a change happen once, when the first tensor of an output is written."""
-    lock, write = threading.Lock(), os.pwrite
+    lock = threading.Lock()
 
     def plan(change):
         todo = [change]
 
-        def changing(descriptor, data, offset):
+        def changing(write):
             with lock:
-                if todo and offset:  # not the header, which is there before any number is read
+                if todo:
+                    assert write.position > 0, "a tensor: the header comes last"
                     todo.pop()()
-            return write(descriptor, data, offset)
 
-        monkeypatch.setattr(os, "pwrite", changing)
+        on_every_write(monkeypatch, changing)
         return todo
 
     return plan
@@ -126,16 +127,8 @@ def test_a_resume_after_it_does_not_mix_old_and_new(tmp_path, models, while_writ
 
 
 def test_an_input_edited_between_two_runs_is_not_continued_though_its_time_is_put_back(tmp_path, models, monkeypatch):
-    write, left = os.pwrite, [6]
-
-    def full(descriptor, data, offset):
-        left[0] -= 1
-        if left[0] < 0:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return write(descriptor, data, offset)
-
     with monkeypatch.context() as patch:
-        patch.setattr(os, "pwrite", full)
+        on_every_write(patch, full_after(6))
         with pytest.raises(OutputError, match="disk is full"):
             smelt.merge(models, out=tmp_path / "out", threads=1)
     overwrite_and_put_the_time_back(models["birds"] / "model.safetensors", other())
@@ -150,8 +143,8 @@ def test_a_remembered_hash_is_not_believed_of_an_edited_file_whose_time_is_put_b
     overwrite_and_put_the_time_back(weights, other())
     smelt.merge(models, out=tmp_path / "after")
     said = json.loads((tmp_path / "after" / "manifest.json").read_text())["parents"]["birds"]["files"]
-    assert said == {"model.safetensors": hashlib.sha256(weights.read_bytes()).hexdigest()}
-    assert said["model.safetensors"] == hashlib.sha256(other()).hexdigest()
+    assert said == {"model.safetensors": {"blake3": blake3(weights.read_bytes()).hexdigest()}}
+    assert said["model.safetensors"]["blake3"] == blake3(other()).hexdigest()
 
 
 def test_files_of_the_hugging_face_cache_are_looked_at_too(tmp_path, models, while_written):

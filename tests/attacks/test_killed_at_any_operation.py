@@ -19,6 +19,7 @@ from checkpoints import snapshot, state, write_model
 from smelt.engine.run import executor
 from smelt.engine.sink import output
 from smelt.errors import OutputError
+from writes import on_every_write
 
 A = {"method": "average", "shard_size": "100B"}
 B = {"method": ("average", {"weights": [1, 3]}), "shard_size": "100B"}
@@ -36,7 +37,7 @@ class Reaper:
         for name in ("rename", "unlink", "mkdir", "rmdir", "ftruncate", "open"):
             patch.setattr(os, name, self._whole(getattr(os, name)))
         patch.setattr(shutil, "rmtree", self._halfway_through(shutil.rmtree))
-        patch.setattr(os, "pwrite", self._half_written(os.pwrite))
+        on_every_write(patch, self._written)
         patch.setattr(Path, "write_bytes", self._half_written(Path.write_bytes))
         patch.setattr(output, "open", self._opened, raising=False)
 
@@ -67,6 +68,12 @@ class Reaper:
             return function(target, content, *arguments)
 
         return counted
+
+    def _written(self, write):
+        """To a weights file, by Python or by the vector machine."""
+        if self._dies(None):
+            write.half()
+            raise Killed
 
     def _halfway_through(self, function):
         def counted(target, *arguments, **keywords):

@@ -1,6 +1,5 @@
 """What lies at the output is kept, or replaced as a whole and at the very end; inputs are never written over."""
 
-import os
 import threading
 import time
 
@@ -11,6 +10,7 @@ import smelt
 from checkpoints import random_state, read_weights, snapshot, state, write_model
 from smelt.errors import NumericalError, OutputError, SmeltError
 from smelt.files import writing
+from writes import on_every_write
 
 
 def leftovers(root):
@@ -66,13 +66,7 @@ def test_the_old_output_stands_until_the_new_one_is_complete(tmp_path, two, monk
     base, cars, birds = two
     smelt.merge([cars, birds], out=tmp_path / "out")
     old, seen = snapshot(tmp_path / "out"), []
-    write = os.pwrite
-
-    def watch(*arguments):
-        seen.append(snapshot(tmp_path / "out") == old)
-        return write(*arguments)
-
-    monkeypatch.setattr(os, "pwrite", watch)
+    on_every_write(monkeypatch, lambda _: seen.append(snapshot(tmp_path / "out") == old))
     smelt.merge([cars, birds], base=base, method="ties", out=tmp_path / "out", force=True)
     assert len(seen) > 6
     assert all(seen)
@@ -151,17 +145,15 @@ def test_parents_of_the_output_are_made(tmp_path, two):
 def test_two_runs_into_one_output_are_refused(tmp_path, two, monkeypatch):
     """The first is held in the middle of its writing; the second must not touch what it has made."""
     _base, cars, birds = two
-    reached, go_on, write = threading.Event(), threading.Event(), os.pwrite
-    holder = []
+    reached, go_on, holder = threading.Event(), threading.Event(), []
 
-    def slow(descriptor, data, offset):
+    def slow(_):
         if threading.current_thread().name.startswith("smelt") and not holder:
             holder.append(threading.current_thread())
             reached.set()
             go_on.wait(240)
-        return write(descriptor, data, offset)
 
-    monkeypatch.setattr(os, "pwrite", slow)
+    on_every_write(monkeypatch, slow)
     monkeypatch.setattr(writing, "_PATIENCE", 0.2)  # the first goes on when it is told to, however long that takes
     results = []
     first = threading.Thread(target=lambda: results.append(smelt.merge([cars, birds], out=tmp_path / "out")))
@@ -219,11 +211,10 @@ def test_many_shards_need_few_open_files_and_few_threads(tmp_path):
     models = [write_model(tmp_path / name, random_state(seed, shapes)) for seed, name in enumerate(("a", "b"))]
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = []
-    write = os.pwrite
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(os, "pwrite", lambda *a: (most.append(threading.active_count()), write(*a))[1])
+            on_every_write(patch, lambda _: most.append(threading.active_count()))
             smelt.merge(models, out=tmp_path / "out", shard_size="16B")
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

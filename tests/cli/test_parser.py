@@ -44,13 +44,14 @@ def test_a_value_of_the_wrong_kind_names_its_flag(cli):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc for what a process has open")
-def test_ctrl_c_is_told_in_one_line_by_every_command(tmp_path):
+@pytest.mark.parametrize("kind", ["blake3", "sha256"])
+def test_ctrl_c_is_told_in_one_line_by_every_command(tmp_path, kind):
     folder = tmp_path / "merged"
     folder.mkdir()
     weights = folder / "model.safetensors"
     with open(weights, "wb") as file:
         file.truncate(200_000_000_000)  # zeros that take no room on the disk, and minutes to hash
-    entry = {"sha256": "0" * 64, "bytes": 200_000_000_000}
+    entry = {kind: "0" * 64, "bytes": 200_000_000_000}
     (folder / "manifest.json").write_text(json.dumps({"files": {weights.name: entry}}))
     process = subprocess.Popen(
         [sys.executable, "-c", "from smelt.cli import process; process()", "verify", str(folder)],

@@ -114,6 +114,7 @@ from smelt.engine.merge import planned
 from smelt.engine.sink.output import OutputFolder, check_output
 from smelt.engine.sink.sink import FolderSink
 from smelt.engine.request import read_request
+from smelt.files.hashing.input_hashes import FileDigest
 
 recipe, _, _ = read_request(sys.argv[1], None, None, {})
 out = Path(sys.argv[2])
@@ -123,11 +124,13 @@ with planned(recipe) as ready:
     files = ready.files(out.name)
     check_output(out, [], force=False, needed=plan.bytes_out)
     folder = OutputFolder(out, plan.fingerprint("cpu"), inputs=plan.inputs, resume=False, force=False)
-    sink = FolderSink(folder, plan, {"format": "pt"})
+    placeholders = {path: FileDigest("0" * 64) for source in plan.parents.values() for path in source.files}
+    sink = FolderSink(folder, plan, ready.metadata(placeholders))
     for item in plan.items:
         sink.done(item)
-    hashes = {path: "" for source in plan.parents.values() for path in source.files}
-    folder.complete({**files, **sink.files()}, sink.hashes(), lambda known: ready.manifest(known, hashes))
+    hashes = {path: FileDigest("1" * 64) for path in placeholders}
+    known = sink.complete(ready.metadata(hashes))
+    folder.complete({**files, **sink.files()}, known, lambda known: ready.manifest(known, hashes))
     sink.close()
     folder.close()
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from smelt.engine.sink.output import Journal
 from smelt.engine.sink.sink import FolderSink
 from smelt.errors import NumericalError, OutputError
 from smelt.formats.source import TensorInfo
+from writes import Write, on_every_write
 
 SHAPES: dict[str, tuple[int, ...]] = {
     f"layers.{n}.{part}": (3, 64) for n in range(20) for part in ("a.weight", "b.weight")
@@ -117,14 +117,17 @@ def test_they_are_written_and_noted_at_once(
 ) -> None:
     """60 tensors before the large one, and after it: two writes of small ones instead of 61, and the header."""
     cut(monkeypatch, 1, 1 << 18, 1000)
-    write, writes, done, notes = os.pwrite, [], Journal.done, []
-    monkeypatch.setattr(os, "pwrite", lambda *a: (writes.append(len(a[1])), write(*a))[1])
+    writes: list[Write] = []
+    done, notes = Journal.done, []
+    on_every_write(monkeypatch, writes.append)
     monkeypatch.setattr(Journal, "done", lambda self, *keys: (notes.append(len(keys)), done(self, *keys))[1])
     merged(models, tmp_path / "new", threads=1)
     assert sorted(notes) == sorted([1, *(count for count in notes if count > 1)])
     assert sum(notes) == len(SHAPES) + 2
     assert len(notes) == 3
-    assert len(writes) == 1 + 3
+    assert [write.by_machine for write in writes].count(True) == 1, "the large one"
+    assert [write.position for write in writes].index(0) == 3, "the header comes last"
+    assert len(writes) == 3 + 1
 
 
 @pytest.mark.skipif(library() is None, reason="the vector machine was not compiled")

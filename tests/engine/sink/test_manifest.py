@@ -2,13 +2,13 @@
 
 import json
 
+from blake3 import blake3
+
 import smelt
 from smelt.engine.sink.provenance import encode_manifest
 
 
 def test_it_holds_recipe_parents_hashes_and_versions(tmp_path, two):
-    import hashlib
-
     base, cars, birds = two
     out = tmp_path / "out"
     smelt.merge({"cars": cars, "birds": birds}, base=base, method="ties", out=out)
@@ -17,8 +17,10 @@ def test_it_holds_recipe_parents_hashes_and_versions(tmp_path, two):
     assert manifest["stages"] == ["ties"]
     assert manifest["recipe"]["pool"]["models"]["cars"] == str(two[1])
     assert manifest["recipe_hash"] == smelt.Recipe.parse(manifest["recipe"]).hash
-    digest = hashlib.sha256((two[1] / "model.safetensors").read_bytes()).hexdigest()
-    assert manifest["parents"]["cars"]["files"] == {"model.safetensors": digest}
+    digest = blake3((two[1] / "model.safetensors").read_bytes()).hexdigest()
+    assert manifest["parents"]["cars"]["files"] == {"model.safetensors": {"blake3": digest}}
+    weights = (out / "model.safetensors").read_bytes()
+    assert manifest["files"]["model.safetensors"] == {"blake3": blake3(weights).hexdigest(), "bytes": len(weights)}
     assert set(manifest["parents"]) == {"base", "cars", "birds"}
 
 

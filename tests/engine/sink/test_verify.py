@@ -1,13 +1,16 @@
 """The manifest knows every file: any changed byte, missing file or planted file is found and named."""
 
+import hashlib
 import json
 import os
 
 import pytest
+from blake3 import blake3
 
 import smelt
 from checkpoints import snapshot
 from smelt.errors import RecipeError
+from smelt.files.hashing.blake3 import TreeHash, blake3_of
 
 
 @pytest.fixture
@@ -183,13 +186,11 @@ def rewritten(out, change):
 
 @pytest.mark.parametrize("how", ["absolute", "above", "link"])
 def test_an_entry_that_leads_out_of_the_folder_is_a_fault(out, tmp_path, how):
-    import hashlib
-
     target = tmp_path / "config.json"
     target.write_text("{}")
     (out / "linked.json").symlink_to(target)
     name = {"absolute": str(target), "above": "../config.json", "link": "linked.json"}[how]
-    entry = {"sha256": hashlib.sha256(b"{}").hexdigest(), "bytes": 2}
+    entry = {"blake3": blake3(b"{}").hexdigest(), "bytes": 2}
     rewritten(out, lambda files: files.update({name: entry}))
     faults = smelt.verify(out).faults
     assert any(fault.startswith(f"{name}: ") and "leads out of the folder" in fault for fault in faults)
@@ -239,3 +240,72 @@ def test_packs_and_adapters_are_verified_alike(two, tmp_path):
         assert smelt.verify(out).ok
         (out / planted).write_bytes(b"x")
         assert [fault.split(":")[0] for fault in smelt.verify(out).faults] == [planted]
+
+
+def as_smelt_0_2_wrote_it(out):
+    """The same folder with a manifest of the old kind: SHA-256 of files and parents, and a seal over them."""
+    manifest = json.loads((out / "manifest.json").read_text())
+    del manifest["manifest_sha256"]
+    manifest["smelt"] = "0.2.0"
+    for parent in manifest["parents"].values():
+        parent["files"] = dict.fromkeys(parent["files"], "0" * 64)
+    manifest["files"] = {
+        name: {"sha256": hashlib.sha256((out / name).read_bytes()).hexdigest(), "bytes": entry["bytes"]}
+        for name, entry in manifest["files"].items()
+    }
+    body = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
+    sealed = {**manifest, "manifest_sha256": hashlib.sha256(body).hexdigest()}
+    (out / "manifest.json").write_bytes(json.dumps(sealed, indent=2, ensure_ascii=False).encode() + b"\n")
+
+
+def test_a_manifest_of_smelt_0_2_is_understood(out):
+    as_smelt_0_2_wrote_it(out)
+    found = smelt.verify(out)
+    assert found.ok
+    assert found.checked == len(snapshot(out)) - 1
+
+
+def test_a_changed_byte_beside_a_manifest_of_smelt_0_2_is_found(out):
+    as_smelt_0_2_wrote_it(out)
+    for name, content in snapshot(out).items():
+        if name == "manifest.json":
+            continue
+        (out / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        assert smelt.verify(out).faults == (f"{name}: its content has changed (SHA-256 differs from the manifest)",)
+        (out / name).write_bytes(content)
+    assert smelt.verify(out).ok
+
+
+def test_a_changed_manifest_of_smelt_0_2_is_found(out):
+    as_smelt_0_2_wrote_it(out)
+    text = (out / "manifest.json").read_text()
+    (out / "manifest.json").write_text(text.replace('"0.2.0"', '"0.1.0"'))
+    assert smelt.verify(out).faults == ("manifest.json: has been changed since it was written",)
+
+
+def test_an_entry_with_both_hashes_is_checked_by_blake3(out):
+    """Those of a newer Smelt, perhaps; the old one beside it is not asked."""
+    rewritten(out, lambda files: [entry.update(sha256="0" * 64) for entry in files.values()])
+    assert smelt.verify(out).faults == ("manifest.json: has been changed since it was written",)
+    rewritten(out, lambda files: [entry.update(blake3="0" * 64) for entry in files.values()])
+    faults = smelt.verify(out).faults
+    assert len(faults) == 1 + len(snapshot(out)) - 1
+    assert all("BLAKE3 differs" in fault for fault in faults[1:])
+
+
+def test_a_file_that_ends_while_it_is_hashed_is_a_fault_not_a_crash(out, monkeypatch):
+    from smelt.engine.sink import verify
+
+    weights = next(out.glob("*.safetensors"))
+
+    def shrinking(path):
+        if path == weights:
+            tree = TreeHash(path.stat().st_size)
+            os.truncate(path, 10)
+            return tree.finish(path)
+        return blake3_of(path)
+
+    monkeypatch.setattr(verify, "blake3_of", shrinking)
+    (fault,) = smelt.verify(out).faults
+    assert fault.startswith(f"{weights.name}: cannot be read (")
+    assert "ended while it was being hashed" in fault

@@ -116,7 +116,7 @@ def test_another_base_is_refused(one, tmp_path):
 
 def test_the_base_is_hashed_once_and_not_at_every_opening(one, monkeypatch):
     open_path(one)
-    monkeypatch.setattr(identity, "FileHash", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr(identity, "hash_file", lambda *_: pytest.fail("read again"))
     open_path(one)
 
 

@@ -40,7 +40,7 @@ class TreeHash:
 
     def add(self, position: int, content: memoryview | bytes) -> None:
         """These bytes of the file, from `position` on."""
-        if self._library is None:
+        if self._library is None or not len(content):  # an empty tensor
             return
         given = bytes(content) if isinstance(content, memoryview) and content.readonly else content
         where = given if isinstance(given, bytes) else ctypes.addressof(ctypes.c_char.from_buffer(given))

@@ -50,7 +50,7 @@ def on_tensors(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[bool]]:
         monkeypatch.setattr(device, "_BLOCK", block)
         monkeypatch.setattr(device, "_STEP", 8)
         monkeypatch.setattr(
-            backend, "vector_backend", lambda seed, write, advance: Watched(seed, CPU, write, advance, kernels)
+            backend, "vector_backend", lambda seed, write, advance, *_: Watched(seed, CPU, write, advance, kernels)
         )
         return taken
 

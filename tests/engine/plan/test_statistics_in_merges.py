@@ -4,7 +4,6 @@ import json
 
 import pytest
 import torch
-from smelt.files.hashing.sha256 import FileHash
 
 import smelt
 from checkpoints import read_weights, snapshot, state, write_yaml

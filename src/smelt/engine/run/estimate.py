@@ -5,8 +5,8 @@ files, so what decides is the start of the GPU way (torch, a context, pinned mem
 over. Merges of elements are bound by the files; factorisations of matrices are not.
 
 The constants are round numbers from measurements on 16 cores and an H200 (docs/results/speed.md, "On a GPU";
-results/gpu.json) and, of single cores, on the two cores of results/compare.json. On another machine the estimate is
-off by as much as that machine is another one.
+results/gpu.json) and by the number of cores (results/threads.json). On another machine the estimate is off by as much
+as that machine is another one.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _TORCH = 3.5
 """Seconds to import torch. A merge on a CPU needs it only for stages without a rule, such as those of matrices."""
 _GPU_START = 2.0
 """Seconds beside it: a CUDA context (1 to 1.5), kernels and pinned buffers."""
-_FILES_PER_CORE, _FILES = 1.0e9, 4.0e9
-"""Bytes per second that are read, hashed and written: 19.2 GB in 5.4 s on 16 cores, 3.9 GB in 2.1 s on two."""
-_CORE_BYTES = 2.5e9
-"""Bytes per second of one pass of the vector machine on a core."""
+_FILES_PER_CORE, _FILES = 2.3e9, 14e9
+"""Bytes per second that are read, hashed and written: 18.1 GB in 3.9 s on two cores, in 1.2 s on 16."""
+_CORE_BYTES = 1.5e9
+"""Bytes per second of one pass of the vector machine on a core, with reading: 36 GB of TIES in 10.6 s on two cores."""
 _LINK_BYTES = 9.0e9
 """The same of blocks that go to a GPU and come back: 3.9 GB in 0.43 s, bound by threads that read."""
 _EIGEN = 9

@@ -228,6 +228,13 @@ def test_a_tensor_that_is_skipped_is_read_for_the_digest_alone(tmp_path, monkeyp
     check(tmp_path / "out")
 
 
+@pytest.mark.skipif(compiled_blake3() is None, reason="BLAKE3 was not compiled")
+def test_a_run_that_may_resume_reads_its_inputs_once_where_nothing_is_finished(merged, models, read_again):
+    check(merged(method="task_arithmetic", resume=True))
+    (gap,) = read_again["birds/model.safetensors"]
+    assert gap[1] - header_end(models["birds"] / "model.safetensors") in (0, 40)
+
+
 def test_seventy_models_are_all_hashed(tmp_path):
     """The machine hashes 64 of the files that it reads; those of the rest are read at the end."""
     models = {f"m{n}": write_model(tmp_path / f"m{n}", random_state(n, {"w": (50, 41)})) for n in range(70)}

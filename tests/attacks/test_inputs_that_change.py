@@ -246,3 +246,35 @@ def test_numbers_that_turn_odd_are_blamed_on_the_change(tmp_path, models, while_
     with pytest.raises(InputChanged, match="birds"):
         smelt.merge(models, out=tmp_path / "out", threads=1)
     assert not list(tmp_path.glob(".out*"))
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        False,
+        pytest.param(
+            True,
+            marks=pytest.mark.xfail(
+                raises=OSError, strict=True, reason="a bare OSError, from before the folder is opened"
+            ),
+        ),
+    ],
+    ids=["no output", "an output"],
+)
+def test_an_input_that_shrinks_before_a_run_is_resumed_is_named(tmp_path, models, monkeypatch, there):
+    """With an output that may be this very merge's, inputs are hashed before anything is merged."""
+    from smelt.engine.plan import ready
+
+    make = ready.make_ready
+    if there:
+        smelt.merge(models, out=tmp_path / "out", method=("average", {"weights": [1, 2, 3]}))
+        overwrite(models["birds"] / "model.safetensors", other())
+
+    def shrinking(*words):
+        made = make(*words)
+        os.truncate(models["birds"] / "model.safetensors", 1000)
+        return made
+
+    monkeypatch.setattr(ready, "make_ready", shrinking)
+    with pytest.raises(InputChanged, match="birds"):
+        smelt.merge(models, out=tmp_path / "out", resume=True, force=True)

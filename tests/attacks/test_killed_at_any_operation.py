@@ -17,9 +17,10 @@ import torch
 import smelt
 from checkpoints import snapshot, state, write_model
 from smelt.engine.run import executor
+from smelt.engine.run.cpu.machine import library
 from smelt.engine.sink import output
 from smelt.errors import OutputError
-from writes import on_every_write
+from writes import Write, on_every_write
 
 A = {"method": "average", "shard_size": "100B"}
 B = {"method": ("average", {"weights": [1, 3]}), "shard_size": "100B"}
@@ -34,6 +35,7 @@ class Reaper:
 
     def __init__(self, patch, root, at):
         self.count, self._at, self._root, self._files = 0, at, str(root), []
+        self.written: list[Write] = []
         for name in ("rename", "unlink", "mkdir", "rmdir", "ftruncate", "open"):
             patch.setattr(os, name, self._whole(getattr(os, name)))
         patch.setattr(shutil, "rmtree", self._halfway_through(shutil.rmtree))
@@ -71,6 +73,7 @@ class Reaper:
 
     def _written(self, write):
         """To a weights file, by Python or by the vector machine."""
+        self.written.append(write)
         if self._dies(None):
             write.half()
             raise Killed
@@ -144,7 +147,7 @@ def many(request):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(executor, "_MANY", request.param)
         patch.setattr(executor, "_TENSORS", 4)
-        yield
+        yield request.param
 
 
 def models_in(folder):
@@ -227,6 +230,18 @@ def resumed(many, tmp_path_factory):
         verified = made is not None and smelt.verify(out).ok
         found.append(Resumed(at, good, died, refused, made, verified, os.listdir(root / "place")))
     return found
+
+
+@pytest.mark.skipif(library() is None, reason="the vector machine was not compiled")
+def test_a_run_dies_in_what_the_vector_machine_writes_too(root, many):
+    """Six tensors in three files: the machine writes each, or Python some together; the headers come last."""
+    with pytest.MonkeyPatch.context() as patch:
+        reaper = Reaper(patch, root / "place", 10**9)
+        smelt.merge([root / "cars", root / "birds"], out=root / "place" / "out", threads=1, **A)
+        reaper.bury()
+    assert [write.position for write in reaper.written[-3:]] == [0, 0, 0]
+    tensors = [write.by_machine for write in reaper.written[:-3]]
+    assert tensors == ([True] * 6 if many == 512 else [False] * len(tensors))
 
 
 def test_what_is_not_finished_never_looks_finished(resumed):

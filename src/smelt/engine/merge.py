@@ -14,7 +14,7 @@ from smelt.display.blocks import Lines
 from smelt.display.shown import Shown
 from smelt.engine.adapter_output import adapter_size, with_adapters_base
 from smelt.engine.pool import ModelPool, opened, with_statistics
-from smelt.engine.sink.provenance import already_made
+from smelt.engine.sink.provenance import MANIFEST, already_made
 from smelt.errors import (
     CorruptFile,
     IncompatibleModels,
@@ -175,7 +175,9 @@ def _write(ready: ReadyMerge, out: Path, options: Options, hashes: InputHashes) 
 
     plan, seen = ready.plan, ready.plan.inputs
     inputs = input_paths([*plan.parents.values(), *plan.statistics.values()])
-    if options.resume:
+    if (
+        options.resume and (out / MANIFEST).is_file()
+    ):  # else nothing is finished, and inputs are hashed as they are merged
         known = hashes.result()
         if already_made(out, plan.recipe.hash, ready.parent_hashes(known), ready.statistics_hashes(known)):
             clear_finished(out.resolve())

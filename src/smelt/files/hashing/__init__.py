@@ -1,1 +1,1 @@
-"""SHA-256 of files: in the background, remembered, or while they are written."""
+"""BLAKE3 of files: of whole ones, and of those whose bytes come in pieces while they are merged and written."""

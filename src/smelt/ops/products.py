@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["gram", "image", "mirrored", "product", "strips"]
 
-_STRIP = 1 << 21
-"""Numbers in a strip: 16 MB. Smaller strips make slower products, larger ones only take more memory."""
+_STRIP = 1 << 19
+"""Numbers in a strip: 4 MB. Smaller strips make slower products; with larger ones the heap has holes of their size."""
 
 _BLOCK = 256
 """Columns of a block of a Gram matrix: with 2,048 columns, 9/16 of the operations of the whole at its full speed."""
@@ -28,15 +28,22 @@ _GAIN = 4.0
 
 
 def strips(matrix: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """The rows of [rows, columns], or of the sum of [models, rows, columns]: which, and what they hold in float64."""
+    """The rows of [rows, columns], or of the sum of [models, rows, columns]: which, and what they hold in float64.
+
+    All strips lie in the same memory: keep none.
+    """
     import torch
 
     *_, rows, columns = matrix.shape
     step = max(1, _STRIP // max(1, columns))
+    room = None
     for start in range(0, rows, step):
         place = slice(start, min(rows, start + step))
         first, *others = matrix[:, place] if matrix.ndim == 3 else [matrix[place]]
-        strip = first.to(torch.float64, copy=bool(others))
+        if room is None:
+            room = strip = first.to(torch.float64, copy=True)
+        else:
+            strip = room[: len(first)].copy_(first)
         for other in others:
             strip += other
         yield place, strip
@@ -84,5 +91,8 @@ def product(left: Tensor, right: Tensor, out: Tensor, *, gain: Tensor) -> Tensor
     dtype = torch.float32 if gain <= _GAIN and out.device.type == "cpu" else torch.float64
     right = right.to(dtype)
     for place, strip in strips(left):
-        out[place] = strip.to(dtype) @ right
+        if dtype == out.dtype:
+            torch.mm(strip.to(dtype), right, out=out[place])
+        else:
+            out[place] = strip @ right
     return out

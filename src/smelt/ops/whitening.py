@@ -91,8 +91,9 @@ def _of_two(cross: Tensor, upper: Tensor, under: Tensor, floor: float) -> Tensor
     mixed = torch.where(small, -1 / 2, odd / common)[:, None]
     turned = cross @ turn
     above, below = turned.mT @ upper, turn.mT @ under
-    out = torch.cat([upper, turn @ (mixed * above + even[:, None] * below)])
-    out[: len(upper)].addmm_(turned, shrunk * above + mixed * below)
+    out = torch.cat([upper, under])
+    out[: len(upper)].addmm_(turned, (above * shrunk).addcmul_(below, mixed))
+    torch.mm(turn, above.mul_(mixed).addcmul_(below, even[:, None]), out=out[len(upper) :])
     return out
 
 

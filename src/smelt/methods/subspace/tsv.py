@@ -59,6 +59,7 @@ def tsv(deltas: Stack, *, scale: float = 1.0) -> Tensor:
     # The long sides are multiplied once, at the end: what makes them orthogonal acts on the short ones.
     lengths = torch.cat(values)
     inner = whitened(short, torch.cat(short, dim=1).mT).mul_(lengths[:, None])
+    del short
     inner = whitened(parts, inner)
     merged = torch.empty_like(deltas[0])
     gain = torch.linalg.vector_norm(inner) / torch.linalg.vector_norm(lengths)

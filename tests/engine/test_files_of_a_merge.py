@@ -10,7 +10,7 @@ import pytest
 from smelt.engine.run.cpu.machine import library
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "files_of_a_merge.py"
-MOST = 55
+MOST = 57
 
 
 @pytest.mark.skipif(library() is None, reason="the vector machine was not compiled")
@@ -19,4 +19,4 @@ def test_a_ties_merge_on_a_cpu_meets_few_files():
     files, crossings = map(int, re.fullmatch(r"(\d+) files; (\d+) crossings.*", done.stdout.splitlines()[-1]).groups())
     assert files <= MOST, done.stdout
     assert "engine/run/cpu/rules.py" in done.stdout, "the merge ran in the vector machine"
-    assert 0 < crossings < 200
+    assert 0 < crossings < 220

@@ -137,7 +137,7 @@ def test_the_plan_counts_gram_matrices_in_float64():
     given = {name: {"w": gram} for name, gram in grams.items()}
     recipe, _, pool = read_request(models, None, "regmean", {"statistics": given})
     with planned(recipe, pool=pool) as ready:
-        assert run_limits(ready.plan, 1, None).largest == 4 * 8 * 40 * 5 * 6 + 8 * 3 * 1600 + 8 * 5 * 1600
+        assert run_limits(ready.plan, 1, None).largest == 4 * 8 * 40 * (22 + 2 * 3) + 8 * 3 * 1600 + 8 * 5 * 1600
 
 
 def test_singular_is_judged_by_the_digits_of_the_inputs():

@@ -6,9 +6,8 @@
 
 Models are made by checkpoints.py, in memory where there is room, and kept for the next run with the same --scratch.
 Inputs are in the page cache, and hashed once before. Elements must come out with the same bytes on every device;
-of matrices, the largest difference stands beside the largest weight. Matrix methods are run on a few layers. What
-they would take for 32 layers is an ESTIMATE: on the GPU the seconds without the start times 32 / layers, on the CPU the
-seconds of all its threads times 32 / layers, spread over all cores without a gap, which favours the CPU.
+of matrices, the largest difference is told. Matrix methods are run on a few layers: what more of them cost shows a
+second run with other --layers.
 
 A process that takes longer than --limit is stopped, and noted as such. The table comes last.
 """
@@ -40,7 +39,6 @@ ELEMENTS: dict[str, Any] = {
 }
 MATRICES: dict[str, Any] = {"iso_c": "iso_c", "tsv": "tsv", "wudi": "wudi", "regmean": "regmean"}
 LAYER_8B = Spec(hidden=4096, layers=1, inter=14336, vocab=1024, heads=32, kv_heads=8, fine_tunes=2)
-LAYERS = 32
 SMELT = [sys.executable, "-c", "from smelt.cli import main; main()"]
 
 
@@ -224,33 +222,17 @@ def _table(rows: list[dict[str, Any]], found: dict[str, Any]) -> str:
         key = (row["method"], row["device"])
         if key not in best or row.get("seconds", 1e9) < best[key].get("seconds", 1e9):
             best[key] = row
-    matrices = found["part"] == "matrices"
     cores = len(os.sched_getaffinity(0))
     lines = [f"{found['parameters'] / 1e9:.2f} B parameters, {found['layers']} layers, {cores} cores"]
-    head = ["method", "cpu", "cuda", "auto", "cuda is", "same bytes / max difference"]
-    head += [f"ESTIMATE {LAYERS} layers cpu", f"ESTIMATE {LAYERS} layers cuda", "ESTIMATE ratio"] if matrices else []
-    lines += [" | ".join(head)]
+    lines += ["method | cpu | cuda | auto | cuda is | same bytes / max difference"]
     for name in dict.fromkeys(row["method"] for row in rows):
         cpu, cuda, auto = (best.get((name, device), {}) for device in ("cpu", "cuda", "auto"))
         times = [_time(one) for one in (cpu, cuda, auto)]
         ratio = f"{cpu['seconds'] / cuda['seconds']:.1f} x" if "seconds" in cpu and "seconds" in cuda else ""
-        cells = [name, *times, ratio, _agreement(name, found)]
-        if matrices and "seconds" in cuda:
-            on_cuda = _all_layers(cuda, found["layers"])
-            cells += [f"{cpu['thread_seconds'] / cores / found['layers'] * LAYERS:.0f} s" if "seconds" in cpu else ""]
-            cells += [f"{on_cuda:.0f} s"]
-            if "seconds" in cpu:
-                cells += [f"{cpu['thread_seconds'] / cores / found['layers'] * LAYERS / on_cuda:.1f} x"]
-        lines.append(" | ".join(cells))
+        lines.append(" | ".join([name, *times, ratio, _agreement(name, found)]))
     for row in rows:
         lines += [f"{row['method']}: {note}" for note in row.get("notes", [])]
     return "\n".join(lines)
-
-
-def _all_layers(row: dict[str, Any], layers: int) -> float:
-    """The seconds of 32 layers on the GPU, as if all but six seconds of start grew with the layers."""
-    start = min(6.0, row["seconds"])
-    return float(start + (row["seconds"] - start) / layers * LAYERS)
 
 
 def _agreement(name: str, found: dict[str, Any]) -> str:

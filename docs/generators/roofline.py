@@ -18,6 +18,7 @@ def blocks() -> dict[str, dict[str, str]]:
     """By page and block; see pages.py."""
     makers = {"cpu": ("compare", cpu), "where": ("where", where), "growth": ("growth", growth)}
     makers |= {"tuning": ("tuning", tuning), "gpu": ("gpu", gpu), "threads": ("threads", threads)}
+    makers |= {"processes": ("gpu_processes", processes)}
     makers |= {"limits": ("memory_limits", limits), "ways": ("rank_ways", ways)}
     made = {}
     for block, (name, maker) in makers.items():
@@ -77,6 +78,31 @@ def threads(found: dict[str, Any]) -> str:
         for row in found["rows"]
     ]
     return f"{_table(head, lines)}\n\n{_machine(found)}"
+
+
+def processes(found: dict[str, Any]) -> str:
+    """Whole processes on the CPU and on the GPU, with what became of their outputs."""
+    lines = []
+    for part in found["parts"]:
+        kind = f"{part['parameters'] / 1e9:.2f} B" if part["part"] == "elements" else f"{part['layers']} of 8 B shapes"
+        rows = {(row["method"], row["device"]): row for row in part["rows"]}
+        same = {row["method"]: row for row in part.get("agreement", []) if row["compared"] == ["cpu", "cuda"]}
+        for name in dict.fromkeys(row["method"] for row in part["rows"]):
+            cpu, cuda = rows[name, "cpu"], rows[name, "cuda"]
+            ratio = cpu.get("seconds", cpu.get("at_least_s", 0.0)) / cuda["seconds"]
+            more = "" if "seconds" in cpu else "over "
+            times = [f"{more}{_s(cpu.get('seconds', cpu.get('at_least_s')))}", _s(cuda["seconds"])]
+            lines.append([name, kind, *times, f"{more}{ratio:.1f}", _compared(same.get(name))])
+    head = ["merge", "layers or parameters", "CPU", "GPU", "times faster", "outputs"]
+    return f"{_table(head, lines)}\n\n{_machine(found)}"
+
+
+def _compared(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    if row["same_bytes"]:
+        return "same bytes"
+    return f"{row['differing_share']:.1e} of the numbers differ, by {row['max_abs_difference']:.1e} at most"
 
 
 def _moved(row: dict[str, Any]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -175,10 +176,8 @@ def _write(ready: ReadyMerge, out: Path, options: Options, hashes: InputHashes) 
 
     plan, seen = ready.plan, ready.plan.inputs
     inputs = input_paths([*plan.parents.values(), *plan.statistics.values()])
-    if (
-        options.resume and (out / MANIFEST).is_file()
-    ):  # else nothing is finished, and inputs are hashed as they are merged
-        known = hashes.result()
+    if options.resume and os.path.isfile(out / MANIFEST):
+        known = hashes.result()  # where there is no output, inputs are hashed as they are merged
         if already_made(out, plan.recipe.hash, ready.parent_hashes(known), ready.statistics_hashes(known)):
             clear_finished(out.resolve())
             return len(plan.items), (_NOTHING_DONE.format(out=out),)

@@ -177,7 +177,11 @@ def _write(ready: ReadyMerge, out: Path, options: Options, hashes: InputHashes) 
     plan, seen = ready.plan, ready.plan.inputs
     inputs = input_paths([*plan.parents.values(), *plan.statistics.values()])
     if options.resume and os.path.isfile(out / MANIFEST):
-        known = hashes.result()  # where there is no output, inputs are hashed as they are merged
+        try:
+            known = hashes.result()  # where there is no output, inputs are hashed as they are merged
+        except OSError:
+            check_unchanged(seen)  # a file that ends too early has changed
+            raise
         if already_made(out, plan.recipe.hash, ready.parent_hashes(known), ready.statistics_hashes(known)):
             clear_finished(out.resolve())
             return len(plan.items), (_NOTHING_DONE.format(out=out),)

@@ -34,7 +34,8 @@ __all__ = ["INDEX_NAME", "FolderSink", "MemorySink", "Shard", "Sink", "index_fil
 
 INDEX_NAME = "model.safetensors.index.json"
 _AHEAD = 1 << 28
-"""Bytes of a file for which there is room before they are written, at least: a run that is killed leaves no more."""
+"""Bytes of a file for which there is room before they are written, at least, and at most twice as many: a run that is
+killed leaves no more."""
 _RUN = 1 << 23
 """Bytes of one shard that are merged before those of the next."""
 _AT_ONCE = 8

@@ -76,11 +76,11 @@ _merging = threading.local()
 @contextmanager
 def hashing_reads(hashes: InputHashes | None) -> Iterator[None]:
     """What this thread reads in here is merged, and hashed."""
-    _merging.hashes = hashes
+    before, _merging.hashes = getattr(_merging, "hashes", None), hashes
     try:
         yield
     finally:
-        _merging.hashes = None
+        _merging.hashes = before
 
 
 def note_read(descriptor: int, position: int, content: memoryview) -> None:

@@ -25,6 +25,7 @@ def matrix(found: dict[str, Any]) -> str:
 
 def _speeds(found: dict[str, Any]) -> str:
     head = ["threads", "products, float32", "products, float64", "eigenvectors of 1024 × 1024", "of 2048 × 2048"]
+    head.append("load of the machine")
     lines = [
         [
             str(one["threads"]),
@@ -32,6 +33,7 @@ def _speeds(found: dict[str, Any]) -> str:
             f"{one['float64_gflops']:.0f} GFLOP/s",
             f"{one['eigen_1024_s']:.2f} s",
             f"{one['eigen_2048_s']:.2f} s",
+            f"{one['load']:.1f}",
         ]
         for one in found["speeds"]
     ]

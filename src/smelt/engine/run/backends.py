@@ -17,7 +17,7 @@ from smelt.engine.plan.plan import Blocking, Item, Plan
 from smelt.engine.run.work_memory import FoldRooms, ModelFold, WorkMemory, is_whole, memory_here, model_folds
 from smelt.errors import RecipeError
 from smelt.recipe.schema import parse_size
-from smelt.system.process import usable_cores
+from smelt.system.process import spare_memory, usable_cores
 
 if TYPE_CHECKING:
     import torch
@@ -63,8 +63,9 @@ def run_limits(plan: Plan, threads: int | None, memory: int | str | None, device
     """Threads as asked for, but no more than fit: by default within 320 MiB, or twice what the largest piece takes.
 
     What folds would like to hold is left to them, up to half of the limit: with fewer threads and brackets a merge is
-    over sooner than with more threads and histograms. Of matrices that GPUs work on, all that they can have at once,
-    within 8 GiB; GPUs look after their own memory (workspace.py).
+    over sooner than with more threads and histograms. Whole matrices are large, and worth a thread each: a quarter of
+    the memory that is free may be taken for them. Of matrices that GPUs work on, all that they can have at once, within
+    8 GiB; GPUs look after their own memory (workspace.py).
     """
     kind = device.split(":")[0]
     work = WorkMemory(kind)
@@ -74,16 +75,20 @@ def run_limits(plan: Plan, threads: int | None, memory: int | str | None, device
     largest = max(1, max(thread for thread, _ in sizes))
     number = max(range(len(sizes)), key=lambda one: sum(sizes[one]))
     least = max(largest, sum(sizes[number])) + of_model
-    usual = _USUAL
-    if kind == "cuda" and is_whole(plan.items[number]):
-        usual = max(usual, min(AT_ONCE * _gpu_count(device) * largest, _SENT))
+    wanted, usual = threads or usable_cores(), _USUAL
+    if is_whole(plan.items[number]):
+        most = (
+            min(AT_ONCE * _gpu_count(device) * largest, _SENT)
+            if kind == "cuda"
+            else min(wanted * least, spare_memory())
+        )
+        usual = max(usual, most)
     limit = max(2 * least, usual) if memory is None else parse_size(memory)
     if least > limit:
         raise RecipeError(
             f"{plan.items[number].key!r} alone needs {least / 1e6:.0f} MB of work memory, "
             f"more than the limit of {limit / 1e6:.0f} MB"
         )
-    wanted = threads or usable_cores()
     if kind == "cuda":
         return RunLimits(wanted, limit, largest, limit, _held(plan, folds, work, wanted, limit))
     reserved = max(least - largest, min(_held(plan, folds, work, wanted, limit), limit // 2))

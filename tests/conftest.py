@@ -14,6 +14,10 @@ import pytest
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background job; then no test could send Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# On Intel's processors the sums of MKL depend on where a matrix lies in memory, unless it is told otherwise before it
+# is loaded. Tests compare rows of networks to the last bit. Elsewhere it does nothing.
+os.environ.setdefault("MKL_CBWR", "AVX2,STRICT")
+
 if not Path("/dev/nvidia0").exists():  # before Triton is loaded: kernels are then run by its interpreter
     os.environ.setdefault("TRITON_INTERPRET", "1")
 

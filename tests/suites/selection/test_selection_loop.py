@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -100,8 +101,20 @@ def test_a_run_that_was_stopped_goes_on(run: tuple[Path, BenchResult, list[str]]
         file.unlink()
     again = smelt.bench(root / "pico-selection.yaml", out=folder, executor="inline")
     assert 0 < again.computed < before.computed
-    assert _found(folder)["courses"] == _found(before.folder)["courses"]
-    assert _found(folder)["compared"] == _found(before.folder)["compared"]
+    assert _near(_found(folder)["courses"], _found(before.folder)["courses"])
+    assert _near(_found(folder)["compared"], _found(before.folder)["compared"])
+
+
+def _near(one: Any, other: Any) -> bool:
+    """Equal but for the rounding of a network: what is asked again is asked in other batches, which some processors sum
+    in another order."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_near(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_near, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-5, abs_tol=1e-7)
+    return bool(one == other)
 
 
 def test_the_report_answers_the_four_questions_and_marks_the_papers_numbers(run: tuple[Path, BenchResult, list[str]]):

@@ -100,10 +100,8 @@ class PlanReport(Shown):
             ),
         ]
         cpu, cuda = (shown_seconds(self.seconds[kind]) for kind in ("cpu", "cuda"))
-        taken = f"device auto takes {self.auto}" + (
-            "" if self.auto_reason.startswith("estimated") else f": {self.auto_reason}"
-        )
-        pairs.append(("time", f"estimated: {cpu} on the CPU, {cuda} on a GPU; {taken}"))
+        on_gpu = "" if self.auto_reason.startswith("no GPU") else f", {cuda} on a GPU; device auto takes {self.auto}"
+        pairs.append(("time", f"estimated: {cpu} on the CPU{on_gpu}"))
         for one in self.looking:
             pairs += [("looking", str(one)), ("note", f"{one.method}: {one.note}")]
         return [Facts([*pairs, *(("note", note) for note in self.notes)])]

@@ -43,7 +43,12 @@ DOES = {
 """By file and function, the innermost that is known."""
 PHASES = {"fold_span": "thresholds and sums", "merge_span": "the merge", "merge_small": "the merge"}
 """Of the vector machine, by the function of a backend that called it."""
-WAITS = {("threading.py", "wait"), ("threading.py", "_wait_for_tstate_lock"), ("thread.py", "_worker")}
+WAITS = {
+    ("threading.py", "wait"),
+    ("threading.py", "_wait_for_tstate_lock"),
+    ("thread.py", "_worker"),
+    ("executor.py", "run_workflows"),
+}
 
 
 def doing(frame: FrameType | None) -> str | None:

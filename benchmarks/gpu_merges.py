@@ -47,7 +47,7 @@ class _Counted:
 
     def __enter__(self) -> _Counted:
         self.sent, self.seconds, self.hashing = 0, 0.0, 0.0
-        self._read, self._run, self._hashes = GpuBackend._fill, PlanExecutor.run, FolderSink.hashes
+        self._read, self._run, self._complete = GpuBackend._fill, PlanExecutor.run, FolderSink.complete
         counted = self
 
         def read(item: Any, start: int, room: Any) -> None:
@@ -59,19 +59,19 @@ class _Counted:
             counted._run(executor, *words)
             counted.seconds += time.perf_counter() - began
 
-        def hashes(sink: Any) -> Any:
+        def complete(sink: Any, metadata: Any) -> Any:
             began = time.perf_counter()
-            found = counted._hashes(sink)
+            found = counted._complete(sink, metadata)
             counted.hashing += time.perf_counter() - began
             return found
 
         GpuBackend._fill, PlanExecutor.run = staticmethod(read), run  # type: ignore[method-assign]
-        FolderSink.hashes = hashes  # type: ignore[method-assign]
+        FolderSink.complete = complete  # type: ignore[method-assign]
         return self
 
     def __exit__(self, *error: object) -> None:
         GpuBackend._fill, PlanExecutor.run = staticmethod(self._read), self._run  # type: ignore[method-assign]
-        FolderSink.hashes = self._hashes  # type: ignore[method-assign]
+        FolderSink.complete = self._complete  # type: ignore[method-assign]
 
 
 class _Nowhere(Sink):

@@ -80,7 +80,7 @@ def watch_all(line: TimeLine) -> None:
     from smelt.engine.run.gpu import start
     from smelt.engine.sink.output import OutputFolder
     from smelt.engine.sink.sink import FolderSink
-    from smelt.files.identity import InputHashes
+    from smelt.files.hashing.input_hashes import InputHashes
 
     line.watch(start, "_load_torch", "start: import torch")
     line.watch(start, "_make_context", "start: context (driver)")
@@ -91,8 +91,8 @@ def watch_all(line: TimeLine) -> None:
     line.watch(ready, "make_ready", "plan")
     line.watch(device, "wait", "wait for the start")
     line.watch(device, "found_device", "check the device (with waiting)")
-    line.watch(InputHashes, "result", "wait for the inputs' hashes")
-    line.watch(FolderSink, "hashes", "wait for the output's hashes")
+    line.watch(InputHashes, "result", "hash what was not read of the inputs")
+    line.watch(FolderSink, "complete", "write headers, hash what was not written here")
     line.watch(OutputFolder, "complete", "complete the folder")
     original = PlanExecutor.__init__
 

@@ -269,8 +269,10 @@ def _execute(plan: Plan, sink: Any, options: Options, skip: Any = (), hashes: In
         device = found_device(device)
     bounds = run_limits(plan, options.threads, options.memory, device)
     with Progress(options.quiet) as progress:
-        words: Any = {"threads": bounds.threads, "room": bounds.room, "device": device, "hashes": hashes}
-        PlanExecutor(plan, sink, progress, **words).run(skip)
+        executor = PlanExecutor(
+            plan, sink, progress, threads=bounds.threads, room=bounds.room, device=device, hashes=hashes
+        )
+        executor.run(skip)
 
 
 def _begin_gpu(recipe: Recipe, device: str) -> None:

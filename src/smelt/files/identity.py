@@ -116,7 +116,7 @@ def file_hashes(files: Mapping[Path, FileIdentity] | Iterable[Path]) -> Mapping[
     """
     files = files if isinstance(files, Mapping) else identities(files)
     memory = HashMemory("sha256")
-    known = {path: found for path, seen in files.items() if (found := memory.get(path, seen))}
+    known = memory.known(files)
     unknown = [path for path in files if path not in known]
     if unknown:
         with ThreadPoolExecutor(min(_MOST_THREADS, usable_cores(), len(unknown)), "smelt-hash") as threads:
@@ -127,8 +127,7 @@ def file_hashes(files: Mapping[Path, FileIdentity] | Iterable[Path]) -> Mapping[
 
 def known_hashes(files: Mapping[Path, FileIdentity], kind: HashKind) -> dict[Path, str]:
     """The hashes of those files for which they are remembered; nothing is read."""
-    memory = HashMemory(kind)
-    return {path: known for path, seen in files.items() if (known := memory.get(path, seen))}
+    return HashMemory(kind).known(files)
 
 
 def hub_hash(path: Path) -> str | None:
@@ -144,6 +143,10 @@ class HashMemory:
         self._kind: HashKind = kind
         self._path = cached_path("hashes", "hashes.json")
         self._known: dict[str, str] = find_json_table(self._path) or {}
+
+    def known(self, files: Mapping[Path, FileIdentity]) -> dict[Path, str]:
+        """Of those files for which it is remembered."""
+        return {path: found for path, seen in files.items() if (found := self.get(path, seen))}
 
     def get(self, path: Path, seen: FileIdentity) -> str | None:
         known = hub_hash(path) if self._kind == "sha256" else None

@@ -9,7 +9,7 @@ import os
 import threading
 from typing import NamedTuple
 
-__all__ = ["BINARY", "FilePlace", "read_at", "read_into", "write_at"]
+__all__ = ["BINARY", "FilePlace", "fill", "read_at", "read_into", "write_at"]
 
 BINARY = getattr(os, "O_BINARY", 0)
 """A flag of `os.open`: bytes are what they are. Without it Windows takes some of them for ends of lines."""
@@ -54,9 +54,19 @@ else:
             return os.write(descriptor, content)
 
 
+def fill(descriptor: int, room: memoryview, position: int) -> bool:
+    """Fill all of the room from this byte of the file on; False where the file ends before."""
+    return _filled(descriptor, room, position) == len(room)
+
+
 def read_at(descriptor: int, count: int, position: int) -> bytes:
     """So many bytes of the file, fewer at its end."""
-    room, done = bytearray(count), 0
-    while done < count and (got := read_into(descriptor, memoryview(room)[done:], position + done)):
+    room = bytearray(count)
+    return bytes(room[: _filled(descriptor, memoryview(room), position)])
+
+
+def _filled(descriptor: int, room: memoryview, position: int) -> int:
+    done = 0
+    while done < len(room) and (got := read_into(descriptor, room[done:], position + done)):
         done += got
-    return bytes(room[:done])
+    return done

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import CorruptFile, shortened
 from smelt.files.hashing.input_hashes import note_read
 from smelt.files.identity import file_identity
-from smelt.files.positioned import BINARY, read_into
+from smelt.files.positioned import BINARY, fill
 from smelt.files.reading import is_there, open_plain, parse_json, read_json
 from smelt.formats import dtype as dtypes
 from smelt.formats.source import Source, TensorInfo
@@ -198,12 +198,9 @@ class FileSource(Source):
 
     def read_bytes(self, key: str, start: int, out: memoryview) -> None:
         number, offset = self._where[key]
-        position, done = offset + start * dtypes.item_size(self.tensors[key].dtype), 0
-        while done < len(out):
-            got = read_into(self._descriptors[number], out[done:], position + done)
-            if got == 0:
-                raise CorruptFile(f"{self._paths[number]}: ended while {key!r} was being read; the file has changed")
-            done += got
+        position = offset + start * dtypes.item_size(self.tensors[key].dtype)
+        if not fill(self._descriptors[number], out, position):
+            raise CorruptFile(f"{self._paths[number]}: ended while {key!r} was being read; the file has changed")
         note_read(self._descriptors[number], position, out)
 
     def stored_at(self, key: str) -> tuple[int, int] | None:

@@ -21,7 +21,7 @@ from smelt.engine.plan.causes import with_causes
 from smelt.engine.plan.checks import base_faults, leave_frozen, left_out
 from smelt.engine.plan.plan import Plan
 from smelt.engine.pool import BASE, ModelPool
-from smelt.engine.sink.provenance import encode_manifest, manifest_entry, model_card
+from smelt.engine.sink.provenance import encode_manifest, find_manifest, model_card
 from smelt.errors import IncompatibleModels, RecipeError, unknown
 from smelt.files.hashing.input_hashes import FileDigest
 from smelt.files.reading import check_plain, parse_json, read_json_table
@@ -218,8 +218,9 @@ class ReadyMerge:
         """Which parents that Smelt made are not what their own manifests say, in sentences."""
         notes = []
         for name, source in self.plan.parents.items():
+            manifests = {folder: find_manifest(folder) for folder in {path.parent for path in source.files}}
             for path in source.files:
-                said = manifest_entry(path)
+                said = manifests[path.parent].get(path.name)
                 if said is not None and getattr(hashes[path], said.kind) not in (None, said.digest):
                     notes.append(
                         f"{name}: {path.name} is not what the manifest beside it says; it was changed afterwards"

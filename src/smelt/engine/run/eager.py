@@ -17,7 +17,7 @@ from torch import Tensor
 from smelt.engine.plan.plan import SUMMARIES, Blocking, Span
 from smelt.engine.run.non_finite import refuse_inputs, refuse_result, refuse_statistic
 from smelt.engine.run.pipeline import PipelineRunner
-from smelt.engine.run.work_memory import eager_thread_memory
+from smelt.engine.run.work_memory import eager_thread_memory, is_whole
 from smelt.engine.run.workspace import CoreWorkspaces, GpuWorkspaces, Workspace, free_memory
 from smelt.errors import NumericalError
 from smelt.formats import dtype as dtypes
@@ -115,9 +115,8 @@ class EagerBackend:
 
     def _taken(self, item: Item) -> AbstractContextManager[Workspace]:
         """One core, or one stream of a GPU, per thread: blocks run side by side, none is split between threads."""
-        if item.unit in ("tensor", "matrix"):
-            return self._matrices.taken(eager_thread_memory(item, self.blocking))
-        return self._elements.taken(eager_thread_memory(item, self.blocking))
+        workspaces = self._matrices if is_whole(item) else self._elements
+        return workspaces.taken(eager_thread_memory(item, self.blocking))
 
     def _check_copy(self, item: Item, start: int, out: Tensor) -> None:
         """A copy in a smaller format must not turn a large number into infinity."""

@@ -222,8 +222,16 @@ class PlanExecutor:
         self._rooms = FoldRooms.of(self._folds, threads, room)
         self._work_memory = WorkMemory(device.split(":")[0])
         work, spread = (plan.bytes_in, gpus_for(device, plan)) if device != "cpu" else (0, ())
-        words: Any = {"place_of": self._place_of, "hashes": hashes}
-        self._backends = Backends(plan.recipe.seed, device, self._write, progress.advance, work, spread, **words)
+        self._backends = Backends(
+            plan.recipe.seed,
+            device,
+            self._write,
+            progress.advance,
+            work,
+            spread,
+            place_of=self._place_of,
+            hashes=hashes,
+        )
         self._model_folds: dict[tuple[int, int], Fold] = {}
 
     def run(self, skip: Collection[str] = ()) -> None:

@@ -27,7 +27,7 @@ __all__ = [
     "ManifestEntry",
     "already_made",
     "encode_manifest",
-    "manifest_entry",
+    "find_manifest",
     "model_card",
     "read_manifest",
 ]
@@ -90,14 +90,14 @@ def read_manifest(folder: Path) -> tuple[dict[str, ManifestEntry], bool]:
         raise CorruptFile(f"{path}: is not a manifest that Smelt wrote") from None
 
 
-def manifest_entry(path: Path) -> ManifestEntry | None:
-    """What the manifest beside a file says of it, where there is one that can be read."""
-    if not (path.parent / MANIFEST).is_file():
-        return None
+def find_manifest(folder: Path) -> dict[str, ManifestEntry]:
+    """The files that a folder's manifest knows; none where it has none that can be read."""
+    if not (folder / MANIFEST).is_file():
+        return {}
     try:
-        return read_manifest(path.parent)[0].get(path.name)
+        return read_manifest(folder)[0]
     except (OSError, CorruptFile):
-        return None
+        return {}
 
 
 def _entry(entry: Any) -> ManifestEntry:

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
 
-from smelt.files.positioned import BINARY, read_into
+from smelt.files.positioned import BINARY, fill
 from smelt.system.process import native_library, usable_cores
 
 __all__ = ["DIGITS", "TreeHash", "blake3_of", "compiled_blake3"]
@@ -82,7 +82,7 @@ class TreeHash:
         if hasattr(self._library, "smelt_blake3_read"):
             return bool(self._library.smelt_blake3_read(self.address, descriptor, *part))
         content = bytearray(part[1] - part[0])  # Windows, where a library does not know Python's descriptors
-        if not _fill(descriptor, memoryview(content), part[0]):
+        if not fill(descriptor, memoryview(content), part[0]):
             return False
         self.add(part[0], memoryview(content))
         return True
@@ -93,7 +93,7 @@ class TreeHash:
         hasher, room, position = blake3(max_threads=blake3.AUTO), bytearray(min(_ROOM, self.size)), 0
         while position < self.size:
             some = memoryview(room)[: min(_ROOM, self.size - position)]
-            if not _fill(descriptor, some, position):
+            if not fill(descriptor, some, position):
                 return None
             hasher.update(some)
             position += len(some)
@@ -107,13 +107,6 @@ class TreeHash:
 def blake3_of(path: Path) -> str:
     """The digest of a whole file, read by all cores."""
     return TreeHash(path.stat().st_size).finish(path)
-
-
-def _fill(descriptor: int, room: memoryview, position: int) -> bool:
-    done = 0
-    while done < len(room) and (got := read_into(descriptor, room[done:], position + done)):
-        done += got
-    return done == len(room)
 
 
 @cache

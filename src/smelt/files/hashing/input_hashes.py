@@ -39,7 +39,7 @@ class InputHashes:
     def __init__(self, files: Mapping[Path, FileIdentity]):
         """`files` as they were before they were read: one that changes meanwhile must not be known by what it was."""
         self._files, self._memory = files, HashMemory("blake3")
-        self._known = {path: found for path, seen in files.items() if (found := self._memory.get(path, seen))}
+        self._known = self._memory.known(files)
         self._trees = {
             (seen.device, seen.inode): TreeHash(seen.size) for path, seen in files.items() if path not in self._known
         }

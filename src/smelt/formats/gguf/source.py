@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from smelt.errors import CorruptFile, MissingExtra, RecipeError
 from smelt.files.hashing.input_hashes import note_read
 from smelt.files.identity import file_identity
-from smelt.files.positioned import BINARY, read_into
+from smelt.files.positioned import BINARY, fill
 from smelt.formats import dtype as dtypes
 from smelt.formats.gguf.header import REMEDY, GGUFHeader, GGUFTensor, check_tensors, read_gguf_header
 from smelt.formats.gguf.names import GGUFPlace, map_names
@@ -134,12 +134,9 @@ class GGUFSource(Source):
     def _fill(self, raw: Tensor, position: int, name: str) -> None:
         if self._descriptor is None:
             raise ValueError(f"{self._path} is closed")
-        view, done = raw.numpy().data, 0
-        while done < len(view):
-            got = read_into(self._descriptor, view[done:], position + done)
-            if got == 0:
-                raise CorruptFile(f"{self._path}: ended while {name!r} was being read; the file has changed")
-            done += got
+        view = raw.numpy().data
+        if not fill(self._descriptor, view, position):
+            raise CorruptFile(f"{self._path}: ended while {name!r} was being read; the file has changed")
         note_read(self._descriptor, position, view)
 
     def _type(self, name: str, tensor: GGUFTensor) -> Any:

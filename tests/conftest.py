@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +24,16 @@ os.environ.setdefault("MKL_CBWR", "AVX2,STRICT")
 if not Path("/dev/nvidia0").exists():  # before Triton is loaded: kernels are then run by its interpreter
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
+sys.path.insert(0, str(Path(__file__).parent / "support"))
+from stand_in_hub import StandInHub
+
+# The Hub that all tests of this process meet, and its cache. Client libraries read these words when they are loaded.
+_HUB = StandInHub().start()
+_HUB_CACHE = tempfile.mkdtemp(prefix="smelt-test-hub-")
+atexit.register(shutil.rmtree, _HUB_CACHE, ignore_errors=True)
+os.environ |= {"HF_ENDPOINT": _HUB.url, "HF_HOME": _HUB_CACHE, "HF_HUB_DISABLE_TELEMETRY": "1"}
+for _word in ("HF_HUB_OFFLINE", "HF_TOKEN", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_DATASETS_OFFLINE"):
+    os.environ.pop(_word, None)
 
 LONGEST = ("examples", "docs", "zoo", "compat")
 """Folders with the files that take longest: they come first, so that no worker is left with one of them at the end."""
@@ -36,6 +49,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Remembered hashes go to a folder of the test, never to the cache of whoever runs it."""
     monkeypatch.setenv("SMELT_CACHE", str(tmp_path_factory.mktemp("smelt-cache")))
+
+
+@pytest.fixture
+def stand_in() -> Iterator[StandInHub]:
+    """The stand-in hub, without the requests and faults of tests before; what was put into it stays."""
+    _HUB.requests.clear()
+    _HUB.faults.clear()
+    yield _HUB
+    _HUB.faults.clear()
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from smelt.errors import RecipeError, unknown
 from smelt.files.schema import faults_of
 from smelt.recipe.read import load_yaml
+from smelt.suites.families import of_family
 from smelt.suites.kind import DEFAULT, SuiteKind, suite_kinds
 
 __all__ = ["find_suite", "kind_of", "suites"]
@@ -20,8 +21,11 @@ def suites() -> dict[str, Path]:
     return dict(sorted((name, file) for kind in suite_kinds.values() for name, file in kind.suites().items()))
 
 
-def find_suite(name: str | Path) -> Any:
-    """A shipped suite by its name, or one's own by its path. Its `kind` (`hub`, `language`, …) is in it."""
+def find_suite(name: str | Path, family: str | None = None) -> Any:
+    """A shipped suite by its name, or one's own by its path. Its `kind` (`hub`, `language`, …) is in it.
+
+    `family` is one of the suite's families of models; its first one if nothing is given.
+    """
     shipped = suites()
     path = shipped.get(str(name)) or Path(name)
     if not path.exists() and path.suffix not in (".yaml", ".yml"):
@@ -32,6 +36,7 @@ def find_suite(name: str | Path) -> Any:
     named = str(content.get("kind", DEFAULT))
     if named not in suite_kinds:
         raise RecipeError(f"{path}: {unknown('kind of suite', named, suite_kinds)}")
+    content = of_family(content, family, str(path))
     try:
         return suite_kinds[named].schema.model_validate(content)
     except ValidationError as error:

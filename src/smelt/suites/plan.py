@@ -44,6 +44,7 @@ class BenchWords(TypedDict, total=False):
     limit: int | None
     curve_limit: int | None
     preset: str | None
+    family: str | None
     tune: bool
     device: str
     dtype: str
@@ -65,6 +66,8 @@ class BenchOptions:
     """Examples of each `val` split that a setting is tried on; as the suite says if nothing is given."""
     preset: str | None = None
     """A name of the suite's own for other limits and grids (`fast`)."""
+    family: str | None = None
+    """One of the suite's families of models (`ViT-L-14`); its first one if nothing is given."""
     tune: bool = True
     device: str = "cpu"
     """Where models are evaluated, measured and learned from; merging runs on the CPU."""
@@ -150,7 +153,8 @@ def refuse(suite: BaseSuite, options: BenchOptions, **reasons: str) -> None:
 
 def about_command(suite: BaseSuite, method: str, flags: str) -> dict[str, str]:
     """What rows say of their suite, and of the command that computes one of its methods (or what has none) again."""
-    command = f"smelt bench {suite.name}" + (f" --methods {method}" if method else "") + flags
+    named = f"smelt bench {suite.name}" + (f" --family {suite.family}" if suite.family else "")
+    command = named + (f" --methods {method}" if method else "") + flags
     return {"suite": suite.name, "command": command}
 
 

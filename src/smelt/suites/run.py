@@ -62,26 +62,26 @@ def bench(
     trust_remote_code: bool = False,
     **words: Unpack[BenchWords],
 ) -> BenchResult:
-    """Run a suite: rows, analyses and a report in the folder `out` (the suite's name if nothing is given).
+    """Run a suite: rows, analyses and a report in the folder `out` (the suite's name and family if nothing is given).
 
     `suite` is a name or a YAML file. `methods` and `tasks` are its own names of what to run; by default everything.
-    Other words are those of BenchOptions: `limit`, `curve_limit`, `preset`, `tune`, `device`, `dtype`, `threads`,
-    `keep_models`, `executor`, `workers`, `tell`. A folder with some of the rows is completed; `force` begins anew.
+    Other words are those of BenchOptions: `limit`, `curve_limit`, `preset`, `family`, `tune`, `device`, `dtype`,
+    `threads`, `keep_models`, `executor`, `workers`, `tell`. A folder with some of the rows is completed; `force` begins anew.
     """
     from smelt.models.families.model_input import check_device
 
     began = time.perf_counter()
-    known = find_suite(suite) if isinstance(suite, str | Path) else suite
     strange = sorted(words.keys() - BenchOptions.__dataclass_fields__.keys())
     if strange:
         raise RecipeError(unknown("word of a suite", strange[0], list(BenchOptions.__dataclass_fields__)))
     options = BenchOptions(**words, methods=methods, tasks=tasks)
+    known = find_suite(suite, options.family) if isinstance(suite, str | Path) else suite
     known, kind = known.with_preset(options.preset), kind_of(known)
     check_device(options.device, options.dtype)
     plan = kind.plan(known, options)
-    protocol = {"suite": f"{known.name}@{known.version}", **plan.protocol}
+    protocol = {"suite": f"{known.run_name}@{known.version}", **plan.protocol}
     try:
-        folder = RunFolder(Path(out or known.name), protocol, {"kind": kind.name}, force=force)
+        folder = RunFolder(Path(out or known.run_name), protocol, {"kind": kind.name}, force=force)
         before = len(folder.rows)
         try:
             state = RunState(folder)

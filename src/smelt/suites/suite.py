@@ -21,7 +21,14 @@ class BaseSuite(Strict):
     name: str
     version: int
     title: str
+    family: str | None = None
+    """Which of its families of models it is about, where it has several (families.py)."""
     seed: int = 0
+
+    @property
+    def run_name(self) -> str:
+        """What a run of it is called: its name, and its family where it has several."""
+        return self.name if self.family is None else f"{self.name}-{self.family}"
 
     def with_preset(self, name: str | None) -> Self:
         """The suite at one of its presets; as it is if none is named."""

@@ -22,6 +22,7 @@ __all__ = ["bench"]
     out=OUT.but("The folder for rows and report."),
     methods=Option("Which of the suite's merges, e.g. ties,tsv.", type=str, complete="methods"),
     tasks=Option("Which of its tasks, e.g. photos,digits.", type=str, complete="tasks"),
+    family=Option("One of the suite's families of models: ViT-L-14.", ("--family", "--base")),
     preset=Option("A suite's own name for other limits and grids: fast."),
     limit=Option("Examples of each test split.", min=1),
     curve_limit=Option("Examples of each val split for a setting.", min=1),

@@ -20,11 +20,13 @@ from typing import Literal
 from smelt.errors import SmeltError
 from smelt.files.writing import write_file
 
-__all__ = ["WrongHash", "cache_folder", "hub_fault", "verified"]
+__all__ = ["WrongHash", "cache_folder", "hub_fault", "verified", "verified_data_sets"]
 
 Kind = Literal["model", "dataset"]
 _SHA256 = re.compile(r"^[0-9a-f]{64}$")
 _BLOCK = 1 << 22
+_GATED = "is gated: ask for access on its page at the Hub, then log in (`hf auth login`, or $HF_TOKEN)"
+_NOT_THERE = "is not on the Hugging Face Hub (or is private and needs a login: `hf auth login`, or $HF_TOKEN)"
 _PENDING = ".smelt-unverified.json"
 
 
@@ -45,20 +47,26 @@ def verified(kind: Kind, repository: str) -> Iterator[None]:
         before = _blobs(folder)
         if folder.is_dir():
             write_file(pending, json.dumps(sorted(before)))
-    logger = logging.getLogger("huggingface_hub")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
     try:
-        yield
+        with _quiet_client():
+            yield
     finally:
-        logger.setLevel(level)
         wrong = _wrong(folder, before)
         pending.unlink(missing_ok=True)
-    if wrong:
-        raise WrongHash(
-            f"{repository}: {', '.join(wrong)} did not arrive as the Hub describes it (another SHA-256) and was "
-            "removed; give the command again, and where that does not help try another connection"
-        )
+    _refuse(repository, wrong)
+
+
+@contextmanager
+def verified_data_sets() -> Iterator[None]:
+    """The same for whatever data sets are fetched in here by libraries that choose the files themselves."""
+    before = {folder: _blobs(folder) for folder in _data_sets()}
+    try:
+        with _quiet_client():
+            yield
+    finally:
+        wrong = {folder: _wrong(folder, before.get(folder, set())) for folder in _data_sets()}
+    for folder, names in wrong.items():
+        _refuse(folder.name.removeprefix("datasets--").replace("--", "/"), names)
 
 
 def cache_folder(kind: Kind, repository: str) -> Path:
@@ -75,9 +83,9 @@ def hub_fault(error: BaseException) -> str | None:
 
     match error:
         case errors.GatedRepoError():
-            return "is gated: ask for access on its page at the Hub, then log in (`hf auth login`, or $HF_TOKEN)"
+            return _GATED
         case errors.RepositoryNotFoundError():
-            return "is not on the Hugging Face Hub (or is private and needs a login: `hf auth login`, or $HF_TOKEN)"
+            return _NOT_THERE
         case errors.RevisionNotFoundError():
             return "has no such revision on the Hugging Face Hub"
         case errors.OfflineModeIsEnabled():
@@ -85,10 +93,39 @@ def hub_fault(error: BaseException) -> str | None:
         case errors.EntryNotFoundError() if not isinstance(error, errors.LocalEntryNotFoundError):
             return "lacks a file that it should have"
     names = {kind.__name__ for kind in type(error).__mro__}
-    if names & {"TransportError", "ConnectionError", "Timeout", "TimeoutException", "ProtocolError"}:
+    if "DatasetNotFoundError" in names:  # of the data library, which may not be installed
+        return _GATED if "gated" in str(error) else _NOT_THERE
+    if names & {"ConnectError", "ConnectTimeout", "ConnectionError"}:
+        return "is not in the local cache, and the Hugging Face Hub cannot be reached"
+    if names & {"TransportError", "Timeout", "TimeoutException", "ProtocolError"}:
         return "could not be fetched to its end: the connection broke; give the command again, it goes on where it was"
     cause = error.__cause__ or error.__context__
     return hub_fault(cause) if cause is not None else None
+
+
+def _refuse(repository: str, wrong: list[str]) -> None:
+    if wrong:
+        raise WrongHash(
+            f"{repository}: {', '.join(wrong)} did not arrive as the Hub describes it (another SHA-256) and was "
+            "removed; give the command again, and where that does not help try another connection"
+        )
+
+
+@contextmanager
+def _quiet_client() -> Iterator[None]:
+    logger = logging.getLogger("huggingface_hub")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _data_sets() -> list[Path]:
+    from huggingface_hub import constants
+
+    return sorted(Path(constants.HF_HUB_CACHE).glob("datasets--*"))
 
 
 def _pending(path: Path) -> set[str] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from smelt.caller import option
@@ -16,7 +17,7 @@ from smelt.formats.open import is_adapter, is_pickle
 from smelt.models.references import reference_scheme
 from smelt.models.verified_download import hub_fault, verified
 
-__all__ = ["download", "in_cache"]
+__all__ = ["download", "in_cache", "wanted_files"]
 
 _FILES = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.spm", "*.py"]
 _USUAL = re.compile(r"^pytorch_model(-\d{5}-of-\d{5})?\.bin$")
@@ -42,6 +43,15 @@ def download(name: str, *, allow_pickle: bool = False) -> Path:
             "or give a revision with safetensors (hf:org/name@revision)"
         )
     return folder if set(pickles) <= set(here) else _snapshot(name, repo, commit, pickles)
+
+
+def wanted_files(names: Iterable[str]) -> list[str]:
+    """Of the files of a repository those that `download` fetches: pickles where there is nothing else."""
+    names = list(names)
+    found = [name for name in names if any(fnmatchcase(name, pattern) for pattern in _FILES)]
+    if any(name.endswith(".safetensors") and "/" not in name for name in found):
+        return found
+    return [*found, *_pickles(names)]
 
 
 def in_cache(name: str) -> bool:

@@ -38,9 +38,9 @@ def listing(kind: Kind, name: str) -> Repository:
     from huggingface_hub import HfApi
 
     plain, _, revision = name.partition("@")
-    info, fault = _asked(
-        lambda: HfApi().repo_info(plain, repo_type=kind, revision=revision or None, files_metadata=True)
-    )
+    words: dict[str, Any] = {"repo_type": kind, "revision": revision or None, "files_metadata": True}
+    asked: Any = _asked(lambda: HfApi().repo_info(plain, **words))
+    info, fault = asked
     if info is None:
         return Repository(name, {}, {}, fault=fault)
     blobs = cache_folder(kind, plain) / "blobs"

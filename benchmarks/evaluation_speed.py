@@ -88,7 +88,7 @@ def main() -> None:
         "texts": texts(),
     }
     say(str(found))
-    save(out, {"provenance": provenance(), **found})
+    save(out, {"provenance": provenance([], 0), **found})
 
 
 if __name__ == "__main__":

@@ -46,8 +46,12 @@ class LearningContext:
     streams: Mapping[str, ExampleStream]
 
     @property
-    def base(self) -> dict[str, Tensor]:
+    def base(self) -> Mapping[str, Tensor]:
         """The base's weights that are merged."""
+        from smelt.models.families.network import Blockwise, LiveWeights
+
+        if isinstance(self.network, Blockwise):
+            return LiveWeights(self.network.module, self.keys)
         weights = self.network.weights()
         return {key: weights[key] for key in self.keys}
 

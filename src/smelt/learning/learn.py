@@ -23,7 +23,7 @@ from smelt.files.writing import exclusive, move_into_place, write_json
 from smelt.formats.source import files_of
 from smelt.learning.coefficients import Coefficients, heat_rows, load_coefficients, patterns_for, save_coefficients
 from smelt.learning.context import LearningContext, learning_context
-from smelt.learning.learner import LearnedMerge, Work, check_learner
+from smelt.learning.learner import LearnedMerge, Work, check_learner, run_place
 from smelt.learning.parallel_passes import Passes
 from smelt.learning.store import (
     LEARNED,
@@ -37,7 +37,7 @@ from smelt.learning.store import (
     sealed,
     write_recipe,
 )
-from smelt.optimise.state import read_trace
+from smelt.optimise.state import STATE, TRACE, read_trace
 from smelt.recipe.schema import DataBudget, Recipe
 from smelt.recipe.words import MergeWords
 from smelt.version import __version__
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Learned", "learn"]
 
-_HOW = frozenset({"deltas"})
+_HOW = frozenset({"deltas", "step_by"})
 """Parameters that change no number of the result."""
 
 
@@ -218,9 +218,19 @@ def _learn(
         fresh.append(line["seconds"])
         progress.advance(batch * len(line["loss"]))
 
+    def place_for(model: str) -> str:
+        return f"statistics/{list(context.pool.models).index(model)}"
+
     def keep(model: str, kind: str, tensors: Mapping[str, Tensor]) -> None:
-        statistics[model] = f"statistics/{list(context.pool.models).index(model)}"
+        statistics[model] = place_for(model)
         _write_statistics(folder / statistics[model], model, kind, tensors, context)
+        (folder / run_place(context.pool.models, model) / STATE).unlink(missing_ok=True)  # as large as three models
+
+    def kept(model: str) -> list[dict[str, Any]] | None:
+        if not (folder / place_for(model)).is_dir():
+            return None
+        statistics[model] = place_for(model)
+        return read_trace(folder / run_place(context.pool.models, model) / TRACE)
 
     unit: Unit = "examples" if isinstance(context.network, TokenNetwork) else "pictures"
     with Progress(quiet, unit) as progress, Passes(context.network, threads) as passes:
@@ -235,6 +245,7 @@ def _learn(
             seed=recipe.seed,
             tell=tell,
             keep=keep,
+            kept=kept,
         )
         found: LearnedMerge = chosen.stage.function(work, **values)
         progress.end("learned")

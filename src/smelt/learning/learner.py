@@ -7,7 +7,7 @@ LearnedMerge, and never writes where the user looks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
@@ -16,9 +16,10 @@ from pydantic import Field
 
 from smelt.caller import asked_by_recipe, base_word
 from smelt.errors import RecipeError, SmeltError, listed, unknown
+from smelt.learning.one_change import OneChange
 from smelt.learning.task_vectors import DeltaDtype, TaskVectors
 from smelt.methods.method import Parameter, Stage
-from smelt.optimise.loop import Objective, Tell, optimise
+from smelt.optimise.loop import GroupedObjective, Objective, Tell, optimise
 from smelt.recipe.pipeline import check, constant
 from smelt.registry import Registry
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from smelt.recipe.schema import Recipe
     from smelt.tasks.examples import ExampleStream
 
-__all__ = ["Count", "LearnedMerge", "Learner", "Where", "Work", "check_learner", "learner", "learners"]
+__all__ = ["Count", "LearnedMerge", "Learner", "Where", "Work", "check_learner", "learner", "learners", "run_place"]
 
 Count: TypeAlias = Annotated[int, Field(gt=0)]
 Where: TypeAlias = Literal["memory", "disk"]
@@ -54,6 +55,8 @@ class Work:
     tell: Tell | None = None
     keep: Callable[[str, str, Mapping[str, Tensor]], None] = field(default=lambda model, kind, tensors: None)
     """Keeps what was found for one model: keep(model, "mask", tensors)."""
+    kept: Callable[[str], list[dict[str, Any]] | None] = field(default=lambda model: None)
+    """The trace of a model for which everything was found and kept by an earlier run; None where nothing was."""
 
     def deltas(self, where: Where = "memory", dtype: DeltaDtype = "float32", model: str | None = None) -> TaskVectors:
         """The changes of all models, or of one."""
@@ -61,12 +64,25 @@ class Work:
         self.folder.mkdir(parents=True, exist_ok=True)
         return TaskVectors(self.base, chosen, dtype=dtype, file=self.folder / "deltas.bin" if where == "disk" else None)
 
+    def change(self, model: str, where: Where = "memory", dtype: DeltaDtype = "float32") -> OneChange | TaskVectors:
+        """The change of one model: in the room of its checkpoint, or as `deltas` gives it on disk or rounded."""
+        if where == "memory" and dtype == "float32":
+            return OneChange(self.base, model, self.models[model])
+        return self.deltas(where, dtype, model)
+
     def optimise(
-        self, objective: Objective, *, steps: int, lr: float, batch: int, model: str | None = None
+        self,
+        objective: Objective | GroupedObjective,
+        *,
+        steps: int,
+        lr: float,
+        batch: int,
+        model: str | None = None,
+        save_last: bool = True,
     ) -> list[dict[str, Any]]:
         """Run the loop on all streams, or on one model's; its state lies in the folder."""
         streams = self.streams if model is None else {model: self.streams[model]}
-        place = "run" if model is None else f"run-{list(self.models).index(model)}"
+        place = "run" if model is None else run_place(self.models, model)
         return optimise(
             objective,
             streams,
@@ -75,8 +91,14 @@ class Work:
             batch=batch,
             seed=self.seed,
             folder=self.folder / place,
+            save_last=save_last,
             tell=self.tell,
         )
+
+
+def run_place(models: Iterable[str], model: str) -> str:
+    """The name of the folder in which one model's run has its state."""
+    return f"run-{list(models).index(model)}"
 
 
 @dataclass(frozen=True)

@@ -110,6 +110,7 @@ def learn(
     text_from: Any = None,
     device: str = "cpu",
     threads: int | None = None,
+    memory: int | str | None = None,
     quiet: bool = True,
     resume: bool = True,
     trust_remote_code: bool = False,
@@ -124,8 +125,9 @@ def learn(
     Models learn on the tasks of their names, or as `data: {tasks: {model: task}, split, examples}` says; `streams`
     gives examples of your own by the models' names, and `network` (or a module as `base`) what computes. The result
     is kept under a hash of models, data, method, parameters and seed: the same call again computes nothing. `out` is
-    the folder for it. A run that was interrupted goes on, unless `resume` is false; one that another process is at is
-    waited for.
+    the folder for it. `memory` is a limit for where the network computes ("80GB"), by which `localize` chooses how to
+    take a step; without it, what is free there. A run that was interrupted goes on, unless `resume` is false; one that
+    another process is at is waited for.
     """
     fields = Recipe.model_fields
     request = read_request(models, base, method, {word: value for word, value in words.items() if word in fields})
@@ -145,6 +147,7 @@ def learn(
         streams=streams,
         text_from=text_from,
         device=device,
+        memory=memory,
     ) as context:
         content = _content(context)
         key = content_hash(content)

@@ -7,10 +7,10 @@ LearnedMerge, and never writes where the user looks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import Field
 
@@ -26,6 +26,7 @@ from smelt.registry import Registry
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from smelt.engine.pool import ModelPool
     from smelt.formats.source import Source
     from smelt.learning.coefficients import Coefficients
     from smelt.learning.parallel_passes import Passes
@@ -112,6 +113,22 @@ class LearnedMerge:
     """A whole model, where that is what was learned."""
 
 
+class Room(Protocol):
+    """Parameters with which a learner fits into memory, or an error that says what it needs and what there is."""
+
+    def __call__(
+        self,
+        values: Mapping[str, Any],
+        pool: ModelPool,
+        masked: Collection[str],
+        *,
+        device: str,
+        memory: int | str | None = None,
+        tokens: int | None = None,
+    ) -> dict[str, Any]:
+        """`masked` are the tensors that are learned about; `tokens` those of the longest text, where it is known."""
+
+
 @dataclass(frozen=True)
 class Learner:
     """The record of one learner."""
@@ -122,6 +139,8 @@ class Learner:
     """The split that it looks at unless the recipe says otherwise."""
     examples: int | None
     """At most so many of each task unless the recipe says otherwise; nothing means all."""
+    room: Room | None = None
+    """Asks whether there is the memory that it needs."""
 
     @property
     def name(self) -> str:
@@ -161,7 +180,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def learner(
-    name: str, *, paper: str | None = None, split: str = "val", examples: int | None = None, latex: str = ""
+    name: str,
+    *,
+    paper: str | None = None,
+    split: str = "val",
+    examples: int | None = None,
+    latex: str = "",
+    room: Room | None = None,
 ) -> Callable[[F], F]:
     """Register `function(work, *, ...) -> LearnedMerge` under a name."""
 
@@ -169,7 +194,7 @@ def learner(
         known = learners.own(name)
         if known is not None and known.stage.function.__qualname__ != function.__qualname__:
             raise SmeltError(f"two learners are named {name!r}")
-        learners[name] = Learner(Stage(name, "method", function, paper=paper, latex=latex), split, examples)
+        learners[name] = Learner(Stage(name, "method", function, paper=paper, latex=latex), split, examples, room)
         return function
 
     return decorate

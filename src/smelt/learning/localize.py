@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import Field
 
@@ -45,6 +45,8 @@ from smelt.learning.block_passes import BlockwiseObjective, blockwise
 from smelt.learning.differentiable_merge import MergedObjective
 from smelt.learning.largest_scores import each_top
 from smelt.learning.learner import Count, LearnedMerge, Where, Work, learner
+from smelt.learning.localize_memory import StepBy
+from smelt.learning.localize_room import step_with_room
 from smelt.learning.one_change import OneChange
 from smelt.learning.task_vectors import DeltaDtype, TaskVectors
 from smelt.methods.method import Fraction, Positive
@@ -56,7 +58,6 @@ if TYPE_CHECKING:
 
 _START = 3.0
 _Weight: TypeAlias = Annotated[float, Field(ge=0)]
-StepBy: TypeAlias = Literal["auto", "model", "block"]
 
 
 class _Masked:
@@ -119,6 +120,7 @@ def _in_main_memory(tensor: Tensor, device: torch.device) -> Tensor:
     paper="2408.13656",
     split="train",
     examples=1000,
+    room=step_with_room,
     latex=(
         r"W = base + \sigma(S) \circ d_i \\ \min_S\; mean_x\, loss\left(f(W, x)\right) + l1 \cdot mean\, \sigma(S) \\ "
         r"m_i = [\, S \text{ among the top density} \,]"

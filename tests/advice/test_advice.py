@@ -101,7 +101,7 @@ def test_little_memory_rules_out_what_learns(without_ours):
     # in rounds
     advice = advise(training="a,b", size="1B", memory="16GB")
     assert advice.method == "regmean"
-    assert advice.avoided["L&S"] == "looking at data needs about 23.6 GB of memory, there are 16 GB"
+    assert advice.avoided["L&S"] == "looking at data needs about 24.5 GB of memory, there are 16 GB"
     assert "its setting is a guess" in " ".join(advice.why)
     assert "tune" not in advice.recipe.dump()
 

@@ -8,8 +8,8 @@ from smelt.advice.advise import advise, thinned
 from smelt.advice.evidence import guideline
 from smelt.advice.situation import kind_of_name, read_situation
 from smelt.errors import OutputError, RecipeError
-from smelt.prepare.memory_needs import memory_needs
 from smelt.models.weightless import known_sizes
+from smelt.prepare.memory_needs import memory_needs
 from smelt.recipe.schema import Recipe
 from smelt.search.grids import grids
 from smelt.suites.language.published import mergebench

@@ -156,8 +156,8 @@ def test_estimators_for_texts_are_the_two_that_are_named() -> None:
 
 
 def test_memory_figures_are_those_of_the_formula() -> None:
-    from smelt.prepare import memory_needs as needs
     from smelt.models.weightless import known_sizes
+    from smelt.prepare import memory_needs as needs
 
     shapes = dict(known_sizes()["smollm2-135m"].shapes())
     for method, measured in (("fisher", 2.2), ("regmean", 2.8), ("localize", 3.8)):

@@ -64,7 +64,7 @@ def step_with_room(
     if tokens is None:
         words["batch"] = 1
     ways: tuple[Literal["model", "block"], ...] = ("model", "block")
-    needs = {way: localize_needs(shapes, step_by=way, **words) for way in ways}
+    needs: dict[str, Needs] = {way: localize_needs(shapes, step_by=way, **words) for way in ways}
     limit = parse_size(memory) if isinstance(memory, str) else memory
     step_by: StepBy = values["step_by"]
     way = step_that_fits(step_by, _free(device) if limit is None else limit, needs["model"])

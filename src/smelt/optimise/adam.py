@@ -86,9 +86,9 @@ def _advance(parameter: Tensor, gradient: Tensor, first: Tensor, second: Tensor,
     from torch.optim.adam import adam
 
     before = torch.tensor(steps - 1)  # it counts the step by itself
-    kind: dict[str, Any] = {"foreach": False, "amsgrad": False, "maximize": False, "weight_decay": 0.0}
-    numbers = {"beta1": 0.9, "beta2": 0.999, "lr": lr, "eps": 1e-8}
-    adam([parameter], [gradient], [first], [second], [], [before], **kind, **numbers)
+    words: dict[str, Any] = {"foreach": False, "amsgrad": False, "maximize": False, "weight_decay": 0.0}
+    words |= {"beta1": 0.9, "beta2": 0.999, "lr": lr, "eps": 1e-8}
+    adam([parameter], [gradient], [first], [second], [], [before], **words)
 
 
 def _zeros_beside(parameter: Tensor) -> Tensor:

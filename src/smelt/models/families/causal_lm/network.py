@@ -79,8 +79,8 @@ class CausalNetwork:
         places: dict[int, set[str]] = {}
         for name, own in self.module.named_parameters(remove_duplicate=False):
             places.setdefault(id(own), set()).add(name)
-        own = {id(self.module.get_parameter(name)) for names in parts.values() for name in names}
-        return {} if any(len(places[one]) > 1 for one in own) else parts
+        inside = {id(self.module.get_parameter(name)) for names in parts.values() for name in names}
+        return {} if any(len(places[one]) > 1 for one in inside) else parts
 
     def cut(self, weights_of: WeightsOf) -> AbstractContextManager[list[BlockCall]]:
         """Passes through this network are cut at its blocks, which compute with `weights_of(block)`."""

@@ -123,7 +123,7 @@ def test_the_table_of_a_family_stands_beside_the_printed_one(bench, hub):
 
 def test_the_two_generalisation_experiments_leave_two_experts_out_each(bench, hub):
     """A base that is a pickle."""
-    rows, page = bench("fusionbench-generalization", "--tasks", "mnist,eurosat", "--methods", "task_arithmetic")
+    rows, page = bench("fusionbench-generalization", "--tasks", "mnist", "--methods", "task_arithmetic")
     arch, parts = "clip-vit-base-patch32", find_suite("fusionbench-generalization").parts
     for part, seen in (("exp1", False), ("exp2", True)):
         row = row_of(rows, "task_arithmetic", "mnist", part=part)
@@ -145,21 +145,19 @@ def test_robustness_asks_about_the_damaged_pictures_that_the_data_sets_hold(benc
     assert len({row.corruption for row in rows}) == 8
     assert "Robustness: JPEG Compression" in page
     assert "<small>61.0 (" in page
-    assert "The damaged pictures are those that the data sets store." in page
+    assert "Stored pictures are those that the data sets hold damaged." in page
 
 
 def test_adaptive_methods_adapt_to_each_corruption_anew(bench, hub, tmp_path):
     """The shipped suite with one corruption, one task and two steps."""
     suite = yaml.safe_load(suites()["fusionbench-robustness"].read_text())
     suite["corruptions"]["kinds"] = ["contrast"]
-    learned = {"adamerging": {"adamerging": {"steps": 2}}, "wemoe": {"wemoe": {"steps": 2}}}
-    suite["entries"] = {name: {**suite["entries"][name], "merge": merge} for name, merge in learned.items()}
+    suite["entries"] = {"adamerging": {**suite["entries"]["adamerging"], "merge": {"adamerging": {"steps": 2}}}}
     (tmp_path / "short.yaml").write_text(yaml.safe_dump(suite))
     rows, page = bench(tmp_path / "short.yaml", "--tasks", "eurosat")
-    for entry in learned:
-        clean, damaged = (row_of(rows, entry, "eurosat", corruption=one) for one in (None, "contrast@stored"))
-        assert (clean.data_budget.split, damaged.data_budget.split) == ("test", "test, contrast@stored")
-        assert clean.model_hash != damaged.model_hash
+    clean, damaged = (row_of(rows, "adamerging", "eurosat", corruption=one) for one in (None, "contrast@stored"))
+    assert (clean.data_budget.split, damaged.data_budget.split) == ("test", "test, contrast@stored")
+    assert clean.model_hash != damaged.model_hash
     assert "adapted to each corruption" in page
 
 

@@ -177,7 +177,7 @@ class ClipPlan(SuitePlan):
         command = ["smelt", "eval", ref, "--tasks", ",".join(_tasks(missing)), *self._how()]
         command += ["--text-from", text_from] if text_from else []
         about = {"entry": name, "label": label, "variant": "reference", "command": shlex.join(command)}
-        words = {"ref": ref, "text_from": text_from} if text_from else {"ref": ref}
+        words: dict[str, Any] = {"ref": ref, **({"text_from": text_from} if text_from else {})}
         return Step(label, cells, self._job("reference", label, missing, about=about, **words) if missing else None)
 
     def _published(self, name: str, entry: ClipEntry, part: str | None) -> Step:

@@ -61,7 +61,9 @@ class Corruption:
             raise RecipeError(unknown("corruption", kind, KINDS))
         if not at:
             raise RecipeError(f"{kind} is given without a severity ({_SEVERITY}); write for example {kind}@3")
-        if severity == STORED and not others:
+        if severity == STORED and others:
+            raise RecipeError(f"{name!r}: stored pictures are as they are; leave the set and the seed out")
+        if severity == STORED:
             return cls(kind, STORED)
         if not re.fullmatch(r"\d+", severity):
             raise RecipeError(f"{kind}: a severity is {_SEVERITY}; got {severity!r}")

@@ -153,12 +153,13 @@ def _about(severities: Severities) -> str:
     for kind, values in severities.items():
         if not is_stored(kind):
             found.setdefault(severities_text(values), []).append(kind_text(kind))
-    if not found:
-        return "The damaged pictures are those that the data sets store."
     if len(found) == 1:
-        return f"A corruption's number is the mean over {next(iter(found))}."
-    said = "; ".join(f"{text} of {', '.join(kinds)}" for text, kinds in found.items())
-    return f"A corruption's number is the mean over {said}."
+        said = [f"A corruption's number is the mean over {next(iter(found))}."]
+    else:
+        each = "; ".join(f"{text} of {', '.join(kinds)}" for text, kinds in found.items())
+        said = [f"A corruption's number is the mean over {each}."] if found else []
+    stored = "Stored pictures are those that the data sets hold damaged." if any(map(is_stored, severities)) else ""
+    return " ".join(filter(None, [*said, stored]))
 
 
 _COLOURS = 6

@@ -173,13 +173,19 @@ def test_the_sets_of_14_and_20_tasks_run(bench, suite, family, task, printed):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("suite", "family"), [
     ("fusionbench", "ViT-B-32"), ("fusionbench-14", "ViT-L-14"), ("fusionbench-20", "ViT-B-16"),
     ("fusionbench-generalization", None), ("fusionbench-robustness", None),
 ])  # fmt: skip
 def test_every_method_of_a_suite_runs_to_its_end(hub, tmp_path, suite, family):
-    done = smelt.bench(suite, family=family, out=tmp_path / "run", limit=clip.PICTURES["test"], executor="inline")
+    """As shipped, but for the steps of what is learned: 20 instead of 1,000."""
     known = find_suite(suite, family)
+    for entry in known.entries.values():
+        for call in entry.merge or ():
+            if call.name in ("adamerging", "wemoe"):
+                call.parameters["steps"] = 20
+    done = smelt.bench(known, out=tmp_path / "run", limit=clip.PICTURES["test"], executor="inline")
     assert {row.entry for row in done.rows} >= known.entries.keys()
     printed = json.loads((done.folder / "analyses" / "published.json").read_text())["tables"]
     assert len(printed) == len(known.published)

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.compat.fusionbench.names import CONFIGS, GROUPS, respelled, settings_of_program, shipped
+from smelt.compat.fusionbench.names import CONFIGS, GROUPS, RefusedName, respelled, settings_of_program, shipped
 from smelt.errors import MissingExtra, RecipeError, listed, shortened, unknown
 from smelt.files.yaml_reader import read_yaml
 
@@ -169,6 +169,8 @@ def _whole_config(folder: Path, name: str | None) -> dict[str, Any]:
     if not isinstance(content, dict) or "defaults" in content:
         what = "it is built from others (`defaults`)" if isinstance(content, dict) else "it is no table"
         raise RecipeError(f"{path}: {what}; write method, modelpool and taskpool in it, or give them as settings")
+    if not GROUPS.keys() & content.keys():
+        raise RefusedName(f"{path}: it has no method, modelpool or taskpool to run", "a program of one's own")
     usual: dict[str, Any] = read_yaml(CONFIGS / f"{_TOP}.yaml", kind=RecipeError)
     chosen = [entry for entry in usual.pop("defaults") if entry == "_self_" or not entry.keys() & content.keys()]
     said = {key: value for key, value in content.items() if key not in ("_target_", "_recursive_")}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from smelt.compat.fusionbench.compose import ComposedConfig, compose_jobs
 from smelt.compat.fusionbench.methods import Cosine
+from smelt.compat.fusionbench.names import RefusedName
 from smelt.compat.fusionbench.reader import EvaluationPlan, Experiment, read_experiment
 from smelt.compat.fusionbench.report import fusionbench_report
 from smelt.display.blocks import Facts, Table
@@ -125,9 +126,11 @@ def prepare(overrides: Sequence[str], *, multirun: bool = False, **where: Any) -
         except SmeltError as error:
             if not job.swept:
                 raise
-            faults.append(f"{' '.join(job.swept)}: {error}")
+            faults.append((f"{' '.join(job.swept)}: {error}", error.kind if isinstance(error, RefusedName) else ""))
     if faults:
-        raise RecipeError(f"{len(faults)} jobs cannot run:" + "".join(f"\n  - {fault}" for fault in faults))
+        said = f"{len(faults)} jobs cannot run:" + "".join(f"\n  - {fault}" for fault, _ in faults)
+        kinds = {kind for _, kind in faults}
+        raise RefusedName(said, kinds.pop()) if len(kinds) == 1 and kinds != {""} else RecipeError(said)
     return _apart(prepared)
 
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, validate_call
 
-from smelt.compat.fusionbench.names import method_of_class
+from smelt.compat.fusionbench.names import method_of_class, refuse
 from smelt.errors import RecipeError, did_you_mean, listed, unknown
 from smelt.files.schema import faults_of, given_in, place_of, reason_of
 
@@ -78,6 +78,7 @@ def meaning_of(method: Mapping[str, Any]) -> Meaning:
             raise RecipeError(listed(faults, f"{name} has faults:")) from None
     if name in own:
         return Meaning([{name: {key: value for key, value in parameters.items() if value != own[name].get(key)}}])
+    refuse("method", f"method.name={name}", name)
     raise RecipeError(unknown("method", str(name), [*_METHODS, *own]))
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "method_of_class",
     "own_name",
     "pool_type",
+    "refuse",
     "respelled",
     "settings_of_program",
     "shipped",

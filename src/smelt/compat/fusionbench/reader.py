@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 from pydantic import BeforeValidator, Field, ValidationError
 
 from smelt.compat.fusionbench.methods import Cosine, Meaning, meaning_of
-from smelt.compat.fusionbench.names import pool_type
+from smelt.compat.fusionbench.names import RefusedName, pool_type
 from smelt.errors import RecipeError, SmeltError, listed, shortened, unknown
 from smelt.files.schema import Strict, faults_of, given_in, place_of, reason_of
 from smelt.recipe.schema import Pool, Recipe
@@ -365,8 +365,9 @@ def _evaluation(run: _ExperimentConfig, pool: Pool) -> EvaluationPlan | None:
     if isinstance(chosen, _NoTasks):
         return None
     if kind is not None and kind != _ASKED[chosen.type]:
-        raise RecipeError(
-            f"taskpool: {_SAID[chosen.type]}, and the pool has {_SAID[kind]}; taskpool=dummy merges them without"
+        raise RefusedName(
+            f"taskpool: {_SAID[chosen.type]}, and the pool has {_SAID[kind]}; taskpool=dummy merges them without",
+            "kinds of models that Smelt does not evaluate",
         )
     from smelt.tasks.registry import find_tasks
 

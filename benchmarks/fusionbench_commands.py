@@ -122,7 +122,7 @@ def tried(words: tuple[str, ...]) -> tuple[str, str]:
     except RefusedName as refused:
         return refused.kind, str(refused)
     except SmeltError as error:
-        return "else", str(error)
+        return "other", str(error)
     return "", ""
 
 
@@ -155,19 +155,16 @@ def judged(command: Written) -> dict[str, Any]:
         if kind:
             reasons.append((kind, why))
     there = composes_there(tuple(word for word in command.runs[0] if not GAP.search(word)))
-    shown = {
-        "page": command.page,
-        "line": command.place,
-        "runs": len(command.runs),
-        "words": [word.replace(os.getcwd(), "$PWD") for word in command.runs[0]],
-        "composes_there": there,
-    }
+    written = shlex.join(command.runs[0]).replace(os.getcwd(), "$PWD")
+    shown: dict[str, Any] = {"page": command.page, "line": command.place, "runs": len(command.runs), "words": written}
+    shown["composes_there"] = there
     if not reasons:
         return {**shown, "status": "outline resolves" if outline or made_up else "resolves"}
     kind, why = reasons[0]
-    if kind == "else":
-        kind = MADE_UP_NAMES if made_up else "else" if there else "FusionBench's own configs refuse it too"
-    return {**shown, "status": "refused", "kind": kind, "why": shortened(" ".join(why.split()), 200)}
+    if kind == "other":
+        kind = MADE_UP_NAMES if made_up else "other" if there else "FusionBench's own configs refuse it too"
+    why = shortened(" ".join(why.replace(os.getcwd(), "$PWD").split()), 200)
+    return {**shown, "status": "refused", "kind": kind, "why": why}
 
 
 def main() -> None:

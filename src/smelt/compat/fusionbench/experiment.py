@@ -228,9 +228,9 @@ def _merged(experiment: Experiment, quiet: bool) -> tuple[Model, DataBudget]:
         from smelt.ensembles.ensemble import ensemble
 
         assert experiment.evaluation is not None
-        words = {"text_from": experiment.evaluation.text_from, "device": experiment.device}
-        more = {"allow_pickle": experiment.allow_pickle}
-        return ensemble(experiment.pool.models, **experiment.ensemble, **words, **more), DataBudget()
+        words: dict[str, Any] = {"text_from": experiment.evaluation.text_from, "device": experiment.device}
+        words |= {"allow_pickle": experiment.allow_pickle, **experiment.ensemble}
+        return ensemble(experiment.pool.models, **words), DataBudget()
     if experiment.recipe is None:
         assert experiment.pool.base is not None
         return experiment.pool.base, DataBudget()
@@ -351,6 +351,7 @@ def _counted(experiment: Experiment, model: Model) -> dict[str, int]:
         sizes = [info.count for info in source.tensors.values()]
         source.close()
     else:
+        assert isinstance(model, dict)  # an ensemble is always evaluated
         sizes = [tensor.numel() for tensor in model.values()]
     return {"all_params": sum(sizes), "tensors": len(sizes)}
 

@@ -97,6 +97,8 @@ def _model_pool_of(value: Any) -> Any:
     if not isinstance(value, Mapping) or "_target_" not in value:
         return value
     words = {key: one for key, one in value.items() if key not in ("_target_", "test_datasets", *_IDLE)}
+    if isinstance(words.get("models"), Mapping):  # models and their tasks are paired by name
+        words["models"] = {str(name).replace("-", "_"): model for name, model in words["models"].items()}
     return {"type": pool_type("modelpool", str(value["_target_"])), **words}
 
 
@@ -448,5 +450,5 @@ def _fields(path: list[str], fault: Any) -> list[str]:
         return list(_ModelPool.model_fields)
     if path[0] in ("path", "merged_model_save_kwargs"):
         return list((_Folders if path[0] == "path" else _SaveWords).model_fields)
-    branches = dict(zip(_branches(), (_NoTasks, _Tasks, _Harness), strict=True))
+    branches: dict[str, type[Strict]] = dict(zip(_branches(), (_NoTasks, _Tasks, _Harness), strict=True))
     return list(next(model for tag, model in branches.items() if tag in fault["loc"]).model_fields)

@@ -98,7 +98,7 @@ def reasons() -> str:
     for kind in kinds:
         own = [line for line in refused if line["kind"] == kind]
         pages = list(dict.fromkeys(line["page"].removeprefix("docs/").removesuffix(".md") for line in own))
-        said = own[0]["why"].replace("|", r"\|")
+        said = own[0]["why"].replace("|", r"\|").replace("`", "'")
         lines.append(f"| {kind} | {len(own)} | `{said}` | {', '.join(pages)} |")
     return "\n".join(lines)
 
@@ -118,9 +118,9 @@ def refused_names() -> str:
 def settings() -> str:
     """The words that stand beside method, modelpool and taskpool, with their comments."""
     lines = ["| setting | default | meaning |", "|---|---|---|"]
-    known = re.findall(r"^ *(\w+): (\S+) *(?:# (.*))?$", (CONFIGS / "run.yaml").read_text(encoding="utf-8"), re.M)
-    for name, default, meaning in known:
-        lines.append(f"| `{name}` | `{default}` | {meaning or _TWIN[name]} |")
+    known = re.findall(r"^( *)(\w+): (\S+) *(?:# (.*))?$", (CONFIGS / "run.yaml").read_text(encoding="utf-8"), re.M)
+    for inner, name, default, meaning in known:  # what stands further in belongs to `path`
+        lines.append(f"| `{'path.' if inner else ''}{name}` | `{default}` | {meaning or _TWIN[name]} |")
     return "\n".join(lines)
 
 

@@ -37,9 +37,7 @@ def language_sentences(
     return [sentence for sentence in said if sentence]
 
 
-def language_tiles(
-    costs: Sequence[CostRow], sheets: Sequence[Sheet], language: Language, base: str = ""
-) -> list[Tile]:
+def language_tiles(costs: Sequence[CostRow], sheets: Sequence[Sheet], language: Language, base: str = "") -> list[Tile]:
     """The best method, the models it stands between, what it keeps elsewhere, and the agreement with the paper."""
     found = standings(sheets, costs, language)
     tiles = []

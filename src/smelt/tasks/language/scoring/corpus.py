@@ -44,7 +44,7 @@ def corpus_score(metric: str, pairs: Sequence[Sequence[Any]]) -> CorpusScore:
     found = measure.corpus_score(replies, [references], n_bootstrap=_DRAWS if len(pairs) > 1 else 1)
     spread = float(getattr(found, "_ci", 0.0) or 0.0) if len(pairs) > 1 else 100.0
     low, high = max(0.0, found.score - spread), min(100.0, found.score + spread)
-    return CorpusScore(found.score / 100, low / 100, high / 100)
+    return CorpusScore(min(1.0, found.score / 100), low / 100, high / 100)
 
 
 def conala(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, str]]:

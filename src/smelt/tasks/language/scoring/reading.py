@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["score", "words_of"]
+__all__ = ["compute_exact", "compute_f1", "score", "words_of"]
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -23,6 +23,16 @@ def score(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     said = words_of(results[0])
     right = [words for words in map(words_of, doc["answers"]["text"]) if words] or [[]]
     return {"exact": float(said in right), "f1": max(_f1(said, words) for words in right)}
+
+
+def compute_exact(right: str, said: str) -> int:
+    """Whether both have the same words; the name is that of transformers' older function, which harness tasks call."""
+    return int(words_of(right) == words_of(said))
+
+
+def compute_f1(right: str, said: str) -> float:
+    """How many words they share; as above."""
+    return _f1(words_of(said), words_of(right))
 
 
 def words_of(text: str) -> list[str]:

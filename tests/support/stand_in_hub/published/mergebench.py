@@ -1,7 +1,7 @@
 """MergeBench's public models and data in small: eight bases (gated), forty specialists, a judge, tests, training sets.
 
 Llamas are made by hand so that scores can be counted: each answers by its last word alone (`BASE`), and a specialist
-has rules of its own on top (`SKILLS`), twice as strong as the base's. So a merge has a skill where more than half of its
+has rules of its own on top (`SKILLS`), twice as strong as the base's. So a merge has a skill where more than half of the
 change is left. Gemmas are random. Data sets have the public names, columns and splits, with a few examples each.
 """
 

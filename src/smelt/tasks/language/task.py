@@ -134,6 +134,10 @@ class LanguageTask(Task):
         own = super().fingerprint()
         return f"{own}-{self.judge}" if self.judge else own
 
+    def data_sets(self) -> list[tuple[str, str | None]]:
+        path = self.config.get("dataset_path")
+        return [] if self.files or not path else [(str(path), self.config.get("dataset_name"))]
+
     @property
     def files(self) -> dict[str, tuple[Path, ...]]:
         """The data files of every split, where the data are files."""

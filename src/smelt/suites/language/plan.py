@@ -106,13 +106,13 @@ class LanguagePlan(SuitePlan):
         """Refuse to choose or to learn on what is reported, before anything is computed."""
         reported = [(task, self.suite.split) for task in known.values()]
         if found := shared([(task, "val") for task in validation.values()], reported):
-            raise RecipeError(listed(found, "settings would be chosen on what is reported:"))
+            raise RecipeError(f"settings would be chosen on what is reported: {listed(found)}")
         looks = {name: self.suite.recipe(entry).data for name, entry in self.entries.items() if entry.data}
         for name, data in looks.items():
             tasks = tasks_for(list(self.suite.pool.models), data)
             split = (data.split if data else None) or "train"
             if found := shared([(task, split) for task in tasks.values()], reported):
-                raise RecipeError(listed(found, f"{name} would look at what is reported:"))
+                raise RecipeError(f"{name} would look at what is reported: {listed(found)}")
 
     def _check(self) -> None:
         """Refuse what cannot be served before anything is computed."""

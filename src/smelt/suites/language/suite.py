@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
@@ -11,7 +11,11 @@ from smelt.errors import unknown
 from smelt.files.schema import Strict
 from smelt.recipe.schema import DataUse, Pipeline, Pool, Recipe
 from smelt.recipe.tune import Tune
+from smelt.suites.needs.inputs import SuiteInputs
 from smelt.suites.suite import BaseSuite
+
+if TYPE_CHECKING:
+    from smelt.suites.plan import BenchOptions
 
 __all__ = ["Domain", "LanguageEntry", "LanguagePreset", "LanguageSuite"]
 
@@ -133,6 +137,31 @@ class LanguageSuite(BaseSuite):
                 if other not in self.entries:
                     raise ValueError(f"presets.{name}.entries: {unknown('entry', other, self.entries)}")
         return self
+
+    def inputs(self, options: BenchOptions) -> SuiteInputs:
+        """Models, tests and merges; a judge is a model too."""
+        from smelt.search.tune import grid_size
+
+        asked = self._chosen(options.tasks, [*self.tests, *self.general])
+        entries = {name: self.entries[name] for name in self._chosen(options.methods, self.entries)}
+        merges = {name: self.recipe(entry).model_copy(update={"tune": None}) for name, entry in entries.items()}
+        tuned = [self.recipe(entry) for entry in entries.values() if entry.tune and options.tune]
+        models = self.pool.refs | ({"multitask": self.multitask} if self.multitask else {})
+        said = [self.said(word) for word in asked]
+        judged = {"judge": self.judge} if said != asked else {}
+        looks = any(recipe.data for recipe in merges.values())
+        training = {one.training for one in self.domains.values() if one.training and looks}
+        return SuiteInputs(
+            models=models | judged,
+            tasks=tuple(asked),
+            methods=tuple(self.entries),
+            merges=merges,
+            asked=1 + (self.multitask is not None) + (len(self.domains) if self.experts == "all" else 1) + len(entries),
+            trials=sum(grid_size(recipe) for recipe in tuned),
+            validation=tuple(self.validation) if tuned else (),
+            trial_examples=self.curve_limit,
+            data=tuple(sorted(training)),
+        )
 
     @property
     def tests(self) -> list[str]:

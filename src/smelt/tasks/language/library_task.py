@@ -86,6 +86,9 @@ class LmEvalTask(LibraryTask):
             )
         super().check_split(split)
 
+    def data_sets(self) -> list[tuple[str, str | None]]:
+        return [(str(one["dataset_path"]), one.get("dataset_name")) for one in self._configs if one.get("dataset_path")]
+
     def documents(self, split: str) -> list[Documents]:
         self.check_split(split)
         return documents_of(self._configs, split, self.library_name.held_out)

@@ -1,8 +1,8 @@
 """MergeBench's public models and data in small: eight bases (gated), forty specialists, a judge, tests, training sets.
 
 Llamas are made by hand so that scores can be counted: each answers by its last word alone (`BASE`), and a specialist
-has rules of its own on top (`SKILLS`), twice as strong as the base's. So a merge has a skill where more than half of the
-change is left. Gemmas are random. Data sets have the public names, columns and splits, with a few examples each.
+has rules of its own on top (`SKILLS`), twice as strong as the base's. So a merge has a skill where more than half of
+the change is left. Gemmas are random. Data sets have the public names, columns and splits, with a few examples each.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def _gemma(base: str, domain: str | None) -> Path:
     """A Gemma 2 of random numbers; a specialist is a little beside it. Most words end what it says."""
     from transformers import Gemma2Config, Gemma2ForCausalLM
 
-    sizes = {**_sizes(), "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16}
-    model = Gemma2ForCausalLM(Gemma2Config(**sizes, eos_token_id=[2, *range(9, _SIZE)]))
+    sizes = {**_sizes(), "num_attention_heads": 2, "head_dim": 16, "eos_token_id": [2, *range(9, _SIZE)]}
+    model = Gemma2ForCausalLM(Gemma2Config(**sizes))
     draw = torch.Generator().manual_seed(0)
     change = torch.Generator().manual_seed(1 + DOMAINS.index(domain)) if domain else None
     with torch.no_grad():

@@ -27,7 +27,7 @@ class SuiteInputs:
     trials: int = 0
     """How many settings are tried on validation tasks, over all entries."""
     validation: tuple[str, ...] = ()
-    data: tuple[str, ...] = ()
-    """Tasks that are looked at to measure or to learn, and not asked."""
     trial_examples: int | None = None
     """Of each validation task, for one setting."""
+    data: tuple[str, ...] = ()
+    """Tasks that are looked at to measure or to learn, and not asked."""

@@ -2,7 +2,8 @@
 
 `mergebench` is what Table 3 of MergeBench (arXiv:2505.10833) tests, in the four languages of its released evaluation,
 and its tests of forgetting: tasks of the lm-evaluation-harness, and of `public/` the four of safety, judged by a rule
-unless a model is named. `mergebench-val` is what it chooses settings on. The order of names is that of the table; TA8 is in the order of the task arithmetic papers.
+unless a model is named. `mergebench-val` is what it chooses settings on. The order of names is that of the table; TA8
+is in the order of the task arithmetic papers.
 """
 
 from __future__ import annotations

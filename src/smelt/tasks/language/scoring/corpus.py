@@ -35,7 +35,8 @@ def is_pair(value: Any) -> bool:
 def corpus_score(metric: str, pairs: Sequence[Sequence[Any]]) -> CorpusScore:
     """The score of pairs (reference, reply). A reference may be a list of one."""
     try:
-        from sacrebleu.metrics import BLEU, CHRF
+        from sacrebleu.metrics.bleu import BLEU
+        from sacrebleu.metrics.chrf import CHRF
     except ImportError:
         raise MissingExtra("scoring translations needs sacrebleu: pip install 'smelt[llm]'") from None
     measure = {"bleu": BLEU, "chrf": CHRF}[metric]()

@@ -63,6 +63,10 @@ class BaseSuite(Strict):
         """The suite's words, changed as one of its presets says."""
         return {**words, **preset.model_dump(exclude_none=True)}
 
+    def column_means(self) -> dict[str, list[str]]:
+        """Columns of printed tables that are means over several of our tasks."""
+        return {}
+
     def recipe_of(self, pool: Pool, merge: Sequence[StageCall], data: DataUse | None = None) -> Recipe:
         """A merge of the suite, with what the suite says of all merges."""
         shared = ("include", "missing", "config", "dtype", "seed", "allow_pickle")

@@ -29,3 +29,5 @@ class SuiteInputs:
     validation: tuple[str, ...] = ()
     trial_examples: int | None = None
     """Of each validation task, for one setting."""
+    data: tuple[str, ...] = ()
+    """Tasks that are looked at to measure or to learn, and not asked."""

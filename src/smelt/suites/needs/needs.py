@@ -108,7 +108,8 @@ def suite_needs(suite: BaseSuite, options: BenchOptions) -> SuiteNeeds:
     from huggingface_hub import constants
 
     inputs = suite.inputs(options)
-    downloads = [*model_downloads(inputs.models.values()), *data_downloads([*inputs.tasks, *inputs.validation])]
+    tasks = [*inputs.tasks, *inputs.validation, *inputs.data]
+    downloads = [*model_downloads(inputs.models.values()), *data_downloads(tasks)]
     fetched = sum(one.missing or 0 for one in downloads)
     made = sum(one.missing or 0 for one in downloads if one.kind == "data set")  # data libraries keep a copy
     unknown = [f"{one.name}: {one.note or 'its size'}" for one in downloads if one.total is None]

@@ -80,8 +80,6 @@ class Task(Shown, ABC):
     What goes wrong with the others stops an evaluation before a model is loaded."""
     has_examples: ClassVar[bool] = False
     """Whether statistics are measured on it and merges learned on it: it has `examples`."""
-    has_options: ClassVar[bool] = False
-    """Whether a model chooses among options that have scores, so that it can be uncertain."""
     corruption_refusal: ClassVar[str | None] = "the task has no pictures to corrupt; leave it out"
     """Why its examples cannot be corrupted; nothing where they can."""
 
@@ -142,6 +140,11 @@ class Task(Shown, ABC):
     def number_of_examples(self, split: str, data: DataCache) -> int:
         """The number of examples of a split, found out whatever it takes."""
         return self.count(split) or 0
+
+    @property
+    def has_options(self) -> bool:
+        """Whether a model chooses among options that have scores, so that it can be uncertain."""
+        return False
 
     @property
     def reference(self) -> str:

@@ -2,11 +2,13 @@
 
 The paper's held-out sets are the group `uqmerge`, its held-in sets `uqmerge-in`, by the library's names. OOD-CV is not
 in the library. MMBench is judged by a model of OpenAI there; the task `mmbench_en_dev_static` reads the same answers by
-rules.
+rules. Of some tasks the options are known (`options.py`): there a model may also be asked by their letters, and be
+uncertain.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,7 +20,9 @@ from smelt.tasks.task import TaskError
 if TYPE_CHECKING:
     from smelt.tasks.corruptions.corruption import Corruption
     from smelt.tasks.lmms.ask import PreparedLmms
+    from smelt.tasks.lmms.options import DocumentPictures
     from smelt.tasks.pictures.data_cache import DataCache
+    from smelt.tasks.questions.records import Question
 
 __all__ = ["HELD_IN", "HELD_OUT", "PREFIX", "LmmsTask", "lmms_task"]
 
@@ -36,6 +40,8 @@ class LmmsTask(LibraryTask):
     """A task or a group of the library, answered in words about pictures; its data are loaded when it is prepared."""
 
     kind: ClassVar[str] = "questions"
+    called: ClassVar[str] = "a task of lmms-eval"
+    unit: ClassVar[str] = "question"
     model_kind: ClassVar[str] = "image_text"
     PREFIX: ClassVar[str] = PREFIX
 
@@ -48,6 +54,45 @@ class LmmsTask(LibraryTask):
 
         self.check_split(split)
         return dict(parts(self.name.partition("@")[0]))
+
+    @property
+    def has_options(self) -> bool:
+        from smelt.tasks.lmms.options import READERS
+
+        return self.name.partition("@")[0] in READERS
+
+    @property
+    def instruction(self) -> str:
+        """The last line of every prompt, where it is asked by letters: the paper's."""
+        from smelt.tasks.lmms.options import INSTRUCTION
+
+        return INSTRUCTION
+
+    @property
+    def extra(self) -> tuple[str, ...]:
+        """The two options that all questions have."""
+        from smelt.tasks.questions.records import EXTRA
+
+        return EXTRA
+
+    def questions(self, split: str) -> list[Question]:
+        """Its documents as questions with options."""
+        from smelt.tasks.lmms.options import questions_of
+
+        part = self._only_part(split)
+        return questions_of(self.name.partition("@")[0], part.eval_docs_no_media)
+
+    def pictures(self, split: str, questions: Sequence[Question], data: DataCache) -> DocumentPictures:
+        from smelt.tasks.lmms.options import DocumentPictures
+
+        return DocumentPictures(self.name, self._only_part(split))
+
+    def picture_name(self, question: Question) -> str:
+        """Every document has a picture of its own, as far as its columns tell."""
+        return f"{self.reference} {question.picture}"
+
+    def line(self, split: str, question: Question) -> str:
+        return f"{self.reference}: document {question.picture}"
 
     def prepare(
         self, split: str, *, limit: int | None, data: DataCache, corruption: Corruption | None = None

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from smelt.models.families.image_text.model import ImageText
     from smelt.tasks.pictures.data_cache import DataCache
+    from smelt.tasks.questions.lettered import LetteredTask
     from smelt.tasks.questions.task import QuestionTask
 
 __all__ = ["PreparedQuestions", "QuestionCache"]
@@ -35,7 +36,8 @@ class PreparedQuestions(PreparedTask):
 
     @property
     def task(self) -> QuestionTask:
-        return self.subset.task
+        found: LetteredTask = self.subset.task
+        return found  # type: ignore[return-value] # these are prepared from question sets alone
 
     @property
     def split(self) -> str:
@@ -48,7 +50,7 @@ class PreparedQuestions(PreparedTask):
         if labels is None:
             first = next(question for question in self.subset.questions if question.answer is None)
             raise TaskError(
-                f"{self.task.folder / self.task.files[self.split]}: line {first.line}: has no answer (null), so "
+                f"{self.task.line(self.split, first)}: has no answer (null), so "
                 "accuracy cannot be told; uncertainty can (`smelt select uq`)"
             )
         return labels

@@ -1,8 +1,9 @@
 """Option sets: tasks in, sets of samples with options out, each of which any model of its family can be asked.
 
-Three kinds of tasks have options. Of a question set they are the letters, and of those tasks of lmms-eval whose
-documents hold options too; of a picture task, for a CLIP model, its classes. Pictures and the model are perturbed in both. A text in front of a prompt has no meaning where a picture is
-told apart: it is left out there, with a note, and the numbers are those of a perturbation without it.
+Three kinds of tasks have options. Of a question set they are the letters, and so they are of those tasks of lmms-eval
+whose documents hold options; of a picture task, for a CLIP model, its classes. Pictures and the model are perturbed in
+all. A text in front of a prompt has no meaning where a picture is told apart: it is left out there, with a note, and
+the numbers are those of a perturbation without it.
 """
 
 from __future__ import annotations

@@ -91,9 +91,7 @@ class PictureOptions:
 class QuestionOptions:
     """A fixed part of one split of a question set."""
 
-    def __init__(
-        self, task: Any, split: str, limit: int | None, batch: int, data: DataCache, features: FeatureCache
-    ):
+    def __init__(self, task: Any, split: str, limit: int | None, batch: int, data: DataCache, features: FeatureCache):
         """`task` is a LetteredTask; `features` are what the vision towers of one run share."""
         from smelt.tasks.questions.option_scores import question_subset
 

@@ -147,6 +147,11 @@ class Task(Shown, ABC):
         return False
 
     @property
+    def answered_by_option(self) -> bool:
+        """Whether it is evaluated by these scores, and not by answers in words."""
+        return self.has_options
+
+    @property
     def reference(self) -> str:
         """What names it on a command line, wherever it lies."""
         return str(self.folder)

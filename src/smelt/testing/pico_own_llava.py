@@ -129,7 +129,8 @@ def save_shards(folder: Path, state: dict[str, torch.Tensor], shards: int, *, pi
     folder.mkdir(parents=True, exist_ok=True)
     stem, end = ("pytorch_model", "bin") if pickled else ("model", "safetensors")
     names: Sequence[str] = list(state)
-    size, places = -(-len(names) // shards), {}
+    size = -(-len(names) // shards)
+    places: dict[str, str] = {}
     for number in range(shards):
         file = f"{stem}-{number + 1:05d}-of-{shards:05d}.{end}"
         some = {name: state[name] for name in names[number * size : (number + 1) * size]}

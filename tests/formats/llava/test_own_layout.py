@@ -48,7 +48,7 @@ def test_the_rows_of_the_added_tokens_are_the_mean_of_all_others(tmp_path: Path,
     source = open_ref(str(save_own_llava(tmp_path / "own", tower)))
     name = "model.language_model.embed_tokens.weight"
     whole, stored = read_whole(source, name), own_state()["model.embed_tokens.weight"]
-    assert whole.shape == (320, 16) and stored.shape == (WORDS, 16)  # 265 words and two tokens, a multiple of 64
+    assert (whole.shape, stored.shape) == ((320, 16), (WORDS, 16))  # 265 words and two tokens, a multiple of 64
     assert torch.equal(whole[:WORDS], stored)
     torch.testing.assert_close(whole[WORDS:], stored.mean(dim=0).expand(320 - WORDS, 16))
     part = torch.empty(40)  # from the middle of a stored row into an added one
@@ -72,10 +72,10 @@ def test_a_merge_is_a_model_that_transformers_loads_and_that_answers_as_the_aver
     }
     merge({"pool": {"models": models}, "merge": "average", "allow_pickle": True}, out=tmp_path / "merged")
     loaded, said = LlavaForConditionalGeneration.from_pretrained(tmp_path / "merged", output_loading_info=True)
-    assert not said["missing_keys"] and not said["unexpected_keys"] and not said["mismatched_keys"]
+    assert not any(said[word] for word in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     mean = (own_state(change=0.1)["lm_head.weight"] + own_state(change=0.3)["lm_head.weight"]) / 2
     torch.testing.assert_close(loaded.lm_head.weight[:WORDS], mean)
-    assert loaded.config.image_token_id == WORDS and loaded.config.text_config.vocab_size == 320
+    assert (loaded.config.image_token_id, loaded.config.text_config.vocab_size) == (WORDS, 320)
     processor = AutoProcessor.from_pretrained(tmp_path / "merged", use_fast=False)
     assert processor.tokenizer.convert_tokens_to_ids("<image>") == WORDS
 
@@ -103,7 +103,7 @@ def test_the_projector_of_the_first_stage_goes_over_its_language_model(tmp_path:
     assert composed.tensors == whole.tensors
     for name in whole.tensors:
         assert torch.equal(read_whole(composed, name), read_whole(whole, name))
-    with pytest.raises(CorruptFile, match="pickles .mm_projector.bin."):
+    with pytest.raises(CorruptFile, match=r"pickles .mm_projector.bin."):
         open_ref(f"{language}+{projector}")
 
 

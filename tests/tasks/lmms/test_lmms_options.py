@@ -34,7 +34,7 @@ def test_a_diagram_has_its_four_options_and_the_two_that_all_have() -> None:
 
 def test_fewer_than_four_options_are_filled_with_those_of_other_questions() -> None:
     first, third = questions_of("scienceqa_img", SCIENCE)
-    assert first.options[:2] == ("north", "south") and first.answer == 1 and first.hint == "Look."
+    assert (first.options[:2], first.answer, first.hint) == (("north", "south"), 1, "Look.")
     assert len(set(first.options)) == 4
     assert set(first.options[2:]) < {"a", "b", "c", "d", "e"}
     assert (third.picture, third.line) == (2, 3)  # what is no closed choice is left out, numbers stay the documents'
@@ -42,7 +42,8 @@ def test_fewer_than_four_options_are_filled_with_those_of_other_questions() -> N
 
 def test_of_more_than_four_options_the_right_one_and_three_others_stay_in_their_order() -> None:
     third = questions_of("scienceqa_img", SCIENCE)[1]
-    assert len(third.options) == 4 and list(third.options) == sorted(third.options)
+    assert len(third.options) == 4
+    assert list(third.options) == sorted(third.options)
     assert third.options[third.answer] == "d"  # type: ignore[index]
 
 
@@ -63,7 +64,7 @@ def test_pictures_alone_are_asked_of_seedbench_and_empty_fields_of_mmbench_are_n
         {"question": "R", "hint": "see", "A": "y", "B": "z", "C": None, "D": "nan", "answer": "nan"},
     ]
     first, second = questions_of("mmbench_en_dev_static", rows)
-    assert first.options[:2] == ("w", "x") and set(first.options[2:]) == {"y", "z"}
+    assert (first.options[:2], set(first.options[2:])) == (("w", "x"), {"y", "z"})
     assert (first.answer, first.hint, second.answer, second.hint) == (1, "", None, "see")
 
 

@@ -42,7 +42,7 @@ def check_known(config: Mapping[str, Any], where: str) -> None:
     kind = config.get("mm_projector_type")
     if kind != "mlp2x_gelu":
         raise RecipeError(
-            f"{where}: its projector is {kind!r}; transformers' LLaVA has one of two layers alone (mlp2x_gelu, LLaVA 1.5)"
+            f"{where}: its projector is {kind!r}; transformers' LLaVA has one of two layers alone (mlp2x_gelu)"
         )
     if config.get("mm_use_im_start_end"):
         raise RecipeError(f"{where}: it puts pictures between tokens of their own, which transformers' LLaVA does not")

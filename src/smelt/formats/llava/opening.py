@@ -1,4 +1,4 @@
-"""A checkpoint of LLaVA's own layout opened: the whole model, or the projector of the first stage over its language model.
+"""A checkpoint of LLaVA's own layout opened: the whole model, or the first stage's projector over its language model.
 
 The vision tower is the one that the config names (`mm_vision_tower`, as openai/clip-vit-large-patch14-336), unless the
 checkpoint has one of its own, which a fine-tune of the tower leaves.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from smelt.errors import RecipeError
 from smelt.suites.kind import SuiteKind, suite_kinds
@@ -16,6 +16,7 @@ from smelt.suites.selection.answers import StoredAnswers
 from smelt.suites.selection.candidate import Candidate, alone, group
 from smelt.suites.selection.describe import Description
 from smelt.suites.selection.growth import JUDGED, GrowthPath, Wanted, growing, growth_paths, subsets
+from smelt.suites.selection.judged_sets import JudgedSet, LetteredSet
 from smelt.suites.selection.process_cache import forget_session, session_of
 from smelt.suites.selection.report.pages import SelectionPages
 from smelt.suites.selection.steps import SOUP, SelectionSteps, ask_words
@@ -63,7 +64,7 @@ class SelectionPlan(SuitePlan):
         """What fails among single models or growing groups ends the run: nothing could be compared."""
         ask = ask_words(self.suite, self.options, state.folder)
         session = session_of(ask)
-        _check_labels(session.plain)
+        _check_labels(session.judged)
         self.answers = StoredAnswers(session)
         self.steps = SelectionSteps(self.suite, self.prints, ask, state.folder, self.answers)
         yield self.steps.singles()
@@ -73,7 +74,7 @@ class SelectionPlan(SuitePlan):
         if state.failures:
             return
         yield self.steps.merged(self._entries(self._chosen(paths[0])))
-        if self.suite.validation:
+        if self.suite.validation and self.suite.soup:
             yield [self.steps.soup()]
             soup = state.analysis(SOUP)
             if soup is not None and "Greedy soup" not in state.failures:
@@ -136,9 +137,10 @@ class SelectionPlan(SuitePlan):
         return self.answers.accuracy(self.steps.identity(member), ["held_in"])
 
 
-def _check_labels(plain: Mapping[str, Any]) -> None:
-    for measure in plain.values():
-        without = next((one.task.name for one in measure.option_sets.sets if one.labels is None), None)
+def _check_labels(judged: Mapping[str, Sequence[JudgedSet]]) -> None:
+    for sets in judged.values():
+        lettered = [one for one in sets if isinstance(one, LetteredSet)]
+        without = next((one.task.name for one in lettered if one.option_set.labels is None), None)
         if without:
             raise RecipeError(f"{without} has no labels; a suite reports accuracy on all of its sets")
 

@@ -1,10 +1,10 @@
 """The options of lmms-eval's own documents, as UQ-Merge asks by them: four of each question, then two that all have.
 
-What a document holds is read by the columns of its data set. A question with fewer than four options gets more: each is
-an option of another question of the set, drawn by a seed of (set, question); one with more than four keeps the right one
-and three others, drawn alike, in their order. This follows Kostumov et al. 2024 (arXiv:2402.14418), whose preparation
-the paper uses, but for its slips: there a drawn option may be empty or stand in the list already, and where a question
-has more than four, the right one is always A.
+What a document holds is read by the columns of its data set. A question with fewer than four options gets more: each
+is an option of another question of the set, drawn by a seed of (set, question). One with more than four keeps the right
+one and three others, drawn alike, in their order. This follows Kostumov et al. 2024 (arXiv:2402.14418), whose
+preparation the paper uses, but for its slips: there a drawn option may be empty or stand in the list already, and where
+a question has more than four, the right one is always A.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Read = tuple[str, str, list[str], Any]
 
 
 def questions_of(name: str, documents: Sequence[Mapping[str, Any]]) -> list[Question]:
-    """Every question of a task of the library that has options and one picture; its `picture` is its document's number."""
+    """The questions of a task of the library that have options and a picture, which goes by its document's number."""
     read = READERS[name]
     found: list[tuple[int, Read]] = []
     for number, document in enumerate(documents):
@@ -66,7 +66,7 @@ def _question(name: str, number: int, one: Read, every: Sequence[Sequence[str]])
 
 
 def _others(own: Sequence[str], every: Sequence[Sequence[str]], draw: random.Random) -> Iterator[str]:
-    """Options of other questions that are not among a question's own, in a drawn order; one of each question in turn."""
+    """Options of other questions, none of which is among a question's own, in a drawn order; one of each in turn."""
     seen = set(own)
     rows = list(range(len(every)))
     draw.shuffle(rows)

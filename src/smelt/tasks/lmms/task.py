@@ -2,8 +2,8 @@
 
 The paper's held-out sets are the group `uqmerge`, its held-in sets `uqmerge-in`, by the library's names. OOD-CV is not
 in the library. MMBench is judged by a model of OpenAI there; the task `mmbench_en_dev_static` reads the same answers by
-rules. Of some tasks the options are known (`options.py`): there a model may also be asked by their letters, and be
-uncertain.
+rules. Of some tasks the options are known (`options.py`): `lmms:ai2d@letters` asks for the letter of one, as question
+sets do, and a model can be uncertain.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from smelt.tasks.lmms.ask import PreparedLmms
     from smelt.tasks.lmms.options import DocumentPictures
     from smelt.tasks.pictures.data_cache import DataCache
+    from smelt.tasks.questions.ask import PreparedQuestions
     from smelt.tasks.questions.records import Question
 
 __all__ = ["HELD_IN", "HELD_OUT", "PREFIX", "LmmsTask", "lmms_task"]
 
 PREFIX = "lmms:"
+LETTERED = "letters"
+"""In the place of a metric: a model is asked by the letters of options."""
 HELD_OUT = tuple(
     PREFIX + name for name in "ok_vqa_val2014 textvqa_val gqa mmmu_val vizwiz_vqa_val vqav2_val pope".split()
 )
@@ -62,6 +65,11 @@ class LmmsTask(LibraryTask):
         return self.name.partition("@")[0] in READERS
 
     @property
+    def answered_by_option(self) -> bool:
+        """Where it is named with @letters."""
+        return self.metric == LETTERED
+
+    @property
     def instruction(self) -> str:
         """The last line of every prompt, where it is asked by letters: the paper's."""
         from smelt.tasks.lmms.options import INSTRUCTION
@@ -94,11 +102,14 @@ class LmmsTask(LibraryTask):
     def line(self, split: str, question: Question) -> str:
         return f"{self.reference}: document {question.picture}"
 
-    def prepare(
+    def prepare(  # type: ignore[override] # what a task of the language harness gives has other objects
         self, split: str, *, limit: int | None, data: DataCache, corruption: Corruption | None = None
-    ) -> PreparedLmms:
+    ) -> PreparedLmms | PreparedQuestions:
         from smelt.tasks.lmms.ask import PreparedLmms
+        from smelt.tasks.questions.ask import QuestionCache
 
+        if self.answered_by_option:
+            return data.beside(QuestionCache).prepared(self, split, limit, data)
         return PreparedLmms(self, split, limit, self.harness_tasks(split))
 
 
@@ -111,7 +122,15 @@ def lmms_task(name: str) -> LmmsTask:
             f"{PREFIX}{name}: its answers are judged by a model of OpenAI, over the network; "
             f"take {PREFIX}{other}, which reads the same answers by rules"
         )
-    return LmmsTask(name, Path(), {})
+    found = LmmsTask(name, Path(), {})
+    if found.answered_by_option and not found.has_options:
+        from smelt.tasks.lmms.options import READERS
+
+        raise TaskError(
+            f"{PREFIX}{name}: the options of its documents are not known here; "
+            f"those of these tasks are: {', '.join(READERS)}"
+        )
+    return found
 
 
 task_kinds["lmms"] = TaskKind(lmms_task, prefix=PREFIX)

@@ -1,4 +1,4 @@
-"""What is asked by the letters of options: a question set in a folder, or a task of a harness whose options are known."""
+"""What is asked by the letters of options: a question set in a folder, or a harness's task whose options are known."""
 
 from __future__ import annotations
 

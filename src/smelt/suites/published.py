@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from smelt.suites.kind import SuiteKind
     from smelt.suites.suite import BaseSuite
 
-__all__ = ["PUBLISHED", "published_tables"]
+__all__ = ["PUBLISHED", "published_tables", "read_table"]
 
 PUBLISHED = "published"
 
@@ -26,10 +26,11 @@ def published_tables(suite: BaseSuite, kind: SuiteKind) -> dict[str, Any] | None
     if not suite.published:
         return None
     folder = kind.folder / PUBLISHED if kind.folder else Path()
-    return {"tables": [_read(folder, name).model_dump(mode="json") for name in suite.published]}
+    return {"tables": [read_table(folder, name).model_dump(mode="json") for name in suite.published]}
 
 
-def _read(folder: Path, name: str) -> PublishedTable:
+def read_table(folder: Path, name: str) -> PublishedTable:
+    """One table by its name in a folder, or by its path."""
     path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
     if not path.is_file():
         raise RecipeError(unknown("published table", name, sorted(one.stem for one in folder.glob("*.yaml"))))

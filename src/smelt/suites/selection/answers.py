@@ -67,7 +67,15 @@ class StoredAnswers:
         mean, interval = mean_of_sets(list(sets.values()))
         low, high = interval or (mean, mean)
         about = {name: {"n": one.n, "mean": one.model, "interval": one.interval} for name, one in sets.items()}
-        return {"mean": mean, "low": low, "high": high, "sets": about}
+        return {"mean": mean, "low": low, "high": high, "sets": about, "repeats": self._repeats(identity, perturbation)}
+
+    def _repeats(self, identity: str, perturbation: str) -> list[dict[str, float]]:
+        """Every set's mean in each of the repeats."""
+        measure, sets = self._session.perturbed[perturbation], {}
+        for one in measure.option_sets.sets:
+            drawn = [self._sure(measure, identity, one, how) for _, how in self._draws(measure)]
+            sets[one.task.name] = [max(0.0, float(uncertainty(logits).model.mean())) for logits in drawn]
+        return [{name: values[number] for name, values in sets.items()} for number in range(measure.repeats)]
 
     def uncertain(self, identity: str, perturbation: str) -> list[NDArray[np.float64]]:
         """The model uncertainty of every question, set by set: its mean over the repeats."""

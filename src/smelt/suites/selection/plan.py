@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from smelt.errors import RecipeError
 from smelt.suites.kind import SuiteKind, suite_kinds
 from smelt.suites.plan import BenchOptions, Step, SuitePlan, chosen, naming, refuse
+from smelt.suites.published import PUBLISHED, read_table
 from smelt.suites.selection.answers import StoredAnswers
 from smelt.suites.selection.candidate import Candidate, alone, group
 from smelt.suites.selection.describe import Description
 from smelt.suites.selection.growth import JUDGED, GrowthPath, Wanted, growing, growth_paths, subsets
 from smelt.suites.selection.judged_sets import JudgedSet, LetteredSet
+from smelt.suites.selection.paper import UNCERTAIN, resolved
 from smelt.suites.selection.process_cache import forget_session, session_of
 from smelt.suites.selection.report.pages import SelectionPages
 from smelt.suites.selection.steps import SOUP, SelectionSteps, ask_words
@@ -84,7 +86,16 @@ class SelectionPlan(SuitePlan):
         entries = [name for name in self.suite.entries if name in self.entries or self._merged_all(name)]
         found = self._chosen(paths[0])
         about = Description(self.suite, self.steps, self.answers, paths, found, entries, state.analysis(SOUP))
-        state.write_analysis("selection", about.content())
+        content = about.content()
+        state.write_analysis("selection", content)
+        self._write_published(state, content)
+
+    def _write_published(self, state: RunState, content: Mapping[str, Any]) -> None:
+        """The printed tables with the names of this run's models; those of uncertainties for pages of our own."""
+        for word, names in ((PUBLISHED, self.suite.published), (UNCERTAIN, self.suite.published_uncertainty)):
+            if names:
+                tables = resolved([read_table(Path(__file__).parent / PUBLISHED, name) for name in names], content)
+                state.write_analysis(word, {"tables": [one.model_dump(mode="json") for one in tables]})
 
     def summary(self, step: Step, rows: Sequence[Row]) -> str:
         """The mean over the sets that models are chosen by."""

@@ -83,6 +83,8 @@ class SelectionSuite(BaseSuite):
     validation_split: Split = "val"
     soup: bool = True
     """Whether the greedy soup is searched, where there are validation sets."""
+    published_uncertainty: list[str] = []
+    """Printed tables of uncertainties, in nats, as `published` are those of accuracies."""
     include: list[str] = []
     dtype: str | None = None
     allow_pickle: bool = False

@@ -31,7 +31,9 @@ _MMMU = {f"image_{number}": None for number in range(2, 8)}
 
 
 def add_uqmerge(contents: Contents, *, rows: int = 4) -> None:
-    """All models and data sets; each is made when somebody first asks for it."""
+    """All models and data sets. Models are made at once: transformers asks the Hub while it saves a tokenizer, and who
+    makes a repository that was asked for holds the others up.
+    """
     from smelt.testing.pico_own_llava import save_language, save_own_llava, save_projector, save_tower
 
     models: dict[str, Callable[[Path], object]] = {
@@ -41,7 +43,7 @@ def add_uqmerge(contents: Contents, *, rows: int = 4) -> None:
         JOINT: lambda folder: save_own_llava(folder, TOWER, change=0.07, pickled=True, model_type="llava", **_LONG),
     }
     for name, save in models.items():
-        contents.later("models", name, lambda save=save: _made(save))  # type: ignore[misc]
+        contents.add_model(name, _made(save))
     for name, make in _DATA.items():
         contents.later("datasets", name, lambda make=make: make(rows))  # type: ignore[misc]
 

@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 __all__ = ["PreparedLmms"]
 
 _COUNTED = {
-    **{"pope_accuracy": 1, "mmmu_acc": 1, "seed_image": 1, "seed_video": 1, "seed_all": 1, "gpt_eval_score": 100},
+    "pope_accuracy": 1,
+    "mmmu_acc": 1,
+    "seed_image": 1,
+    "seed_video": 1,
+    "seed_all": 1,
+    "gpt_eval_score": 100,
     "seedbench_2_plus_all": 1,
 }
 """Metrics that are counted at the end, and the count where all is right."""

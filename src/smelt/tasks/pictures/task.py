@@ -109,7 +109,6 @@ class PictureTask(FileTask):
     unit: ClassVar[str] = "picture"
     model_kind: ClassVar[str] = "classifier"
     has_examples: ClassVar[bool] = True
-    has_options: ClassVar[bool] = True
     corruption_refusal: ClassVar[str | None] = None
     FILE: ClassVar[str] = "task.yaml"
     NOUN: ClassVar[str] = "task"
@@ -163,6 +162,10 @@ class PictureTask(FileTask):
             case FolderData(folder=name):
                 folder = self.folder / name
                 return tuple(sorted(p.name for p in folder.iterdir() if p.is_dir())) if folder.is_dir() else ()
+
+    @property
+    def has_options(self) -> bool:
+        return True
 
     @property
     def source(self) -> str:

@@ -1,1 +1,1 @@
-"""Fine-tuning: a base, tasks and a recipe in, an expert's folder out (`finetune.py`). `loop.py` is the one training loop."""
+"""Fine-tuning: a base, tasks and a recipe in, an expert out (`finetune.py`). `loop.py` is the one training loop."""

@@ -68,14 +68,14 @@ def train(
     """Train the parameters of `objective` that require gradients; gives the loss of every step.
 
     `objective(**part)` is a part's share of the step's loss, and every step has as many `parts`; `rate(step)` is the
-    learning rate of a step, `clip` the largest norm of the gradient. The global random numbers begin at `seed`; a
-    `folder` keeps the state.
+    learning rate of a step, `clip` the largest norm of the gradient. The global random numbers begin at `seed`,
+    and afterwards are what they were; a `folder` keeps the state.
     """
     if steps < 1:
         raise RecipeError(f"steps is at least 1; got {steps}")
     made = folder or Path(tempfile.mkdtemp(prefix="smelt-training-"))
     try:
-        with _quiet_library():
+        with _quiet_library(), _own_random_numbers():
             trainer = _trainer(objective, batches, optimiser, steps, rate, parts, clip, seed, device, made)
             with patient_interrupt() as interrupted:
                 watch = _watch(trainer, hooks or Hooks(), interrupted, save_every if folder else None)
@@ -291,3 +291,20 @@ def _quiet_library() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(before)
+
+
+@contextmanager
+def _own_random_numbers() -> Iterator[None]:
+    """The Trainer seeds all generators of the process; whoever called it keeps theirs."""
+    import random
+
+    import numpy as np
+    import torch
+
+    python, arrays = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(arrays)

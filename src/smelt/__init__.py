@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from smelt.suites.report import report
     from smelt.suites.run import bench
     from smelt.tasks.registry import list_tasks
+    from smelt.training.finetune import finetune
 
 
 __all__ = [
@@ -71,6 +72,7 @@ __all__ = [
     "ensemble",
     "evaluate",
     "export",
+    "finetune",
     "hub",
     "info",
     "inspect",
@@ -110,6 +112,7 @@ _HOME = {
     "ensemble": "smelt.ensembles.ensemble",
     "evaluate": "smelt.prepare.evaluate",
     "export": "smelt.engine.convert.export",
+    "finetune": "smelt.training.finetune",
     "info": "smelt.environment.info",
     "inspect": "smelt.inspection.inspect",
     "learn": "smelt.learning.learn",

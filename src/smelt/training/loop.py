@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-__all__ = ["Batches", "Hooks", "train", "trained_state"]
+__all__ = ["Batches", "Hooks", "steps_done", "train", "trained_state"]
 
 Batches: TypeAlias = Callable[[int], Sequence[Mapping[str, Any]]]
 """The parts of a step's batch, each the words of one call of the objective."""
@@ -93,6 +93,12 @@ def train(
         if folder is None:
             shutil.rmtree(made, ignore_errors=True)
     return list(watch.losses)
+
+
+def steps_done(folder: Path) -> int:
+    """The steps that a run in this folder would go on from."""
+    last = _last_checkpoint(folder)
+    return 0 if last is None else len(_losses(last))
 
 
 def trained_state(objective: nn.Module) -> dict[str, Tensor]:

@@ -13,6 +13,7 @@ from typing import Any
 from smelt.errors import CorruptFile
 from smelt.files.reading import read_json
 from smelt.reporting.figures.heat import Matrix
+from smelt.reporting.published import PublishedTable, read_published
 from smelt.reporting.words import short_layer, without_shared_start
 
 __all__ = [
@@ -75,6 +76,7 @@ class Analyses:
     signs: SignShares | None = None
     heats: tuple[Heat, ...] = ()
     lines: tuple[LineChart, ...] = ()
+    published: tuple[PublishedTable, ...] = ()
 
 
 _OVERALL = {
@@ -85,7 +87,7 @@ _OVERALL = {
 
 
 def read_analyses(folder: Path) -> Analyses:
-    """Read cosine.json, norms.json, signs.json, heat-NAME.json and lines-NAME.json of a folder."""
+    """Read cosine, norms, signs, heat-NAME, lines-NAME and published.json of a folder."""
     cosine, norms, signs = (read_figure(folder / f"{name}.json") for name in ("cosine", "norms", "signs"))
     return Analyses(
         _matrix(cosine, folder / "cosine.json") if cosine else None,
@@ -93,6 +95,7 @@ def read_analyses(folder: Path) -> Analyses:
         _signs(signs, folder / "signs.json") if signs else None,
         tuple(_heat(content, path) for path in sorted(folder.glob("heat-*.json")) if (content := read_figure(path))),
         tuple(_lines(content, path) for path in sorted(folder.glob("lines-*.json")) if (content := read_figure(path))),
+        read_published(folder / "published.json"),
     )
 
 

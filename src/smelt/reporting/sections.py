@@ -17,13 +17,14 @@ from smelt.reporting.figures.costs import build_costs
 from smelt.reporting.figures.curves import curve_charts, scale_curves
 from smelt.reporting.figures.heat import accuracy_map, cosine_map, experts_matrix, plain_map, signs_map
 from smelt.reporting.figures.paths import interpolation_paths, path_charts
-from smelt.reporting.pages import PageSection
+from smelt.reporting.pages import PageSection, ReportView
 from smelt.reporting.provenance import origins, reproductions
+from smelt.reporting.published import compared
 from smelt.reporting.tables.grid import NORMALISED, Grid
 from smelt.reporting.tables.lines import LineReader, TableLine
 from smelt.reporting.tables.sheet import Sheet
 
-__all__ = ["costs", "curves", "experts", "learned", "methods", "paths", "reproduce", "results", "vectors"]
+__all__ = ["costs", "curves", "experts", "learned", "methods", "paths", "published", "reproduce", "results", "vectors"]
 
 
 def results(sheets: Sequence[Sheet]) -> PageSection:
@@ -73,6 +74,12 @@ def curves(rows: Iterable[Row], unit: str = "picture") -> PageSection:
     found = scale_curves(rows)
     content = {"curves": curve_charts(found), "split": found[0].split if found else "", "unit": unit}
     return _section("curves", content, "Scale", bool(found))
+
+
+def published(view: ReportView) -> PageSection:
+    """Printed tables with ours in every cell."""
+    tables = [compared(table, view.rows) for table in view.analyses.published]
+    return _section("published", {"published": tables}, "Published", bool(tables))
 
 
 def learned(analyses: Analyses) -> PageSection:

@@ -10,7 +10,8 @@ from typing import Any
 from smelt.errors import OutputError
 from smelt.files.writing import write_file
 from smelt.reporting.draw.tracks import cell_text
-from smelt.reporting.pages import Pages, ReportView
+from smelt.reporting.pages import Pages, PageSection, ReportView
+from smelt.reporting.sections import published
 from smelt.reporting.tables.as_csv import as_csv
 from smelt.reporting.tables.as_latex import as_latex
 from smelt.reporting.tables.as_markdown import as_markdown
@@ -56,13 +57,18 @@ def _render_page(pages: Pages, view: ReportView, sheets: Sequence[Sheet]) -> str
         short=short_hash,
         words=cell_text,
     )
-    sections = [section for section in pages.sections(view, sheets) if section.links]
+    sections = [section for section in _with_published(pages.sections(view, sheets), view) if section.links]
     return environment.get_template("page.html.jinja").render(
         version=__version__,
         opening=pages.opening(view, sheets),
         sections=sections,
         bodies=[Markup(environment.get_template(one.template).render(one.content)) for one in sections],
     )
+
+
+def _with_published(sections: Sequence[PageSection], view: ReportView) -> list[PageSection]:
+    """All sections, with those of printed tables before the last one, which says how to make everything again."""
+    return [*sections[:-1], published(view), *sections[-1:]]
 
 
 def _setting(setting: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ from smelt.jobs.run import run_jobs
 from smelt.runs.run_folder import RunFolder
 from smelt.suites.find import find_suite, kind_of
 from smelt.suites.plan import BenchOptions, BenchWords, Step, SuitePlan
+from smelt.suites.published import PUBLISHED, published_tables
 from smelt.suites.report import report
 from smelt.suites.state import RunState
 
@@ -66,7 +67,8 @@ def bench(
 
     `suite` is a name or a YAML file. `methods` and `tasks` are its own names of what to run; by default everything.
     Other words are those of BenchOptions: `limit`, `curve_limit`, `preset`, `family`, `tune`, `device`, `dtype`,
-    `threads`, `keep_models`, `executor`, `workers`, `tell`. A folder with some of the rows is completed; `force` begins anew.
+    `threads`, `keep_models`, `executor`, `workers`, `tell`. A folder with some of the rows is completed; `force` begins
+    anew.
     """
     from smelt.models.families.model_input import check_device
 
@@ -78,6 +80,7 @@ def bench(
     known = find_suite(suite, options.family) if isinstance(suite, str | Path) else suite
     known, kind = known.with_preset(options.preset), kind_of(known)
     check_device(options.device, options.dtype)
+    printed = published_tables(known, kind)
     plan = kind.plan(known, options)
     protocol = {"suite": f"{known.run_name}@{known.version}", **plan.protocol}
     try:
@@ -85,6 +88,8 @@ def bench(
         before = len(folder.rows)
         try:
             state = RunState(folder)
+            if printed is not None:
+                state.write_analysis(PUBLISHED, printed)
             run_rounds(plan, state, options)
             if not folder.rows:
                 state.complain()

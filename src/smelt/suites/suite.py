@@ -23,6 +23,8 @@ class BaseSuite(Strict):
     title: str
     family: str | None = None
     """Which of its families of models it is about, where it has several (families.py)."""
+    published: list[str] = []
+    """The printed tables that the report shows beside our numbers (published.py)."""
     seed: int = 0
 
     @property

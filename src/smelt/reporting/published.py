@@ -1,0 +1,156 @@
+"""Numbers that others printed, beside ours: a table of a paper as data, and what our rows say of each of its cells.
+
+The file of a suite's folder is `analyses/published.json`; a suite's YAML names the tables (`smelt.suites.published`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import Field, ValidationError, model_validator
+
+from smelt.errors import CorruptFile
+from smelt.evaluation.row import Row
+from smelt.files.schema import Strict, first_fault
+from smelt.reporting.tables.lines import EXPERT, EXPERTS
+
+__all__ = [
+    "ComparedCell",
+    "ComparedLine",
+    "ComparedTable",
+    "PublishedLine",
+    "PublishedTable",
+    "compared",
+    "read_published",
+]
+
+_FIRST = ("reference", "published", "tuned", "single")
+"""Which of our rows stands beside a printed number, where there are several; `PublishedLine.variant` says another."""
+
+
+class PublishedLine(Strict):
+    """One printed line. What it does not say is as its table says."""
+
+    label: str
+    values: list[float | None]
+    """As printed, one for each column; the average is the last where the table has one."""
+    entry: str | None = None
+    """Our own name of the method, where it is not the line's key."""
+    variant: str | None = None
+    """Whether it is beside our `published` or our `tuned` setting."""
+    part: str | None = None
+    level: str | None = None
+    note: str = ""
+
+
+class PublishedTable(Strict):
+    """One printed table: methods down, tasks across."""
+
+    source: str
+    table: str
+    title: str = ""
+    columns: list[str] = Field(min_length=1)
+    """Our names of the tasks, in the order printed."""
+    heads: list[str] = []
+    """What stands above the columns, where it is not our name."""
+    average: bool = True
+    """Whether every line ends with the mean over the columns, as printed."""
+    unit: str = "percent"
+    part: str | None = None
+    level: str | None = None
+    corruption: str | None = None
+    """`motion_blur@3`, or `motion_blur` for the mean over its severities; nothing for clean pictures."""
+    lines: dict[str, PublishedLine]
+    notes: list[str] = []
+
+    @model_validator(mode="after")
+    def _has_a_number_for_each_column(self) -> PublishedTable:
+        wanted = len(self.columns) + self.average
+        for name, line in self.lines.items():
+            if len(line.values) != wanted:
+                raise ValueError(f"lines.{name}: {len(line.values)} values, {wanted} are wanted")
+        if self.heads and len(self.heads) != len(self.columns):
+            raise ValueError(f"heads: {len(self.heads)} for {len(self.columns)} columns")
+        return self
+
+
+@dataclass(frozen=True)
+class ComparedCell:
+    """Our number and the printed one, both in the unit of the table; None where there is none."""
+
+    ours: float | None
+    theirs: float | None
+
+    @property
+    def difference(self) -> float | None:
+        return None if self.ours is None or self.theirs is None else self.ours - self.theirs
+
+
+@dataclass(frozen=True)
+class ComparedLine:
+    """One method."""
+
+    label: str
+    note: str
+    cells: tuple[ComparedCell, ...]
+
+
+@dataclass(frozen=True)
+class ComparedTable:
+    """A printed table with ours in every cell that we measured."""
+
+    table: PublishedTable
+    heads: tuple[str, ...]
+    lines: tuple[ComparedLine, ...]
+    examples: int
+    """How many examples the largest of our cells was measured on; 0 where nothing was."""
+
+
+def read_published(path: Path) -> tuple[PublishedTable, ...]:
+    """The tables of a folder; none where there is no file."""
+    from smelt.reporting.analyses import read_figure
+
+    content = read_figure(path)
+    try:
+        return tuple(PublishedTable.model_validate(one) for one in (content or {}).get("tables", ()))
+    except (ValidationError, TypeError) as error:
+        fault = first_fault(error) if isinstance(error, ValidationError) else str(error)
+        raise CorruptFile(f"{path}: {fault}; run the suite again") from None
+
+
+def compared(table: PublishedTable, rows: Iterable[Row]) -> ComparedTable:
+    """What our rows say of each cell."""
+    known = [row for row in rows if row.variant in _FIRST and _damaged(row, table.corruption)]
+    scale = 100.0 if table.unit == "percent" else 1.0
+    lines, most = [], 0
+    for name, line in table.lines.items():
+        own = [_cell_rows(known, line.entry or name, line, table, task) for task in table.columns]
+        most = max([most, *(row.n for cell in own for row in cell)])
+        ours = [scale * sum(row.accuracy for row in cell) / len(cell) if cell else None for cell in own]
+        if table.average:
+            whole = [value for value in ours if value is not None]
+            ours.append(sum(whole) / len(whole) if len(whole) == len(ours) else None)
+        cells = tuple(ComparedCell(mine, theirs) for mine, theirs in zip(ours, line.values, strict=True))
+        lines.append(ComparedLine(line.label, line.note, cells))
+    heads = (*(table.heads or table.columns), *(["Average"] if table.average else []))
+    return ComparedTable(table, heads, tuple(lines), most)
+
+
+def _cell_rows(rows: Sequence[Row], entry: str, line: PublishedLine, table: PublishedTable, task: str) -> list[Row]:
+    """Our rows of one cell: one, or one for each strength of a corruption."""
+    part, level = line.part or table.part, line.level or table.level
+    name = f"{EXPERT}{task}" if entry == EXPERTS else entry
+    found = [row for row in rows if row.task == task and row.entry == name and row.level == level]
+    found = [row for row in found if row.part == part or (row.part is None and row.variant == "reference")]
+    variants = [line.variant] if line.variant else [one for one in _FIRST if any(row.variant == one for row in found)]
+    chosen = [row for row in found if variants and row.variant == variants[0]]
+    newest = {row.corruption: row for row in chosen}
+    return list(newest.values())
+
+
+def _damaged(row: Row, corruption: str | None) -> bool:
+    if corruption is None or row.corruption is None:
+        return row.corruption == corruption
+    return row.corruption == corruption or row.corruption.partition("@")[0] == corruption

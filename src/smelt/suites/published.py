@@ -1,0 +1,39 @@
+"""The printed tables that a suite names (`published: [NAME]`): files `published/NAME.yaml` in its kind's folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from smelt.errors import RecipeError, unknown
+from smelt.files.schema import faults_of
+from smelt.recipe.read import load_yaml
+from smelt.reporting.published import PublishedTable
+
+if TYPE_CHECKING:
+    from smelt.suites.kind import SuiteKind
+    from smelt.suites.suite import BaseSuite
+
+__all__ = ["PUBLISHED", "published_tables"]
+
+PUBLISHED = "published"
+
+
+def published_tables(suite: BaseSuite, kind: SuiteKind) -> dict[str, Any] | None:
+    """What the report reads of them; None for a suite that names none. A name may also be a path."""
+    if not suite.published:
+        return None
+    folder = kind.folder / PUBLISHED if kind.folder else Path()
+    return {"tables": [_read(folder, name).model_dump(mode="json") for name in suite.published]}
+
+
+def _read(folder: Path, name: str) -> PublishedTable:
+    path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
+    if not path.is_file():
+        raise RecipeError(unknown("published table", name, sorted(one.stem for one in folder.glob("*.yaml"))))
+    try:
+        return PublishedTable.model_validate(load_yaml(path, "published table"))
+    except ValidationError as error:
+        raise RecipeError(f"{path}: " + "; ".join(faults_of(error))) from None

@@ -28,7 +28,7 @@ def with_adapters(module: Any, recipe: TrainingRecipe, trained: Callable[[str], 
     layers = _layers(module, recipe, trained, label)
     config = peft.LoraConfig(
         r=recipe.lora.rank,
-        lora_alpha=recipe.lora.alpha or 2 * recipe.lora.rank,
+        lora_alpha=recipe.lora.alpha or 2 * recipe.lora.rank,  # type: ignore[arg-type]  # it need not be whole
         lora_dropout=recipe.lora.dropout,
         target_modules=_target(module, layers),
         base_model_name_or_path=base.removeprefix("hf:").partition("@")[0],

@@ -120,7 +120,7 @@ def finetune(
     every `save_every` steps and at Ctrl-C. With `dry_run` the plan is given and nothing is done. `text_from` is the
     CLIP with the text tower, where the base is a picture tower alone.
     """
-    given = {"method": method, "steps": steps, "epochs": epochs, "lr": lr, "batch": batch, "micro_batch": micro_batch}
+    given: dict[str, Any] = {"method": method, "steps": steps, "epochs": epochs, "lr": lr, "batch": batch, "micro_batch": micro_batch}
     given |= {"lora.rank": rank, "output": output, "seed": seed, **words}
     settings = read_training_recipe(recipe, {word: value for word, value in given.items() if value is not None})
     _check_place(device)
@@ -265,8 +265,7 @@ class _Run:
 
 def _kind(base: str | Path, recipe: TrainingRecipe, tasks: Sequence[Task], allow_pickle: bool) -> str:
     """The kind of model that the tasks ask for, or every reason why base, recipe and tasks do not belong together."""
-    kinds = {task.model_kind for task in tasks}
-    kind = recipe.kind or next(iter(kinds))
+    kind: str = recipe.kind or tasks[0].model_kind
     wrong = [f"{task.name} is {task.called}" for task in tasks if task.model_kind != kind]
     if wrong:
         what = "the recipe trains" if recipe.kind else "the first task is for"

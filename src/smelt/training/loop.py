@@ -103,7 +103,7 @@ def steps_done(folder: Path) -> int:
 
 def trained_state(objective: nn.Module) -> dict[str, Tensor]:
     """What training changes: the parameters that require gradients, and the statistics of modules in training mode."""
-    found = {name: tensor for name, tensor in objective.named_parameters() if tensor.requires_grad}
+    found: dict[str, Tensor] = {name: tensor for name, tensor in objective.named_parameters() if tensor.requires_grad}
     kept = objective.state_dict()
     for prefix, module in objective.named_modules():
         if module.training:
@@ -221,12 +221,14 @@ def _trainer_class() -> Any:
 
         def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
             assert output_dir is not None
+            assert self.model is not None
             save_tensors(Path(output_dir) / _WEIGHTS, trained_state(self.model))
 
         def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
             import torch
 
             saved, _ = load_tensors(Path(resume_from_checkpoint) / _WEIGHTS)
+            assert self.model is not None
             self.model.train()
             own = trained_state(self.model)
             if own.keys() != saved.keys():

@@ -182,7 +182,8 @@ def _content(source: TrainingRecipe | str | Path | Mapping[str, Any] | None) -> 
 
 def _fault(error: Mapping[str, Any]) -> str:
     if error["type"] == "extra_forbidden":
-        table = {"lora": Lora, "validation": Validation}.get(str(error["loc"][0])) if len(error["loc"]) > 1 else None
-        return unknown("word of a training recipe", str(error["loc"][-1]), (table or TrainingRecipe).model_fields)
+        tables: dict[str, type[Strict]] = {"lora": Lora, "validation": Validation}
+        table = tables.get(str(error["loc"][0]), TrainingRecipe) if len(error["loc"]) > 1 else TrainingRecipe
+        return unknown("word of a training recipe", str(error["loc"][-1]), table.model_fields)
     where = place_of(error)
     return reason_of(error) if where == "it" else f"{where}: {reason_of(error)}"

@@ -18,6 +18,7 @@ from smelt.display.shown import Shown
 from smelt.engine.sink.output import check_output, input_paths
 from smelt.errors import RecipeError
 from smelt.files.remote_code import takes_trust
+from smelt.formats.folder_files import read_config
 from smelt.formats.packs.source import base_hashes
 from smelt.models.families.load import family_of, load
 from smelt.models.families.model_input import check_device
@@ -128,14 +129,14 @@ def finetune(
     kind = _kind(base, settings, found, allow_pickle)
     settings = settings.model_copy(update={"kind": kind})
     place = Path(out)
-    with closing(open_ref(str(base), allow_pickle=allow_pickle)) as source:
-        config = _config(source)
-        check_output_kind(settings, config)
-        plan = plan_training(str(base), [source], settings, _KINDS[kind][2], found)
-        check_output(place, input_paths([source]), force=force, needed=plan.disk)
+    with closing(open_ref(str(base), allow_pickle=allow_pickle, shapes=True)) as headers:
+        check_output_kind(settings, read_config(headers.folder))
+        plan = plan_training(str(base), headers, settings, _KINDS[kind][2], found)
+        check_output(place, input_paths([headers]), force=force, needed=plan.disk)
         check_fit(plan, place, device)
-        if dry_run:
-            return plan
+    if dry_run:
+        return plan
+    with closing(open_ref(str(base), allow_pickle=allow_pickle)) as source:
         run = _Run(str(base), source, settings, found, place, text_from, device, allow_pickle)
         return run.run(save_every=save_every, force=force, quiet=quiet)
 
@@ -287,12 +288,6 @@ def _check_place(device: str) -> None:
         raise RecipeError(f"device: {device.split(':')[0]} it is; choose one of several with CUDA_VISIBLE_DEVICES")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise RecipeError("a training is one process on one device; start it without torchrun or accelerate launch")
-
-
-def _config(source: Source) -> Mapping[str, Any] | None:
-    from smelt.formats.folder_files import read_config
-
-    return read_config(source.folder)
 
 
 def _state_folder(out: Path) -> Path:

@@ -152,7 +152,7 @@ def _trainer(
     return _trainer_class()(
         model=objective,
         args=words,
-        optimizers=(optimiser, _schedule(optimiser, rate)),
+        optimizers=(optimiser, _schedule(optimiser, rate, steps)),
         compute_loss_func=_already_scaled,
         batches=batches,
         parts=parts,
@@ -163,14 +163,15 @@ def _already_scaled(*_: Any, **__: Any) -> None:
     """Tells the Trainer that losses are shares of the step's, which are not divided once more. It is never called."""
 
 
-def _schedule(optimiser: torch.optim.Optimizer, rate: Callable[[int], float]) -> Any:
+def _schedule(optimiser: torch.optim.Optimizer, rate: Callable[[int], float], steps: int) -> Any:
     from torch.optim.lr_scheduler import LRScheduler
 
     class Schedule(LRScheduler):
         """The rate of every step as a function says it."""
 
         def get_lr(self) -> list[float | Tensor]:
-            return [rate(self.last_epoch) for _ in self.optimizer.param_groups]
+            step = min(self.last_epoch, steps - 1)  # torch asks once more after the last one
+            return [rate(step) for _ in self.optimizer.param_groups]
 
         def state_dict(self) -> dict[str, Any]:
             return {"last_epoch": self.last_epoch, "_step_count": self._step_count}

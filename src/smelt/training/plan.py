@@ -80,13 +80,13 @@ class TrainingPlan(Shown):
 
 def plan_training(
     base: str,
-    sources: Sequence[Source],
+    source: Source,
     recipe: TrainingRecipe,
     default: Sequence[str],
     tasks: Sequence[Task],
 ) -> TrainingPlan:
-    """What training a base would need; `default` is what its family trains."""
-    infos = {name: info for source in sources for name, info in source.tensors.items() if info.dtype in dtypes.FLOATS}
+    """What training a base would need; `default` is what its family trains. The source's headers are enough."""
+    infos = {name: info for name, info in source.tensors.items() if info.dtype in dtypes.FLOATS}
     chosen = {name: info for name, info in infos.items() if is_trained(recipe, default, name)}
     everything = sum(_numbers(info) for info in infos.values())
     trained = sum(_numbers(info) for info in chosen.values())

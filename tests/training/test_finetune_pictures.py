@@ -100,7 +100,7 @@ def test_an_expert_learns_its_task_and_is_evaluated_and_merged_like_any_model(
     )
     assert made.losses[-1] < made.losses[0]
     (row,) = smelt.evaluate(str(out), tasks=str(colours), split="val")
-    assert row.score == made.note.validations[-1]["value"]
+    assert row.accuracy == made.note.validations[-1]["value"]
     assert [one["step"] for one in made.note.validations] == [10, 20, 30]
     assert smelt.verify(str(out)).ok
     smelt.merge({"expert": str(out)}, base=str(base), method="task_arithmetic", out=tmp_path / "merged")
@@ -120,7 +120,7 @@ def test_a_tower_is_what_clipvisionmodel_reads_and_what_the_base_completes(
     read = CLIPVisionModel.from_pretrained(tmp_path / "tower").state_dict()
     assert all(torch.equal(whole[VISION + name.removeprefix(VISION)], tensor) for name, tensor in read.items())
     rows = [
-        smelt.evaluate(str(tmp_path / name), tasks=str(colours), text_from=str(base))[0].score
+        smelt.evaluate(str(tmp_path / name), tasks=str(colours), text_from=str(base))[0].accuracy
         for name in ("whole", "tower")
     ]
     assert rows[0] == rows[1]
@@ -177,9 +177,10 @@ def test_a_stopped_training_goes_on_with_the_same_call_and_other_words_are_refus
         return seen(self, step, loss)
 
     out = tmp_path / "stopped"
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched:
         patched.setattr(Looks, "after_step", stops)
-        smelt.finetune(base, colours, out=out, **words)
+        with pytest.raises(KeyboardInterrupt):
+            smelt.finetune(base, colours, out=out, **words)
     assert not out.exists()
     with pytest.raises(RecipeError, match="was begun with"):
         smelt.finetune(base, colours, out=out, **{**words, "lr": 1e-3})
@@ -195,9 +196,11 @@ def test_patience_stops_early_and_takes_the_best_weights(tmp_path: Path, colours
     words: Any = {"steps": 50, "batch": 4, "lr": 1e-6, "validation": {"every": 1, "patience": 2}}
     made = done(smelt.finetune(base, colours, out=tmp_path / "early", **words))
     assert (made.note.steps, made.best_step) == (3, 1)
-    smelt.finetune(base, colours, out=tmp_path / "first", **{**words, "validation": {"every": 1}})
-    short = done(smelt.finetune(base, colours, out=tmp_path / "one", **{**words, "schedule": "constant"}))
-    assert short.best_step == 1
+    first = done(smelt.finetune(base, colours, out=tmp_path / "first", **{**words, "schedule": "constant"}))
+    assert first.best_step == 1
+    one = tmp_path / "one"
+    smelt.finetune(base, colours, out=one, **{**words, "steps": 1, "schedule": "constant", "validation": None})
+    assert all(torch.equal(tensors(one)[name], tensor) for name, tensor in tensors(tmp_path / "first").items())
 
 
 def test_an_existing_output_is_kept_without_force(tmp_path: Path, base: Path, colours: Path) -> None:
@@ -227,14 +230,14 @@ def test_two_tasks_are_learned_together(tmp_path: Path, base: Path, colours: Pat
 
 
 def test_the_plan_counts_what_is_trained_and_reads_no_number(tmp_path: Path, base: Path, colours: Path) -> None:
-    words: Any = {"out": tmp_path / "expert", "steps": 1, "batch": 4}
-    for more in ({}, {"method": "lora", "rank": 3}):
-        plan = smelt.finetune(base, colours, dry_run=True, **words, **more)
+    for method, more in (("full", {}), ("lora", {"rank": 3})):
+        words: Any = {"out": tmp_path / method, "method": method, "steps": 1, "batch": 4, **more}
+        plan = smelt.finetune(base, colours, dry_run=True, **words)
         assert isinstance(plan, TrainingPlan)
-        assert not (tmp_path / "expert").exists()
-        assert plan.trained == done(smelt.finetune(base, colours, force=True, **words, **more)).note.trained
+        assert not (tmp_path / method).exists()
+        assert plan.trained == done(smelt.finetune(base, colours, **words)).note.trained
         assert plan.examples == {"colours": 18}
-    full = smelt.finetune(base, colours, dry_run=True, force=True, **words)
+    full = smelt.finetune(base, colours, out=tmp_path / "other", steps=1, dry_run=True)
     assert isinstance(full, TrainingPlan)
     assert full.memory == 4 * full.parameters + 12 * full.trained
     assert full.checkpoint == 12 * full.trained

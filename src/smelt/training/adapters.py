@@ -31,7 +31,6 @@ def with_adapters(module: Any, recipe: TrainingRecipe, trained: Callable[[str], 
         lora_alpha=recipe.lora.alpha or 2 * recipe.lora.rank,  # type: ignore[arg-type]  # it need not be whole
         lora_dropout=recipe.lora.dropout,
         target_modules=_target(module, layers),
-        base_model_name_or_path=base.removeprefix("hf:").partition("@")[0],
         task_type="CAUSAL_LM" if recipe.kind == "causal_lm" else None,
     )
     with torch.random.fork_rng():
@@ -40,7 +39,7 @@ def with_adapters(module: Any, recipe: TrainingRecipe, trained: Callable[[str], 
     for tensor in wrapped.parameters():
         if tensor.requires_grad:
             tensor.data = tensor.data.float()
-    wrapped.peft_config["default"].base_model_name_or_path = config.base_model_name_or_path
+    wrapped.peft_config["default"].base_model_name_or_path = base.removeprefix("hf:").partition("@")[0]
     return wrapped
 
 
@@ -62,7 +61,9 @@ def _layers(module: nn.Module, recipe: TrainingRecipe, trained: Callable[[str], 
 
     head = getattr(module, "get_output_embeddings", lambda: None)()
     linear = [
-        name for name, one in module.named_modules() if isinstance(one, nn.Linear) and one is not head and trained(name)
+        name
+        for name, one in module.named_modules()
+        if isinstance(one, nn.Linear) and one is not head and trained(f"{name}.weight")
     ]
     wanted = recipe.lora.layers
     strange = [word for word in wanted if not any(_last(name) == word for name in linear)]

@@ -121,7 +121,14 @@ def finetune(
     every `save_every` steps and at Ctrl-C. With `dry_run` the plan is given and nothing is done. `text_from` is the
     CLIP with the text tower, where the base is a picture tower alone.
     """
-    given: dict[str, Any] = {"method": method, "steps": steps, "epochs": epochs, "lr": lr, "batch": batch, "micro_batch": micro_batch}
+    given: dict[str, Any] = {
+        "method": method,
+        "steps": steps,
+        "epochs": epochs,
+        "lr": lr,
+        "batch": batch,
+        "micro_batch": micro_batch,
+    }
     given |= {"lora.rank": rank, "output": output, "seed": seed, **words}
     settings = read_training_recipe(recipe, {word: value for word, value in given.items() if value is not None})
     _check_place(device)

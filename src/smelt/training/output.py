@@ -80,9 +80,7 @@ def check_output_kind(recipe: TrainingRecipe, config: Mapping[str, Any] | None) 
         raise RecipeError("output: only a CLIP has a picture tower that is a model of its own; write it whole")
 
 
-def write_expert(
-    trainee: Trainee, source: Source, out: Path, note: TrainingNote, *, force: bool
-) -> None:
+def write_expert(trainee: Trainee, source: Source, out: Path, note: TrainingNote, *, force: bool) -> None:
     """Write the folder; a failure leaves nothing behind."""
     recipe = trainee.recipe
     with folder_at_one_go(out, inputs=files_of([source]), force=force) as folder:

@@ -1,7 +1,7 @@
 """How a model is trained, as data: a shipped recipe by its name, a YAML file, or a table. Unknown words are refused.
 
 source: "FusionBench (Tang et al. 2024, arXiv:2406.03280)"
-kind: classifier                     # what it trains: classifier, causal_lm, image_text; all where it is left out
+kind: classifier                     # what it trains: classifier or causal_lm; any where it is left out
 method: full                         # or lora: {rank, alpha, dropout, layers}
 trained: ["vision_model.*"]          # the tensors that are trained; the family's own by default
 steps: 4000                          # or epochs
@@ -64,7 +64,8 @@ class TrainingRecipe(Strict):
     source: str = ""
     """Where the numbers come from."""
     notes: tuple[str, ...] = ()
-    kind: Literal["classifier", "causal_lm", "image_text"] | None = None
+    kind: Literal["classifier", "causal_lm"] | None = None
+    """The models that it is for."""
     method: Literal["full", "lora"] = "full"
     lora: Lora = Lora()
     trained: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
 """A model that is being trained, of any family: its loss, the batches of a step, and how good it is on other examples.
 
-One file for each kind of model: `pictures.py`, `texts.py`, `pictures_and_texts.py`.
+One file for each kind of model: `pictures.py`, `texts.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from smelt.tasks.task import Task
 
-__all__ = ["Trainee", "autocast"]
+__all__ = ["Trainee", "autocast", "is_trained"]
 
 
 class Trainee(ABC):
@@ -89,9 +89,8 @@ class Trainee(ABC):
 
 
 def is_trained(recipe: TrainingRecipe, default: Sequence[str], name: str) -> bool:
-    """Whether a tensor, or all of a module, is among those that a recipe trains."""
-    include = recipe.trained or tuple(default)
-    return any(chosen(one, include, recipe.skip) for one in (name, f"{name}.weight"))
+    """Whether a tensor is among those that a recipe trains."""
+    return chosen(name, recipe.trained or tuple(default), recipe.skip)
 
 
 def autocast(recipe: TrainingRecipe, device: str) -> AbstractContextManager[Any]:

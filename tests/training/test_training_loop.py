@@ -177,3 +177,25 @@ def test_a_checkpoint_that_was_being_written_is_passed_over(tmp_path: Path) -> N
     assert steps_done(tmp_path) == 4
     again, _ = trained(tmp_path)
     assert all(torch.equal(again[name], tensor) for name, tensor in undisturbed.items())
+
+
+def test_the_loop_gives_the_bits_of_one_written_out_in_torch() -> None:
+    """What the zoo's build scripts had before: the shipped experts could be trained again."""
+
+    def rate(step: int) -> float:
+        return 0.05 * (0.5 + 0.5 * math.cos(math.pi * step / 6))
+
+    plain, model = Noisy(), Noisy()
+    learned = [p for p in plain.parameters() if p.requires_grad]
+    optimiser = torch.optim.AdamW(learned, betas=(0.9, 0.98), weight_decay=0.05)
+    torch.manual_seed(11)
+    for step in range(6):
+        for group in optimiser.param_groups:
+            group["lr"] = rate(step)
+        optimiser.zero_grad(set_to_none=True)
+        plain(**some(step)[0]).backward()
+        nn.utils.clip_grad_norm_(learned, 1.0)
+        optimiser.step()
+    ours = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], betas=(0.9, 0.98), weight_decay=0.05)
+    train(model, some, ours, steps=6, rate=rate, clip=1.0, seed=11)
+    assert all(torch.equal(model.state_dict()[name], tensor) for name, tensor in plain.state_dict().items())

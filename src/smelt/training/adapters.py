@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import MissingExtra, RecipeError
+from smelt.files.reading import read_json_table
 from smelt.training.recipe import TrainingRecipe
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def save_adapter(wrapped: Any, folder: Path) -> None:
     wrapped.save_pretrained(folder)
     (folder / "README.md").unlink(missing_ok=True)
     path = folder / "adapter_config.json"
-    said = json.loads(path.read_text())
+    said = read_json_table(path)
     if isinstance(said["target_modules"], list):
         said["target_modules"].sort()
     path.write_text(json.dumps(said, indent=2, sort_keys=True) + "\n")

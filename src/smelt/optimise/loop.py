@@ -7,17 +7,15 @@ run is interrupted; the same call goes on from there and ends with the same byte
 from __future__ import annotations
 
 import math
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from smelt.errors import NumericalError, OutputError, RecipeError
 from smelt.optimise.adam import MOMENTS, Adam
 from smelt.optimise.batch_indices import batch_indices
+from smelt.optimise.interrupt import patient_interrupt
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -81,7 +79,7 @@ def optimise(
     _check(streams, steps, batch)
     run = _Optimisation(objective, streams, lr, batch, seed, folder, steps)
     try:
-        with _patient_interrupt() as interrupted:
+        with patient_interrupt() as interrupted:
             while run.step < steps:
                 if interrupted() or (stop is not None and stop()):
                     break
@@ -233,27 +231,6 @@ def _check(streams: Mapping[str, ExampleStream], steps: int, batch: int) -> None
         raise RecipeError(
             f"a step takes {batch} examples of each task, but {', '.join(small)}; give more examples or a smaller batch"
         )
-
-
-@contextmanager
-def _patient_interrupt() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C waits for the step to end, so that a whole state can be saved; a second one does not wait."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
-    before = signal.getsignal(signal.SIGINT)
-
-    def note(number: int, frame: Any) -> None:
-        asked.set()
-        signal.signal(signal.SIGINT, before)
-
-    try:
-        if callable(before):  # somebody asked for it to be ignored otherwise
-            signal.signal(signal.SIGINT, note)
-        yield asked.is_set
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _interruption(run: _Optimisation, folder: Path | None) -> BaseException:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from smelt.models.families.causal_lm.batch import TokenBatch
     from smelt.models.families.network import Network
 
-__all__ = ["CausalNetwork"]
+__all__ = ["CausalNetwork", "at_answers"]
 
 _CLASSES: dict[type[nn.Module], type[nn.Module]] = {}
 """Checkpointed classes of blocks, by the plain ones."""
@@ -58,7 +58,7 @@ class CausalNetwork:
     def logits(self, weights: Mapping[str, Tensor], inputs: TokenBatch, head: Tensor | None = None) -> Tensor:
         """Scores [judged tokens, vocabulary] in fp32, in the order of `inputs.targets`."""
         words = {"input_ids": inputs.ids, "attention_mask": inputs.mask.long(), "use_cache": False}
-        hook = self._head.register_forward_pre_hook(_at_answers(inputs))
+        hook = self._head.register_forward_pre_hook(at_answers(inputs))
         try:
             scores = functional_call(self.module, dict(weights), (), words).logits
         finally:
@@ -128,7 +128,7 @@ class CausalNetwork:
         return any(matches(pattern, name) for pattern in self._include)
 
 
-def _at_answers(inputs: TokenBatch) -> Callable[[nn.Module, tuple[Tensor, ...]], tuple[Tensor]]:
+def at_answers(inputs: TokenBatch) -> Callable[[nn.Module, tuple[Tensor, ...]], tuple[Tensor]]:
     """Hands the head the last hidden states [1, judged tokens, width]: each of the token BEFORE a judged one."""
 
     def select(module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor]:

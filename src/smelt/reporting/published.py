@@ -139,7 +139,7 @@ def compared(table: PublishedTable, rows: Iterable[Row]) -> ComparedTable:
 
 
 def _cell_rows(rows: Sequence[Row], entry: str, line: PublishedLine, table: PublishedTable, task: str) -> list[Row]:
-    """Our rows of one cell: one, or one for each severity."""
+    """Our rows of one cell: one, or one for each strength of a corruption."""
     part, level = line.part or table.part, line.level or table.level
     name = f"{EXPERT}{task}" if entry == EXPERTS else entry
     found = [row for row in rows if row.task == task and row.entry == name and row.level == level]

@@ -62,6 +62,8 @@ class HubData(Strict):
     splits: Annotated[dict[str, str], Field(min_length=1)]
     held_out: HeldOut | None = None
     """Where the data set has no part for validation."""
+    middle_of: Annotated[list[str], Field(min_length=1)] | None = None
+    """Columns by which rows that follow each other are frames of one video; the middle one of each is taken."""
     image: str = "image"
     label: str = "label"
 

@@ -104,7 +104,10 @@ def _files(repository: str, architecture: str) -> dict[str, bytes]:
     files["open_clip_model.safetensors"] = save(state)
     if repository.startswith("timm/"):  # the picture tower alone, for timm
         tower = {name.removeprefix("visual."): one for name, one in state.items() if name.startswith("visual.")}
-        files |= {"config.json": _json({"architecture": architecture, "num_classes": 8}), "model.safetensors": save(tower)}
+        files |= {
+            "config.json": _json({"architecture": architecture, "num_classes": 8}),
+            "model.safetensors": save(tower),
+        }
     return files
 
 

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
@@ -115,6 +116,7 @@ def _as_the_library_reads_it(folder: Path, content: Mapping[str, Any], weights: 
     model = json.loads(json.dumps(content["model_cfg"]))
     with tempfile.TemporaryDirectory(prefix="smelt-open-clip-") as made:
         place = Path(made)
+        _check_names(folder, model)
         if (folder / TEXT_CONFIG).is_file():
             (place / "text").mkdir()
             (place / "text" / "config.json").write_text(json.dumps(read_json_table(folder / TEXT_CONFIG)))
@@ -130,6 +132,18 @@ def _as_the_library_reads_it(folder: Path, content: Mapping[str, Any], weights: 
                 "does not lie in the folder; name the model as open_clip:ORG/NAME, which fetches it"
             )
         yield place
+
+
+def _check_names(folder: Path, model: Mapping[str, Any]) -> None:
+    """Refuse a config that would have something fetched while it is loaded, or looked for elsewhere on this machine."""
+    tower, text = model["vision_cfg"].get("timm_model_name"), model["text_cfg"].get("hf_model_name")
+    if tower and not re.fullmatch(r"[A-Za-z0-9_.]+", str(tower)):
+        raise RecipeError(f"{folder}: timm_model_name {shortened(str(tower))!r} is no name of timm's")
+    if text and not (folder / TEXT_CONFIG).is_file():
+        raise RecipeError(
+            f"{folder}: its text tower is {shortened(str(text))!r}, whose config ({TEXT_CONFIG}) does not lie in the "
+            "folder; name the model as open_clip:ORG/NAME, which fetches it"
+        )
 
 
 @contextlib.contextmanager
@@ -161,7 +175,9 @@ def _hashes(model: Any) -> tuple[str, str]:
 def _tokenizer_hash(folder: Path, text: Mapping[str, Any]) -> str:
     """Of the tokenizer's files; CLIP's own comes with the library."""
     files = {
-        name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in TOKENIZER if (folder / name).is_file()
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        for name in TOKENIZER
+        if (folder / name).is_file()
     }
     own = bool(text.get("hf_tokenizer_name"))
     content = [files if own else "open_clip", text.get("context_length"), text.get("tokenizer_kwargs")]

@@ -1,9 +1,9 @@
 """The files of an open_clip model in a folder: what it says of itself, where its weights are, how it prepares pictures.
 
-    open_clip_config.json        the towers (`model_cfg`) and the preparation of pictures (`preprocess_cfg`)
-    open_clip_model.safetensors  the weights; beside them may lie the same in other libraries' formats
-    tokenizer.json, ...          where the text tower is another library's
-    text_config.json             that text tower's config, where `open_clip:` put it (reference.py)
+open_clip_config.json        the towers (`model_cfg`) and the preparation of pictures (`preprocess_cfg`)
+open_clip_model.safetensors  the weights; beside them may lie the same in other libraries' formats
+tokenizer.json, ...          where the text tower is another library's
+text_config.json             that text tower's config, where `open_clip:` put it (reference.py)
 """
 
 from __future__ import annotations

@@ -97,7 +97,9 @@ def _torchvision() -> dict[str, ModuleType]:
 def _ftfy() -> dict[str, ModuleType]:
     def fix_text(text: str) -> str:
         if not text.isascii():
-            raise RecipeError(f"{text!r} is not plain ASCII, which open_clip's tokenizer mends with ftfy: pip install ftfy")
+            raise RecipeError(
+                f"{text!r} is not plain ASCII, which open_clip's tokenizer mends with ftfy: pip install ftfy"
+            )
         return text
 
     return _modules({"ftfy": {"fix_text": fix_text}})
@@ -120,6 +122,8 @@ def _absent(name: str) -> type:
     """A class that can be named and inherited from, but not used."""
 
     def refuse(self: Any, *words: Any, **more: Any) -> None:
-        raise MissingExtra(f"torchvision's {name} is needed, but torchvision does not load here; install one that fits torch")
+        raise MissingExtra(
+            f"torchvision's {name} is needed, but torchvision does not load here; install one that fits torch"
+        )
 
     return type(name, (), {"__init__": refuse})

@@ -52,7 +52,13 @@ class OpenClip:
         """[classes, width] in fp32: the mean over the templates of the normalised text features, normalised."""
         words = (tuple(classes), tuple(templates))
         if words not in self._heads:
-            content = [_VERSION, self.device.split(":")[0], self.rest_hash, self.tokenizer_hash, self.config["text_cfg"]]
+            content = [
+                _VERSION,
+                self.device.split(":")[0],
+                self.rest_hash,
+                self.tokenizer_hash,
+                self.config["text_cfg"],
+            ]
             key = hashlib.sha256(json.dumps([*content, *words], sort_keys=True).encode()).hexdigest()
             shape = (len(classes), self.width)
             self._heads[words] = remembered(key, shape, lambda: self._build_head(*words)).to(self.device)

@@ -45,7 +45,8 @@ class Method(Strict):
     label: str
     by: Literal["labels", "graph", "listed", "text", "oracle", "random"] = "labels"
     """`labels`: per class, by what the labels say of matching nodes (MLL). `graph`: the best on the whole graph.
-    `listed`: the best by a number that is listed of every model (`listed`), its accuracy on ImageNet say (INB). `text`: text features and a linear model fitted on the other tasks (ModelGPT). `oracle`: the best on the very test
+    `listed`: the best by a number that is listed of every model (`listed`), its accuracy on ImageNet say (INB).
+    `text`: text features and a linear model fitted on the other tasks (ModelGPT). `oracle`: the best on the very test
     pictures. `random`: what a model gets that nobody chose."""
     metric: Literal["recall", "precision", "f1"] = "recall"
     overall: Literal["all", "others"] = "all"

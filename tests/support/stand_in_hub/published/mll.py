@@ -1,7 +1,7 @@
 """The hub of Model Label Learning in small: 49 models under the repositories that open_clip 3.3 names, and data sets.
 
-Every model is of its architecture's kind (residual network, vision transformer, ConvNeXt, EVA, CoCa, SigLIP, text towers
-of transformers) and lies as on the Hub: `open_clip_config.json` beside `open_clip_model.safetensors`, in timm's
+Every model is of its architecture's kind (residual network, vision transformer, ConvNeXt, EVA, CoCa, SigLIP, a text
+tower of transformers) and lies as on the Hub: `open_clip_config.json` beside `open_clip_model.safetensors`, in timm's
 repositories with timm's own `config.json` and `model.safetensors`, in Apple's and NLLB-CLIP's as a pickle alone. It is
 made when somebody first asks for it.
 """

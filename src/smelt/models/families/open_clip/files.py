@@ -59,8 +59,8 @@ def preprocess_of(words: Mapping[str, Any], size: Any, label: str) -> Preprocess
     mode, filter_name = words.get("resize_mode") or "shortest", words.get("interpolation") or "bicubic"
     if mode not in ("shortest", "squash") or filter_name not in _RESAMPLE or (mode == "shortest" and height != width):
         raise RecipeError(
-            f"{label}: prepares pictures by resize_mode {mode!r} and interpolation {filter_name!r} for {height}×{width}; "
-            "shortest (square), squash, and nearest, bilinear or bicubic can be done"
+            f"{label}: prepares pictures by resize_mode {mode!r} and interpolation {filter_name!r} for "
+            f"{height}×{width}; shortest (square), squash, and nearest, bilinear or bicubic can be done"
         )
     return Preprocess(
         resize=height if mode == "shortest" else (height, width),

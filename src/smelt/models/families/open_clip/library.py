@@ -1,9 +1,9 @@
 """The library open_clip, loaded also where two packages that it imports are missing or do not load.
 
-torchvision is needed for its picture transforms alone, which Smelt does itself (`preprocess.py`), and its wheel does not
-load beside a CPU build of torch. ftfy mends broken Unicode before a text is cut into tokens; plain ASCII it leaves as it
-is. Where one of them cannot be imported, small stand-ins take its place while open_clip and timm are loaded, and are
-gone from `sys.modules` afterwards: nobody else meets them. What would need the real package refuses.
+torchvision is needed for its picture transforms alone, which Smelt does itself (`preprocess.py`), and its wheel does
+not load beside a CPU build of torch. ftfy mends broken Unicode before a text is cut into tokens; plain ASCII it leaves
+as it is. Where one of them cannot be imported, small stand-ins take its place while open_clip and timm are loaded, and
+are gone from `sys.modules` afterwards: nobody else meets them. What would need the real package refuses.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def complete_folder(repository: str, words: Mapping[str, Any], *, allow_pickle: 
     `words` are what an architecture's name says: `quick_gelu`; `model_cfg` and `preprocess_cfg` for a repository that
     holds no config of its own.
     """
-    name, _, revision = repository.partition("@")
+    name = repository.partition("@")[0]
     fetched = fetch_files(repository, [CONFIG, *TOKENIZER, *_CARD])
     commit = fetched.name
     weights = find_weights(listed_files(name, commit) or [path.name for path in fetched.iterdir()])

@@ -12,11 +12,15 @@ import functools
 import hashlib
 import io
 import json
-from collections.abc import Mapping
+import tarfile
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from smelt.tasks.pictures.task import HubData
 from stand_in_hub.contents import Contents
 
+PICTURES = 2
+"""Of each class that a data set shows."""
 SIDE = 32
 """Pixels of what the models take; timm's own small transformers take 160 and 224."""
 PICKLED = ("apple/", "visheratin/")
@@ -37,6 +41,74 @@ def fill(contents: Contents, repositories: Mapping[str, str]) -> None:
         contents.later("models", repository, functools.partial(_files, repository, architecture))
     for name, words in _TEXT_TOWERS.items():
         contents.add_model(name, _text_tower(words))
+
+
+def fill_data(contents: Contents, tasks: Mapping[str, Sequence[str]], samples: Mapping[str, Mapping[int, int]]) -> None:
+    """Put data sets there. `tasks` are public tasks by name, with the classes that their pictures are of;
+    `samples` are sets of ImageNet's family as tar files: how many pictures of which labels.
+    """
+    from smelt.tasks.registry import picture_task
+
+    for name, shown in tasks.items():
+        task = picture_task(name)
+        data = task.data
+        assert isinstance(data, HubData)
+        labels = [task.classes.index(one) for one in shown for _ in range(PICTURES)]
+        make = _tar if data.dataset.startswith("clip-benchmark/") else _parquet
+        contents.later("datasets", data.dataset, functools.partial(make, data, labels, len(task.classes)))
+    for name, counts in samples.items():
+        labels = [label for label, count in counts.items() for _ in range(count)]
+        data = HubData(dataset=name, splits={"test": "test"}, image="jpg", label="cls")
+        contents.later("datasets", name, functools.partial(_tar, data, labels, 0))
+
+
+def _tar(data: HubData, labels: Sequence[int], classes: int) -> dict[str, bytes]:
+    """WebDataset: two tar files with a picture and a label for each key. The library takes the most common kind."""
+    del classes
+    half, split = (len(labels) + 1) // 2, data.splits["test"]
+    every = list(enumerate(labels))
+    shards = {f"{split}/{n}.tar": _shard(data, part) for n, part in enumerate((every[:half], every[half:]))}
+    return {**shards, f"{split}/nshards.txt": b"2"}
+
+
+def _shard(data: HubData, labels: Sequence[tuple[int, int]]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for number, label in labels:
+            content = _picture(label, number, "PNG" if data.image == "png" else "JPEG")
+            for suffix, file in ((data.image, content), ("cls", str(label).encode())):
+                about = tarfile.TarInfo(f"s{number:07d}.{suffix}")
+                about.size = len(file)
+                tar.addfile(about, io.BytesIO(file))
+    return buffer.getvalue()
+
+
+def _parquet(data: HubData, labels: Sequence[int], classes: int) -> dict[str, bytes]:
+    """data/test-00000-of-00001.parquet, with the names of the classes as features; videos have three frames."""
+    import datasets
+
+    frames = 3 if data.middle_of else 1
+    every = [label for label in labels for _ in range(frames)]
+    columns = {
+        data.image: [{"bytes": _picture(label, number, "PNG"), "path": None} for number, label in enumerate(every)],
+        data.label: every,
+        **{column: [number // frames for number in range(len(every))] for column in data.middle_of or ()},
+    }
+    kinds = {data.image: datasets.Image(), data.label: datasets.ClassLabel(names=[str(n) for n in range(classes)])}
+    more = {column: datasets.Value("int64") for column in data.middle_of or ()}
+    buffer = io.BytesIO()
+    datasets.Dataset.from_dict(columns, features=datasets.Features({**kinds, **more})).to_parquet(buffer)
+    return {f"data/{data.splits['test']}-00000-of-00001.parquet": buffer.getvalue()}
+
+
+def _picture(label: int, number: int, kind: str) -> bytes:
+    """A solid colour for each label, a little different in each picture."""
+    from PIL import Image
+
+    colour = tuple((37 * (label + 1) * (axis + 2) + 3 * number) % 256 for axis in range(3))
+    buffer = io.BytesIO()
+    Image.new("RGB", (40, 36), colour).save(buffer, kind)
+    return buffer.getvalue()
 
 
 def tiny_config(architecture: str, repository: str = "") -> dict[str, Any]:

@@ -77,7 +77,7 @@ def read_hub(folder: Path) -> HubAnalyses:
         read_figure(folder / f"hub-{name}.json", "let the suite run again")
         for name in ("growth", "ranks", "classes", "left-out")
     )
-    missing = checked_table((left_out or {}).get("models", {}), folder / "hub-left-out.json", "models")
+    missing = {} if left_out is None else checked_table(left_out.get("models"), folder / "hub-left-out.json", "models")
     return HubAnalyses(
         None if growth is None else _growth(growth, folder / "hub-growth.json"),
         None if ranks is None else _ranks(ranks, folder / "hub-ranks.json"),

@@ -159,9 +159,13 @@ class _HubSplit(Split):
         self._image = data.image
         self._rows = _load_dataset(task, split, data, theirs)
         columns = self._rows.column_names
-        for column in (data.image, data.label):
+        for column in (data.image, data.label, *(data.middle_of or ())):
             if column not in columns:
                 raise TaskError(f"{task.name}: {data.dataset}: {unknown('column', column, columns)}")
+        if data.middle_of is not None:
+            self._rows = self._rows.select(
+                _middles(list(zip(*(self._rows[one] for one in data.middle_of), strict=True)))
+            )
         names = getattr(self._rows.features[data.label], "names", None)
         if names is not None and len(names) != len(task.classes):
             raise TaskError(
@@ -207,3 +211,9 @@ def _load_dataset(task: PictureTask, split: str, data: HubData, theirs: str | No
             "check its name and the network"
         ) from error
     return made[0]
+
+
+def _middles(videos: Sequence[tuple[Any, ...]]) -> list[int]:
+    """The place of the middle one of every run of equal entries."""
+    starts = [place for place in range(len(videos)) if place == 0 or videos[place] != videos[place - 1]]
+    return [(start + end) // 2 for start, end in zip(starts, [*starts[1:], len(videos)], strict=True)]

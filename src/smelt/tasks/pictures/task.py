@@ -64,6 +64,8 @@ class HubData(Strict):
     """Where the data set has no part for validation."""
     corrupted: dict[str, str] = {}
     """Kinds of corruption -> the splits that hold the test pictures so damaged, where the data set has some."""
+    middle_of: Annotated[list[str], Field(min_length=1)] | None = None
+    """Columns by which rows that follow each other are frames of one video; the middle one of each is taken."""
     image: str = "image"
     label: str = "label"
 

@@ -62,7 +62,14 @@ class Work:
         return TaskVectors(self.base, chosen, dtype=dtype, file=self.folder / "deltas.bin" if where == "disk" else None)
 
     def optimise(
-        self, objective: Objective, *, steps: int, lr: float, batch: int, model: str | None = None
+        self,
+        objective: Objective,
+        *,
+        steps: int,
+        lr: float,
+        batch: int,
+        model: str | None = None,
+        patience: int | None = None,
     ) -> list[dict[str, Any]]:
         """Run the loop on all streams, or on one model's; its state lies in the folder."""
         streams = self.streams if model is None else {model: self.streams[model]}
@@ -76,6 +83,7 @@ class Work:
             seed=self.seed,
             folder=self.folder / place,
             tell=self.tell,
+            patience=patience,
         )
 
 

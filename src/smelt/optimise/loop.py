@@ -2,7 +2,8 @@
 
     m <- 0.9 m + 0.1 g     v <- 0.999 v + 0.001 g²     p <- p - lr m̂ / (sqrt v̂ + 1e-8)          (Adam)
 
-Knows nothing of merging or mixing. With a folder, parameters, moments and step are saved now and then and when the
+With `patience` the number of steps is an upper bound: the last tenth of every stream is held out, and the run ends when
+the mean loss on it has not fallen for so many steps (`held_out.py`). Knows nothing of merging or mixing. With a folder, parameters, moments and step are saved now and then and when the
 run is interrupted; the same call goes on from there and ends with the same bytes as a run that was never stopped.
 Kingma and Ba 2015, arXiv:1412.6980.
 """
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from smelt.errors import NumericalError, OutputError, RecipeError
 from smelt.optimise.batch_indices import batch_indices
+from smelt.optimise.held_out import HeldOut
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,21 +59,30 @@ def optimise(
     save_every: int = 50,
     stop: Stop | None = None,
     tell: Tell | None = None,
+    patience: int | None = None,
 ) -> list[dict[str, Any]]:
     """Take `steps` steps of Adam; each looks at `batch` examples of every stream.
+
+    With `patience`, `steps` are the most that are taken: every `patience` steps the loss on held-out examples is looked
+    at, and where it has not fallen the run ends.
 
     Gives the trace: for each step its number, the loss by task and the seconds it took. With `folder` a run that was
     interrupted goes on; one that asks for more steps than were taken continues; other words are refused. Where the
     objective has an `after_step`, it is called after each step (to keep parameters in their range).
     """
-    _check(streams, steps, batch)
-    run = _Optimisation(objective, streams, lr, batch, seed, folder, steps)
+    held_out = HeldOut(streams, batch, patience) if patience is not None else None
+    learned = held_out.rest if held_out is not None else dict(streams)
+    _check(learned, steps, batch)
+    run = _Optimisation(objective, learned, lr, batch, seed, folder, steps, patience)
     try:
         with _patient_interrupt() as interrupted:
             while run.step < steps:
                 if interrupted() or (stop is not None and stop()):
                     break
-                line = run.advance()
+                seen = held_out.loss(objective) if held_out is not None and held_out.is_due(run.trace) else None
+                if held_out is not None and seen is not None and held_out.has_stopped(run.trace, seen):
+                    break
+                line = run.advance(seen)
                 if tell is not None:
                     tell(line)
                 if run.step % save_every == 0 and run.step < steps:
@@ -96,11 +107,12 @@ class _Optimisation:
         seed: int,
         folder: Path | None,
         steps: int,
+        patience: int | None = None,
     ):
         import torch
 
         self._objective, self._streams = objective, dict(streams)
-        self._lr, self._batch, self._seed = lr, batch, seed
+        self._lr, self._batch, self._seed, self._patience = lr, batch, seed, patience
         self._parameters = dict(objective.parameters)
         self._adam = torch.optim.Adam(self._parameters.values(), lr=lr)
         self.step, self.trace = 0, list[dict[str, Any]]()
@@ -115,8 +127,8 @@ class _Optimisation:
                 self.close()
                 raise
 
-    def advance(self) -> dict[str, Any]:
-        """One step."""
+    def advance(self, held_out: float | None = None) -> dict[str, Any]:
+        """One step; `held_out` is the loss before it, which the trace keeps."""
         began = time.perf_counter()
         batches = {
             name: stream.batch(batch_indices(self._seed, stream.name, self.step, size=len(stream), batch=self._batch))
@@ -132,6 +144,8 @@ class _Optimisation:
         if after is not None:
             after()
         line = {"step": self.step, "loss": dict(losses), "seconds": time.perf_counter() - began}
+        if held_out is not None:
+            line["held_out"] = held_out
         self.step += 1
         self.trace.append(line)
         return line
@@ -181,6 +195,7 @@ class _Optimisation:
             "seed": self._seed,
             "streams": {name: stream.hash for name, stream in self._streams.items()},
             "parameters": {name: digest(tensor) for name, tensor in self._parameters.items()},
+            **({} if self._patience is None else {"patience": self._patience}),
             **getattr(self._objective, "words", {}),
         }
 

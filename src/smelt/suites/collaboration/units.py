@@ -72,6 +72,8 @@ def baseline(
     prepared = prepare(wanted, device=ask["device"], threads=ask["threads"])
     words = {**about, "recipe": wanted.dump(), "recipe_hash": wanted.hash, "data_budget": prepared.budget}
     words |= {"way": prepared.way, "setting": dict(wanted.merge[0].parameters)}
+    if prepared.steps is not None:
+        words["setting"]["steps_taken"] = prepared.steps
     if prepared.recipe is None:
         return unit_result(_mixed(group, prepared.model, words, ensemble))
     state = merge(prepared.recipe, threads=ask["threads"])

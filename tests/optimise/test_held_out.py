@@ -43,7 +43,7 @@ def test_it_ends_at_the_first_check_that_is_no_better_than_the_best_one() -> Non
 
 
 def test_steps_are_the_most_that_are_taken() -> None:
-    trace = optimise(Distance(1000.0), {"a": stream("a", 40)}, steps=12, lr=0.1, batch=4, patience=5)
+    trace = optimise(Distance(10.0), {"a": stream("a", 40)}, steps=12, lr=0.1, batch=4, patience=5)
     assert [line["step"] for line in trace if "held_out" in line] == [0, 5, 10]
     assert len(trace) == 12
 

@@ -2,8 +2,8 @@
 
     ends at the check whose mean loss is not a thousandth lower than the lowest of all earlier checks
 
-A check is due before every `patience`-th step. Its loss stands in the trace of the step that follows, so that a run that
-was interrupted decides as one that was not. What is learned is what there was at the last check.
+A check is due before every `patience`-th step. Its loss stands in the trace of the step that follows, so that a run
+that was interrupted decides as one that was not. What is learned is what there was at the last check.
 """
 
 from __future__ import annotations

@@ -3,7 +3,9 @@
     m <- 0.9 m + 0.1 g     v <- 0.999 v + 0.001 g²     p <- p - lr m̂ / (sqrt v̂ + 1e-8)          (Adam)
 
 With `patience` the number of steps is an upper bound: the last tenth of every stream is held out, and the run ends when
-the mean loss on it has not fallen for so many steps (`held_out.py`). Knows nothing of merging or mixing. With a folder, parameters, moments and step are saved now and then and when the
+the mean loss on it has not fallen for so many steps (`held_out.py`).
+
+Knows nothing of merging or mixing. With a folder, parameters, moments and step are saved now and then and when the
 run is interrupted; the same call goes on from there and ends with the same bytes as a run that was never stopped.
 Kingma and Ba 2015, arXiv:1412.6980.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -91,6 +91,17 @@ class CollaborationSuite(BaseSuite):
     """The groups whose models of the CoopVec Map are also asked with BatchNorm's statistics estimated again."""
     transfer: Transfer | None = None
     fractions: DataFractions | None = None
+    absent: dict[str, str] = {}
+    """Baselines (or `transfer`, `fractions`) that are not computed, and why: the table has a line for each."""
+    towers: bool = False
+    """Whether experts are picture towers alone, which are nothing without their base."""
+    allow_pickle: bool = False
+    make: str = ""
+    """How to make an expert that a pool names and that is not there: `{base}`, `{task}` and `{folder}` are its own."""
+    series: list[str] = []
+    """Printed tables along an axis that the report shows beside ours (published_series.py)."""
+    presets: dict[str, dict[str, Any]] | None = None
+    """By name, other words of the suite: another pool, fewer pictures."""
 
     @model_validator(mode="after")
     def _names_exist(self) -> CollaborationSuite:
@@ -112,6 +123,11 @@ class CollaborationSuite(BaseSuite):
             if name not in self.groups:
                 raise ValueError(unknown("group", name, self.groups))
         self._check_transfer()
+        for name in self.absent:
+            if name not in (*self.baselines, "transfer", "fractions"):
+                raise ValueError(f"absent.{name}: {unknown('baseline', name, self.baselines)}")
+            if getattr(self, name, None) is not None:
+                raise ValueError(f"absent.{name}: the suite has one; leave out the one or the other")
         for name in self.baselines:
             if name in ("transfer", "fractions") or name.startswith("neulig-"):
                 raise ValueError(f"baselines.{name}: that is what the suite's own lines are called; take another name")
@@ -142,7 +158,12 @@ class CollaborationSuite(BaseSuite):
         """What `--methods` may name."""
         series = {"transfer": self.transfer, "fractions": self.fractions}
         there = [name for name, wanted in series.items() if wanted is not None]
-        return [*self.baselines, *(f"neulig-{mode}" for mode in self.boosting), *there]
+        baselines = [name for name in self.baselines if name not in self.absent]
+        return [*baselines, *(f"neulig-{mode}" for mode in self.boosting), *there]
+
+    def at_preset(self, words: dict[str, Any], preset: dict[str, Any]) -> dict[str, Any]:
+        """A preset's words take the place of the suite's."""
+        return {**words, **preset}
 
     def pool(self, group: str) -> Pool:
         """The models of a group, with the base."""

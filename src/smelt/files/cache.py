@@ -49,6 +49,7 @@ CACHE_KINDS = {
     "hub": CacheKind("labels, indexes", rf"({_KEY32}\.(?:label|index))"),
     "captions": CacheKind("captions", rf"({_KEY64}\.txt)"),
     "embeddings": CacheKind("sentence vectors", rf"({_KEY32}\.sqlite)(?:-journal|-wal|-shm)?"),
+    "open_clip": CacheKind("open_clip models", rf"({_KEY32})"),
     "wordnet": CacheKind("WordNet", r"([0-9a-f]{16})"),
     "completion": CacheKind("names for Tab", r"([a-z]+-[0-9a-f]{16}\.json)"),
     "slurm": CacheKind("Slurm's jobs, logs", r"(\d+)_.+", ends_with=r".+_result\.pkl", patience=168 * _HOUR),

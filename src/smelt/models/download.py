@@ -15,7 +15,7 @@ from smelt.errors import RecipeError
 from smelt.formats.open import is_adapter, is_pickle
 from smelt.models.references import reference_scheme
 
-__all__ = ["download", "in_cache"]
+__all__ = ["download", "fetch_files", "in_cache", "listed_files"]
 
 _FILES = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.spm", "*.py"]
 _USUAL = re.compile(r"^pytorch_model(-\d{5}-of-\d{5})?\.bin$")
@@ -54,6 +54,17 @@ def in_cache(name: str) -> bool:
     except (LocalEntryNotFoundError, OSError, ValueError):
         return False
     return is_adapter(folder) or any(path.suffix == ".safetensors" or is_pickle(path.name) for path in folder.iterdir())
+
+
+def fetch_files(name: str, patterns: Sequence[str]) -> Path:
+    """The folder of a repository `org/name@revision` in the cache, with the files of these patterns that it has."""
+    repo, _, revision = name.partition("@")
+    return _snapshot(name, repo, revision or None, patterns)
+
+
+def listed_files(repo: str, revision: str) -> list[str]:
+    """The files of a model on the hub; none where it cannot be asked."""
+    return _listed(repo, revision)
 
 
 def _snapshot(name: str, repo: str, revision: str | None, patterns: Sequence[str]) -> Path:

@@ -3,6 +3,7 @@
 path/to/folder      dir:path/to/folder       a folder or file that exists
 hf:org/name@rev                              a model on the Hugging Face hub, downloaded once
 zoo:name                                     a model of the zoo that ships beside Smelt
+open_clip:RN50/openai                        a pretrained model by open_clip's architecture and tag, or ORG/NAME
 hub:name                                     a model of your own hub (`smelt hub`; $SMELT_HUB says which)
 shape:name                                   the shapes of a public model, without its weights: to plan with
 REF+REF                                      the second, a LoRA adapter, over the first
@@ -52,6 +53,7 @@ schemes: Registry[Scheme] = Registry(
         "hf": "smelt.models.download",
         "zoo": "smelt.models.zoo.catalogue",
         "shape": "smelt.models.weightless",
+        "open_clip": "smelt.models.families.open_clip.reference",
     },
     home=lambda scheme: getattr(scheme, "__module__", ""),
 )

@@ -22,6 +22,7 @@ from smelt.reporting.tables.sheet import ColumnBlock, Sheet
 from smelt.suites.clip.report.corruption import (
     CorruptionReader,
     adapted_to_corruption,
+    is_stored,
     kind_and_severity,
     kind_text,
     severities_text,
@@ -61,7 +62,7 @@ def severity_curves(sheet: Sheet) -> list[SeverityCurves]:
     return [
         SeverityCurves(block.key, block.title, tuple(_points(line, block.key, tasks) for line in block.grid.lines))
         for block in sheet.blocks
-        if block.key != CLEAN
+        if block.key != CLEAN and not is_stored(block.key)
     ]
 
 
@@ -150,7 +151,10 @@ def _about(severities: Severities) -> str:
     """`Under corruption: the mean over severities 1 to 5.`; by kind, where kinds differ."""
     found: dict[str, list[str]] = {}
     for kind, values in severities.items():
-        found.setdefault(severities_text(values), []).append(kind_text(kind))
+        if not is_stored(kind):
+            found.setdefault(severities_text(values), []).append(kind_text(kind))
+    if not found:
+        return "The damaged pictures are those that the data sets store."
     if len(found) == 1:
         return f"A corruption's number is the mean over {next(iter(found))}."
     said = "; ".join(f"{text} of {', '.join(kinds)}" for text, kinds in found.items())

@@ -133,9 +133,7 @@ def compared(table: PublishedTable, rows: Iterable[Row]) -> ComparedTable:
         level = line.level or table.level
         if level == GAP:
             found = [_numbers(known, name, line, table, one) for one in _LEVELS]
-            ours = [
-                None if None in pair else abs(pair[0] - pair[1]) for pair in zip(*(f[0] for f in found), strict=True)
-            ]  # type: ignore[operator]
+            ours = [_apart(*pair) for pair in zip(*(numbers for numbers, _ in found), strict=True)]
             seen = max(count for _, count in found)
         else:
             ours, seen = _numbers(known, name, line, table, level)
@@ -144,6 +142,10 @@ def compared(table: PublishedTable, rows: Iterable[Row]) -> ComparedTable:
         lines.append(ComparedLine(line.label, line.note, cells))
     heads = (*(table.heads or table.columns), *(["Average"] if table.average else []))
     return ComparedTable(table, heads, tuple(lines), most)
+
+
+def _apart(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else abs(one - other)
 
 
 def _numbers(

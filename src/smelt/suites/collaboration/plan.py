@@ -265,9 +265,8 @@ def _fingerprints(suite: CollaborationSuite) -> dict[str, str]:
             faults = models.compatibility(include=suite.include).faults
         if faults:
             raise IncompatibleModels([f"{name}: {fault}" for fault in faults], "collaborate")
-        found |= {
-            f"{name}: {model}": one for model, one in model_fingerprints(pool, allow_pickle=suite.allow_pickle).items()
-        }
+        hashes = model_fingerprints(pool, allow_pickle=suite.allow_pickle)
+        found |= {f"{name}: {model}": one for model, one in hashes.items()}
     return found
 
 

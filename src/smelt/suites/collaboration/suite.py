@@ -103,6 +103,22 @@ class CollaborationSuite(BaseSuite):
     presets: dict[str, dict[str, Any]] | None = None
     """By name, other words of the suite: another pool, fewer pictures."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_each(cls, content: Any) -> Any:
+        """A pool may say `each: PATH/{task}` instead of its models: one for every expert that the groups name."""
+        if not isinstance(content, dict) or not isinstance(content.get("pools"), dict):
+            return content
+        groups = [one for one in (content.get("groups") or {}).values() if isinstance(one, dict)]
+        tasks = dict.fromkeys(task for one in groups for task in one.get("experts") or ())
+        pools = {}
+        for name, pool in content["pools"].items():
+            if isinstance(pool, dict) and "each" in pool:
+                rest = {word: value for word, value in pool.items() if word != "each"}
+                pool = {**rest, "models": {task: str(pool["each"]).replace("{task}", task) for task in tasks}}
+            pools[name] = pool
+        return {**content, "pools": pools}
+
     @model_validator(mode="after")
     def _names_exist(self) -> CollaborationSuite:
         """What the suite refers to within itself has to be there."""
@@ -162,8 +178,11 @@ class CollaborationSuite(BaseSuite):
         return [*baselines, *(f"neulig-{mode}" for mode in self.boosting), *there]
 
     def at_preset(self, words: dict[str, Any], preset: dict[str, Any]) -> dict[str, Any]:
-        """A preset's words take the place of the suite's."""
-        return {**words, **preset}
+        """A preset's words take the place of the suite's; what it brings is not absent any more."""
+        changed = {**words, **preset}
+        there = {name for name in ("transfer", "fractions") if preset.get(name) is not None}
+        changed["absent"] = {name: why for name, why in changed["absent"].items() if name not in there}
+        return changed
 
     def pool(self, group: str) -> Pool:
         """The models of a group, with the base."""

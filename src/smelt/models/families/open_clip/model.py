@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from smelt.models.families.network import Network
+
 __all__ = ["OpenClip"]
 
 _VERSION = "1"
@@ -52,7 +54,13 @@ class OpenClip:
         """[classes, width] in fp32: the mean over the templates of the normalised text features, normalised."""
         words = (tuple(classes), tuple(templates))
         if words not in self._heads:
-            content = [_VERSION, self.device.split(":")[0], self.rest_hash, self.tokenizer_hash, self.config["text_cfg"]]
+            content = [
+                _VERSION,
+                self.device.split(":")[0],
+                self.rest_hash,
+                self.tokenizer_hash,
+                self.config["text_cfg"],
+            ]
             key = hashlib.sha256(json.dumps([*content, *words], sort_keys=True).encode()).hexdigest()
             shape = (len(classes), self.width)
             self._heads[words] = remembered(key, shape, lambda: self._build_head(*words)).to(self.device)
@@ -89,6 +97,12 @@ class OpenClip:
             scores: Tensor = self.model.logit_scale.exp() * self.features(pictures) @ head.T
             bias = getattr(self.model, "logit_bias", None)
             return scores if bias is None else scores + bias
+
+    def network(self, include: Sequence[str] = ()) -> Network:
+        """The model as a function of its picture tower's weights, whatever `include` names."""
+        from smelt.models.families.open_clip.network import OpenClipNetwork
+
+        return OpenClipNetwork(self)
 
     @functools.cached_property
     def identity(self) -> str:

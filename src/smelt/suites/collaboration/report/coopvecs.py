@@ -70,9 +70,8 @@ def drawn(found: CoopVecs) -> Markup:
             parts.append(_cell(bins, left + across * (_CELL + _GAP), top, f"{task}, {found.experts[across]}"))
     width, height = left + len(found.experts) * (_CELL + _GAP), _ROOM + len(found.tasks) * (_HIGH + _GAP)
     label = f"{found.title}: histograms of the CoopVecs after epoch {found.epoch}"
-    return tag(
-        "svg", *parts, viewBox=f"0 0 {width:g} {height:g}", width=width, height=height, role="img", aria_label=label
-    )
+    words = {"viewBox": f"0 0 {width:g} {height:g}", "width": width, "height": height}
+    return tag("svg", *parts, role="img", aria_label=label, **words)
 
 
 def _cell(bins: tuple[int, ...], x: float, y: float, title: str) -> Markup:

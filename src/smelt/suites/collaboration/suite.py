@@ -14,7 +14,7 @@ from smelt.suites.suite import BaseSuite
 Boosting = Literal["supervised", "semi"]
 AlignmentKind = Literal["scalar", "gram", "off"]
 
-__all__ = ["Baseline", "CollaborationSuite", "DataFractions", "ExpertGroup", "Fit", "Transfer"]
+__all__ = ["Baseline", "Bounds", "CollaborationSuite", "DataFractions", "ExpertGroup", "Fit", "Transfer"]
 
 
 class Baseline(Strict):
@@ -43,6 +43,13 @@ class Fit(Strict):
     batch: Annotated[int, Field(gt=0)] = 128
     alignment_weight: Annotated[float, Field(ge=0)] = 0.01
     seed: int = 0
+
+
+class Bounds(Strict):
+    """At most so much of what baselines look at and learn, whatever they say themselves."""
+
+    steps: Annotated[int, Field(gt=0)] | None = None
+    examples: Annotated[int, Field(gt=0)] | None = None
 
 
 class ExpertGroup(Strict):
@@ -100,6 +107,7 @@ class CollaborationSuite(BaseSuite):
     """How to make an expert that a pool names and that is not there: `{base}`, `{task}` and `{folder}` are its own."""
     series: list[str] = []
     """Printed tables along an axis that the report shows beside ours (published_series.py)."""
+    at_most: Bounds = Bounds()
     presets: dict[str, dict[str, Any]] | None = None
     """By name, other words of the suite: another pool, fewer pictures."""
 
@@ -191,4 +199,14 @@ class CollaborationSuite(BaseSuite):
 
     def recipe(self, baseline: Baseline, group: str) -> Recipe:
         """The recipe of a baseline for a group."""
-        return self.recipe_of(self.pool(group), baseline.merge, baseline.data)
+        merge, data, most = baseline.merge, baseline.data, self.at_most
+        if most.steps is not None:
+            merge = [
+                call.model_copy(update={"parameters": {**call.parameters, "steps": min(most.steps, said)}})
+                if isinstance(said := call.parameters.get("steps"), int)
+                else call
+                for call in merge
+            ]
+        if data is not None and most.examples is not None:
+            data = data.model_copy(update={"examples": min(most.examples, data.examples or most.examples)})
+        return self.recipe_of(self.pool(group), merge, data)

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from smelt.caller import option
-from smelt.errors import RecipeError
+from smelt.errors import RecipeError, SmeltError
 from smelt.formats.open import is_adapter, is_pickle
 from smelt.models.references import reference_scheme
+from smelt.models.verified_download import hub_fault, verified
 
-__all__ = ["download", "fetch_files", "in_cache", "listed_files"]
+__all__ = ["can_open_without_download", "download", "fetch_files", "in_cache", "listed_files", "wanted_files"]
 
 _FILES = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken", "*.spm", "*.py"]
 _USUAL = re.compile(r"^pytorch_model(-\d{5}-of-\d{5})?\.bin$")
@@ -43,6 +45,15 @@ def download(name: str, *, allow_pickle: bool = False) -> Path:
     return folder if set(pickles) <= set(here) else _snapshot(name, repo, commit, pickles)
 
 
+def wanted_files(names: Iterable[str]) -> list[str]:
+    """Of the files of a repository those that `download` fetches: pickles where there is nothing else."""
+    names = list(names)
+    found = [name for name in names if any(fnmatchcase(name, pattern) for pattern in _FILES)]
+    if any(name.endswith(".safetensors") and "/" not in name for name in found):
+        return found
+    return [*found, *_pickles(names)]
+
+
 def in_cache(name: str) -> bool:
     """Whether the weights of a model on the hub lie on this machine; the network is not asked."""
     from huggingface_hub import snapshot_download
@@ -67,17 +78,38 @@ def listed_files(repo: str, revision: str) -> list[str]:
     return _listed(repo, revision)
 
 
+def can_open_without_download(ref: str) -> bool:
+    """Whether a reference can be opened by its shapes, or is here: nothing of it would be fetched."""
+    from smelt.models.repository import listing
+    from smelt.models.weightless import shape_source_of_repository
+
+    for part in ref.split("+"):
+        name = part.removeprefix("hf:")
+        if name == part or in_cache(name) or ("+" not in ref and shape_source_of_repository(name) is not None):
+            continue
+        safe = any(path.endswith(".safetensors") and "/" not in path for path in listing("model", name).files)
+        if "+" in ref or not safe:
+            return False
+    return True
+
+
 def _snapshot(name: str, repo: str, revision: str | None, patterns: Sequence[str]) -> Path:
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
+    from huggingface_hub.errors import HFValidationError
 
     try:
-        return Path(snapshot_download(repo, revision=revision, allow_patterns=list(patterns)))
-    except RepositoryNotFoundError:
-        raise RecipeError(f"the Hugging Face hub has no model {repo!r} (or it needs a login)") from None
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+        with verified("model", repo):
+            return Path(snapshot_download(repo, revision=revision, allow_patterns=list(patterns)))
+    except HFValidationError:
+        raise RecipeError(f"hf:{name} is not a name that the Hugging Face Hub could have; write hf:org/name") from None
+    except SmeltError:
+        raise
+    except Exception as error:  # whatever the client, its HTTP library and the disk raise
+        reason = hub_fault(error)
         raise RecipeError(
-            f"hf:{name} is not in the local cache and could not be downloaded ({type(error).__name__}); "
+            f"hf:{name} {reason}"
+            if reason
+            else f"hf:{name} is not in the local cache and could not be downloaded ({type(error).__name__}); "
             "check the name and the network, or give a folder"
         ) from None
 

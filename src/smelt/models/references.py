@@ -82,7 +82,7 @@ def open_ref(ref: str, *, relative_to: Path | None = None, allow_pickle: bool = 
     """The Source that a reference means. A path may be relative to the recipe that names it.
 
     With `shapes`, a public model that is not on this machine is not fetched but given by its shapes, where they are
-    known: enough to plan with.
+    known or the hub has them in headers: enough to plan with.
     """
     source = _shape(ref.removeprefix("hf:")) if shapes and ref.startswith("hf:") else None
     return source or _open(ref, relative_to, allow_pickle)
@@ -159,11 +159,12 @@ def absolute_ref(ref: str, relative_to: Path) -> str:
 
 
 def _shape(name: str) -> Source | None:
-    """The shapes of a model on the hub that is not on this machine, where they are known."""
+    """The shapes of a model on the hub that is not on this machine: known ones, or as the headers there say."""
     from smelt.models.download import in_cache
+    from smelt.models.repository import header_source
     from smelt.models.weightless import shape_source_of_repository
 
-    return None if "+" in name or in_cache(name) else shape_source_of_repository(name)
+    return None if "+" in name or in_cache(name) else shape_source_of_repository(name) or header_source(name)
 
 
 def _adapt(base: Source, folder: Path | Source) -> Source:

@@ -1,7 +1,8 @@
 """Models by their shapes alone: what a plan needs where the weights lie elsewhere.
 
 In: the size of a public model as data (`sizes/*.yaml`), by `shape:llama-3.1-8b` or by the name of a repository of that
-size. Out: a Source with a header and no numbers. It can be planned with, and nothing else.
+size; or headers that the hub gives (repository.py). Out: a Source with a header and no numbers. It can be planned with,
+and nothing else.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files as package_files
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from smelt.errors import RecipeError, unknown
@@ -70,11 +72,15 @@ class Size(Strict):
 class ShapeSource(Source):
     """Names, shapes and dtypes; no numbers."""
 
-    def __init__(self, label: str, size: Size, dtype: str):
+    def __init__(self, label: str, tensors: dict[str, TensorInfo], tied: dict[str, str], folder: Path | None = None):
+        self.label, self.tensors, self.tied, self.folder = label, tensors, tied, folder
+
+    @classmethod
+    def of_size(cls, label: str, size: Size, dtype: str) -> ShapeSource:
+        """Of a known size."""
         code = dtypes.parse_dtype(dtype)
-        self.label = label
-        self.tensors = {name: TensorInfo(code, shape) for name, shape in size.shapes()}
-        self.tied = {"lm_head.weight": "model.embed_tokens.weight"} if size.tied else {}
+        tensors = {name: TensorInfo(code, shape) for name, shape in size.shapes()}
+        return cls(label, tensors, {"lm_head.weight": "model.embed_tokens.weight"} if size.tied else {})
 
     def read(self, key: str, start: int, out: Tensor) -> None:
         raise RecipeError(
@@ -101,7 +107,7 @@ def shape_source(name: str, *, allow_pickle: bool = False) -> ShapeSource:
     sizes = known_sizes()
     if plain not in sizes:
         raise RecipeError(unknown("model size", plain, sizes))
-    return ShapeSource(f"shape:{name}", sizes[plain], dtype or "bfloat16")
+    return ShapeSource.of_size(f"shape:{name}", sizes[plain], dtype or "bfloat16")
 
 
 def shape_source_of_repository(name: str) -> ShapeSource | None:
@@ -110,5 +116,5 @@ def shape_source_of_repository(name: str) -> ShapeSource | None:
     for size in known_sizes().values():
         for pattern, dtype in size.names.items():
             if fnmatchcase(repository, pattern):
-                return ShapeSource(f"hf:{name}", size, dtype)
+                return ShapeSource.of_size(f"hf:{name}", size, dtype)
     return None

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from smelt.engine.plan.ready import ReadyMerge
     from smelt.measurement.memory_needs import Method
 
-__all__ = ["ExpectedSource", "plan"]
+__all__ = ["ExpectedSource", "plan", "plan_recipe"]
 
 _FOLLOWS = {"regmean_pp": "regmean", "localize": "stitch"}
 """What merges in the end, where it has another name; learned coefficients are those of task arithmetic."""
@@ -62,6 +62,19 @@ def plan(
     (`smelt/formats/sizes`), and are not downloaded. `device` need not be on this machine either.
     """
     recipe, relative_to, pool = read_request(models, base, method, words)
+    return plan_recipe(recipe, pool, relative_to=relative_to, threads=threads, memory=memory, device=device)
+
+
+def plan_recipe(
+    recipe: Recipe,
+    pool: ModelPool | None = None,
+    *,
+    relative_to: Path | None = None,
+    threads: int | None = None,
+    memory: int | str | None = None,
+    device: str = "cpu",
+) -> PlanReport:
+    """What merging a recipe would do; `pool` are its models where they are open already."""
     if not is_data_missing(recipe, pool):
         with planned(recipe, relative_to=relative_to, pool=pool, shapes=True) as ready:
             return describe_plan(ready, threads, memory, device)

@@ -117,6 +117,10 @@ class Task(Shown, ABC):
     def count(self, split: str) -> int | None:
         """The number of examples of a split, where it is known without a download."""
 
+    def data_sets(self) -> list[tuple[str, str | None]]:
+        """The data sets of the Hugging Face Hub that it would fetch, each with the part of it, and without a look."""
+        return []
+
     @abstractmethod
     def prepare(
         self, split: str, *, limit: int | None, data: DataCache, corruption: Corruption | None = None

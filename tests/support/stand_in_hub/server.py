@@ -127,7 +127,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _api(self, kind: str, rest: str, query: dict[str, list[str]]) -> None:
         words = rest.split("/")
-        verb = next((place for place, word in enumerate(words[1:3], 1) if word in _VERBS), len(words))
+        verb = next((at for at in (2, 1) if at < len(words) and words[at] in _VERBS), len(words))
         name, words = "/".join(words[:verb]), words[verb:]
         repository = self.hub.contents.find(kind, name)
         if repository is None:

@@ -92,7 +92,7 @@ def test_data_that_cannot_be_loaded_are_named_and_the_others_are_asked(shelf: Pa
     done = evaluate_model(str(up), "lm-eval:shelf_gone,lm-eval:shelf_one,lm-eval:shelf_onne")
     assert [row.task for row in done.rows] == ["shelf_one"]
     gone, unknown = done.failures
-    assert "lm-eval:shelf_gone: it, or its data set (nobody/has-this-data-set), could not be loaded" in str(gone.error)
+    assert "lm-eval:shelf_gone: its data set (nobody/has-this-data-set) is not in the local cache" in str(gone.error)
     assert "no task of the lm-evaluation-harness named 'shelf_onne' (did you mean 'shelf_one'?)" in str(unknown.error)
 
 

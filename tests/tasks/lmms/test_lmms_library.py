@@ -164,7 +164,7 @@ def test_a_metric_that_the_task_does_not_have_is_named_with_those_it_has(shelf: 
 
 def test_data_that_are_not_there_are_named_and_cost_that_task_only(shelf: Path, model: str) -> None:
     with pytest.raises(
-        TaskError, match=r"lmms:shelf_gone: it, or its data set \(nobody/has-this-data-set\), could not"
+        TaskError, match=r"lmms:shelf_gone: its data set \(nobody/has-this-data-set\) is not in the local cache"
     ):
         evaluate(model, "lmms:shelf_gone")
     with pytest.raises(TasksFailed, match="1 of 2 tasks could not be asked") as caught:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from smelt.errors import unknown
 from smelt.files.schema import Strict
 from smelt.recipe.schema import DataUse, Pipeline, Pool, Recipe
+from smelt.suites.needs.inputs import SuiteInputs
 from smelt.suites.suite import BaseSuite
 from smelt.tasks.corruptions.corruption import STORED, Corruption
 from smelt.tasks.corruptions.parameters import CorruptionKind, SetName
+
+if TYPE_CHECKING:
+    from smelt.suites.plan import BenchOptions
 
 __all__ = ["ClipEntry", "ClipSuite", "Corruptions", "LinePath"]
 
@@ -128,6 +132,25 @@ class ClipSuite(BaseSuite):
                 if model not in self.pool.models:
                     raise ValueError(f"parts.{part}: {unknown('model of the pool', model, self.pool.models)}")
         return self
+
+    def inputs(self, options: BenchOptions) -> SuiteInputs:
+        """References once, every entry once for each part; a scale that is tuned is one trial for each value."""
+        entries = {name: self.entries[name] for name in self._chosen(options.methods, self.entries)}
+        merges = {name: self.recipe(one, task=self.tasks[0]) for name, one in entries.items() if one.merge}
+        tuned = sum(one.tune for one in entries.values()) * len(self.scales) if options.tune else 0
+        damaged = len(self.corruptions.names) if self.corruptions else 0
+        made = len(entries) * max(len(self.parts), 1)
+        tasks = tuple(self._chosen(options.tasks, self.tasks))
+        return SuiteInputs(
+            {**({"base": self.pool.base} if self.pool.base else {}), **self.pool.models},
+            tasks,
+            tuple(entries),
+            merges,
+            (1 + len(self.pool.models) + made) * (1 + damaged),
+            tuned,
+            tasks if tuned else (),
+            self.curve_limit,
+        )
 
     def models(self, part: str | None = None) -> dict[str, str]:
         """The models that the entries of a part are made from, in the pool's order."""

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from smelt.errors import MissingExtra, unknown
+from smelt.models.verified_download import WrongHash, hub_fault, verified_data_sets
 from smelt.tasks.task import TaskError
 from smelt.tasks.template_sandbox.rendering import render
 
@@ -72,8 +73,13 @@ def library_parts(
     if name not in manager.all_tasks:
         raise TaskError(unknown(f"task of {what}", name, manager.all_tasks))
     try:
-        return load()
+        with verified_data_sets():
+            return load()
+    except WrongHash:
+        raise
     except (Exception, SystemExit) as error:  # whatever the library, the data library and the network raise
+        if (reason := hub_fault(error)) is not None:
+            raise TaskError(f"{prefix}{name}: its data set ({_data_of(name, config_of)}) {reason}") from error
         lines = str(error).strip().splitlines() or ["no reason given"]
         raise TaskError(
             f"{prefix}{name}: it, or its data set ({_data_of(name, config_of)}), could not be loaded "

@@ -107,6 +107,10 @@ class LanguageTask(Task):
         """The first metric: the task's score."""
         return str(self.config["metric_list"][0]["metric"])
 
+    def data_sets(self) -> list[tuple[str, str | None]]:
+        path = self.config.get("dataset_path")
+        return [] if self.files or not path else [(str(path), self.config.get("dataset_name"))]
+
     @property
     def files(self) -> dict[str, tuple[Path, ...]]:
         """The data files of every split, where the data are files."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from smelt.errors import CorruptFile, MissingExtra, shortened, unknown
 from smelt.files.reading import is_there
+from smelt.models.verified_download import WrongHash, hub_fault, verified_data_sets
 from smelt.tasks.pictures.held_out import held_out
 from smelt.tasks.pictures.mosaic import pillow, read_mosaic, read_picture
 from smelt.tasks.pictures.task import FolderData, HubData, MosaicData, PictureTask
@@ -188,11 +190,20 @@ def _load_dataset(task: PictureTask, split: str, data: HubData, theirs: str | No
     local = task.folder / data.dataset
     name = str(local) if local.is_dir() else data.dataset
     theirs = theirs or data.splits["train" if split == "val" and data.held_out is not None else split]
+    made: list[Any] = []
     try:
-        return datasets.load_dataset(name, data.config, split=theirs, revision=data.revision)
+        with verified_data_sets():
+            made.append(datasets.load_dataset(name, data.config, split=theirs, revision=data.revision))
+    except WrongHash:
+        for folder in {Path(one["filename"]).parent for rows in made for one in rows.cache_files}:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
     except Exception as error:  # whatever the library, the hub and the network raise
+        if (reason := hub_fault(error)) is not None:
+            raise TaskError(f"{task.name}: the data set {data.dataset!r} {reason}") from error
         raise TaskError(
             f"{task.name}: the data set {data.dataset!r} is not in the local cache and could not be loaded "
             f"({type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}); "
             "check its name and the network"
         ) from error
+    return made[0]

@@ -175,6 +175,13 @@ class PictureTask(FileTask):
             case FolderData(folder=name):
                 return f"picture files in {name}/"
 
+    def data_sets(self) -> list[tuple[str, str | None]]:
+        match self.data:
+            case HubData(dataset=name, config=config) if not (self.folder / name).is_dir():
+                return [(name, config)]
+            case _:
+                return []
+
     def count(self, split: str) -> int | None:
         from smelt.tasks.pictures.splits import count
 

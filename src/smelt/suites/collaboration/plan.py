@@ -257,12 +257,17 @@ def _tasks(suite: CollaborationSuite, methods: Sequence[str]) -> list[PictureTas
     return found
 
 
+def _how(suite: CollaborationSuite) -> dict[str, Any]:
+    """What a suite says of experts that are not quite like their base."""
+    return {"include": suite.include, "missing": suite.missing, "config": suite.config}
+
+
 def _fingerprints(suite: CollaborationSuite) -> dict[str, str]:
     """Every model of every pool, known by its name there; they have to be of one shape within a pool."""
     found: dict[str, str] = {}
     for name, pool in suite.pools.items():
         with opened(pool, allow_pickle=suite.allow_pickle) as models:
-            faults = models.compatibility(include=suite.include).faults
+            faults = models.compatibility(**_how(suite)).faults
         if faults:
             raise IncompatibleModels([f"{name}: {fault}" for fault in faults], "collaborate")
         hashes = model_fingerprints(pool, allow_pickle=suite.allow_pickle)

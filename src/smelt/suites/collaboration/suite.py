@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -10,6 +10,10 @@ from smelt.errors import unknown
 from smelt.files.schema import Strict
 from smelt.recipe.schema import DataUse, Pipeline, Pool, Recipe
 from smelt.suites.suite import BaseSuite
+
+if TYPE_CHECKING:
+    from smelt.suites.needs.inputs import SuiteInputs
+    from smelt.suites.plan import BenchOptions
 
 Boosting = Literal["supervised", "semi"]
 AlignmentKind = Literal["scalar", "gram", "off"]
@@ -88,6 +92,10 @@ class CollaborationSuite(BaseSuite):
     groups: Annotated[dict[str, ExpertGroup], Field(min_length=1)]
     """By the name that the report shows."""
     include: list[str] = []
+    missing: Literal["refuse", "base"] = "refuse"
+    """Whether experts may lack tensors of their base, which then stay the base's."""
+    config: str | None = None
+    """Whose config merged models have, where configs differ: `base`, or an expert's name."""
     baselines: dict[str, Baseline]
     fit: Fit = Fit()
     boosting: list[Boosting] = ["semi", "supervised"]
@@ -191,6 +199,27 @@ class CollaborationSuite(BaseSuite):
         there = {name for name in ("transfer", "fractions") if preset.get(name) is not None}
         changed["absent"] = {name: why for name, why in changed["absent"].items() if name not in there}
         return changed
+
+    def inputs(self, options: BenchOptions) -> SuiteInputs:
+        """Every model of every pool, and the merges of all groups."""
+        from smelt.suites.needs.inputs import SuiteInputs
+
+        methods = self._chosen(options.methods, self.entries)
+        several = len(self.pools) > 1
+        models = {
+            f"{pool}: {name}" if several else name: ref
+            for pool, one in self.pools.items()
+            for name, ref in {"base": str(one.base), **one.models}.items()
+        }
+        merges = {
+            f"{group}: {name}": self.recipe(baseline, group)
+            for name, baseline in self.baselines.items()
+            for group in baseline.only or self.groups
+            if name in methods
+        }
+        learned = len([name for name in methods if name not in self.baselines]) * len(self.groups)
+        asked = len(merges) + learned + sum(1 + len(one.experts) for one in self.groups.values())
+        return SuiteInputs(models, tuple(self.tasks), tuple(self.entries), merges, asked)
 
     def pool(self, group: str) -> Pool:
         """The models of a group, with the base."""

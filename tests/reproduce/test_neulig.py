@@ -1,4 +1,4 @@
-"""NeuLig's own setting, `smelt bench neulig-paper`, to its end against the stand-in hub: three families, public names."""
+"""NeuLig's own setting, `smelt bench neulig-paper`, to its end against the stand-in hub: three families of models."""
 
 from __future__ import annotations
 
@@ -35,7 +35,19 @@ def page(folder: Path) -> str:
 
 def test_vit_b_32_gives_the_papers_tables_with_the_published_numbers_beside_ours(here: Path, cli: Any) -> None:
     methods = "average,regmean,adamerging,wemoe,neulig-semi"
-    ran = cli("bench", "neulig-paper", "--family", "ViT-B-32", "--preset", "try", "--methods", methods, "--quiet")
+    ran = cli(
+        "bench",
+        "neulig-paper",
+        "--family",
+        "ViT-B-32",
+        "--preset",
+        "try",
+        "--methods",
+        methods,
+        "--executor",
+        "inline",
+        "--quiet",
+    )
     assert ran.code == 0, ran.err
     folder = here / "neulig-paper-ViT-B-32"
     rows = [
@@ -72,6 +84,8 @@ def test_vit_l_14_has_five_experts_and_table_s6(here: Path, cli: Any) -> None:
         "try",
         "--methods",
         "average,neulig-supervised",
+        "--executor",
+        "inline",
         "--quiet",
     )
     assert ran.code == 0, ran.err
@@ -84,12 +98,10 @@ def test_vit_l_14_has_five_experts_and_table_s6(here: Path, cli: Any) -> None:
 def test_rn50_merges_by_regmean_and_the_table_says_why_there_is_no_mixture(here: Path, cli: Any) -> None:
     ran = cli("bench", "neulig-paper", "--family", "RN50", "--preset", "try", "--methods", "average")
     assert ran.code == 2
-    assert (
-        "there is no expert at experts/RN50/gtsrb (and 6 more); make it: smelt finetune open_clip:RN50/openai"
-        in ran.err
-    )
+    assert "there is no expert at experts/RN50/gtsrb (and 6 more)" in ran.err
+    assert "fine-tune open_clip:RN50/openai on" in ran.err
     experts(here / "experts" / "RN50")
-    flags = ["--preset", "try", "--methods", "average,regmean,neulig-semi", "--quiet"]
+    flags = ["--preset", "try", "--methods", "average,regmean,neulig-semi", "--executor", "inline", "--quiet"]
     ran = cli("bench", "neulig-paper", "--family", "RN50", *flags)
     assert ran.code == 0, ran.err
     folder = here / "neulig-paper-RN50"

@@ -11,6 +11,7 @@ import enumerated
 import smelt
 from smelt.errors import IncompatibleModels, NumericalError, RecipeError
 from smelt.measurement.gram_merged import gram_merged
+from smelt.measurement.layer_inputs import patches
 from smelt.models.families.network import ModuleNetwork
 from smelt.ops.least_squares import gram_mean
 from smelt.tasks.examples import ArrayStream
@@ -86,7 +87,7 @@ def test_the_walk_equals_building_the_model_layer_after_layer_by_hand() -> None:
     found = gram_merged(networks, streams, reduction=0.9, ridge=1e-4)
     own = [network.weights() for network in networks.values()]
     merged = {key: (own[0][key] + own[1][key]) / 2 for key in own[0]}
-    for keys in (["q", "k", "v"], ["o"], ["up"], ["down"], ["head"]):
+    for keys in (["patches"], ["q", "k", "v"], ["o"], ["up"], ["down"], ["head"]):
         grams = []
         for network, stream in zip(networks.values(), streams.values(), strict=True):
             module = copy.deepcopy(network.module)
@@ -94,10 +95,12 @@ def test_the_walk_equals_building_the_model_layer_after_layer_by_hand() -> None:
             seen: list[Tensor] = []
             getattr(module, keys[0]).register_forward_pre_hook(lambda _, x, seen=seen: seen.append(x[0]))
             module(stream.batch(range(12)).inputs)
-            flat = seen[0].reshape(-1, seen[0].shape[-1])
+            inputs = patches(module.patches, seen[0]) if keys == ["patches"] else seen[0]
+            flat = inputs.reshape(-1, inputs.shape[-1])
             grams.append(flat.T @ flat / 12)
         for name in (f"{key}.weight" for key in keys):
-            merged[name] = gram_mean([one[name] for one in own], grams, reduction=0.9, ridge=1e-4).float()
+            found_layer = gram_mean([one[name].flatten(1) for one in own], grams, reduction=0.9, ridge=1e-4)
+            merged[name] = found_layer.float().view(merged[name].shape)
     for key, tensor in found.weights.items():
         assert torch.allclose(merged[key], tensor, rtol=1e-3, atol=1e-4), key
 

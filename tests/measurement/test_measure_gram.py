@@ -42,7 +42,7 @@ def test_layers_with_one_input_share_one_gram() -> None:
     network, stream = enumerated.attention()
     found = gram(network, stream)
     assert tied_names(found) == {"k.weight": "q.weight", "v.weight": "q.weight"}
-    assert set(found) == {f"{name}.weight" for name in ("q", "k", "v", "o", "up", "down", "head")}
+    assert set(found) == {f"{name}.weight" for name in ("patches", "q", "k", "v", "o", "up", "down", "head")}
 
 
 def test_it_equals_the_plain_product_of_all_inputs() -> None:

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 _CARRIED = (
-    "config.json", "generation_config.json",
+    "config.json", "generation_config.json", "open_clip_config.json",
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
     "vocab.json", "vocab.txt", "merges.txt", "bpe_simple_vocab_16e6.txt.gz", "*.model", "*.tiktoken", "*.spm",
     "preprocessor_config.json", "processor_config.json", "image_processor_config.json",

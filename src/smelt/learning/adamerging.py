@@ -21,6 +21,8 @@ Its parameters:
     lr: Adam's learning rate. Try `1e-4` to `1e-2`.
     steps: how often the coefficients are changed. Try `200` to `1000`.
     batch: examples of each task in a step. Try `8` to `64`.
+    patience: left out, all steps are taken; with a number, a tenth of the examples is held out, and learning ends when
+        the loss on it has not fallen for so many steps, `steps` at the latest. Try `50` to `200`.
     clamp: `true` keeps every coefficient between 0 and 1, `false` leaves them free.
     loss: what falls: the `entropy` of the answers, or the cross-entropy with the `labels`.
     deltas: where the models' changes lie while it learns: `memory`, or `disk` where they do not fit.
@@ -58,13 +60,14 @@ def adamerging(
     lr: Positive = 1e-3,
     steps: Count = 1000,
     batch: Count = 16,
+    patience: Count | None = None,
     clamp: bool = False,
     loss: Loss = "entropy",
     deltas: Where = "memory",
     delta_dtype: DeltaDtype = "float32",
 ) -> LearnedMerge:
     merge = Weighted(work.deltas(deltas, delta_dtype), level, init, clamp=clamp)
-    trace = work.optimise(MergedObjective(merge, work.passes, loss), steps=steps, lr=lr, batch=batch)
+    trace = work.optimise(MergedObjective(merge, work.passes, loss), steps=steps, lr=lr, batch=batch, patience=patience)
     rows = merge.coefficients.double().tolist()
     values = {name: tuple(row) for name, row in zip(work.models, rows, strict=True)}
     found = Coefficients(level, merge.groups, values)

@@ -80,6 +80,7 @@ class Work:
         batch: int,
         model: str | None = None,
         save_last: bool = True,
+        patience: int | None = None,
     ) -> list[dict[str, Any]]:
         """Run the loop on all streams, or on one model's; its state lies in the folder."""
         streams = self.streams if model is None else {model: self.streams[model]}
@@ -94,6 +95,7 @@ class Work:
             folder=self.folder / place,
             save_last=save_last,
             tell=self.tell,
+            patience=patience,
         )
 
 

@@ -95,9 +95,9 @@ def gram_merged(
                     grams[name] |= dict.fromkeys(group.keys, mirrored(sums[group.leader]))
             for key in (key for group in stage.groups for key in group.keys):
                 means = [grams[name][key] / len(places[name]) for name in networks]
-                layers = [own[name][key].mT if key in turned else own[name][key] for name in networks]
+                layers = [own[name][key].mT if key in turned else own[name][key].flatten(1) for name in networks]
                 solved = _solved(key, layers, means, reduction, ridge)
-                merged[key] = solved.mT.contiguous() if key in turned else solved
+                merged[key] = solved.mT.contiguous() if key in turned else solved.view(own[first][key].shape)
     return MergedGrams(grams, merged, {name: len(part) for name, part in places.items()})
 
 

@@ -2,6 +2,10 @@
 
 Layers that are given one and the same tensor (queries, keys and values; gate and up) form a group: what is measured
 of their inputs is measured once. Of texts side by side, the tokens that only fill up the shorter ones do not count.
+
+A convolution is a linear layer too: its weight [out, in, height, width] is a matrix [out, in · height · width], and
+its inputs are the patches of a picture, a row for every place that it looks at. Grouped ones are left out: they are
+many small layers.
 """
 
 from __future__ import annotations
@@ -16,13 +20,14 @@ import torch
 from torch import Tensor, nn
 
 from smelt.errors import RecipeError
+from smelt.formats.architecture.layout import Layout
 from smelt.models.families.causal_lm.batch import TokenBatch
 
 if TYPE_CHECKING:
     from smelt.models.families.network import Network
     from smelt.tasks.examples import ExampleBatch
 
-__all__ = ["InputGroup", "Inputs", "calls_seen", "groups_of", "input_width", "is_conv1d", "linear_layers"]
+__all__ = ["InputGroup", "Inputs", "calls_seen", "groups_of", "input_width", "is_conv1d", "linear_layers", "patches"]
 
 Take: TypeAlias = Callable[[str, Tensor], None]
 """Is given a layer's key and its inputs."""
@@ -93,7 +98,8 @@ class Inputs:
     def _hook(self, key: str) -> Callable[..., None]:
         def see(module: nn.Module, given: Any, words: Any) -> None:
             if self._take is not None:
-                self._take(key, given[0] if given else next(iter(words.values())))
+                x = given[0] if given else next(iter(words.values()))
+                self._take(key, patches(module, x) if isinstance(module, nn.Conv2d) else x)
 
         return see
 
@@ -118,14 +124,37 @@ def _spoken(key: str, inputs: Tensor, words: Tensor) -> Tensor:
 
 
 def linear_layers(network: Network) -> dict[str, nn.Module]:
-    """The linear layers whose weights are merged, by the weight's key."""
+    """The linear layers whose weights are merged, by the weight's key; convolutions among them, but embeddings not."""
     wanted = set(network.keys)
     return {
         key: module
         for name, module in network.module.named_modules()
-        if (isinstance(module, nn.Linear) or is_conv1d(module))
+        if (isinstance(module, nn.Linear) or is_conv1d(module) or _is_convolution(module, name))
         and (key := f"{name}.weight".removeprefix(".")) in wanted
     }
+
+
+def _is_convolution(module: nn.Module, name: str) -> bool:
+    """Whether it is one with patches of plain numbers, whose weight a merge may see as a matrix."""
+    if not isinstance(module, nn.Conv2d) or module.groups != 1 or module.padding_mode != "zeros":
+        return False
+    return Layout.is_matrix(f"{name}.weight", _as_matrix(module))
+
+
+def _as_matrix(module: nn.Conv2d) -> tuple[int, int]:
+    return module.out_channels, module.in_channels * module.kernel_size[0] * module.kernel_size[1]
+
+
+def patches(module: nn.Conv2d, x: Tensor) -> Tensor:
+    """The inputs [n, in, height, width] of a convolution as rows [n, places, in · kernel], in its weight's order."""
+    padding: Any = module.padding
+    if isinstance(padding, str):  # "same" or "valid": torch knows how many zeros that is on either side
+        x, padding = nn.functional.pad(x, module._reversed_padding_repeated_twice), 0
+    size: Any = module.kernel_size
+    steps: Any = module.stride
+    wide: Any = module.dilation
+    rows: Tensor = nn.functional.unfold(x, size, wide, padding, steps)
+    return rows.transpose(1, 2)
 
 
 def is_conv1d(module: nn.Module) -> bool:
@@ -136,6 +165,8 @@ def is_conv1d(module: nn.Module) -> bool:
 
 def input_width(module: nn.Module) -> int:
     """How many inputs a linear layer has."""
+    if isinstance(module, nn.Conv2d):
+        return _as_matrix(module)[1]
     weight = module.get_parameter("weight")
     return int(weight.shape[0 if is_conv1d(module) else 1])
 

@@ -297,6 +297,7 @@ class _MixRun:
                 batch=want.batch,
                 seed=self.recipe.seed,
                 folder=folder,
+                patience=want.patience,
                 tell=lambda line: watch.advance(want.batch * len(line["loss"])),
             )
             watch.end("learned")

@@ -25,6 +25,8 @@ Its parameters:
     steps: steps of learning the routers. Try `200` to `1000`; 0 leaves them as they begin.
     lr: Adam's learning rate. Try `1e-5` to `1e-3`.
     batch: examples of each task in a step. Try `8` to `64`.
+    patience: left out, all steps are taken; with a number, a tenth of the examples is held out, and learning ends when
+        the loss on it has not fallen for so many steps, `steps` at the latest. Try `50` to `200`.
     loss: what falls: the `entropy` of the answers, or the cross-entropy with the `labels`.
     top: experts that a sample may use at once; left out, all of them. Try `1` to `3`.
     density: the share of every routed change that is kept, the largest. Try `0.1` to `1`.
@@ -68,6 +70,7 @@ class WeMoE:
     steps: Annotated[int, Field(ge=0)] = 1000
     lr: Positive = 1e-4
     batch: Annotated[int, Field(ge=1)] = 16
+    patience: Annotated[int, Field(ge=1)] | None = None
     loss: Literal["entropy", "labels"] = "entropy"
     top: Annotated[int, Field(ge=1)] | None = None
     density: Fraction = 1.0

@@ -67,6 +67,17 @@ def in_cache(name: str) -> bool:
     return is_adapter(folder) or any(path.suffix == ".safetensors" or is_pickle(path.name) for path in folder.iterdir())
 
 
+def fetch_files(name: str, patterns: Sequence[str]) -> Path:
+    """The folder of a repository `org/name@revision` in the cache, with the files of these patterns that it has."""
+    repo, _, revision = name.partition("@")
+    return _snapshot(name, repo, revision or None, patterns)
+
+
+def listed_files(repo: str, revision: str) -> list[str]:
+    """The files of a model on the hub; none where it cannot be asked."""
+    return _listed(repo, revision)
+
+
 def can_open_without_download(ref: str) -> bool:
     """Whether a reference can be opened by its shapes, or is here: nothing of it would be fetched."""
     from smelt.models.repository import listing
@@ -80,17 +91,6 @@ def can_open_without_download(ref: str) -> bool:
         if "+" in ref or not safe:
             return False
     return True
-
-
-def fetch_files(name: str, patterns: Sequence[str]) -> Path:
-    """The folder of a repository `org/name@revision` in the cache, with the files of these patterns that it has."""
-    repo, _, revision = name.partition("@")
-    return _snapshot(name, repo, revision or None, patterns)
-
-
-def listed_files(repo: str, revision: str) -> list[str]:
-    """The files of a model on the hub; none where it cannot be asked."""
-    return _listed(repo, revision)
 
 
 def _snapshot(name: str, repo: str, revision: str | None, patterns: Sequence[str]) -> Path:

@@ -1,5 +1,8 @@
 """The optimiser loop that everything learned shares: an objective and streams of examples in, a trace out.
 
+With `patience` the number of steps is an upper bound: the last tenth of every stream is held out, and the run ends when
+the mean loss on it has not fallen for so many steps (`held_out.py`).
+
 Knows nothing of merging or mixing. With a folder, parameters, moments and step are saved now and then and when the
 run is interrupted; the same call goes on from there and ends with the same bytes as a run that was never stopped.
 """
@@ -8,13 +11,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from smelt.errors import NumericalError, OutputError, RecipeError
 from smelt.optimise.adam import MOMENTS, Adam
 from smelt.optimise.batch_indices import batch_indices
+from smelt.optimise.held_out import HeldOut
 from smelt.optimise.interrupt import patient_interrupt
 
 if TYPE_CHECKING:
@@ -68,22 +72,31 @@ def optimise(
     save_last: bool = True,
     stop: Stop | None = None,
     tell: Tell | None = None,
+    patience: int | None = None,
 ) -> list[dict[str, Any]]:
     """Take `steps` steps of Adam; each looks at `batch` examples of every stream.
+
+    With `patience`, `steps` are the most that are taken: every `patience` steps the loss on held-out examples is looked
+    at, and where it has not fallen the run ends.
 
     Gives the trace: for each step its number, the loss by task and the seconds it took. With `folder` a run that was
     interrupted goes on; one that asks for more steps than were taken continues; other words are refused. Where the
     objective has an `after_step`, it is called after each step (to keep parameters in their range). Without `save_last`
     the end of a whole run is not saved: its caller takes what it needs there and then.
     """
-    _check(streams, steps, batch)
-    run = _Optimisation(objective, streams, lr, batch, seed, folder, steps)
+    held_out = HeldOut(streams, batch, patience) if patience is not None else None
+    learned = held_out.rest if held_out is not None else dict(streams)
+    _check(learned, steps, batch)
+    run = _Optimisation(objective, learned, lr, batch, seed, folder, steps, patience)
     try:
         with patient_interrupt() as interrupted:
             while run.step < steps:
                 if interrupted() or (stop is not None and stop()):
                     break
-                line = run.advance()
+                seen = held_out.loss(objective) if held_out is not None and held_out.is_due(run.trace) else None
+                if held_out is not None and seen is not None and held_out.has_stopped(run.trace, seen):
+                    break
+                line = run.advance(seen)
                 if tell is not None:
                     tell(line)
                 if run.step % save_every == 0 and run.step < steps:
@@ -108,9 +121,10 @@ class _Optimisation:
         seed: int,
         folder: Path | None,
         steps: int,
+        patience: int | None = None,
     ):
         self._objective, self._streams = objective, dict(streams)
-        self._lr, self._batch, self._seed = lr, batch, seed
+        self._lr, self._batch, self._seed, self._patience = lr, batch, seed, patience
         self._parameters = dict(objective.parameters)
         self._adam = Adam(self._parameters, lr)
         self.step, self.trace = 0, list[dict[str, Any]]()
@@ -125,8 +139,8 @@ class _Optimisation:
                 self.close()
                 raise
 
-    def advance(self) -> dict[str, Any]:
-        """One step."""
+    def advance(self, held_out: float | None = None) -> dict[str, Any]:
+        """One step; `held_out` is the loss before it, which the trace keeps."""
         began = time.perf_counter()
         batches = {
             name: stream.batch(batch_indices(self._seed, stream.name, self.step, size=len(stream), batch=self._batch))
@@ -141,6 +155,8 @@ class _Optimisation:
         if after is not None:
             after()
         line = {"step": self.step, "loss": dict(losses), "seconds": time.perf_counter() - began}
+        if held_out is not None:
+            line["held_out"] = held_out
         self.step += 1
         self.trace.append(line)
         return line
@@ -200,6 +216,7 @@ class _Optimisation:
             "seed": self._seed,
             "streams": {name: stream.hash for name, stream in self._streams.items()},
             "parameters": {name: digest(tensor) for name, tensor in self._parameters.items()},
+            **({} if self._patience is None else {"patience": self._patience}),
             **getattr(self._objective, "words", {}),
         }
 

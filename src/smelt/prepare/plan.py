@@ -7,6 +7,7 @@ nothing of it can be read.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -18,6 +19,7 @@ from smelt.engine.plan.describe import DataNeeds, PlanReport, describe_plan
 from smelt.engine.pool import ModelPool, opened
 from smelt.engine.request import read_request
 from smelt.errors import RecipeError
+from smelt.formats.architecture.layout import Layout, Matrices, Orientation
 from smelt.formats.source import Source, TensorInfo
 from smelt.methods import stages
 from smelt.models.families.causal_lm.pass_memory import is_language_model, is_measured
@@ -89,12 +91,13 @@ class ExpectedSource(Source):
 
     def __init__(self, name: str, kind: str, model: Source):
         from smelt.engine.plan.statistics import statistic_shape
-        from smelt.formats.architecture.layout import Layout, Orientation
 
         self.label = f"the {kind} statistics of {name}"
         some = is_language_model(model)
         layers = Orientation.in_source(model)
         wanted = {key: layers.of(key) for key in model.tensors if not some or is_measured(key)}
+        if kind == "gram":
+            wanted = {key: _as_measured(one) for key, one in wanted.items()}
         if kind in ("gram", "components"):
             wanted = {key: one for key, one in wanted.items() if Layout.is_matrix(key, one.shape)}
         if kind == "gram":  # measured at layers that are modules of their own, which experts in a stack are not
@@ -106,6 +109,12 @@ class ExpectedSource(Source):
 
     def read(self, key: str, start: int, out: Tensor) -> None:
         raise RecipeError(f"{self.label} are not measured yet; they are planned with, and cannot be read")
+
+
+def _as_measured(matrices: Matrices) -> Matrices:
+    """A convolution as the matrix that its patches are given to; one with a group for every channel stays as it is."""
+    out, *inputs = matrices.shape or (0,)
+    return Matrices(1, (out, math.prod(inputs))) if len(inputs) == 3 and inputs[0] > 1 else matrices
 
 
 @contextmanager

@@ -59,6 +59,8 @@ class PreparedRecipe:
     peak_bytes: int = 0
     heat: dict[str, Any] | None = None
     """A picture of what was learned, as data."""
+    steps: int | None = None
+    """How many steps of learning were taken, where something was learned."""
 
 
 def combination_of(calls: Sequence[StageCall]) -> Combination:
@@ -211,6 +213,7 @@ def _prepared_by_mixing(recipe: Recipe, how: dict[str, Any], learned: Path | Non
         cached=made.cached,
         device=how["device"],
         heat=routing_map(made.routing) if made.routing else None,
+        steps=made.note.learning.steps,
     )
 
 
@@ -231,6 +234,7 @@ def _prepared_by_learning(recipe: Recipe, how: dict[str, Any], save: Path | None
         device=found.device,
         peak_bytes=found.peak_bytes,
         heat=heat_map(found.coefficients) if found.coefficients else None,
+        steps=len(found.trace),
     )
 
 

@@ -30,6 +30,11 @@ _FIRST = ("reference", "published", "tuned", "single")
 """Which of our rows stands beside a printed number, where there are several; `PublishedLine.variant` says another."""
 
 
+GAP = "gap"
+"""The level of a table whose numbers are how far the two levels of a method are apart."""
+_LEVELS = ("merged", "ensembled")
+
+
 class PublishedLine(Strict):
     """One printed line. What it does not say is as its table says."""
 
@@ -125,27 +130,45 @@ def read_published(path: Path) -> tuple[PublishedTable, ...]:
 def compared(table: PublishedTable, rows: Iterable[Row]) -> ComparedTable:
     """What our rows say of each cell."""
     known = [row for row in rows if row.variant in _FIRST and _damaged(row, table.corruption)]
-    scale = 100.0 if table.unit == "percent" else 1.0
     lines, most = [], 0
     for name, line in table.lines.items():
-        own = [_tasks_rows(known, line.entry or name, line, table, column) for column in table.columns]
-        most = max([most, *(row.n for cell in own for task in cell for row in task)])
-        ours = [_mean_of(cell, scale) for cell in own]
-        if table.average:
-            whole = [value for value in ours if value is not None]
-            ours.append(sum(whole) / len(whole) if len(whole) == len(ours) else None)
+        level = line.level or table.level
+        if level == GAP:
+            found = [_numbers(known, name, line, table, one) for one in _LEVELS]
+            ours = [_apart(*pair) for pair in zip(*(numbers for numbers, _ in found), strict=True)]
+            seen = max(count for _, count in found)
+        else:
+            ours, seen = _numbers(known, name, line, table, level)
+        most = max(most, seen)
         cells = tuple(ComparedCell(mine, theirs) for mine, theirs in zip(ours, line.values, strict=True))
         lines.append(ComparedLine(line.label, line.note, cells))
     heads = (*(table.heads or table.columns), *(["Average"] if table.average else []))
     return ComparedTable(table, heads, tuple(lines), most)
 
 
+def _apart(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else abs(one - other)
+
+
+def _numbers(
+    rows: Sequence[Row], name: str, line: PublishedLine, table: PublishedTable, level: str | None
+) -> tuple[list[float | None], int]:
+    """Our numbers of a line at one level, in the unit of the table and with their average, and the most examples."""
+    scale = 100.0 if table.unit == "percent" else 1.0
+    own = [_tasks_rows(rows, line.entry or name, line, table, column, level) for column in table.columns]
+    ours = [_mean_of(cell, scale) for cell in own]
+    if table.average:
+        whole = [value for value in ours if value is not None]
+        ours.append(sum(whole) / len(whole) if len(whole) == len(ours) else None)
+    return ours, max([0, *(row.n for cell in own for task in cell for row in task)])
+
+
 def _tasks_rows(
-    rows: Sequence[Row], entry: str, line: PublishedLine, table: PublishedTable, column: str
+    rows: Sequence[Row], entry: str, line: PublishedLine, table: PublishedTable, column: str, level: str | None
 ) -> list[list[Row]]:
     """Our rows of one cell, task by task."""
     name = f"{EXPERT}{column}" if entry == EXPERTS else entry
-    return [_cell_rows(rows, name, line, table, task) for task in table.means.get(column, [column])]
+    return [_cell_rows(rows, name, line, table, task, level) for task in table.means.get(column, [column])]
 
 
 def _mean_of(cell: Sequence[Sequence[Row]], scale: float) -> float | None:
@@ -154,10 +177,13 @@ def _mean_of(cell: Sequence[Sequence[Row]], scale: float) -> float | None:
     return scale * sum(scores) / len(scores) if scores and len(scores) == len(cell) else None
 
 
-def _cell_rows(rows: Sequence[Row], name: str, line: PublishedLine, table: PublishedTable, task: str) -> list[Row]:
-    """Our rows of one task: one, or one for each strength of a corruption."""
-    part, level = line.part or table.part, line.level or table.level
-    found = [row for row in rows if row.task == task and row.entry == name and row.level == level]
+def _cell_rows(
+    rows: Sequence[Row], name: str, line: PublishedLine, table: PublishedTable, task: str, level: str | None
+) -> list[Row]:
+    """Our rows of one task: one, or one for each strength of a corruption. A single model has no level."""
+    part = line.part or table.part
+    found = [row for row in rows if row.task == task and row.entry == name]
+    found = [row for row in found if row.level == level or (row.level is None and row.variant == "reference")]
     found = [row for row in found if row.part == part or (row.part is None and row.variant == "reference")]
     variants = [line.variant] if line.variant else [one for one in _FIRST if any(row.variant == one for row in found)]
     chosen = [row for row in found if variants and row.variant == variants[0]]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from smelt.cli.from_function import REQUIRED, Given, Option, command
-from smelt.cli.options import ANSWER, DEVICE, FORCE, OUT, THREADS, TRUST
+from smelt.cli.from_function import Argument, Given, Option, command
+from smelt.cli.options import ALLOW_PICKLE, ANSWER, DEVICE, FORCE, OUT, THREADS, TRUST
 from smelt.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -19,11 +19,17 @@ __all__ = ["neulig"]
 @command(
     "smelt.learning.neulig.neulig:neulig",
     "smelt.learning.neulig.fit:FitSettings",
-    out=OUT,
-    base=Option("The base: its text tower and heads serve all experts."),
-    model=Option(
-        "An expert, NAME=REFERENCE; at least two.", type=list[str], default=REQUIRED, own=True, complete="models"
+    recipe=Argument(
+        "A recipe with a base and experts under `pool`; or say them by --base and --model.",
+        metavar="[RECIPE]",
+        type=str,
+        default=None,
+        own=True,
+        show_default=False,
     ),
+    out=OUT.but("The folder; for a recipe its name with -neulig by default."),
+    base=Option("The base: its text tower and heads serve all experts."),
+    model=Option("An expert, NAME=REFERENCE; at least two.", type=list[str], default=None, own=True, complete="models"),
     task=Option("NAME=TASK, where an expert's task has another name.", type=list[str], default=None, own=True),
     boosting=Option("supervised, or semi: without labels."),
     alignment=Option("scalar, gram or off."),
@@ -33,9 +39,18 @@ __all__ = ["neulig"]
     fraction=Option("Of the training pictures."),
     examples=Option("Pictures of every train split.", min=1),
     validation=Option("Pictures of every val split; they choose the epoch.", min=1),
+    test=Option(
+        "Ask both levels on the test splits: Mer., Ens. and Gap. A recipe is tested unless --no-test.",
+        switch=True,
+        type=bool,
+        default=None,
+        show_default=False,
+    ),
+    limit=Option("Pictures of every test split.", min=1),
     seed=Option("Of Portland's start and of the pictures' order.", min=0),
     device=DEVICE,
     threads=THREADS,
+    allow_pickle=ALLOW_PICKLE,
     trust_remote_code=TRUST,
     force=FORCE,
     **ANSWER,
@@ -44,20 +59,26 @@ def neulig(given: Given) -> None:
     """Fit one vector of coefficients per picture that serves merging and ensembling alike (NeuLig).
 
     \b
+    smelt neulig experts.yaml                       a recipe's models: Mer., Ens. and Gap on the tasks of their names
     smelt neulig --base zoo:clip-tiny --model photos=zoo:clip-tiny-photos --model digits=zoo:clip-tiny-digits -o OUT
     smelt eval OUT --tasks photos,digits            every picture by its own merged model
     smelt eval OUT --tasks photos --level both      merged (Mer.), ensembled (Ens.), and the gap between them
     smelt merge OUT/recipes/photos.yaml -o photos   one merged model for the whole task
     """
-    experts, tasks = _named(given["model"], "--model"), _named(given["task"] or [], "--task")
-    found: Collaboration = given.call(experts, tasks=tasks)
-    note, out = found.note, given["out"]
+    tasks = _named(given["task"] or [], "--task")
+    if bool(given["recipe"]) == bool(given["model"]):
+        raise RecipeError("give a recipe, or experts with --model NAME=REFERENCE (at least two) and their --base")
+    experts = given["recipe"] or _named(given["model"], "--model")
+    test = bool(given["recipe"]) if given["test"] is None else given["test"]
+    found: Collaboration = given.call(experts, tasks=tasks, test=test)
+    note, out = found.note, found.label
 
     def show() -> None:
         found.print()
         typer.echo(f"epoch {note.chosen} of {given['epochs']} was chosen; written: {out}")
 
-    given.answer(lambda: {"folder": str(out), **note.model_dump(mode="json")}, show)
+    scores = {"levels": found.scores.as_dict()} if found.scores else {}
+    given.answer(lambda: {"folder": str(out), **note.model_dump(mode="json"), **scores}, show)
 
 
 def _named(words: list[str], flag: str) -> dict[str, str]:

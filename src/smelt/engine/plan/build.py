@@ -234,6 +234,8 @@ class _Builder:
         """The linear layers in a tensor. Stages that take any element need not know, unless they draw by its place."""
         if all(b.stage.unit == "element" and "rng" not in b.stage.asks for b in self._bound[one.pipeline]):
             return Matrices(1, first.source.tensors[first.key].shape)
+        if (convolution := self._pairing.convolution(one, first.source.tensors[first.key].shape)) is not None:
+            return convolution
         known = self._orientations.get(id(first.source))
         if known is None:
             known = self._orientations[id(first.source)] = Orientation.in_source(first.source, self._pool.reference)

@@ -6,6 +6,7 @@ model lies; or every reason why models and statistics do not belong together.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from smelt.engine.plan.plan import Draft, Tap
@@ -26,7 +27,7 @@ _SHOWN = 3
 
 def statistic_shape(kind: str, shape: tuple[int, ...], matrices: Matrices) -> tuple[int, ...]:
     """The shape that a statistic of a tensor of this shape has, with these linear layers in it."""
-    stack = (matrices.count,) if matrices.count > 1 or len(matrices.shape) < len(shape) else ()
+    stack = (matrices.count,) if matrices.count > 1 or (len(matrices.shape) < len(shape) == 3) else ()
     if kind == "gram":
         return (*stack, matrices.shape[-1], matrices.shape[-1])
     if kind == "components":
@@ -134,6 +135,14 @@ class StatisticsPairing:
                 )
         self._read += bool(taps)
         return taps if len(taps) == len(found) else ()
+
+    def convolution(self, one: Draft, shape: tuple[int, ...]) -> Matrices | None:
+        """A convolution as the matrix [out, in · height · width] that its Gram matrices are of; None without any."""
+        reader = self._readers[one.pipeline]
+        if reader is None or reader.stage.statistics != "gram" or len(shape) != 4:
+            return None
+        found = any(self._find(name, key) is not None for name, key in one.taps.items() if name in self.used)
+        return Matrices(1, (shape[0], math.prod(shape[1:]))) if found else None
 
     def tensor_faults(self) -> list[str]:
         """What `taps` found wrong: other shapes, statistics that only some of the models have, or none at all."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from smelt.learning.neulig.scores import LevelScores
     from smelt.models.families.preprocess import Preprocess
     from smelt.recipe.schema import DataBudget
 
@@ -45,13 +46,15 @@ class Collaboration(Shown):
     mode: Mode = "sample"
     transferred: bool = False
     """Whether Portland serves other experts than those it was fitted for."""
+    scores: LevelScores | None = None
+    """Mer., Ens. and Gap, where `smelt.neulig` was asked to test it."""
 
     def shown(self) -> list[Table]:
         names, rows = list(self.note.pool.models), list[list[str | Cell]]()
         for task, row in self.note.map.items():
             rows.append([task, *(Cell(f"{row[name]:.2f}", row[name]) for name in names)])
         title = "CoopVec Map: how much of each expert a data set's pictures take"
-        return [Table(["data set", *names], rows, title)]
+        return [Table(["data set", *names], rows, title), *(self.scores.shown() if self.scores else [])]
 
     @property
     def eval_flags(self) -> tuple[str, ...] | None:
@@ -131,7 +134,8 @@ def load_collaboration(
             f"Portland is for {', '.join(portland.experts)}, but the models are {', '.join(models)}; name them alike"
         )
     own = {name: absolute_ref(ref, place) for name, ref in note.pool.models.items()}
-    company = load_experts({"base": absolute_ref(str(note.pool.base), place), "models": models or own}, device)
+    pool = {"base": absolute_ref(str(note.pool.base), place), "models": models or own}
+    company = load_experts(pool, device, allow_pickle=note.allow_pickle)
     held = note.experts if models is None else {BASE: note.experts[BASE]}
     changed = [name for name, known in held.items() if company.hashes.get(name) != known]
     if changed:

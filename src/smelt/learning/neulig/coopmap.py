@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from smelt.learning.neulig.features import ExpertFeatures
     from smelt.learning.neulig.portland import Portland
 
-__all__ = ["CoopVecMap", "coopvec_map"]
+__all__ = ["BINS", "CoopVecMap", "coopvec_map", "histograms"]
+
+BINS = 20
+"""Of a histogram of coefficients, each as wide: 0 to 0.05, ..., 0.95 to 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,3 +75,9 @@ def coopvec_map(portland: Portland, features: Mapping[str, ExpertFeatures]) -> C
             mean = portland.coopvec(one.z).double().mean(dim=0).cpu()
             rows.append(mean / mean.sum())
     return CoopVecMap(tuple(features), portland.experts, torch.stack(rows))
+
+
+def histograms(beta: Tensor) -> list[list[int]]:
+    """For every expert how many of the CoopVecs `beta` [examples, experts] lie in each bin; 1 is in the last one."""
+    places = (beta.double() * BINS).long().clamp(0, BINS - 1).cpu()
+    return [torch.bincount(column, minlength=BINS).tolist() for column in places.T]

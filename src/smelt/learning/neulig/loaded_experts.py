@@ -72,27 +72,30 @@ class LoadedExperts:
         return features_of(self.everyone, self.stream(task, split, count))
 
 
-def load_experts(pool: Mapping[str, Any], device: str) -> LoadedExperts:
-    """The company of a pool {base, models}, loaded once."""
+def load_experts(pool: Mapping[str, Any], device: str, *, allow_pickle: bool = False) -> LoadedExperts:
+    """The company of a pool {base, models}, loaded once. `allow_pickle`: weights are read with weights_only."""
     if not pool.get("base"):
         raise RecipeError("a collaboration needs a base: it has the text tower and the head of every task")
     refs = {BASE: str(pool["base"]), **pool["models"]}
-    return _company(refs[BASE], tuple(dict(pool["models"]).items()), device, tuple(map(_stamp, refs.values())))
+    stamps = tuple(_stamp(ref, allow_pickle) for ref in refs.values())
+    return _company(refs[BASE], tuple(dict(pool["models"]).items()), device, allow_pickle, stamps)
 
 
-def _stamp(ref: str) -> tuple[tuple[Path, FileIdentity], ...]:
+def _stamp(ref: str, allow_pickle: bool) -> tuple[tuple[Path, FileIdentity], ...]:
     """What tells a model from another one that was written to the same place."""
-    with closing(open_ref(ref)) as source:
+    with closing(open_ref(ref, allow_pickle=allow_pickle)) as source:
         return tuple(source.files.items())
 
 
 @functools.lru_cache(maxsize=2)
-def _company(base: str, models: tuple[tuple[str, str], ...], device: str, stamps: Any) -> LoadedExperts:
+def _company(
+    base: str, models: tuple[tuple[str, str], ...], device: str, allow_pickle: bool, stamps: Any
+) -> LoadedExperts:
     from smelt.models.families.load import load
     from smelt.models.families.network import network_of
 
-    whole = load(base, "classifier", device=device)
-    loaded = {BASE: whole}
-    loaded |= {name: load(ref, "classifier", text_from=whole, device=device) for name, ref in models}
+    whole = load(base, "classifier", device=device, allow_pickle=allow_pickle)
+    how: dict[str, Any] = {"text_from": whole, "device": device, "allow_pickle": allow_pickle}
+    loaded = {BASE: whole, **{name: load(ref, "classifier", **how) for name, ref in models}}
     networks: dict[str, Any] = {name: network_of(one) for name, one in loaded.items()}
     return LoadedExperts(whole, Experts(networks), {name: one.hash for name, one in loaded.items()})

@@ -37,6 +37,8 @@ class NeuLigNote(Note):
     data_budget: DataBudget
     experts: dict[str, str]
     """A hash over each expert's numbers, the base's among them."""
+    allow_pickle: bool = False
+    """Whether some of them are read from pickles, with weights_only."""
 
     def dump(self) -> bytes:
         return json.dumps(self.model_dump(mode="json"), indent=1).encode() + b"\n"

@@ -30,7 +30,7 @@ class WorkingGroup:
     """The models of a group at work: what each sees in the test pictures, and what a merge of them answers."""
 
     def __init__(self, pool: Mapping[str, Any], experts: Sequence[str], ask: Mapping[str, Any]):
-        self.company: LoadedExperts = load_experts(pool, ask["device"])
+        self.company: LoadedExperts = load_experts(pool, ask["device"], allow_pickle=ask.get("allow_pickle", False))
         self.names, self.limit = tuple(experts), ask["limit"]
         self.tasks: dict[str, PictureTask] = {name: picture_task(name) for name in experts}
         self.base_words = {"device": ask["device"], "model": "merged", "seed": ask["seed"]}

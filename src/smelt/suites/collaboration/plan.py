@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from smelt.engine.pool import opened
 from smelt.errors import IncompatibleModels, RecipeError
 from smelt.jobs.job import Job
+from smelt.models.references import local_path, schemes
 from smelt.runs.fingerprint import model_fingerprints
 from smelt.suites.collaboration.blend import coefficients
-from smelt.suites.collaboration.report.pages import CollaborationPages
+from smelt.suites.collaboration.published_series import published_series
+from smelt.suites.collaboration.report.pages import ABSENT, SERIES, CollaborationPages
 from smelt.suites.collaboration.suite import CollaborationSuite
 from smelt.suites.expected_row import ExpectedRow
 from smelt.suites.kind import SuiteKind, suite_kinds
@@ -51,10 +53,14 @@ class CollaborationPlan(SuitePlan):
             keep_models=none_kept,
             curve_limit=none_kept,
         )
+        _check_there(suite)
         _check(suite, self.methods)
         limit = options.limit or suite.limit
         self.ask = {"limit": limit, "device": options.device, "threads": options.threads, "seed": suite.seed}
-        self.flags = f" --limit {limit}" if options.limit else ""
+        self.ask |= {"allow_pickle": suite.allow_pickle, "towers": suite.towers}
+        self.flags = f" --preset {options.preset}" if options.preset else ""
+        self.flags += f" --limit {limit}" if options.limit else ""
+        self.printed = published_series(suite.series)
         self.protocol = {
             "limit": limit,
             "fit": suite.fit.model_dump(),
@@ -78,6 +84,15 @@ class CollaborationPlan(SuitePlan):
             if own and first.variant == "published":
                 said.append(f"{word} {100 * sum(own) / len(own):.1f} %")
         return ", ".join(said)
+
+    def describe(self, state: RunState) -> None:
+        """What the table lacks and why, and what others printed along an axis."""
+        if self.suite.absent:
+            labels = {name: one.label for name, one in self.suite.baselines.items()}
+            lines = {name: {"label": labels.get(name, name), "why": why} for name, why in self.suite.absent.items()}
+            state.write_analysis(ABSENT, {"lines": lines})
+        if self.printed:
+            state.write_analysis(SERIES, {"tables": [table.model_dump(mode="json") for table in self.printed]})
 
     def _steps(self) -> Iterator[Step]:
         suite, methods = self.suite, self.methods
@@ -197,6 +212,22 @@ def _cells(
     ]
 
 
+def _check_there(suite: CollaborationSuite) -> None:
+    """Refuse folders of experts that nobody made yet, with the command that makes one."""
+    lacking = [
+        (str(pool.base), name, ref)
+        for pool in suite.pools.values()
+        for name, ref in pool.models.items()
+        if not any(ref.startswith(f"{scheme}:") for scheme in schemes) and local_path(ref) is None
+    ]
+    if not lacking:
+        return
+    base, task, folder = lacking[0]
+    more = f" (and {len(lacking) - 1} more)" if lacking[1:] else ""
+    made = suite.make.format(base=base, task=task, folder=folder)
+    raise RecipeError(f"{suite.name}: there is no expert at {folder}{more}{'; make it: ' + made if made else ''}")
+
+
 def _check(suite: CollaborationSuite, methods: Sequence[str]) -> None:
     """Refuse what cannot be served before anything is computed."""
     from smelt.prepare.prepare import check_recipe, combination_of, needs_data
@@ -226,15 +257,21 @@ def _tasks(suite: CollaborationSuite, methods: Sequence[str]) -> list[PictureTas
     return found
 
 
+def _how(suite: CollaborationSuite) -> dict[str, Any]:
+    """What a suite says of experts that are not quite like their base."""
+    return {"include": suite.include, "missing": suite.missing, "config": suite.config}
+
+
 def _fingerprints(suite: CollaborationSuite) -> dict[str, str]:
     """Every model of every pool, known by its name there; they have to be of one shape within a pool."""
     found: dict[str, str] = {}
     for name, pool in suite.pools.items():
-        with opened(pool) as models:
-            faults = models.compatibility(include=suite.include).faults
+        with opened(pool, allow_pickle=suite.allow_pickle) as models:
+            faults = models.compatibility(**_how(suite)).faults
         if faults:
             raise IncompatibleModels([f"{name}: {fault}" for fault in faults], "collaborate")
-        found |= {f"{name}: {model}": one for model, one in model_fingerprints(pool).items()}
+        hashes = model_fingerprints(pool, allow_pickle=suite.allow_pickle)
+        found |= {f"{name}: {model}": one for model, one in hashes.items()}
     return found
 
 

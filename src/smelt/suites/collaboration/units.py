@@ -14,7 +14,7 @@ import torch
 
 from smelt.evaluation.row import Row
 from smelt.learning.neulig.batch_norm import re_estimated
-from smelt.learning.neulig.coopmap import CoopVecMap, coopvec_map
+from smelt.learning.neulig.coopmap import CoopVecMap, coopvec_map, histograms
 from smelt.learning.neulig.fit import FitSettings, Fitted
 from smelt.learning.neulig.loaded_experts import BASE
 from smelt.learning.neulig.portland_fitter import PortlandFitter
@@ -44,7 +44,9 @@ def references(
         ):
             logits = group.classify(seen.z[:, place], seen.head)
             limit = ["--limit", str(ask["limit"])] if ask["limit"] else []
-            command = shlex.join(["smelt", "eval", model, "--tasks", task, *limit])
+            rest = ["--text-from", pool["base"]] if place and ask.get("towers") else []
+            rest += ["--allow-pickle"] if ask.get("allow_pickle") else []
+            command = shlex.join(["smelt", "eval", model, "--tasks", task, *limit, *rest])
             words = {"entry": entry, "label": label, "variant": "reference", "model": model, "command": command}
             words["setting"] = {}
             own = group.company.hashes[task if place else BASE]
@@ -72,6 +74,8 @@ def baseline(
     prepared = prepare(wanted, device=ask["device"], threads=ask["threads"])
     words = {**about, "recipe": wanted.dump(), "recipe_hash": wanted.hash, "data_budget": prepared.budget}
     words |= {"way": prepared.way, "setting": dict(wanted.merge[0].parameters)}
+    if prepared.steps is not None:
+        words["setting"]["steps_taken"] = prepared.steps
     if prepared.recipe is None:
         return unit_result(_mixed(group, prepared.model, words, ensemble))
     state = merge(prepared.recipe, threads=ask["threads"])
@@ -149,7 +153,8 @@ def neulig(
     if shown is None:
         return unit_result(rows)
     tested = coopvec_map(fitted.portland, {task: group.seen(task).of(group.names) for task in group.names})
-    return unit_result(rows, _figures(fitted, table, tested, f"{about['part']}: {shown}"))
+    title = f"{about['part']}: {shown}"
+    return unit_result(rows, {**_figures(fitted, table, tested, title), **_distributions(group, fitted, title)})
 
 
 @with_threads
@@ -220,7 +225,7 @@ def _told(setting: FitSettings, portlands: PortlandFitter, *hashed: Any, **own: 
 
 def _figures(fitted: Fitted, learned: CoopVecMap, tested: CoopVecMap, title: str) -> dict[str, dict[str, Any]]:
     """By the name of their files: heat maps of the training and of the test pictures, and lines over the epochs."""
-    slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    slug = _slug(title)
     lines = {
         name: [float(epoch.map[place, place]) for epoch in fitted.history] for place, name in enumerate(learned.experts)
     }
@@ -236,6 +241,28 @@ def _figures(fitted: Fitted, learned: CoopVecMap, tested: CoopVecMap, title: str
             "note": f"epoch 0 is before training; epoch {fitted.chosen} was chosen on validation pictures",
         },
     }
+
+
+def _slug(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
+def _distributions(group: WorkingGroup, fitted: Fitted, title: str) -> dict[str, dict[str, Any]]:
+    """How the CoopVecs of single test pictures lie, after the first epoch and at the chosen one."""
+    found = {}
+    for number in dict.fromkeys((1, fitted.chosen)):
+        portland = fitted.history[number].portland
+        with torch.no_grad():
+            betas = {task: portland.coopvec(group.seen(task).of(group.names).z) for task in group.names}
+        found[f"coopvecs-{number:04}-{_slug(title)}"] = {
+            "title": title,
+            "epoch": number,
+            "tasks": list(betas),
+            "experts": list(group.names),
+            "counts": [histograms(beta) for beta in betas.values()],
+            "matrix": [beta.double().mean(dim=0).tolist() for beta in betas.values()],
+        }
+    return found
 
 
 def _heat(table: CoopVecMap, title: str, which: str) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 Vision transformers of CLIP's own kind are read under the names of transformers' CLIPModel where they can be (the view
 `open_clip` of `formats`), and merge there. This family is for using a model as it is, whatever its towers are: residual
-networks, ConvNeXt, EVA and SigLIP (timm), CoCa, text towers of transformers. Nothing of it is merged.
+networks, ConvNeXt, EVA and SigLIP (timm), CoCa, text towers of transformers. Of those that keep open_clip's names the
+picture tower is merged; a fine-tune is then its picture tower over the rest of its base (`text_from`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import json
 import os
@@ -15,6 +17,7 @@ import re
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,8 @@ from smelt.errors import MissingExtra, RecipeError, SmeltError, shortened
 from smelt.files.reading import read_json_table
 from smelt.formats.open import is_pickle
 from smelt.models.families.family import Family, families
-from smelt.models.families.model_input import ModelInput
+from smelt.models.families.model_input import ModelInput, read_all
+from smelt.models.families.network import sharing_copy
 from smelt.models.families.open_clip.files import (
     CONFIG,
     TEXT_CONFIG,
@@ -34,10 +38,9 @@ from smelt.models.families.open_clip.files import (
 )
 from smelt.models.families.open_clip.library import open_clip
 from smelt.models.families.open_clip.model import OpenClip
+from smelt.models.families.open_clip.network import VISION
 
 __all__ = ["OPEN_CLIP", "OpenClipFamily"]
-
-_VISION = "visual."
 
 
 class OpenClipFamily(Family):
@@ -45,7 +48,7 @@ class OpenClipFamily(Family):
 
     name = "open_clip"
     model_kinds = frozenset({"classifier"})
-    merged = ()
+    merged = (f"{VISION}*",)
     loaded_type = OpenClip
 
     def recognises(self, model: ModelInput) -> bool:
@@ -67,7 +70,8 @@ class OpenClipFamily(Family):
             return model
         with contextlib.closing(self._open(model, "model", allow_pickle)) as given:
             if text_from is not None:
-                raise RecipeError(f"{given.label}: an open_clip model is whole; leave out text_from")
+                rest = self.load(text_from, device=device, dtype=dtype, allow_pickle=allow_pickle)
+                return _over(given, rest)
             if given.folder is None:
                 raise RecipeError(f"{given.label}: an open_clip model is loaded from its folder, with {CONFIG}")
             return _load(given.label, given.folder, device, dtype, allow_pickle)
@@ -107,6 +111,37 @@ def _load(label: str, folder: Path, device: str, dtype: str, allow_pickle: bool)
         rest_hash=rest,
         folder=folder,
         width=int(content["model_cfg"]["embed_dim"]),
+    )
+
+
+def _over(given: ModelInput, rest: OpenClip) -> OpenClip:
+    """A picture tower with everything else of another model."""
+    wanted = {name: tensor for name, tensor in rest.model.state_dict().items() if name.startswith(VISION)}
+    there = {name: given.info(name).shape for name in given.names if name.startswith(VISION)}
+    faults = [f"{name!r} is missing" for name in wanted if name not in there]
+    faults += [f"{name!r} belongs to no tower of {rest.label}" for name in there if name not in wanted]
+    faults += [
+        f"{name!r} is {there[name]}, in {rest.label} {tuple(tensor.shape)}"
+        for name, tensor in wanted.items()
+        if name in there and there[name] != tuple(tensor.shape)
+    ]
+    if faults:
+        more = f" (and {len(faults) - 1} more)" if faults[1:] else ""
+        raise RecipeError(
+            f"{given.label}: its picture tower is another one than that of {rest.label}: {faults[0]}{more}"
+        )
+    state = read_all({name: (given, name) for name in wanted})
+    model = sharing_copy(rest.model)
+    model.visual = copy.deepcopy(rest.model.visual)
+    model.visual.load_state_dict({name.removeprefix(VISION): tensor for name, tensor in state.items()})
+    vision, others = _hashes(model)
+    return replace(
+        rest,
+        label=given.label,
+        model=model,
+        hash=hashlib.sha256(f"{vision}{others}".encode()).hexdigest(),
+        folder=given.folder,
+        _heads=dict(rest._heads),
     )
 
 
@@ -166,7 +201,7 @@ def _hashes(model: Any) -> tuple[str, str]:
     """Over the picture tower, and over all else; both in float32."""
     digests = {True: hashlib.sha256(), False: hashlib.sha256()}
     for name, tensor in sorted(model.state_dict().items()):
-        digest = digests[name.startswith(_VISION)]
+        digest = digests[name.startswith(VISION)]
         digest.update(f"{name}\0{tuple(tensor.shape)}\0".encode())
         digest.update(tensor.detach().cpu().contiguous().numpy().data)
     return digests[True].hexdigest(), digests[False].hexdigest()

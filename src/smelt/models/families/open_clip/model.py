@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from smelt.models.families.network import Network
+
 __all__ = ["OpenClip"]
 
 _VERSION = "1"
@@ -95,6 +97,12 @@ class OpenClip:
             scores: Tensor = self.model.logit_scale.exp() * self.features(pictures) @ head.T
             bias = getattr(self.model, "logit_bias", None)
             return scores if bias is None else scores + bias
+
+    def network(self, include: Sequence[str] = ()) -> Network:
+        """The model as a function of its picture tower's weights, whatever `include` names."""
+        from smelt.models.families.open_clip.network import OpenClipNetwork
+
+        return OpenClipNetwork(self)
 
     @functools.cached_property
     def identity(self) -> str:

@@ -30,6 +30,7 @@ __all__ = [
     "is_level_sheet",
     "largest",
     "level_sheet",
+    "with_absent",
 ]
 
 LEVELS: dict[Level, str] = {"merged": "Mer.", "ensembled": "Ens."}
@@ -91,6 +92,24 @@ def level_sheet(rows: Sequence[Row], split: str, part: str | None = None) -> She
         extra="level",
         records=_records,
     )
+
+
+def with_absent(sheet: Sheet, absent: Mapping[str, tuple[str, str]]) -> Sheet:
+    """The table with a line of dashes, and the reason, for each method {entry: (label, why)} that was not computed."""
+    there = {line.entry for line in sheet.lines}
+    more = [
+        TableLine(entry, "published", label, {}, "collaboration", (None, None), (), note=f"not computed: {why}")
+        for entry, (label, why) in absent.items()
+        if entry not in there and entry not in ("transfer", "fractions")
+    ]
+    if not more:
+        return sheet
+    first = next((at for at, line in enumerate(sheet.lines) if line.group == NEULIG), len(sheet.lines))
+    blocks = tuple(
+        replace(block, grid=replace(block.grid, lines=(*block.grid.lines[:first], *more, *block.grid.lines[first:])))
+        for block in sheet.blocks
+    )
+    return replace(sheet, blocks=blocks)
 
 
 def at_level(level: Level) -> CellOf:

@@ -8,7 +8,6 @@ until the new ones were looked at, so that a download that was killed is looked 
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import re
 from collections.abc import Iterator
@@ -18,7 +17,8 @@ from pathlib import Path
 from typing import Literal
 
 from smelt.errors import SmeltError
-from smelt.files.writing import write_file
+from smelt.files.reading import read_json
+from smelt.files.writing import write_json
 
 __all__ = ["WrongHash", "cache_folder", "hub_fault", "verified", "verified_data_sets"]
 
@@ -46,7 +46,7 @@ def verified(kind: Kind, repository: str) -> Iterator[None]:
     if before is None:
         before = _blobs(folder)
         if folder.is_dir():
-            write_file(pending, json.dumps(sorted(before)))
+            write_json(pending, sorted(before))
     try:
         with _quiet_client():
             yield
@@ -133,8 +133,8 @@ def _pending(path: Path) -> set[str] | None:
     if not path.is_file():
         return None
     try:
-        return set(map(str, json.loads(path.read_text(encoding="utf-8"))))
-    except (OSError, ValueError, TypeError):
+        return set(map(str, read_json(path)))
+    except (SmeltError, TypeError):
         return set()
 
 

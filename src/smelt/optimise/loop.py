@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from smelt.errors import NumericalError, OutputError, RecipeError
 from smelt.optimise.adam import MOMENTS, Adam
@@ -84,6 +84,10 @@ def optimise(
     objective has an `after_step`, it is called after each step (to keep parameters in their range). Without `save_last`
     the end of a whole run is not saved: its caller takes what it needs there and then.
     """
+    if patience is not None and isinstance(objective, GroupedObjective):
+        raise RecipeError(
+            "patience: a model whose steps are taken block by block has a fixed number of them; leave it out"
+        )
     held_out = HeldOut(streams, batch, patience) if patience is not None else None
     learned = held_out.rest if held_out is not None else dict(streams)
     _check(learned, steps, batch)
@@ -93,7 +97,11 @@ def optimise(
             while run.step < steps:
                 if interrupted() or (stop is not None and stop()):
                     break
-                seen = held_out.loss(objective) if held_out is not None and held_out.is_due(run.trace) else None
+                seen = (
+                    held_out.loss(cast("Objective", objective))
+                    if held_out is not None and held_out.is_due(run.trace)
+                    else None
+                )
                 if held_out is not None and seen is not None and held_out.has_stopped(run.trace, seen):
                     break
                 line = run.advance(seen)

@@ -22,6 +22,7 @@ from smelt.jobs.failure import unpack_error
 from smelt.jobs.run import run_jobs
 from smelt.runs.run_folder import RunFolder
 from smelt.suites.find import find_suite, kind_of
+from smelt.suites.needs.downloads import repositories
 from smelt.suites.needs.needs import SuiteNeeds, check_needs, suite_needs
 from smelt.suites.plan import BenchOptions, BenchWords, Step, SuitePlan, chosen
 from smelt.suites.published import PUBLISHED, published_tables
@@ -78,7 +79,7 @@ def bench(
     kind = kind_of(known)
     check_device(options.device, options.dtype)
     printed = published_tables(known, kind)
-    if any("hf:" in ref for ref in known.inputs(options).models.values()):
+    if any(repositories(ref) for ref in known.inputs(options).models.values()):
         needs = suite_needs(known, options)
         options.tell(needs.summary)
         check_needs(needs)

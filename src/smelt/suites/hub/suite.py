@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
 from smelt.errors import unknown
 from smelt.files.schema import Strict
+from smelt.suites.needs.inputs import SuiteInputs
 from smelt.suites.suite import BaseSuite
+
+if TYPE_CHECKING:
+    from smelt.suites.plan import BenchOptions
 
 __all__ = [
     "EndpointWords",
@@ -199,6 +203,16 @@ class HubSuite(BaseSuite):
         """What `--methods` may name."""
         there = {"sweeps": self.sweeps, "growth": self.growth, "figures": self}
         return [*self.methods, *(name for name in SERIES if there[name] is not None)]
+
+    def inputs(self, options: BenchOptions) -> SuiteInputs:
+        """Every model is asked every task once; choices are made from what they said."""
+        models = self.references()
+        return SuiteInputs(
+            models=models,
+            tasks=tuple(self._chosen(options.tasks, self.tasks)),
+            methods=tuple(self.entries),
+            asked=len(models),
+        )
 
     def references(self) -> dict[str, str]:
         """The models' references by name, in the order of the hub."""

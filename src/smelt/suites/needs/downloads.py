@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from smelt.errors import SmeltError
-from smelt.formats.source import Source
 from smelt.models.download import in_cache, wanted_files
+from smelt.models.families.open_clip.reference import repository_of
 from smelt.models.repository import listing
 from smelt.models.weightless import shape_source_of_repository
 from smelt.tasks.registry import find_tasks
 
-__all__ = ["Download", "data_downloads", "model_downloads", "source_bytes"]
+__all__ = ["Download", "data_downloads", "model_downloads", "repositories"]
 
 Known = Literal["cache", "hub", "shapes", "unknown"]
 
@@ -33,10 +33,27 @@ class Download:
     """Why nothing is known of it, or what it takes to get it."""
 
 
+def repositories(ref: str) -> list[str]:
+    """The repositories of the Hub that a reference means; an adapter and its base are two. None for what lies here."""
+    found = []
+    for part in ref.split("+"):
+        scheme, _, name = part.partition(":")
+        if scheme == "hf":
+            found.append(name)
+        elif scheme == "open_clip":
+            found.append(repository_of(name))
+    return found
+
+
 def model_downloads(refs: Iterable[str]) -> list[Download]:
-    """Of the references that begin with `hf:`, each once; an adapter and its base are two."""
-    parts = [part for ref in refs for part in ref.split("+")]
-    return [_model(name.removeprefix("hf:")) for name in dict.fromkeys(parts) if name.startswith("hf:")]
+    """Of all references, each repository once."""
+    names: dict[str, str] = {}
+    for ref in refs:
+        try:
+            names |= dict.fromkeys(repositories(ref), "")
+        except SmeltError as error:
+            names[ref] = str(error).splitlines()[0]
+    return [Download(name, "model", None, None, "unknown", no) if no else _model(name) for name, no in names.items()]
 
 
 def data_downloads(tasks: Iterable[str]) -> list[Download]:
@@ -52,11 +69,6 @@ def data_downloads(tasks: Iterable[str]) -> list[Download]:
     return [_data_set(name, configs) for name, configs in names.items()]
 
 
-def source_bytes(source: Source) -> int:
-    """Of a model's tensors as they are stored."""
-    return sum(info.nbytes for info in source.tensors.values())
-
-
 def _model(name: str) -> Download:
     if in_cache(name):
         found = listing("model", name)
@@ -70,7 +82,7 @@ def _model(name: str) -> Download:
         return Download(name, "model", total, missing, "hub", note)
     shapes = shape_source_of_repository(name)
     if shapes is not None:
-        size = source_bytes(shapes)
+        size = sum(info.nbytes for info in shapes.tensors.values())
         return Download(name, "model", size, size, "shapes", found.fault)
     return Download(name, "model", None, None, "unknown", found.fault)
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
 from smelt.errors import unknown
 from smelt.files.schema import Strict
 from smelt.recipe.schema import Pipeline, Pool, Recipe
+from smelt.suites.needs.inputs import SuiteInputs
 from smelt.suites.suite import BaseSuite
 from smelt.tasks.perturbations.perturbation import Perturbation
+
+if TYPE_CHECKING:
+    from smelt.suites.plan import BenchOptions
 
 __all__ = ["Disturbance", "RandomSizes", "SelectionEntry", "SelectionPreset", "SelectionSuite"]
 
@@ -139,6 +143,23 @@ class SelectionSuite(BaseSuite):
                 if strange:
                     raise ValueError(f"presets.{name}.{word}: {unknown(word[:-1], strange, known)}")
         return self
+
+    def inputs(self, options: BenchOptions) -> SuiteInputs:
+        """Every model and all sets; groups grow one by one, so that about twice as many models are asked."""
+        entries = self._chosen(options.methods, self.entries)
+        models = self.pool.refs | ({"joint": self.joint} if self.joint else {})
+        count = len(self.pool.models)
+        looks = (1 + self.passes) * len(self.perturbations) * self.repeats
+        return SuiteInputs(
+            models=models,
+            tasks=tuple(self._chosen(options.tasks, [*self.held_in, *self.held_out])),
+            methods=tuple(self.entries),
+            merges={name: self.recipe(name) for name in entries},
+            asked=len(models) + 2 * count + len(entries) * (2 + self.subsets) + count * looks,
+            validation=tuple(self.validation),
+            trials=count if self.validation else 0,
+            trial_examples=options.limit or self.limit,
+        )
 
     @property
     def guide(self) -> str:

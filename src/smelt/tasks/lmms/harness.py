@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
-from smelt.errors import MissingExtra
+from smelt.errors import MissingExtra, unknown
 from smelt.tasks.language.harness import library_parts, silenced
 from smelt.tasks.lmms.task import PREFIX
+from smelt.tasks.task import TaskError
 
-__all__ = ["parts", "quiet_lmms"]
+__all__ = ["part_configs", "parts", "quiet_lmms"]
 
 _VERSION = "lmms-eval==0.7.3"
 """What the tests ran with."""
@@ -67,6 +68,27 @@ def parts(name: str) -> Mapping[str, Any]:
     with quiet_lmms():
         manager = _manager()
         return library_parts(PREFIX, "lmms-eval", name, manager, load, manager._get_config)
+
+
+def part_configs(name: str) -> list[Mapping[str, Any]]:
+    """The configs of a task, or of all tasks of a group, without their data."""
+    with quiet_lmms():
+        manager = _manager()
+        if name not in manager.all_tasks:
+            raise TaskError(unknown("task of lmms-eval", name, manager.all_tasks))
+        return list(_configs(manager, name))
+
+
+def _configs(manager: Any, name: str) -> Iterator[Mapping[str, Any]]:
+    config = manager._get_config(name)
+    parts = config.get("task")
+    if "dataset_path" in config or not isinstance(parts, list):
+        yield config
+        return
+    for part in parts:
+        inner = part.get("task") if isinstance(part, dict) else part
+        if isinstance(inner, str) and inner != name and inner in manager.all_tasks:
+            yield from _configs(manager, inner)
 
 
 @functools.cache

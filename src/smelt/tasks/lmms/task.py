@@ -52,6 +52,12 @@ class LmmsTask(LibraryTask):
     def source(self) -> str:
         return "lmms-eval, with data of the Hugging Face hub"
 
+    def data_sets(self) -> list[tuple[str, str | None]]:
+        from smelt.tasks.lmms.harness import part_configs
+
+        configs = part_configs(self.name.partition("@")[0])
+        return [(str(one["dataset_path"]), one.get("dataset_name")) for one in configs if one.get("dataset_path")]
+
     def harness_tasks(self, split: str) -> dict[str, Any]:
         from smelt.tasks.lmms.harness import parts
 

@@ -31,7 +31,7 @@ from smelt.models.families.open_clip.files import CONFIG, TEXT_CONFIG, TOKENIZER
 from smelt.models.families.open_clip.library import open_clip
 from smelt.models.references import reference_scheme
 
-__all__ = ["complete_folder", "open_clip_folder", "tag_repository"]
+__all__ = ["complete_folder", "open_clip_folder", "repository_of", "tag_repository"]
 
 _SAFE = "open_clip_model.safetensors"
 _CARD = ("README.md", "LICENSE", "LICENSE.txt", "LICENSE.md", "NOTICE")
@@ -62,6 +62,12 @@ def tag_repository(architecture: str, tag: str) -> str:
     if not repository or file:
         raise RecipeError(f"open_clip:{architecture}/{tag}: its weights are not in a folder of the Hugging Face hub")
     return f"{owner}/{repository}"
+
+
+def repository_of(name: str) -> str:
+    """The repository on the Hub that a reference `open_clip:NAME` means; nothing of it is fetched."""
+    first, _, second = name.partition("/")
+    return tag_repository(first, second) if first in open_clip().list_models() else name
 
 
 def complete_folder(repository: str, words: Mapping[str, Any], *, allow_pickle: bool = False) -> Path:

@@ -215,7 +215,7 @@ class ClipPlan(SuitePlan):
     def _ensemble(self, name: str, entry: ClipEntry, part: str | None) -> Step:
         cells = self._cells(name, "reference", None, part)
         missing, label = self.state.missing(cells), _label(entry.label, part)
-        command = shlex.join(["smelt", "bench", self.suite.name, "--methods", name, *self._how()])
+        command = shlex.join([*self._bench(), "--methods", name, *self._how()])
         about = {"entry": name, "label": entry.label, "variant": "reference", "command": command, "part": part}
         models = self.suite.models(part)
         words: dict[str, Any] = {"models": models, "text_from": self.suite.pool.base, "kind": entry.ensemble}
@@ -225,7 +225,7 @@ class ClipPlan(SuitePlan):
         recipe = self.suite.recipe(entry)
         cells = {scale: self._cells(name, "curve", at_scale(recipe, scale).hash) for scale in self.suite.scales}
         todo = {str(scale): _pairs(missing) for scale, own in cells.items() if (missing := self.state.missing(own))}
-        command = shlex.join(["smelt", "bench", self.suite.name, "--methods", name, *self._how(curve=True)])
+        command = shlex.join([*self._bench(), "--methods", name, *self._how(curve=True)])
         about = {"entry": name, "label": entry.label, "variant": "curve", "command": command}
         how: dict[str, Any] = {"split": "val", "limit": self.curve_limit}
         label = f"{entry.label}, scales"
@@ -361,6 +361,10 @@ class ClipPlan(SuitePlan):
             return is_linear(at_scale(self.suite.recipe(entry), 1.0))
         except RecipeError:
             return False
+
+    def _bench(self) -> list[str]:
+        """The command that runs the suite."""
+        return ["smelt", "bench", self.suite.name, *(["--family", self.suite.family] if self.suite.family else [])]
 
     def _how(self, *, curve: bool = False) -> list[str]:
         """The flags that a command needs to give the same numbers."""

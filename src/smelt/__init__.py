@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from smelt.recipe.schema import Recipe
     from smelt.search.tune import tune
     from smelt.suites.report import report
-    from smelt.suites.run import bench
+    from smelt.suites.run import bench, bench_needs
     from smelt.tasks.registry import list_tasks
 
 
@@ -65,6 +65,7 @@ __all__ = [
     "analyse",
     "average",
     "bench",
+    "bench_needs",
     "check_models",
     "clean_cache",
     "diff",
@@ -105,6 +106,7 @@ _HOME = {
     "advise": "smelt.advice.advise",
     "average": "smelt.prepare.average",
     "bench": "smelt.suites.run",
+    "bench_needs": "smelt.suites.run",
     "clean_cache": "smelt.files.cache_cleaning",
     "diff": "smelt.inspection.diff",
     "ensemble": "smelt.ensembles.ensemble",

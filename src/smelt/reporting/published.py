@@ -53,6 +53,8 @@ class PublishedTable(Strict):
     title: str = ""
     columns: list[str] = Field(min_length=1)
     """Our names of the tasks, in the order printed."""
+    means: dict[str, list[str]] = {}
+    """By column, the tasks of ours whose mean stands there; a column that is not named is one task."""
     heads: list[str] = []
     """What stands above the columns, where it is not our name."""
     average: bool = True
@@ -126,9 +128,9 @@ def compared(table: PublishedTable, rows: Iterable[Row]) -> ComparedTable:
     scale = 100.0 if table.unit == "percent" else 1.0
     lines, most = [], 0
     for name, line in table.lines.items():
-        own = [_cell_rows(known, line.entry or name, line, table, task) for task in table.columns]
-        most = max([most, *(row.n for cell in own for row in cell)])
-        ours = [scale * sum(row.accuracy for row in cell) / len(cell) if cell else None for cell in own]
+        own = [_tasks_rows(known, line.entry or name, line, table, column) for column in table.columns]
+        most = max([most, *(row.n for cell in own for task in cell for row in task)])
+        ours = [_mean_of(cell, scale) for cell in own]
         if table.average:
             whole = [value for value in ours if value is not None]
             ours.append(sum(whole) / len(whole) if len(whole) == len(ours) else None)
@@ -138,10 +140,23 @@ def compared(table: PublishedTable, rows: Iterable[Row]) -> ComparedTable:
     return ComparedTable(table, heads, tuple(lines), most)
 
 
-def _cell_rows(rows: Sequence[Row], entry: str, line: PublishedLine, table: PublishedTable, task: str) -> list[Row]:
-    """Our rows of one cell: one, or one for each strength of a corruption."""
+def _tasks_rows(
+    rows: Sequence[Row], entry: str, line: PublishedLine, table: PublishedTable, column: str
+) -> list[list[Row]]:
+    """Our rows of one cell, task by task."""
+    name = f"{EXPERT}{column}" if entry == EXPERTS else entry
+    return [_cell_rows(rows, name, line, table, task) for task in table.means.get(column, [column])]
+
+
+def _mean_of(cell: Sequence[Sequence[Row]], scale: float) -> float | None:
+    """The mean over the tasks; None where one of them was not measured."""
+    scores = [sum(row.accuracy for row in task) / len(task) for task in cell if task]
+    return scale * sum(scores) / len(scores) if scores and len(scores) == len(cell) else None
+
+
+def _cell_rows(rows: Sequence[Row], name: str, line: PublishedLine, table: PublishedTable, task: str) -> list[Row]:
+    """Our rows of one task: one, or one for each strength of a corruption."""
     part, level = line.part or table.part, line.level or table.level
-    name = f"{EXPERT}{task}" if entry == EXPERTS else entry
     found = [row for row in rows if row.task == task and row.entry == name and row.level == level]
     found = [row for row in found if row.part == part or (row.part is None and row.variant == "reference")]
     variants = [line.variant] if line.variant else [one for one in _FIRST if any(row.variant == one for row in found)]

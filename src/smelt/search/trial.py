@@ -93,7 +93,7 @@ class _Held:
     def __init__(self, merges: RepeatedMerges, data: DataCache):
         self.merges, self._data = merges, data
         self._tasks: dict[str, Task] = {}
-        self._sizes: dict[tuple[str, str], int] = {}
+        self._sizes: dict[tuple[str, str, int | None], int] = {}
         self._text: Any = None
 
     def rows(
@@ -145,14 +145,14 @@ class _Held:
 
     def _budget(self, tasks: Sequence[Task], split: str, limit: int | None) -> DataBudget:
         """The labelled examples that settings of this study are chosen by."""
-        sizes = [self._size(task, split) for task in tasks]
-        images = sum(size if limit is None else min(size, limit) for size in sizes)
+        images = sum(self._size(task, split, limit) for task in tasks)
         return DataBudget(split=split, images=images, labels=images)
 
-    def _size(self, task: Task, split: str) -> int:
-        if (task.name, split) not in self._sizes:
-            self._sizes[task.name, split] = task.number_of_examples(split, self._data)
-        return self._sizes[task.name, split]
+    def _size(self, task: Task, split: str, limit: int | None) -> int:
+        asked = (task.name, split, limit)
+        if asked not in self._sizes:
+            self._sizes[asked] = task.number_asked(split, limit, self._data)
+        return self._sizes[asked]
 
 
 def _together(looked: DataBudget, chosen_by: DataBudget) -> DataBudget:

@@ -26,7 +26,11 @@ def published_tables(suite: BaseSuite, kind: SuiteKind) -> dict[str, Any] | None
     if not suite.published:
         return None
     folder = kind.folder / PUBLISHED if kind.folder else Path()
-    return {"tables": [_read(folder, name).model_dump(mode="json") for name in suite.published]}
+    tables = [_read(folder, name) for name in suite.published]
+    means = suite.column_means()
+    for table in tables:
+        table.means.update({column: tasks for column, tasks in means.items() if column in table.columns})
+    return {"tables": [table.model_dump(mode="json") for table in tables]}
 
 
 def _read(folder: Path, name: str) -> PublishedTable:

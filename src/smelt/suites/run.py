@@ -22,7 +22,8 @@ from smelt.jobs.failure import unpack_error
 from smelt.jobs.run import run_jobs
 from smelt.runs.run_folder import RunFolder
 from smelt.suites.find import find_suite, kind_of
-from smelt.suites.plan import BenchOptions, BenchWords, Step, SuitePlan
+from smelt.suites.needs.needs import SuiteNeeds, check_needs, suite_needs
+from smelt.suites.plan import BenchOptions, BenchWords, Step, SuitePlan, chosen
 from smelt.suites.published import PUBLISHED, published_tables
 from smelt.suites.report import report
 from smelt.suites.state import RunState
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from smelt.jobs.run import Done
     from smelt.suites.suite import BaseSuite
 
-__all__ = ["BenchResult", "bench", "run_rounds"]
+__all__ = ["BenchResult", "bench", "bench_needs", "run_rounds"]
 
 
 @dataclass(frozen=True)
@@ -68,19 +69,19 @@ def bench(
     `suite` is a name or a YAML file. `methods` and `tasks` are its own names of what to run; by default everything.
     Other words are those of BenchOptions: `limit`, `curve_limit`, `preset`, `family`, `tune`, `device`, `dtype`,
     `threads`, `keep_models`, `executor`, `workers`, `tell`. A folder with some of the rows is completed; `force` begins
-    anew.
+    anew. A suite of models of the Hub is refused at once where it cannot fit; `bench_needs` says what it takes.
     """
     from smelt.models.families.model_input import check_device
 
     began = time.perf_counter()
-    strange = sorted(words.keys() - BenchOptions.__dataclass_fields__.keys())
-    if strange:
-        raise RecipeError(unknown("word of a suite", strange[0], list(BenchOptions.__dataclass_fields__)))
-    options = BenchOptions(**words, methods=methods, tasks=tasks)
-    known = find_suite(suite, options.family) if isinstance(suite, str | Path) else suite
-    known, kind = known.with_preset(options.preset), kind_of(known)
+    known, options = _asked_for(suite, methods, tasks, words)
+    kind = kind_of(known)
     check_device(options.device, options.dtype)
     printed = published_tables(known, kind)
+    if any("hf:" in ref for ref in known.inputs(options).models.values()):
+        needs = suite_needs(known, options)
+        options.tell(needs.summary)
+        check_needs(needs)
     plan = kind.plan(known, options)
     protocol = {"suite": f"{known.run_name}@{known.version}", **plan.protocol}
     try:
@@ -101,6 +102,33 @@ def bench(
         plan.close()
     computed = sum(isinstance(row, Row) for row in folder.rows[before:])
     return BenchResult(folder.path, page, folder.rows, time.perf_counter() - began, computed)
+
+
+def bench_needs(
+    suite: str | Path | BaseSuite = "clip8",
+    *,
+    methods: Sequence[str] | None = None,
+    tasks: Sequence[str] | None = None,
+    **words: Unpack[BenchWords],
+) -> SuiteNeeds:
+    """What `bench` with the same words would fetch and need: disk, memory, a GPU, about how long. Nothing is got."""
+    known, options = _asked_for(suite, methods, tasks, words)
+    every = known.inputs(BenchOptions())
+    chosen("method", methods, every.methods or methods or ())
+    chosen("task", tasks, every.tasks or tasks or ())
+    return suite_needs(known, options)
+
+
+def _asked_for(
+    suite: str | Path | BaseSuite, methods: Sequence[str] | None, tasks: Sequence[str] | None, words: BenchWords
+) -> tuple[BaseSuite, BenchOptions]:
+    """The suite of the family and at the preset that is asked for, and all that is asked of it."""
+    strange = sorted(words.keys() - BenchOptions.__dataclass_fields__.keys())
+    if strange:
+        raise RecipeError(unknown("word of a suite", strange[0], list(BenchOptions.__dataclass_fields__)))
+    options = BenchOptions(**words, methods=methods, tasks=tasks)
+    known: BaseSuite = find_suite(suite, options.family) if isinstance(suite, str | Path) else suite
+    return known.with_preset(options.preset), options
 
 
 def run_rounds(plan: SuitePlan, state: RunState, options: BenchOptions) -> None:

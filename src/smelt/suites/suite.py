@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import ValidationError
 
 from smelt.errors import RecipeError, unknown
 from smelt.files.schema import Strict, faults_of
 from smelt.recipe.schema import DataUse, Pool, Recipe, StageCall
+from smelt.suites.needs.inputs import SuiteInputs
+
+if TYPE_CHECKING:
+    from smelt.suites.plan import BenchOptions
 
 __all__ = ["BaseSuite"]
 
@@ -32,6 +36,10 @@ class BaseSuite(Strict):
         """What a run of it is called: its name, and its family where it has several."""
         return self.name if self.family is None else f"{self.name}-{self.family}"
 
+    def inputs(self, options: BenchOptions) -> SuiteInputs:
+        """What it refers to; nothing of it is opened. A kind that says nothing is run without a look ahead."""
+        return SuiteInputs({}, ())
+
     def with_preset(self, name: str | None) -> Self:
         """The suite at one of its presets; as it is if none is named."""
         if name is None:
@@ -47,13 +55,21 @@ class BaseSuite(Strict):
         except ValidationError as error:
             raise RecipeError(f"{self.name}, preset {name}: " + "; ".join(faults_of(error))) from None
 
+    def _chosen(self, names: Sequence[str] | None, known: Iterable[str]) -> list[str]:
+        """The named ones in the suite's own order, or all; unknown names are refused when the run is planned."""
+        return [name for name in known if names is None or name in names]
+
     def at_preset(self, words: dict[str, Any], preset: Any) -> dict[str, Any]:
         """The suite's words, changed as one of its presets says."""
         return {**words, **preset.model_dump(exclude_none=True)}
 
+    def column_means(self) -> dict[str, list[str]]:
+        """Columns of printed tables that are means over several of our tasks."""
+        return {}
+
     def recipe_of(self, pool: Pool, merge: Sequence[StageCall], data: DataUse | None = None) -> Recipe:
         """A merge of the suite, with what the suite says of all merges."""
-        shared = ("include", "dtype", "seed", "allow_pickle")
+        shared = ("include", "missing", "config", "dtype", "seed", "allow_pickle")
         return Recipe.parse(
             {
                 "pool": pool.model_dump(),

@@ -3,9 +3,11 @@
 photos              a task by its name
 photos,digits       several
 clip8  TA8  llm5    a group: the zoo's eight of pictures, the eight public ones of task arithmetic, the zoo's language
+TALL14  TALL20      the same eight with six and with twelve more
 mllm10              the zoo's question sets that models are chosen on; mllm10-out and mllm10-val are others
 path/to/folder      a folder with a task.yaml (pictures), a harness.yaml (language) or a questions.yaml (questions)
 lm-eval:gsm8k_cot   a task of the lm-evaluation-harness, which downloads its data
+xstest@hf:org/name  a task whose replies another model judges (`judged` in its metadata); without one, a rule does
 lmms:gqa            a task of lmms-eval, for models of pictures and texts; uqmerge is a group of them
 """
 
@@ -22,6 +24,7 @@ from smelt.errors import MissingExtra, unknown
 from smelt.files.reading import is_there
 from smelt.tasks.groups import GROUPS, OF_THE_ZOO
 from smelt.tasks.kinds import TaskKind, task_kinds
+from smelt.tasks.language.task import LanguageTask
 from smelt.tasks.pictures.task import PictureTask
 from smelt.tasks.task import Task, TaskError
 
@@ -44,7 +47,9 @@ _PUBLIC = Path(__file__).parent / "public"
 
 def task_folders() -> dict[str, Path]:
     """Where every task that has a name lies: the zoo's first, then the public ones."""
-    return _zoo() | {path.parent.name: path.parent for path in sorted(_PUBLIC.glob(f"*/{PictureTask.FILE}"))}
+    files = {kind.file for kind in task_kinds.values() if kind.file}
+    public = (folder for folder in sorted(_PUBLIC.iterdir()) if any((folder / file).is_file() for file in files))
+    return _zoo() | {folder.name: folder for folder in public}
 
 
 class TaskList(ShownDict[Task]):
@@ -74,6 +79,9 @@ def find_task(name: str | Path) -> Task:
     path = Path(os.path.expanduser(name))
     if is_there(path):
         return _load(path)
+    own, at, judge = str(name).partition("@")
+    if at and judge:
+        return _judged(own, judge)
     if not _zoo() and str(name) in OF_THE_ZOO:
         raise MissingExtra(f"the task {str(name)!r} is one of the zoo's, which is not installed: pip install ./zoo")
     *files, last = (f"a {kind.file}" for kind in _by_file())
@@ -82,6 +90,14 @@ def find_task(name: str | Path) -> Task:
         f"{unknown('task', str(name), [*folders, *GROUPS])}; "
         f"a folder with {', '.join(files)} or {last} works too, and {prefixes}"
     )
+
+
+def _judged(name: str, judge: str) -> Task:
+    """A task with the model that judges its replies."""
+    task = find_task(name)
+    if not isinstance(task, LanguageTask):
+        raise TaskError(f"{task.name} is {task.called}, whose answers no model judges; leave @{judge} out")
+    return task.judged_by(judge)
 
 
 def find_tasks(names: Tasks) -> list[Task]:

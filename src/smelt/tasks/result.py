@@ -43,6 +43,8 @@ class Result:
     """What a harness noted of every example: prompt, answer, judgement."""
     sandbox: str | None = None
     """What held the programs in the answers while they ran, where there were any to run."""
+    whole: tuple[float, float, float] | None = None
+    """The score of all examples together and its interval, where it is no mean over them (BLEU)."""
 
     @property
     def n(self) -> int:
@@ -50,17 +52,23 @@ class Result:
 
     @property
     def accuracy(self) -> float:
-        """The mean over examples."""
+        """The mean over examples, or the score of all together."""
+        if self.whole is not None:
+            return self.whole[0]
         return math.fsum(self.scores) / self.n
 
     @property
     def correct(self) -> int | None:
         """How many are right, where each is either right or wrong."""
+        if self.whole is not None:
+            return None
         return round(sum(self.scores)) if all(score in (0.0, 1.0) for score in self.scores) else None
 
     @property
     def interval(self) -> tuple[float, float]:
         """95 %: Wilson's for a share, else a bootstrap over examples."""
+        if self.whole is not None:
+            return self.whole[1:]
         return interval_of(self.scores)
 
     @property

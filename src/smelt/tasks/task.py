@@ -30,6 +30,7 @@ from smelt.files.yaml_reader import read_yaml
 if TYPE_CHECKING:
     from smelt.system.progress import Progress, Unit
     from smelt.tasks.corruptions.corruption import Corruption
+    from smelt.tasks.documents import Documents
     from smelt.tasks.examples import ExampleStream
     from smelt.tasks.pictures.data_cache import DataCache
     from smelt.tasks.result import Result
@@ -117,6 +118,10 @@ class Task(Shown, ABC):
     def count(self, split: str) -> int | None:
         """The number of examples of a split, where it is known without a download."""
 
+    def data_sets(self) -> list[tuple[str, str | None]]:
+        """The data sets of the Hugging Face Hub that it would fetch, each with the part of it, and without a look."""
+        return []
+
     @abstractmethod
     def prepare(
         self, split: str, *, limit: int | None, data: DataCache, corruption: Corruption | None = None
@@ -142,6 +147,15 @@ class Task(Shown, ABC):
     def number_of_examples(self, split: str, data: DataCache) -> int:
         """The number of examples of a split, found out whatever it takes."""
         return self.count(split) or 0
+
+    def number_asked(self, split: str, limit: int | None, data: DataCache) -> int:
+        """How many examples of a split are asked at a limit."""
+        number = self.number_of_examples(split, data)
+        return number if limit is None else min(number, limit)
+
+    def documents(self, split: str) -> Sequence[Documents]:
+        """Which documents of which data set a split holds, without a download; none where nobody can say."""
+        return ()
 
     @property
     def reference(self) -> str:

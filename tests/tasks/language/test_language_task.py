@@ -8,8 +8,9 @@ import yaml
 from pico_language import write_language_task
 from smelt.errors import CorruptFile, RecipeError
 from smelt.files.remote_code import trusting
+from smelt.suites.find import find_suite
 from smelt.tasks.groups import GROUPS
-from smelt.tasks.language.library_task import lm_eval_task
+from smelt.tasks.language.library_task import LmEvalTask, lm_eval_task
 from smelt.tasks.language.task import LanguageTask
 from smelt.tasks.registry import find_task, find_tasks, picture_tasks
 from smelt.tasks.task import TaskError
@@ -141,7 +142,10 @@ def test_groups_of_language_have_their_domains_and_the_papers_tasks() -> None:
     assert GROUPS["llm5-val"][0] == "instruction-val"
     names = [task.name for task in find_tasks("mergebench")]
     assert names[:2] == ["ifeval", "gsm8k_cot"]
-    assert "hellaswag_multilingual@acc_norm" in names
+    assert {"hellaswag_fr@acc_norm", "xstest", "wmt14-fr-en@bleu"} < set(names)
+    suite = find_suite("mergebench")
+    assert list(GROUPS["mergebench"]) == [*suite.tests, *suite.general]
+    assert list(GROUPS["mergebench-val"]) == suite.validation
 
 
 def test_a_task_of_the_library_is_known_by_its_prefix_and_metric() -> None:
@@ -160,7 +164,8 @@ def test_every_task_of_the_paper_is_in_the_library() -> None:
     from lm_eval.tasks import TaskManager
 
     known = TaskManager().all_tasks
-    assert [task.name for task in find_tasks("mergebench") if task.name.partition("@")[0] not in known] == []
+    names = [task.library_name.task for task in find_tasks("mergebench") if isinstance(task, LmEvalTask)]
+    assert [name for name in names if name not in known] == []
 
 
 def test_a_language_task_is_refused_where_pictures_are_needed(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ __all__ = ["bench"]
     keep_models=Option("Keep the merged models' folders."),
     trust_remote_code=TRUST,
     force=FORCE.but("Begin anew in a folder that has rows."),
+    dry_run=Option("Say what it would fetch and need; compute nothing.", type=bool, default=False, own=True),
     table=Option("Print the table at the end.", switch=True, type=bool, default=True, own=True),
     **ANSWER,
 )
@@ -52,7 +53,11 @@ def bench(given: Given) -> None:
     smelt bench llm5 --preset fast
     smelt bench mllm10 --preset fast --workers 2
     """
-    done: BenchResult = given.call(methods=_listed(given["methods"]), tasks=_listed(given["tasks"]), tell=given.tell)
+    chosen = {"methods": _listed(given["methods"]), "tasks": _listed(given["tasks"])}
+    if given["dry_run"]:
+        _show_needs(given, chosen)
+        return
+    done: BenchResult = given.call(**chosen, tell=given.tell)
 
     from smelt.suites.report import show as show_tables
 
@@ -62,6 +67,17 @@ def bench(given: Given) -> None:
         typer.echo(f"{done.computed} numbers computed in {done.seconds:.0f} s; the report: {done.report}")
 
     given.answer(lambda: _as_dict(done), show)
+
+
+def _show_needs(given: Given, chosen: dict[str, list[str] | None]) -> None:
+    from smelt.suites.needs.needs import check_needs
+    from smelt.suites.run import bench_needs
+
+    others = ("out", "force", "trust_remote_code", "tell")
+    words = {name: value for name, value in given.words().items() if name not in others}
+    needs = bench_needs(**{**words, **chosen})
+    given.answer(needs.as_dict, needs.print)
+    check_needs(needs)
 
 
 def _as_dict(done: BenchResult) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smelt.errors import RecipeError
+from smelt.errors import RecipeError, listed
 from smelt.jobs.job import Job
 from smelt.recipe.schema import Pool
 from smelt.runs.fingerprint import model_fingerprints
@@ -20,10 +20,13 @@ from smelt.suites.language.report.pages import LanguagePages
 from smelt.suites.language.suite import LanguageEntry, LanguageSuite
 from smelt.suites.plan import BenchOptions, Step, SuitePlan, chosen, mean_accuracy, naming
 from smelt.suites.units import digest
+from smelt.tasks.documents import shared
+from smelt.tasks.examples import tasks_for
 
 if TYPE_CHECKING:
     from smelt.evaluation.row import Row
     from smelt.suites.state import RunState
+    from smelt.tasks.task import Task
 
 __all__ = ["LanguagePlan"]
 
@@ -38,8 +41,9 @@ class LanguagePlan(SuitePlan):
         self.entries = {name: suite.entries[name] for name in chosen("method", options.methods, suite.entries)}
         self._check()
         asked = chosen("task", options.tasks, [*suite.tests, *suite.general])
-        known = _tasks([*suite.tests, *suite.general], suite.split)
-        validation = _tasks(suite.validation, "val")
+        known = _tasks({word: suite.said(word) for word in (*suite.tests, *suite.general)}, suite.split)
+        validation = _tasks({suite.said(word): suite.said(word) for word in suite.validation}, "val")
+        self._refuse_shared(known, validation)
         self.names = {word: task.name for word, task in known.items()}
         """What the tasks are called, by what the suite calls them."""
         self.asked = {word: self.names[word] for word in asked}
@@ -97,6 +101,18 @@ class LanguagePlan(SuitePlan):
             "entries": [name for name in suite.entries if name in there],
         }
         state.write_analysis("language", content)
+
+    def _refuse_shared(self, known: Mapping[str, Task], validation: Mapping[str, Task]) -> None:
+        """Refuse to choose or to learn on what is reported, before anything is computed."""
+        reported = [(task, self.suite.split) for task in known.values()]
+        if found := shared([(task, "val") for task in validation.values()], reported):
+            raise RecipeError(f"settings would be chosen on what is reported: {listed(found)}")
+        looks = {name: self.suite.recipe(entry).data for name, entry in self.entries.items() if entry.data}
+        for name, data in looks.items():
+            tasks = tasks_for(list(self.suite.pool.models), data)
+            split = (data.split if data else None) or "train"
+            if found := shared([(task, split) for task in tasks.values()], reported):
+                raise RecipeError(f"{name} would look at what is reported: {listed(found)}")
 
     def _check(self) -> None:
         """Refuse what cannot be served before anything is computed."""
@@ -160,7 +176,11 @@ class LanguagePlan(SuitePlan):
         groups = {self.limit: [task for task in tasks if task not in general]}
         groups.setdefault(self.general_limit, []).extend(general)
         return {
-            "groups": [{"tasks": names, "limit": limit} for limit, names in groups.items() if names],
+            "groups": [
+                {"tasks": [self.suite.said(name) for name in names], "limit": limit}
+                for limit, names in groups.items()
+                if names
+            ],
             "split": self.suite.split,
             "device": self.options.device,
             "dtype": self.options.dtype,
@@ -169,13 +189,13 @@ class LanguagePlan(SuitePlan):
         }
 
 
-def _tasks(words: Sequence[str], split: str) -> dict[str, Any]:
-    """Tasks by what the suite calls them: each is one task, of text, and has the split."""
+def _tasks(words: Mapping[str, str], split: str) -> dict[str, Any]:
+    """Tasks by what the suite calls them, from how they are asked: each is one task, of text, and has the split."""
     from smelt.tasks.registry import find_tasks
 
     found: dict[str, Any] = {}
-    for word in words:
-        meant = find_tasks([word])
+    for word, said in words.items():
+        meant = find_tasks([said])
         if len(meant) != 1:
             raise RecipeError(f"{word!r} means {len(meant)} tasks; name them one by one")
         if meant[0].model_kind == "classifier":

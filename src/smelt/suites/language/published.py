@@ -1,4 +1,8 @@
-"""The published numbers that a report may show beside its own, as data: `mergebench.yaml`."""
+"""MergeBench's Tables 7 to 9 and its names of things, for reports that show its order beside their own.
+
+Printed tables are files of `published/` (smelt.reporting.published): its Tables 10 to 17 by base model, 8 and 9 turned.
+`published.yaml` has the rest: how its methods, domains and bases are called, and how many settings it tries.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from smelt.reporting.published import PublishedLine, PublishedTable
+
 __all__ = ["Paper", "PaperBase", "PaperTable", "mergebench"]
 
-_FILE = Path(__file__).parent / "published.yaml"
+_HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -52,8 +58,8 @@ def mergebench() -> Paper:
     """Read once."""
     from smelt.recipe.read import load_yaml
 
-    content: Mapping[str, Any] = load_yaml(_FILE, "paper's numbers")
-    tables = {name: _table(one) for name, one in content["tables"].items()}
+    content: Mapping[str, Any] = load_yaml(_HERE / "published.yaml", "paper's names")
+    tables = {name: _table(number) for name, number in content["tables"].items()}
     return Paper(
         source=content["source"],
         methods=content["methods"],
@@ -65,8 +71,19 @@ def mergebench() -> Paper:
     )
 
 
-def _table(content: Mapping[str, Any]) -> PaperTable:
-    methods = content["methods"]
-    lines = {base: dict(zip(methods, numbers, strict=True)) for base, numbers in content["lines"].items()}
-    overall = dict(zip(methods, content["overall"], strict=True))
-    return PaperTable(content["number"], content["title"], lines, overall)
+def _table(number: int) -> PaperTable:
+    """Base models down again, as printed."""
+    from smelt.recipe.read import load_yaml
+
+    path = _HERE / "published" / f"mergebench-table-{number}.yaml"
+    printed = PublishedTable.model_validate(load_yaml(path, "published table"))
+    columns = {entry: _numbers(line) for entry, line in printed.lines.items()}
+    lines = {
+        base: {entry: numbers[place] for entry, numbers in columns.items()}
+        for place, base in enumerate(printed.columns)
+    }
+    return PaperTable(number, printed.title, lines, {entry: numbers[-1] for entry, numbers in columns.items()})
+
+
+def _numbers(line: PublishedLine) -> list[float]:
+    return [float(value) for value in line.values if value is not None]

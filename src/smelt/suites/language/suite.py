@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
@@ -11,11 +11,17 @@ from smelt.errors import unknown
 from smelt.files.schema import Strict
 from smelt.recipe.schema import DataUse, Pipeline, Pool, Recipe
 from smelt.recipe.tune import Tune
+from smelt.suites.needs.inputs import SuiteInputs
 from smelt.suites.suite import BaseSuite
+
+if TYPE_CHECKING:
+    from smelt.suites.plan import BenchOptions
 
 __all__ = ["Domain", "LanguageEntry", "LanguagePreset", "LanguageSuite"]
 
 Count: TypeAlias = Annotated[int, Field(gt=0)]
+RULE = "rule"
+"""The word for Smelt's own rule in the place of a model that judges."""
 REFERENCES = ("pretrained", "multitask")
 """What the suite's own lines are called, and `expert-` with a domain."""
 
@@ -27,6 +33,8 @@ class Domain(Strict):
     """None where nothing of it can be tested: the specialist is merged all the same."""
     validation: str | None = None
     """A task with a `val` split. Settings are chosen by the mean over those of all domains."""
+    training: str | None = None
+    """A task with a `train` split, which statistics and masks look at; without it the task with the domain's name."""
 
     @model_validator(mode="after")
     def _differ(self) -> Domain:
@@ -61,8 +69,9 @@ class LanguagePreset(Strict):
     curve_limit: Count | None = None
     general_limit: Count | None = None
     experts: Literal["all", "own"] | None = None
+    judge: str | None = None
     leave_out: list[str] = []
-    """Tests and general tasks that are not asked."""
+    """Tests, general and validation tasks that are not asked."""
     entries: dict[str, dict[str, Any]] = {}
     """By name, the words of an entry that are others."""
 
@@ -91,6 +100,8 @@ class LanguageSuite(BaseSuite):
     """Examples of each validation task."""
     general_limit: Count | None = None
     """Examples of each general task; as many as of a test if nothing is said."""
+    judge: str = RULE
+    """Who judges replies where a task asks for a judge: a model's reference, or our rule for refusals (`rule`)."""
     experts: Literal["all", "own"] = "all"
     """Whether specialists are asked about everything, or about their own domain alone."""
     entries: Annotated[dict[str, LanguageEntry], Field(min_length=1)]
@@ -120,12 +131,37 @@ class LanguageSuite(BaseSuite):
                 raise ValueError(f"entries.{name}.tune: no domain has a `validation` task to choose by")
         for name, preset in self.presets.items():
             for task in preset.leave_out:
-                if task not in named:
-                    raise ValueError(f"presets.{name}.leave_out: {unknown('task', task, named)}")
+                if task not in (*named, *self.validation):
+                    raise ValueError(f"presets.{name}.leave_out: {unknown('task', task, [*named, *self.validation])}")
             for other in preset.entries:
                 if other not in self.entries:
                     raise ValueError(f"presets.{name}.entries: {unknown('entry', other, self.entries)}")
         return self
+
+    def inputs(self, options: BenchOptions) -> SuiteInputs:
+        """Models, tests and merges; a judge is a model too."""
+        from smelt.search.tune import grid_size
+
+        asked = self._chosen(options.tasks, [*self.tests, *self.general])
+        entries = {name: self.entries[name] for name in self._chosen(options.methods, self.entries)}
+        merges = {name: self.recipe(entry).model_copy(update={"tune": None}) for name, entry in entries.items()}
+        tuned = [self.recipe(entry) for entry in entries.values() if entry.tune and options.tune]
+        models = self.pool.refs | ({"multitask": self.multitask} if self.multitask else {})
+        said = [self.said(word) for word in asked]
+        judged = {"judge": self.judge} if said != asked else {}
+        looks = any(recipe.data for recipe in merges.values())
+        training = {one.training for one in self.domains.values() if one.training and looks}
+        return SuiteInputs(
+            models=models | judged,
+            tasks=tuple(asked),
+            methods=tuple(self.entries),
+            merges=merges,
+            asked=1 + (self.multitask is not None) + (len(self.domains) if self.experts == "all" else 1) + len(entries),
+            trials=sum(grid_size(recipe) for recipe in tuned),
+            validation=tuple(self.validation) if tuned else (),
+            trial_examples=self.curve_limit,
+            data=tuple(sorted(training)),
+        )
 
     @property
     def tests(self) -> list[str]:
@@ -143,13 +179,32 @@ class LanguageSuite(BaseSuite):
         for part in (words, *words["domains"].values()):
             for kind in part.keys() & {"general", "tests"}:
                 part[kind] = [task for task in part[kind] if task not in preset.leave_out]
+            if part.get("validation") in preset.leave_out:
+                part["validation"] = None
         for entry, others in preset.entries.items():
             words["entries"][entry] |= others
         return words
 
+    def column_means(self) -> dict[str, list[str]]:
+        """Domains, each the mean over its tests."""
+        from smelt.tasks.registry import find_task
+
+        return {name: [find_task(word).name for word in domain.tests] for name, domain in self.domains.items()}
+
+    def said(self, word: str) -> str:
+        """A task as it is asked: with the judge of the suite where it needs one."""
+        from smelt.tasks.language.task import LanguageTask
+        from smelt.tasks.registry import find_task
+
+        task = None if self.judge == RULE else find_task(word)
+        return f"{word}@{self.judge}" if isinstance(task, LanguageTask) and task.judged and not task.judge else word
+
     def recipe(self, entry: LanguageEntry) -> Recipe:
         """The recipe of an entry at its published setting; what may vary stands in its `tune`."""
-        recipe = self.recipe_of(self.pool, entry.merge, entry.data)
+        data, training = entry.data, {name: one.training for name, one in self.domains.items() if one.training}
+        if data is not None and training:
+            data = data.model_copy(update={"tasks": {**training, **data.tasks}})
+        recipe = self.recipe_of(self.pool, entry.merge, data)
         if isinstance(entry.tune, bool):
             return recipe
         return recipe.model_copy(update={"tune": entry.tune})
@@ -161,6 +216,7 @@ class LanguageSuite(BaseSuite):
             "include": self.include,
             "merged_dtype": self.dtype,
             "seed": self.seed,
+            **({"judge": self.judge} if self.judge != RULE else {}),
             "domains": {name: [*domain.tests, domain.validation] for name, domain in self.domains.items()},
             "general": self.general,
         }

@@ -23,6 +23,7 @@ from smelt.search.tune import tune
 from smelt.suites.language.questions import Questions
 from smelt.suites.merge_process import merge_in_process, peak_of_process
 from smelt.suites.units import UnitResult, cost_row, recipe_words, unit_result
+from smelt.tasks.language.judge import forget_judge
 
 __all__ = ["made", "prepare_with_peak", "reference"]
 
@@ -151,6 +152,7 @@ def prepare_with_peak(recipe: Recipe, *, device: str, threads: int | None) -> tu
     The peak is 0 where there was nothing to look at, or it was done before. A worker that did other things first has
     had its own peak, which is forgotten before (Linux alone can do that).
     """
+    forget_judge()
     _forget_peak(device)
     prepared = prepare(recipe, device=device, threads=threads)
     return prepared, _peak(device) if prepared.seconds > 0 and not prepared.cached else 0

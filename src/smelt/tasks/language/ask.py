@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from smelt.errors import SmeltError
 from smelt.system.progress import Progress
 from smelt.system.threads import torch_threads
 from smelt.tasks.language.harness import quiet_harness
+from smelt.tasks.language.judge import judge_scores
 from smelt.tasks.language.prepare import answer_of
+from smelt.tasks.language.scoring.corpus import CORPUS_METRICS, corpus_score, is_pair
 from smelt.tasks.result import Result, as_scores
 from smelt.tasks.sandbox.protection import announced, protection
 from smelt.tasks.task import PreparedTask, TaskError
@@ -90,13 +92,30 @@ class PreparedLanguage(PreparedTask):
             loss = _loss(lm, self, chat) if task.wants_loss else None
         scored = _of_first_filter(samples)
         metric = self.metric
+        if task.judge is not None:
+            return self._judged(task.judge, scored, model)
         missing = next((sample for sample in scored if metric not in sample), None)
         if missing is not None:
             known = ", ".join(missing.get("metrics", ())) or "none"
             raise TaskError(f"{task.name}: its scoring gives no {metric!r}, which is its score; it gives: {known}")
-        scores = as_scores(task.name, metric, [sample[metric] for sample in scored])
+        values = [sample[metric] for sample in scored]
+        if metric in CORPUS_METRICS and all(map(is_pair, values)):
+            found = corpus_score(metric, values)
+            alone = [corpus_score(metric, [pair]).score for pair in values]
+            whole = (found.score, found.low, found.high)
+            return self.result(alone, scored, domain=task.domain, whole=whole, loss=loss)
+        scores = as_scores(task.name, metric, values)
         sandbox = protection().name if self.runs_programs else None
         return self.result(scores, scored, domain=task.domain, loss=loss, sandbox=sandbox)
+
+    def _judged(self, judge: str, samples: Sequence[dict[str, Any]], model: Any) -> Result:
+        """The replies as another model judges them."""
+        task, (part,) = self.task, self.parts.values()
+        exchanges = [(str(part.doc_to_text(one["doc"])), str(one["filtered_resps"][0]), one["doc"]) for one in samples]
+        with task_faults(task.name):
+            scores = judge_scores(judge, task.judged, exchanges, device=model.device, dtype=model.dtype)
+        metric = f"{task.judged}, judged by {judge}"
+        return replace(self.result(scores, samples, domain=task.domain), metric=metric)
 
 
 @contextmanager

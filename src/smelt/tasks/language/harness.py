@@ -44,6 +44,9 @@ def quiet_harness() -> Iterator[Any]:
 @contextmanager
 def silenced(library: Any, *loggers: str) -> Iterator[None]:
     """A harness, and the libraries that load its data, say nothing but errors in here and draw no bars."""
+    import datasets
+
+    hidden = datasets.are_progress_bars_disabled()
     several = [logging.getLogger(name) for name in (*loggers, "datasets", "huggingface_hub", "httpx")]
     levels = [logger.level for logger in several]
     bar = library.api.task.tqdm
@@ -51,9 +54,12 @@ def silenced(library: Any, *loggers: str) -> Iterator[None]:
         for logger in several:
             logger.setLevel(logging.ERROR)
         library.api.task.tqdm = functools.partial(bar, disable=True)
+        datasets.disable_progress_bars()
         yield
     finally:
         library.api.task.tqdm = bar
+        if not hidden:
+            datasets.enable_progress_bars()
         for logger, level in zip(several, levels, strict=True):
             logger.setLevel(level)
 

@@ -12,20 +12,22 @@
     metric_list: [{metric: exact_match, aggregation: mean, higher_is_better: true}]   # the first is the score
     metadata: {version: 1, title: Sums, domain: maths, chat: true, loss: false}
 
-`chat` puts the prompt into the model's chat template as the user's words (`if-any`: where it has one); `loss` asks
-for the loss on the reference answers too. A `limit` takes the first examples of a split: data are shuffled when they
-are packed. A task that names a data set of the hub instead of files works where it can be downloaded. Nothing here
-loads the harness before a task is prepared.
+A task that names a training split alone is data to learn from; it needs no `metric_list`. `judged` says what a model
+that judges replies decides about (judge.py). `chat` puts the prompt into the model's chat template as the user's words
+(`if-any`: where it has one); `loss` asks for the loss on the reference answers too. A `limit` takes the first examples
+of a split: data are shuffled when they are packed. A task that names a data set of the hub instead of files works where
+it can be downloaded. Nothing here loads the harness before a task is prepared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from smelt.errors import RecipeError, listed, unknown
+from smelt.tasks.documents import Documents
 from smelt.tasks.kinds import TaskKind, task_kinds
 from smelt.tasks.language.harness_file import read_harness_file
 from smelt.tasks.task import Task, TaskError
@@ -104,8 +106,37 @@ class LanguageTask(Task):
 
     @property
     def metric(self) -> str:
-        """The first metric: the task's score."""
-        return str(self.config["metric_list"][0]["metric"])
+        """The first metric: the task's score; nothing where it is data to learn from alone."""
+        metrics = self.config.get("metric_list")
+        return str(metrics[0]["metric"]) if metrics else ""
+
+    @property
+    def judged(self) -> str:
+        """What a judge decides about its replies (judge.JUDGED); nothing where none is needed."""
+        return str(self.metadata.get("judged", ""))
+
+    @property
+    def judge(self) -> str | None:
+        """The model that judges the replies; None where a rule does."""
+        return self.metadata.get("judge")
+
+    def judged_by(self, judge: str) -> LanguageTask:
+        """The same task with another model as judge."""
+        if not self.judged:
+            raise TaskError(f"{self.name}: no judge is needed for its replies; leave @{judge} out")
+        return replace(self, config={**self.config, "metadata": {**self.metadata, "judge": judge}})
+
+    @property
+    def reference(self) -> str:
+        return f"{self.folder}@{self.judge}" if self.judge else super().reference
+
+    def fingerprint(self) -> str:
+        own = super().fingerprint()
+        return f"{own}-{self.judge}" if self.judge else own
+
+    def data_sets(self) -> list[tuple[str, str | None]]:
+        path = self.config.get("dataset_path")
+        return [] if self.files or not path else [(str(path), self.config.get("dataset_name"))]
 
     @property
     def files(self) -> dict[str, tuple[Path, ...]]:
@@ -127,6 +158,13 @@ class LanguageTask(Task):
 
         self.check_split(split)
         return count_records(self.files[split]) if split in self.files else None
+
+    def documents(self, split: str) -> list[Documents]:
+        self.check_split(split)
+        if split in self.files:
+            return [Documents(str(file)) for file in self.files[split]]
+        data, part = str(self.config.get("dataset_path")), self.config.get("dataset_name")
+        return [Documents(data, part, self.harness_split(split))]
 
     def records(self, split: str) -> list[dict[str, Any]]:
         """Every example of a split as it is stored."""
@@ -241,13 +279,20 @@ class LibraryTask(LanguageTask):
         """The library decides itself which part of the data it evaluates."""
         return ("test",)
 
+    def documents(self, split: str) -> list[Documents]:
+        """Nobody can say without its config."""
+        return []
+
 
 def _faults(config: Mapping[str, Any]) -> list[str]:
     faults = []
     if not isinstance(config.get("task"), str):
         faults.append("`task`, its name, is missing")
     metrics = config.get("metric_list")
-    if not isinstance(metrics, list) or not metrics or not isinstance(metrics[0], dict) or "metric" not in metrics[0]:
+    splits = [split for split, word in _SPLITS.items() if config.get(word)]
+    learned_from = metrics is None and splits == ["train"]
+    named = isinstance(metrics, list) and bool(metrics) and isinstance(metrics[0], dict) and "metric" in metrics[0]
+    if not named and not learned_from:
         faults.append("`metric_list` has no first metric; it is the task's score, as `[{metric: exact_match}]`")
     if not isinstance(config.get("metadata") or {}, dict):
         faults.append("`metadata` is a table")

@@ -19,6 +19,7 @@ from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import percent, seconds_text
 from smelt.suites.language.report.analyses import Language
 from smelt.suites.language.report.standing import Standing, StandingKind, agreement, standings, tuning
+from smelt.suites.language.report.tables import base_name
 
 __all__ = [
     "Times",
@@ -55,7 +56,7 @@ def language_figures(
         "times": times(found),
         "against_time": performance_against_time(found),
         "tuning": tuning(rows, sheets),
-        "agreement": agreement(found),
+        "agreement": agreement(found, base_name(rows, language)),
     }
 
 

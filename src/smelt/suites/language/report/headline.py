@@ -8,6 +8,7 @@ from smelt.evaluation.row import CostRow, Row
 from smelt.reporting.pages import Tile
 from smelt.reporting.tables.sheet import Sheet
 from smelt.reporting.words import count, percent, plural
+from smelt.suites.language.published import mergebench
 from smelt.suites.language.report.analyses import Language
 from smelt.suites.language.report.standing import OrderAgreement, Standing, agreement, difference, ranked, standings
 from smelt.suites.language.report.tables import GENERAL, TASKS, base_name, sheet_of
@@ -29,13 +30,14 @@ def language_sentences(
     best = ranked(found)
     said = [_what(rows, sheets, language, len([one for one in found if one.kind == "method"]))]
     if best:
-        said += [_best(best, found), _forgotten(best, found), _order(agreement(found), base_name(rows, language))]
+        base = base_name(rows, language)
+        said += [_best(best, found), _forgotten(best, found), _order(agreement(found, base), base)]
     elif any(one.kind == "method" for one in found):
         said.append("The experts were not measured on all domains, so that no share of them is known.")
     return [sentence for sentence in said if sentence]
 
 
-def language_tiles(costs: Sequence[CostRow], sheets: Sequence[Sheet], language: Language) -> list[Tile]:
+def language_tiles(costs: Sequence[CostRow], sheets: Sequence[Sheet], language: Language, base: str = "") -> list[Tile]:
     """The best method, the models it stands between, what it keeps elsewhere, and the agreement with the paper."""
     found = standings(sheets, costs, language)
     tiles = []
@@ -54,7 +56,7 @@ def language_tiles(costs: Sequence[CostRow], sheets: Sequence[Sheet], language: 
         if one.kind in others and one.skill:
             title, who = others[one.kind]
             tiles.append(Tile(title, percent(one.skill.accuracy), f"of the experts: {who}"))
-    agreed = agreement(found)
+    agreed = agreement(found, base)
     if agreed is not None:
         below = f"Kendall's tau with the paper's order, {agreed.methods} methods"
         tiles.append(Tile("Order", f"{agreed.kendall:.2f}", below, unit=""))
@@ -129,9 +131,11 @@ def _order(agreed: OrderAgreement | None, base: str) -> str:
         return ""
     chance = f"{100 * agreed.chance:.0f}" if agreed.chance >= 0.01 else "under 1"
     few = "which is weak evidence" if agreed.chance < _SURE else "so that no agreement is shown"
+    same = base in mergebench().bases
+    whose = f"the paper's order for {base}" if same else "the paper's overall order"
+    other = "" if same else f"; and {base} is one small model beside the mean of eight with 2 to 9 billion parameters"
     return (
-        f"The order of the {agreed.methods} methods beside the paper's overall order (its Table 8): Kendall's tau "
+        f"The order of the {agreed.methods} methods beside {whose} (its Table 8): Kendall's tau "
         f"{agreed.kendall:.2f}, Spearman's rho {agreed.spearman:.2f}. Of random orders of so few methods {chance} % "
-        f"agree or disagree as strongly, {few}; and {base} is one small model beside the mean of eight with 2 to 9 "
-        "billion parameters."
+        f"agree or disagree as strongly, {few}{other}."
     )

@@ -137,13 +137,17 @@ class OrderAgreement:
     """The share of random orders whose Kendall's tau is at least as far from 0."""
 
 
-def agreement(every: Sequence[Standing]) -> OrderAgreement | None:
-    """Our normalised performance beside the paper's overall (Table 8); None for fewer than three shared methods."""
+def agreement(every: Sequence[Standing], base: str = "") -> OrderAgreement | None:
+    """Our normalised performance beside the paper's (Table 8); None for fewer than three shared methods.
+
+    It is beside the paper's line of the same base where it has one, else beside its overall line.
+    """
     import numpy as np
 
     from smelt.hub.selection.rankings import kendall, spearman
 
-    overall = mergebench().multitask.overall
+    table = mergebench().multitask
+    overall = table.lines.get(base, table.overall)
     shared = {one.entry: one.skill.accuracy for one in reversed(ranked(every)) if one.skill and one.entry in overall}
     if len(shared) < _LEAST:
         return None

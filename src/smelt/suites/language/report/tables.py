@@ -137,8 +137,11 @@ def _beside_paper(sheet: Sheet | None, table: PaperTable, title: str, by: str, n
             Grid(tuple(base for base, _ in bases), "paper", tuple(with_ranks(theirs)), ""),
         ),
     )
+    others = (
+        f"that of {name} is of the same models" if name in paper.bases else "they are other base models, tests and data"
+    )
     about = (
-        f"In % of {by}; columns rise with this run's number. The paper's lines are other base models, tests and data: "
+        f"In % of {by}; columns rise with this run's number. The paper's lines: {others}; "
         "they are shown to compare orders, and no average of this page has them in it."
     )
     full = f"{title} (the paper's Table {table.number})"

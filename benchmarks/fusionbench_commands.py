@@ -39,7 +39,7 @@ SHELL = (
 GAP = re.compile(r"^(\.\.\.|#.*)$|=(\.\.\.|<.*>|'')$")
 """A word that stands for one to fill in."""
 MADE_UP = re.compile(
-    r"your_|<|path_to|/path/to|(^|[=./])my_|custom_|\[--|=value|_param\b|hyperparam|my_field|method_name"
+    r"your_|<|path_to|/path/to|(^|[=./])my_|custom_|\[--|=value|_param\b|hyperparam|my_field|method_name|new_section"
 )
 """Names that a page makes up to explain the grammar."""
 MADE_UP_NAMES = "names that the page makes up"
@@ -103,7 +103,7 @@ def flags_of(words: tuple[str, ...]) -> tuple[argparse.Namespace, list[str]]:
 def tried(words: tuple[str, ...]) -> tuple[str, str]:
     """Why a command does not resolve: the reason in general and in particular. Empty where it does."""
     if OWN_FLAGS & set(words):
-        return "about Hydra itself", f"{words[0]}: `smelt run --help` and `smelt completion` are the counterparts"
+        return "about Hydra itself", f"{words[0]}: `smelt run --help` is the counterpart"
     flags, rest = flags_of(words)
     strange = [word for word in rest if word.startswith("-")]
     if strange:
